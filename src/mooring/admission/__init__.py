@@ -1,0 +1,1 @@
+"""What may be written: defaulting, mutation, validation and ratcheting, as pure functions."""

@@ -1,0 +1,1 @@
+"""Questions about a cluster, answered without changing it."""

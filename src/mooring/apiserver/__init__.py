@@ -1,0 +1,1 @@
+"""The API server: HTTP in front of admission and the store."""

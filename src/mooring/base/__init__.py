@@ -1,0 +1,1 @@
+"""What every layer stands on: versions, feature gates, clock, logging, metrics."""

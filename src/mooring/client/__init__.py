@@ -1,0 +1,1 @@
+"""A typed client and informers over exchangeable transports."""

@@ -1,0 +1,1 @@
+"""The scheduler: a queue, a cycle and plugins over columns."""

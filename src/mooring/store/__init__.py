@@ -1,0 +1,1 @@
+"""Revisions, transactions and watch over exchangeable backends."""
