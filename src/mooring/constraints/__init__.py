@@ -1,1 +1,1 @@
-"""What matches: tolerations, node selectors, label selectors, pod-affinity terms, versions, and CEL over taints and nodes."""
+"""What matches: tolerations, node and label selectors, pod-affinity terms, versions, CEL over taints and nodes."""

@@ -1,0 +1,90 @@
+"""The base of every API type: how Python attributes become Kubernetes' JSON.
+
+Kinds and their parts are `msgspec` structs. Attributes are Kubernetes' words in snake_case, renamed to camelCase in JSON
+(words that camelCase would spell wrong, such as ``hostIP``, give their name with ``field(name=...)``). What equals its
+default is not written, as Go's ``omitempty`` has it; the few fields that Kubernetes always writes use :func:`always`.
+A docstring below a class or an attribute is its OpenAPI description; `Annotated[list[X], list_map("name")]` says how
+patches and server-side apply merge a list.
+
+Structs can be changed, because admission fills in defaults in the object that it has just decoded. Afterwards an object
+is shared between the store, caches and informers and must not be changed any more: take a :func:`copy_of` it.
+Read next: ``meta_v1.py``, then ``core_v1/pod.py``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+class Object(
+    msgspec.Struct,
+    omit_defaults=True,
+    kw_only=True,
+    rename="camel",
+    forbid_unknown_fields=True,
+    gc=False,  # objects are trees: reference counting frees them
+):
+    """A struct with Kubernetes' JSON habits."""
+
+
+def always(factory: Callable[[], T], name: str | None = None) -> T:
+    """A field that is written even when it has its default, as Go writes fields without ``omitempty``."""
+    value: T = msgspec.field(default_factory=_called(factory), name=name)
+    return value
+
+
+def _called(factory: Callable[[], T]) -> Callable[[], T]:
+    # msgspec leaves out an empty default made by `list` or `dict` itself; it never compares a function of our own.
+    return lambda: factory()  # noqa: PLW0108 - the wrapper is the point
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """How a list or map field merges: server-side apply's list type, and the strategic-merge key and strategies."""
+
+    kind: Literal["map", "set", "atomic", "granular"]
+    keys: tuple[str, ...] = ()
+    patch_key: str = ""
+    patch_strategies: tuple[Literal["merge", "replace", "retainKeys"], ...] = ()
+
+
+def list_map(
+    *keys: str, patch_key: str | None = None, strategies: tuple[Literal["merge", "retainKeys"], ...] = ("merge",)
+) -> Merge:
+    """A list whose items are told apart by `keys`. Strategic merge uses the first key unless told otherwise ("": replace)."""
+    patch_key = keys[0] if patch_key is None else patch_key
+    return Merge("map", keys, patch_key, strategies if patch_key else ())
+
+
+def list_set(*, patch_merge: bool = True) -> Merge:
+    """A list of scalars without duplicates."""
+    return Merge("set", patch_strategies=("merge",) if patch_merge else ())
+
+
+def atomic() -> Merge:
+    """A list, map or struct that server-side apply replaces whole (a list without any annotation is atomic already)."""
+    return Merge("atomic")
+
+
+def patched_by(key: str, *strategies: Literal["merge", "retainKeys"]) -> Merge:
+    """A list that strategic merge joins by `key` and that server-side apply replaces whole."""
+    return Merge("atomic", patch_key=key, patch_strategies=strategies or ("merge",))
+
+
+def copy_of(value: T) -> T:
+    """A copy that shares no list, map or struct with the original. Scalars and quantities are immutable and shared."""
+    return _copy(value)  # type: ignore[no-any-return] # a copy has the type of its original
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, msgspec.Struct):
+        return type(value)(**{name: _copy(getattr(value, name)) for name in value.__struct_fields__})
+    if isinstance(value, list):
+        return [_copy(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _copy(item) for key, item in value.items()}
+    return value
