@@ -1,10 +1,10 @@
 """The base of every API type: how Python attributes become Kubernetes' JSON.
 
-Kinds and their parts are `msgspec` structs. Attributes are Kubernetes' words in snake_case, renamed to camelCase in JSON
-(words that camelCase would spell wrong, such as ``hostIP``, give their name with ``field(name=...)``). What equals its
-default is not written, as Go's ``omitempty`` has it; the few fields that Kubernetes always writes use :func:`always`.
-A docstring below a class or an attribute is its OpenAPI description; `Annotated[list[X], list_map("name")]` says how
-patches and server-side apply merge a list.
+Kinds and their parts are `msgspec` structs. Attributes are Kubernetes' words in snake_case, renamed to camelCase in
+JSON (words that camelCase would spell wrong, such as ``hostIP``, give their name with ``field(name=...)``). What equals
+its default is not written, as Go's ``omitempty`` has it; the few fields that Kubernetes always writes use
+:func:`always`. A docstring below a class or an attribute is its OpenAPI description; `Annotated[list[X],
+list_map("name")]` says how patches and server-side apply merge a list.
 
 Structs can be changed, because admission fills in defaults in the object that it has just decoded. Afterwards an object
 is shared between the store, caches and informers and must not be changed any more: take a :func:`copy_of` it.
@@ -55,7 +55,7 @@ class Merge:
 def list_map(
     *keys: str, patch_key: str | None = None, strategies: tuple[Literal["merge", "retainKeys"], ...] = ("merge",)
 ) -> Merge:
-    """A list whose items are told apart by `keys`. Strategic merge uses the first key unless told otherwise ("": replace)."""
+    """A list whose items are told apart by `keys`. Strategic merge uses the first unless told ("": none)."""
     patch_key = keys[0] if patch_key is None else patch_key
     return Merge("map", keys, patch_key, strategies if patch_key else ())
 
