@@ -1,0 +1,93 @@
+"""Logging: structured lines on stderr, and a way to say a thing once.
+
+A line is the time, the level, the message and `key=value` fields (or one JSON object with `--log-format json`). Components
+log through `get(__name__)` and hand fields in `extra={"fields": {...}}`.
+"""
+
+import json
+import logging
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from datetime import UTC, datetime
+from typing import Literal
+
+_ROOT = "mooring"
+
+
+def get(name: str) -> logging.Logger:
+    """The logger of a module."""
+    return logging.getLogger(name)
+
+
+def configure(verbosity: int = 0, form: Literal["text", "json"] = "text") -> None:
+    """Send Mooring's logs to stderr. Verbosity 0 shows warnings and what matters at start, 1 info, 2 and more debug."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonFormatter() if form == "json" else _TextFormatter())
+    root = logging.getLogger(_ROOT)
+    root.handlers[:] = [handler]
+    root.propagate = False
+    root.setLevel({0: logging.WARNING, 1: logging.INFO}.get(verbosity, logging.DEBUG))
+
+
+class Once:
+    """Remembers what has been said, up to a bound: the oldest is forgotten first."""
+
+    def __init__(self, size: int = 4096) -> None:
+        self._size = size
+        self._seen: OrderedDict[Hashable, None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def first(self, key: Hashable) -> bool:
+        """Whether `key` is new."""
+        with self._lock:
+            if key in self._seen:
+                self._seen.move_to_end(key)
+                return False
+            self._seen[key] = None
+            if len(self._seen) > self._size:
+                self._seen.popitem(last=False)
+            return True
+
+    def clear(self) -> None:
+        with self._lock:
+            self._seen.clear()
+
+
+_once = Once()
+
+
+def once(key: Hashable) -> bool:
+    """True the first time a key is seen in this process: for what is logged once per cause, not once per pod."""
+    return _once.first(key)
+
+
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    fields = getattr(record, "fields", None)
+    return fields if isinstance(fields, dict) else {}
+
+
+def _time(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class _TextFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        parts = [f"{_time(record)} {record.levelname:<7} {record.getMessage()}"]
+        parts += [f"{key}={json.dumps(value, default=str)}" for key, value in _fields(record).items()]
+        line = " ".join(parts).replace("\n", "\\n")
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class _JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        entry = {
+            "ts": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "msg": record.getMessage(),
+        }
+        if record.exc_info:
+            entry["exception"] = self.formatException(record.exc_info)
+        return json.dumps({**entry, **_fields(record)}, default=str)

@@ -1,0 +1,84 @@
+"""Versions: the one this binary is, the one it emulates, and the oldest it must stay compatible with (KEP-4330).
+
+`ComponentVersions` is made once, when a component starts, from `--emulation-version` and `--min-compatibility-version`.
+Only `base/`, the scheme and the option builders read it: everything else gets plain options. Read next: ``gates.py``.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+
+class VersionError(ValueError):
+    """A version that cannot be read or is not allowed here. The message names what is allowed."""
+
+
+class Version(NamedTuple):
+    """A minor release such as 1.35. Ordered, and written as Kubernetes writes it."""
+
+    major: int
+    minor: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `1.35`, also `v1.35` and `1.35.2`: the patch level does not matter."""
+        found = re.fullmatch(r"v?(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})(?:\.\d{1,9})?", text.strip(), re.ASCII)
+        if not found:
+            raise VersionError(f'"{text}" is not a version: write major.minor, such as {BINARY}')
+        return cls(int(found[1]), int(found[2]))
+
+    def plus(self, minors: int) -> "Version":
+        return Version(self.major, self.minor + minors)
+
+    def minus(self, minors: int) -> "Version":
+        return Version(self.major, max(self.minor - minors, 0))
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+
+BINARY = Version(1, 37)
+"""What this code implements."""
+OLDEST_EMULATION = Version(1, 31)
+OLDEST_MIN_COMPATIBILITY = Version(1, 30)
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentVersions:
+    """The three versions of a running component."""
+
+    binary: Version = BINARY
+    emulation: Version = BINARY
+    min_compatibility: Version = BINARY.minus(1)
+
+    @classmethod
+    def resolve(
+        cls,
+        emulation: Version | str | None = None,
+        min_compatibility: Version | str | None = None,
+        binary: Version = BINARY,
+    ) -> "ComponentVersions":
+        """The versions that the two flags ask for, with their defaults; raises `VersionError` outside the ranges."""
+        emulating = _within("--emulation-version", emulation, OLDEST_EMULATION, binary, binary)
+        compatible = _within(
+            "--min-compatibility-version",
+            min_compatibility,
+            OLDEST_MIN_COMPATIBILITY,
+            emulating,
+            max(emulating.minus(1), OLDEST_MIN_COMPATIBILITY),
+        )
+        return cls(binary, emulating, compatible)
+
+    @property
+    def is_emulating(self) -> bool:
+        """Whether the emulation version is below the binary version, so that alpha is out of reach."""
+        return self.emulation < self.binary
+
+
+def _within(flag: str, given: Version | str | None, low: Version, high: Version, default: Version) -> Version:
+    if given is None:
+        return default
+    version = Version.parse(given) if isinstance(given, str) else given
+    if not low <= version <= high:
+        raise VersionError(f"{flag}={version} is out of range: this is {BINARY}, which allows {low} to {high} here")
+    return version
