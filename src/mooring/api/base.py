@@ -2,9 +2,9 @@
 
 Kinds and their parts are `msgspec` structs. Attributes are Kubernetes' words in snake_case, renamed to camelCase in
 JSON (words that camelCase would spell wrong, such as ``hostIP``, give their name with ``field(name=...)``). What equals
-its default is not written, as Go's ``omitempty`` has it; the few fields that Kubernetes always writes use
-:func:`always`. A docstring below a class or an attribute is its OpenAPI description; `Annotated[list[X],
-list_map("name")]` says how patches and server-side apply merge a list.
+its default is not written, as Go's ``omitempty`` has it; fields that Kubernetes always writes use :func:`always`, or
+:func:`required` when a client must give them. A docstring below a class or an attribute is its OpenAPI description;
+`Annotated[list[X], list_map("name")]` says how patches and server-side apply merge a list.
 
 Structs can be changed, because admission fills in defaults in the object that it has just decoded. Afterwards an object
 is shared between the store, caches and informers and must not be changed any more: take a :func:`copy_of` it.
@@ -13,11 +13,26 @@ Read next: ``meta_v1.py``, then ``core_v1/pod.py``.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
 T = TypeVar("T")
+
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+IntOrString = Int32 | str
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """How a list or map field merges: server-side apply's list type, and the strategic-merge key and strategies."""
+
+    kind: Literal["map", "set", "atomic", "granular"]
+    keys: tuple[str, ...] = ()
+    patch_key: str = ""
+    patch_strategies: tuple[Literal["merge", "replace", "retainKeys"], ...] = ()
 
 
 class Object(
@@ -30,26 +45,37 @@ class Object(
 ):
     """A struct with Kubernetes' JSON habits."""
 
+    __merge__: ClassVar[Merge | None] = None
+    """How server-side apply merges values of this type; :func:`atomic` where it replaces them whole."""
+
+
+class _Always(partial[T]):
+    # msgspec leaves out an empty default made by `list` or `dict` itself; it never compares what a partial makes.
+    """Makes the default of a field that is always written."""
+
+
+class _Required(_Always[T]):
+    """Makes the default of a field that OpenAPI lists as required."""
+
 
 def always(factory: Callable[[], T], name: str | None = None) -> T:
-    """A field that is written even when it has its default, as Go writes fields without ``omitempty``."""
-    value: T = msgspec.field(default_factory=_called(factory), name=name)
+    """A field that is written even when it has its default, as Go writes structs and fields without ``omitempty``."""
+    value: T = msgspec.field(default_factory=_Always(factory), name=name)
     return value
 
 
-def _called(factory: Callable[[], T]) -> Callable[[], T]:
-    # msgspec leaves out an empty default made by `list` or `dict` itself; it never compares a function of our own.
-    return lambda: factory()  # noqa: PLW0108 - the wrapper is the point
+def required(factory: Callable[[], T], name: str | None = None) -> T:
+    """A field that is always written and that OpenAPI lists as required.
+
+    Decoding accepts an object without it, as Go does; validation is what complains.
+    """
+    value: T = msgspec.field(default_factory=_Required(factory), name=name)
+    return value
 
 
-@dataclass(frozen=True, slots=True)
-class Merge:
-    """How a list or map field merges: server-side apply's list type, and the strategic-merge key and strategies."""
-
-    kind: Literal["map", "set", "atomic", "granular"]
-    keys: tuple[str, ...] = ()
-    patch_key: str = ""
-    patch_strategies: tuple[Literal["merge", "replace", "retainKeys"], ...] = ()
+def is_required(field: msgspec.structs.FieldInfo) -> bool:
+    """Whether OpenAPI lists a field, as :func:`msgspec.structs.fields` describes it, as required."""
+    return isinstance(field.default_factory, _Required)
 
 
 def list_map(
