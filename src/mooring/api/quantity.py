@@ -1,0 +1,350 @@
+"""Quantities: the numbers with a suffix (`100m`, `1.5Gi`, `1e3`) in which Kubernetes counts resources.
+
+`parse` reads one and remembers it, since a cluster writes the same few over and over. A `Quantity` is an exact number
+`unscaled * 10**scale` with the style of suffix it was written in; `str()` gives Kubernetes' canonical form. Equality,
+order and hash look at the number alone: `1` and `1000m` are equal.
+
+Kubernetes keeps small quantities in 64 bits and others in an arbitrary decimal, and which of the two it is shows: when
+`value()` or `milli_value()` does not fit into 64 bits, the first kind gives 0 and the second wraps around. We do the
+same, so that a number which makes no sense makes the same nonsense in both systems.
+Read next: ``codec.py`` for how quantities pass through JSON.
+"""
+
+import math
+import re
+from enum import StrEnum
+from functools import lru_cache
+
+NANO = -9
+MICRO = -6
+MILLI = -3
+
+_MAX_INT64 = (1 << 63) - 1
+_TEXT_LIMIT = 1000  # characters; nobody means a longer number, and arithmetic on it would cost us
+_ALIGN_LIMIT = 2000  # digits between two operands; beyond that a sum is the larger one
+_SYNTAX = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)")
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_DECIMAL_SUFFIXES = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_BINARY_SUFFIXES = ("", *_BINARY)
+
+
+class Format(StrEnum):
+    """The style of suffix a quantity is written with."""
+
+    DECIMAL_SI = "DecimalSI"
+    BINARY_SI = "BinarySI"
+    DECIMAL_EXPONENT = "DecimalExponent"
+
+
+class QuantityError(ValueError):
+    """The text is not a quantity. The message is Kubernetes' own."""
+
+
+_WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_WRONG_NUMBER = "unable to parse numeric part of quantity"
+_WRONG_SUFFIX = "unable to parse quantity's suffix"
+
+
+class Quantity:
+    """An immutable exact number that remembers how to write itself."""
+
+    __slots__ = ("_fast", "_milli", "_scale", "_text", "_unscaled", "_value", "format")
+
+    format: Format
+    _unscaled: int
+    _scale: int
+    _fast: bool  # Kubernetes would keep it in 64 bits
+    _text: str | None
+    _value: int | None
+    _milli: int | None
+
+    def __init__(
+        self,
+        unscaled: int,
+        scale: int = 0,
+        format: Format = Format.DECIMAL_SI,  # noqa: A002 - Kubernetes' word
+        *,
+        fast: bool = True,
+        text: str | None = None,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "_unscaled", unscaled)
+        put(self, "_scale", scale)
+        put(self, "format", format)
+        put(self, "_fast", fast and -_MAX_INT64 <= unscaled <= _MAX_INT64)
+        put(self, "_text", text)
+        put(self, "_value", None)
+        put(self, "_milli", None)
+
+    @staticmethod
+    def parse(text: str) -> "Quantity":
+        """The quantity that `text` says; raises QuantityError."""
+        return parse(text)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"quantities are immutable: cannot set {name}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"quantities are immutable: cannot delete {name}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return parse, (str(self),)
+
+    def __copy__(self) -> "Quantity":
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "Quantity":
+        return self
+
+    # -- reading
+
+    def __str__(self) -> str:
+        text = self._text
+        if text is None:
+            text = _canonical(self)
+            object.__setattr__(self, "_text", text)
+        return text
+
+    def __repr__(self) -> str:
+        return f"Quantity({str(self)!r})"
+
+    def value(self) -> int:
+        """The number, rounded up to an integer."""
+        value = self._value
+        if value is None:
+            value = self.scaled_value(0)
+            object.__setattr__(self, "_value", value)
+        return value
+
+    def milli_value(self) -> int:
+        """The number in thousandths, rounded up."""
+        milli = self._milli
+        if milli is None:
+            milli = self.scaled_value(MILLI)
+            object.__setattr__(self, "_milli", milli)
+        return milli
+
+    def scaled_value(self, scale: int) -> int:
+        """The number in units of 10**scale, rounded up."""
+        shift = self._scale - scale
+        if self._fast:
+            value = _shifted_away_from_zero(self._unscaled, shift)
+            return value if -_MAX_INT64 <= value <= _MAX_INT64 else 0
+        return _wrapped_int64(self._unscaled, shift)
+
+    def as_int64(self) -> int | None:
+        """The number where Kubernetes sees at once that it is a 64-bit integer (not for `1.0` or `1000m`)."""
+        if not self._fast or self._scale < 0 or (self._unscaled and self._scale > 18):
+            return None
+        value = self._unscaled * 10**self._scale if self._unscaled else 0
+        return value if -_MAX_INT64 <= value <= _MAX_INT64 else None
+
+    def as_approximate_float(self) -> float:
+        """The nearest float or one close to it, infinite where no float is large enough."""
+        if self._scale == 0 and self._fast:
+            return float(self._unscaled)
+        try:
+            power = float(f"1e{self._scale}")
+            return float(self._unscaled) * power if self._unscaled else 0.0
+        except OverflowError:
+            return math.copysign(math.inf, self._unscaled)
+
+    def sign(self) -> int:
+        """-1, 0 or 1."""
+        return (self._unscaled > 0) - (self._unscaled < 0)
+
+    def is_zero(self) -> bool:
+        """Whether the number is zero."""
+        return self._unscaled == 0
+
+    # -- arithmetic
+
+    def __add__(self, other: "Quantity") -> "Quantity":
+        format_ = self.format if self._unscaled else other.format
+        fast = self._fast and other._fast
+        if not other._unscaled:
+            return Quantity(self._unscaled, self._scale, format_, fast=fast)
+        if not self._unscaled:
+            return Quantity(other._unscaled, other._scale, format_, fast=fast)
+        high, low = (self, other) if self._scale >= other._scale else (other, self)
+        shift = high._scale - low._scale
+        if shift > _ALIGN_LIMIT:
+            largest = max(self, other, key=_magnitude)
+            return Quantity(largest._unscaled, largest._scale, format_, fast=fast)
+        return Quantity(high._unscaled * 10**shift + low._unscaled, low._scale, format_, fast=fast)
+
+    def __neg__(self) -> "Quantity":
+        return Quantity(-self._unscaled, self._scale, self.format, fast=self._fast)
+
+    def __sub__(self, other: "Quantity") -> "Quantity":
+        return self + -other
+
+    def __mul__(self, factor: int) -> "Quantity":
+        return Quantity(self._unscaled * factor, self._scale, self.format, fast=self._fast)
+
+    def round_up(self, scale: int) -> "Quantity":
+        """The number rounded away from zero to a multiple of 10**scale."""
+        if self._scale >= scale:
+            return self
+        rounded = _shifted_away_from_zero(self._unscaled, self._scale - scale)
+        return Quantity(rounded, scale, self.format, fast=self._fast)
+
+    # -- comparison
+
+    def compare(self, other: "Quantity") -> int:
+        """-1, 0 or 1: how the number compares with the other one."""
+        if self is other:
+            return 0
+        a, b = self._unscaled, other._unscaled
+        shift = self._scale - other._scale
+        if shift and a and b and (a > 0) == (b > 0):
+            # Only numbers of about the same length need to be written out with the same exponent.
+            a_digits, b_digits = _magnitude(self), _magnitude(other)
+            if abs(a_digits - b_digits) > 1:
+                larger = 1 if a_digits > b_digits else -1
+                return larger if a > 0 else -larger
+            if shift > 0:
+                a *= 10**shift
+            else:
+                b *= 10**-shift
+        return (a > b) - (a < b)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Quantity) and self.compare(other) == 0
+
+    def __lt__(self, other: "Quantity") -> bool:
+        return self.compare(other) < 0
+
+    def __le__(self, other: "Quantity") -> bool:
+        return self.compare(other) <= 0
+
+    def __gt__(self, other: "Quantity") -> bool:
+        return self.compare(other) > 0
+
+    def __ge__(self, other: "Quantity") -> bool:
+        return self.compare(other) >= 0
+
+    def __hash__(self) -> int:
+        return hash(_without_zeroes(self._unscaled, self._scale))
+
+
+@lru_cache(maxsize=8192)
+def parse(text: str) -> Quantity:
+    """The quantity that `text` says; raises QuantityError. Calling it again with the same text costs nothing."""
+    match = _SYNTAX.fullmatch(text) if text else None
+    if match is None:
+        raise QuantityError(_WRONG_FORMAT)
+    sign, number, fraction, suffix = match.groups(default="")
+    if len(text) > _TEXT_LIMIT:
+        raise QuantityError(_WRONG_NUMBER)
+    exponent, format_ = _suffix(suffix)
+    number = number.lstrip("0") or "0"
+    if format_ is Format.BINARY_SI:
+        fast = not fraction and len(number) + exponent * 3 // 10 <= 14
+        scale = 0
+        unscaled = int(number + fraction) << exponent
+    else:
+        fast = len(number) + len(fraction) <= 18 and exponent - len(fraction) >= NANO
+        scale = exponent
+        unscaled = int(number + fraction)
+    scale -= len(fraction)
+    if fast:
+        kept = text if _is_kept_as_written(number + fraction, scale, format_) else None
+        return Quantity(-unscaled if sign == "-" else unscaled, scale, format_, text=kept)
+    return _decimal(unscaled, scale, format_, negative=sign == "-")
+
+
+def _decimal(unscaled: int, scale: int, format_: Format, *, negative: bool) -> Quantity:
+    """A number that Kubernetes keeps as a decimal: to the nano, rounded up, and binary ones up to 2**63-1."""
+    if scale < 0:
+        unscaled, scale = _shifted_away_from_zero(unscaled, scale - NANO), NANO
+    if format_ is Format.BINARY_SI:
+        one = 10**-scale
+        if unscaled > _MAX_INT64 * one:
+            unscaled, scale = _MAX_INT64, 0
+        elif 0 < unscaled < one:
+            format_ = Format.DECIMAL_SI
+    return Quantity(-unscaled if negative else unscaled, scale, format_, fast=False)
+
+
+def _suffix(suffix: str) -> tuple[int, Format]:
+    exponent = _DECIMAL.get(suffix)
+    if exponent is not None:
+        return exponent, Format.DECIMAL_SI
+    exponent = _BINARY.get(suffix)
+    if exponent is not None:
+        return exponent, Format.BINARY_SI
+    digits = suffix[1:]
+    if suffix[0] not in "eE" or not digits.lstrip("+-").isdigit():
+        raise QuantityError(_WRONG_SUFFIX)
+    exponent = int(digits)
+    if not -(1 << 63) <= exponent < 1 << 63:
+        raise QuantityError(_WRONG_SUFFIX)
+    return _int_of_bits(exponent, 32), Format.DECIMAL_EXPONENT
+
+
+def _is_kept_as_written(digits: str, scale: int, format_: Format) -> bool:
+    """Whether Kubernetes takes the text for canonical already, which it judges roughly: `+1` and `1.500` pass."""
+    if format_ is Format.BINARY_SI:
+        return int(digits) % 8 != 0
+    return scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
+
+
+def _canonical(quantity: Quantity) -> str:
+    """The number without a fraction and with the largest suffix that loses nothing."""
+    unscaled, scale = _without_zeroes(quantity._unscaled, quantity._scale)
+    if not unscaled:
+        return "0"
+    if quantity.format is Format.BINARY_SI and 0 <= scale < 40:
+        value, times = unscaled * 10**scale, 0
+        if abs(value) >= 1024:
+            while value % 1024 == 0 and times < len(_BINARY):
+                value, times = value // 1024, times + 1
+            return f"{value}{_BINARY_SUFFIXES[times]}"
+    surplus = scale % 3
+    unscaled, scale = unscaled * 10**surplus, scale - surplus
+    if quantity.format is not Format.DECIMAL_EXPONENT and scale in _DECIMAL_SUFFIXES:
+        return f"{unscaled}{_DECIMAL_SUFFIXES[scale]}"
+    return f"{unscaled}e{scale}" if scale else str(unscaled)
+
+
+def _without_zeroes(unscaled: int, scale: int) -> tuple[int, int]:
+    if not unscaled:
+        return 0, 0
+    while unscaled % 10 == 0:
+        unscaled, scale = unscaled // 10, scale + 1
+    return unscaled, scale
+
+
+def _magnitude(quantity: Quantity) -> int:
+    """How many digits stand before the point, give or take one."""
+    return int(abs(quantity._unscaled).bit_length() * 0.30103) + quantity._scale if quantity._unscaled else -(1 << 40)
+
+
+def _shifted_away_from_zero(number: int, shift: int) -> int:
+    """`number * 10**shift`, rounded away from zero. What is far beyond 64 bits stays just that."""
+    if not number:
+        return 0
+    if shift >= 0:
+        return number * 10 ** min(shift, 40)
+    rounded: int = 1 if -shift > 2 * _TEXT_LIMIT else -(-abs(number) // 10**-shift)
+    return rounded if number > 0 else -rounded
+
+
+def _wrapped_int64(number: int, shift: int) -> int:
+    """`number * 10**shift` rounded up and cut to 64 bits, as Kubernetes computes it for decimals."""
+    if shift >= 0:
+        return _int_of_bits(number * pow(10, shift, 1 << 64), 64)
+    divisor = 10**-shift
+    quotient, remainder = divmod(number, divisor)
+    if remainder:
+        # Kubernetes adds one to what division left: by truncation for small numbers, by flooring for large ones.
+        truncates = -_MAX_INT64 < number < 0 and divisor <= 10**18
+        quotient += 2 if truncates else 1
+    return _int_of_bits(quotient, 64)
+
+
+def _int_of_bits(number: int, bits: int) -> int:
+    half = 1 << (bits - 1)
+    return (number + half) % (1 << bits) - half
