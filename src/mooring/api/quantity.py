@@ -327,7 +327,7 @@ def _shifted_away_from_zero(number: int, shift: int) -> int:
     if not number:
         return 0
     if shift >= 0:
-        return number * 10 ** min(shift, 40)
+        return int(number * 10 ** min(shift, 40))
     rounded: int = 1 if -shift > 2 * _TEXT_LIMIT else -(-abs(number) // 10**-shift)
     return rounded if number > 0 else -rounded
 
