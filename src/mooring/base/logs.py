@@ -1,7 +1,7 @@
 """Logging: structured lines on stderr, and a way to say a thing once.
 
-A line is the time, the level, the message and `key=value` fields (or one JSON object with `--log-format json`). Components
-log through `get(__name__)` and hand fields in `extra={"fields": {...}}`.
+A line is the time, the level, the message and `key=value` fields (or one JSON object with `--log-format json`).
+Components log through `get(__name__)` and hand fields in `extra={"fields": {...}}`.
 """
 
 import json

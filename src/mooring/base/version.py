@@ -47,9 +47,9 @@ OLDEST_MIN_COMPATIBILITY = Version(1, 30)
 class ComponentVersions:
     """The three versions of a running component."""
 
-    binary: Version = BINARY
-    emulation: Version = BINARY
-    min_compatibility: Version = BINARY.minus(1)
+    binary: Version
+    emulation: Version
+    min_compatibility: Version
 
     @classmethod
     def resolve(

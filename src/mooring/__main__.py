@@ -1,0 +1,6 @@
+"""`python -m mooring` is `mooring`."""
+
+from mooring.cli.main import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""What commands print: tables for people, JSON and YAML for scripts."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeVar
+
+import click
+import yaml
+
+Command = TypeVar("Command", bound=Callable[..., None])
+Format = Literal["table", "wide", "json", "yaml"]
+
+
+def output_option(*formats: Format) -> Callable[[Command], Command]:
+    """`-o`, with the first format as the default."""
+    return click.option(
+        "-o", "--output", type=click.Choice(formats), default=formats[0], show_default=True, help="How to print it."
+    )
+
+
+def print_data(data: Any, output: str) -> None:
+    """Print plain data as JSON or YAML."""
+    if output == "json":
+        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+    else:
+        click.echo(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), nl=False)
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print columns as kubectl does: padded, with a bold header when a person looks at it."""
+    widths = [max(len(click.unstyle(row[i])) for row in (header, *rows)) for i in range(len(header))]
+    for number, row in enumerate((header, *rows)):
+        cells = (cell + " " * (width - len(click.unstyle(cell))) for cell, width in zip(row, widths, strict=True))
+        line = "   ".join(cells).rstrip()
+        click.echo(click.style(line, bold=True) if number == 0 else line)
