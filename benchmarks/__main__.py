@@ -1,0 +1,23 @@
+"""Run benchmarks by name, or all of them. Each is a module with `main()` that prints a table."""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+def main() -> int:
+    known = sorted(path.stem for path in HERE.glob("[a-z]*.py"))
+    wanted = sys.argv[1:] or known
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        print(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(known)}", file=sys.stderr)
+        return 2
+    for name in wanted:
+        print(f"\n## {name}", flush=True)
+        import_module(f"benchmarks.{name}").main()
+    return 0
+
+
+sys.exit(main())

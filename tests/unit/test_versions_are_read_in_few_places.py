@@ -1,0 +1,54 @@
+"""4330.12: versions and gates are read in `base/`, the scheme and the option builders; the main flow gets plain options."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "mooring"
+VERSIONED = {"mooring.base.version", "mooring.base.gates", "mooring.base.known_gates", "mooring.base.component"}
+ALLOWED = {
+    "base": "where versions and gates live",
+    "api/lifecycles.py": "the scheme's table of introduced, deprecated and removed",
+    "api/scheme.py": "the scheme",
+    "api/scheme": "the scheme",
+    "constraints/celenv/environments.py": "builds the CEL environments of a version, for the option builders",
+    "cli": "puts components together, and shows versions to people",
+    "testing": "is not part of the product's flow",
+}
+
+
+def _reads_versions(source: str) -> bool:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            names = {alias.name for alias in node.names}
+        else:
+            continue
+        if names & VERSIONED:
+            return True
+    return False
+
+
+def _is_allowed(path: Path) -> bool:
+    place = path.relative_to(SOURCE)
+    return place.name == "options.py" or any(
+        str(parent) in ALLOWED for parent in (place, *place.parents) if str(parent) != "."
+    )
+
+
+@pytest.mark.req("4330.12")
+def test_no_code_in_the_main_flow_reads_versions_or_gates() -> None:
+    readers = [path for path in SOURCE.rglob("*.py") if _reads_versions(path.read_text())]
+    assert readers, "the check itself found nothing to check"
+    assert [str(path.relative_to(SOURCE)) for path in readers if not _is_allowed(path)] == []
+
+
+@pytest.mark.req("4330.12")
+@pytest.mark.parametrize(
+    "source",
+    ["from mooring.base.version import BINARY", "from mooring.base import gates", "import mooring.base.component"],
+)
+def test_every_way_to_import_versions_is_seen(source: str) -> None:
+    assert _reads_versions(source)
