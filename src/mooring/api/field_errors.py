@@ -1,0 +1,156 @@
+"""What is wrong with a field, in Kubernetes' words.
+
+Validation gathers `FieldError`s in a list; `errors.invalid` turns the list into the `Status` that the client sees.
+
+    >>> str(not_supported(Path("spec").child("x"), "Gt", ["Equal", "Exists"]))
+    'spec.x: Unsupported value: "Gt": supported values: "Equal", "Exists"'
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from mooring.api.field_path import Path
+from mooring.api.quantity import Quantity
+from mooring.api.quoting import quoted
+
+OMITTED = "<omitted>"
+
+
+class ErrorType(StrEnum):
+    """The reason of a cause in a Status."""
+
+    NOT_FOUND = "FieldValueNotFound"
+    REQUIRED = "FieldValueRequired"
+    DUPLICATE = "FieldValueDuplicate"
+    INVALID = "FieldValueInvalid"
+    NOT_SUPPORTED = "FieldValueNotSupported"
+    FORBIDDEN = "FieldValueForbidden"
+    TOO_LONG = "FieldValueTooLong"
+    TOO_MANY = "FieldValueTooMany"
+    INTERNAL = "InternalError"
+    TYPE_INVALID = "FieldValueTypeInvalid"
+
+
+_TITLES = {
+    ErrorType.NOT_FOUND: "Not found",
+    ErrorType.REQUIRED: "Required value",
+    ErrorType.DUPLICATE: "Duplicate value",
+    ErrorType.INVALID: "Invalid value",
+    ErrorType.NOT_SUPPORTED: "Unsupported value",
+    ErrorType.FORBIDDEN: "Forbidden",
+    ErrorType.TOO_LONG: "Too long",
+    ErrorType.TOO_MANY: "Too many",
+    ErrorType.INTERNAL: "Internal error",
+    ErrorType.TYPE_INVALID: "Invalid value",
+}
+_WITHOUT_VALUE = {ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG, ErrorType.INTERNAL}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One thing that is wrong with one field. `str()` is the whole text, `body` the text without the path."""
+
+    type: ErrorType
+    path: Path | None
+    value: Any = None
+    detail: str = ""
+
+    @property
+    def field(self) -> str:
+        """The path as text; Kubernetes writes `<nil>` where there is none."""
+        return "<nil>" if self.path is None else str(self.path)
+
+    @property
+    def body(self) -> str:
+        """The kind of error, the value and the detail."""
+        title = _TITLES[self.type]
+        text = title if self.type in _WITHOUT_VALUE else f"{title}: {_rendered(self.value)}"
+        return f"{text}: {self.detail}" if self.detail else text
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.body}"
+
+
+def required(path: Path | None, detail: str = "") -> FieldError:
+    """A value must be given."""
+    return FieldError(ErrorType.REQUIRED, path, "", detail)
+
+
+def invalid(path: Path | None, value: Any, detail: str) -> FieldError:
+    """The value is malformed, out of bounds or does not go with another one."""
+    return FieldError(ErrorType.INVALID, path, value, detail)
+
+
+def type_invalid(path: Path | None, value: Any, detail: str) -> FieldError:
+    """The value is of another type than the field."""
+    return FieldError(ErrorType.TYPE_INVALID, path, value, detail)
+
+
+def not_supported(path: Path | None, value: Any, supported: Iterable[str]) -> FieldError:
+    """The value is not one of an enumeration, listed in the order given."""
+    names = ", ".join(map(quoted, supported))
+    return FieldError(ErrorType.NOT_SUPPORTED, path, value, f"supported values: {names}" if names else "")
+
+
+def forbidden(path: Path | None, detail: str) -> FieldError:
+    """The field must not be given here, or not be changed."""
+    return FieldError(ErrorType.FORBIDDEN, path, "", detail)
+
+
+def duplicate(path: Path | None, value: Any, detail: str = "") -> FieldError:
+    """The value occurs twice where it must be unique."""
+    return FieldError(ErrorType.DUPLICATE, path, value, detail)
+
+
+def not_found(path: Path | None, value: Any) -> FieldError:
+    """The value names something that does not exist."""
+    return FieldError(ErrorType.NOT_FOUND, path, value)
+
+
+def too_long(path: Path | None, limit: int) -> FieldError:
+    """The text has more bytes than the limit. The value is not quoted: it is long."""
+    detail = f"may not be more than {limit} bytes" if limit >= 0 else "value is too long"
+    return FieldError(ErrorType.TOO_LONG, path, OMITTED, detail)
+
+
+def too_many(path: Path | None, actual: int, limit: int) -> FieldError:
+    """The list or map has more entries than the limit."""
+    items = "item" if limit == 1 else "items"
+    detail = f"must have at most {limit} {items}" if limit >= 0 else "has too many items"
+    return FieldError(ErrorType.TOO_MANY, path, actual if actual >= 0 else OMITTED, detail)
+
+
+def internal(path: Path | None, detail: str) -> FieldError:
+    """The server failed; the object may be right."""
+    return FieldError(ErrorType.INTERNAL, path, None, detail)
+
+
+def _rendered(value: Any) -> str:
+    if isinstance(value, str):
+        return quoted(value)
+    return _html_safe(json.dumps(_as_go_shows_it(value), ensure_ascii=False, separators=(",", ":")))
+
+
+def _as_go_shows_it(value: Any) -> Any:
+    """Structs by their Go names, every field, null for what is empty: Kubernetes prints its internal types so."""
+    if isinstance(value, msgspec.Struct):
+        shown = {}
+        for info in msgspec.structs.fields(value):
+            item = getattr(value, info.name)
+            name = info.encode_name
+            shown[name[:1].upper() + name[1:]] = None if item in ([], {}) else _as_go_shows_it(item)
+        return shown
+    if isinstance(value, dict):
+        return {key: _as_go_shows_it(value[key]) for key in sorted(value)}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_as_go_shows_it(item) for item in value]
+    return str(value) if isinstance(value, Quantity) else value
+
+
+def _html_safe(text: str) -> str:
+    return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")

@@ -1,0 +1,37 @@
+"""Text in double quotes, as Kubernetes quotes what users wrote in its messages (Go's `%q`).
+
+Called by ``field_errors.py``, ``errors.py`` and whoever words a message about a user's text.
+"""
+
+import re
+
+_NAMED = {
+    "\a": r"\a",
+    "\b": r"\b",
+    "\f": r"\f",
+    "\n": r"\n",
+    "\r": r"\r",
+    "\t": r"\t",
+    "\v": r"\v",
+    "\\": r"\\",
+    '"': r"\"",
+}
+_PLAIN = re.compile(r"[ !#-\[\]-~]*")
+
+
+def quoted(text: str) -> str:
+    """`text` in double quotes, with escapes for quotes and for what cannot be printed."""
+    if _PLAIN.fullmatch(text):
+        return f'"{text}"'
+    return f'"{"".join(map(_escaped, text))}"'
+
+
+def _escaped(char: str) -> str:
+    if char in _NAMED:
+        return _NAMED[char]
+    if char.isprintable():
+        return char
+    point = ord(char)
+    if point < 0x80:
+        return f"\\x{point:02x}"
+    return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
