@@ -16,6 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from mooring.api.quoting import quoted
+
 MAX_NUMBER = 2**64 - 1
 _CACHED_TEXTS = 8192
 _CACHED_LENGTH = 256  # twice the longest legal label or taint value with room for build metadata; longer ones are rare
@@ -25,7 +27,6 @@ _SPACE = (  # Unicode's White_Space; `str.strip()` alone would also take the sep
 )
 _DIGITS = re.compile(r"[0-9]*")
 _IDENTIFIER = re.compile(r"[0-9A-Za-z-]+")
-_ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 class SemverError(ValueError):
@@ -128,9 +129,9 @@ def _version(major_text: str, minor_text: str, rest: str, *, leading_zeros: bool
 
 def _number(component: str, text: str, leading_zeros: bool) -> int | str:
     if not _DIGITS.fullmatch(text):
-        return f"Invalid character(s) found in {component} number {_quote(text)}"
+        return f"Invalid character(s) found in {component} number {quoted(text)}"
     if not leading_zeros and len(text) > 1 and text[0] == "0":
-        return f"{component.capitalize()} number must not contain leading zeroes {_quote(text)}"
+        return f"{component.capitalize()} number must not contain leading zeroes {quoted(text)}"
     return _unsigned(text)
 
 
@@ -139,7 +140,7 @@ def _unsigned(text: str) -> int | str:
         return 'strconv.ParseUint: parsing "": invalid syntax'
     significant = text.lstrip("0")
     if len(significant) > 20 or int(significant or "0") > MAX_NUMBER:
-        return f"strconv.ParseUint: parsing {_quote(text)}: value out of range"
+        return f"strconv.ParseUint: parsing {quoted(text)}: value out of range"
     return int(significant or "0")
 
 
@@ -150,7 +151,7 @@ def _pre_release(text: str) -> PreRelease | str:
             return "Prerelease is empty"
         if _DIGITS.fullmatch(identifier):
             if len(identifier) > 1 and identifier[0] == "0":
-                return f"Numeric PreRelease version must not contain leading zeroes {_quote(identifier)}"
+                return f"Numeric PreRelease version must not contain leading zeroes {quoted(identifier)}"
             number = _unsigned(identifier)
             if isinstance(number, str):
                 return number
@@ -158,7 +159,7 @@ def _pre_release(text: str) -> PreRelease | str:
         elif _IDENTIFIER.fullmatch(identifier):
             identifiers.append((1, 0, identifier))
         else:
-            return f"Invalid character(s) found in prerelease {_quote(identifier)}"
+            return f"Invalid character(s) found in prerelease {quoted(identifier)}"
     return tuple(identifiers)
 
 
@@ -167,19 +168,14 @@ def _build_problem(text: str) -> str:
         if not identifier:
             return "Build meta data is empty"
         if not _IDENTIFIER.fullmatch(identifier):
-            return f"Invalid character(s) found in build meta data {_quote(identifier)}"
+            return f"Invalid character(s) found in build meta data {quoted(identifier)}"
     return ""
 
 
-def _quote(text: str) -> str:
-    """The text between double quotes, unprintable characters escaped, as the recorded messages have it."""
-    plain = (_ESCAPED.get(char) or (char if char.isprintable() else f"\\u{ord(char):04x}") for char in text)
-    return f'"{"".join(plain)}"'
-
-
-# Ranges
-
 Compare = Callable[[Version, Version], bool]
+
+OPERATORS: dict[str, Compare] = {"SemverLt": operator.lt, "SemverGt": operator.gt, "SemverEq": operator.eq}
+"""The operators of tolerations and node selector requirements; the node's version is the first argument."""
 
 _COMPARATORS: dict[str, Compare] = {
     "": operator.eq,
@@ -258,12 +254,12 @@ def _range_words(text: str) -> list[str]:
 def _comparisons(word: str) -> list[tuple[Compare, Version]] | str:
     digit = _FIRST_DIGIT.search(word)
     if digit is None:
-        return f"Could not get version from string: {_quote(word)}"
+        return f"Could not get version from string: {quoted(word)}"
     comparator, operand = word[: digit.start()], word[digit.start() :]
     comparator = comparator.removesuffix("v")
-    whole = _quote(word)
+    whole = quoted(word)
     if comparator not in _COMPARATORS:
-        return f"Could not parse Range {whole}: Could not parse comparator {_quote(comparator)} in {whole}"
+        return f"Could not parse Range {whole}: Could not parse comparator {quoted(comparator)} in {whole}"
     if "x" in operand.split("."):
         bounds = _wildcard_bounds(operand)
         if isinstance(bounds, str):
@@ -271,7 +267,7 @@ def _comparisons(word: str) -> list[tuple[Compare, Version]] | str:
         return [(compare, bounds[after]) for compare, after in _WILDCARDS[comparator]]
     version = _parsed_tolerantly(operand)
     if isinstance(version, str):
-        return f"Could not parse Range {whole}: Could not parse version {_quote(operand)} in {whole}: {version}"
+        return f"Could not parse Range {whole}: Could not parse version {quoted(operand)} in {whole}: {version}"
     return [(_COMPARATORS[comparator], version)]
 
 

@@ -51,7 +51,7 @@ TOLERANT = [
         "containerd://2.1.4",
         error='Invalid character(s) found in major number "containerd://2"',
     ),
-    Parse("unprintable characters are escaped", '\x001"', error='major number "\\u00001\\""'),
+    Parse("unprintable characters are escaped", '\x001"', error='major number "\\x001\\""'),
 ]
 
 

@@ -1,0 +1,28 @@
+"""Which of the gated matching rules are on: read once from the gates, then handed to every matching function.
+
+Each component builds one at its start and never asks the gates again. What is off never matches (fail closed): the API
+server may have stored an operator or expression while its gate was on, and a scheduler may be started with it off.
+"""
+
+from dataclasses import dataclass
+
+from mooring.base import known_gates
+from mooring.base.gates import FeatureGates
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintOptions:
+    numeric_tolerations: bool = True
+    """``Lt`` and ``Gt`` in tolerations (KEP-5471)."""
+    semver_operators: bool = True
+    """``SemverLt``, ``SemverGt`` and ``SemverEq`` in tolerations and node selector terms (KEP-5721)."""
+    cel: bool = True
+    """``expression`` in tolerations and ``matchCELExpressions`` in node selector terms (KEP-5500)."""
+
+
+def from_gates(gates: FeatureGates) -> ConstraintOptions:
+    return ConstraintOptions(
+        numeric_tolerations=gates.enabled(known_gates.COMPARISON_OPERATORS),
+        semver_operators=gates.enabled(known_gates.SEMVER_OPERATORS),
+        cel=gates.enabled(known_gates.CEL),
+    )
