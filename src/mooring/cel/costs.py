@@ -1,0 +1,196 @@
+"""The cost model: what a call costs, said once, for the estimator and for the runtime counter.
+
+Every overload carries a `CallCost`. Its terms are formulas over the *sizes* of the arguments (`arg(0)` is the receiver
+of a member function), where the size of a string is its number of characters, of a list or map its number of entries
+and of everything else 1. The same formula is read in two ways:
+
+- `estimate` puts in ranges of sizes, as far as they are known when the expression is compiled, and gives the range of
+  costs; `result` gives the range of sizes of what comes out, for the calls around it;
+- `count` puts in the actual sizes when the expression runs.
+
+For example `'a-b-c'.contains('-')` reads the text once for each character of the substring, and `split` reads its
+target and builds a list that has at most as many elements as the target has characters::
+
+    CONTAINS = CallCost(scaled(arg(0), STRING) * scaled(arg(1), STRING))
+    SPLIT    = CallCost(scaled(arg(0), 2 * STRING), result=up_to(arg(0)))
+
+For a target of at most 63 characters `SPLIT.estimate(…)` is (0, 13) with a result of 0 to 63 elements; for the actual
+target `'a-b-c'` `SPLIT.count(…)` is 1. Where Kubernetes itself counts otherwise than it estimates, say both::
+
+    JOIN = CallCost(estimator=estimate_join, counter=lambda args, result: rounded_up(2 * STRING * size_of(result)))
+
+Costs are unsigned 64-bit numbers that stop at their maximum instead of overflowing, as in cel-go. Read next:
+estimator.py and interpreter.py, the two readers of this table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol
+
+from .types import Type
+from .values import Value, size_of
+
+MAX: Final = 2**64 - 1
+
+IDENT: Final = 1
+"""Reading a variable, and each step of selecting a field, a key or an index."""
+LIST: Final = 10
+MAP: Final = 30
+STRUCT: Final = 40
+STRING: Final = 0.1
+"""For each character that is read."""
+REGEX: Final = 0.25
+"""For each character of a regular expression, as a guess at the number of its states."""
+
+
+def saturated(number: int) -> int:
+    return min(number, MAX)
+
+
+def rounded_up(number: float) -> int:
+    return MAX if number >= 2.0**64 else math.ceil(number)
+
+
+class Range(NamedTuple):
+    """From the least to the most, of sizes or of costs."""
+
+    min: int
+    max: int
+
+    def plus(self, other: Range) -> Range:
+        return Range(saturated(self.min + other.min), saturated(self.max + other.max))
+
+    def times(self, other: Range) -> Range:
+        return Range(saturated(self.min * other.min), saturated(self.max * other.max))
+
+    def scaled(self, factor: float) -> Range:
+        """Times a factor, rounded up."""
+        return Range(rounded_up(self.min * factor), rounded_up(self.max * factor))
+
+    def union(self, other: Range) -> Range:
+        return Range(min(self.min, other.min), max(self.max, other.max))
+
+
+UNKNOWN: Final = Range(0, MAX)
+"""Nothing is known about a size."""
+ZERO: Final = Range(0, 0)
+ONE: Final = Range(1, 1)
+
+
+def exactly(number: int) -> Range:
+    return Range(number, number)
+
+
+class Argument(Protocol):
+    """What an estimator of your own may ask about an argument."""
+
+    @property
+    def size(self) -> Range: ...
+    @property
+    def type(self) -> Type: ...
+    @property
+    def element_size(self) -> Range:
+        """Of the items of a list, as far as known."""
+
+    @property
+    def is_literal(self) -> bool: ...
+    @property
+    def literal(self) -> Value:
+        """The value, if it is written in the expression (see `is_literal`)."""
+
+
+class Term:
+    """A formula over sizes; build it from `arg`, `fixed`, `scaled`, `smaller`, `up_to`, and with `+` and `*`."""
+
+    __slots__ = ("count", "estimate")
+
+    def __init__(self, estimate: Callable[[Sequence[Range]], Range], count: Callable[[Sequence[int]], int]) -> None:
+        self.estimate = estimate
+        self.count = count
+
+    def __add__(self, other: Term) -> Term:
+        return Term(
+            lambda sizes: self.estimate(sizes).plus(other.estimate(sizes)),
+            lambda sizes: self.count(sizes) + other.count(sizes),
+        )
+
+    def __mul__(self, other: Term) -> Term:
+        return Term(
+            lambda sizes: self.estimate(sizes).times(other.estimate(sizes)),
+            lambda sizes: self.count(sizes) * other.count(sizes),
+        )
+
+
+def arg(index: int) -> Term:
+    """The size of an argument; the receiver of a member function is argument 0."""
+    return Term(lambda sizes: sizes[index], lambda sizes: sizes[index])
+
+
+def fixed(number: int) -> Term:
+    constant = exactly(number)
+    return Term(lambda _: constant, lambda _: number)
+
+
+def between(least: int, most: int, counted: int | None = None) -> Term:
+    """A size known only within limits when it is estimated; `counted` is what the counter takes (default: `most`)."""
+    limits = Range(least, most)
+    number = most if counted is None else counted
+    return Term(lambda _: limits, lambda _: number)
+
+
+def scaled(term: Term, factor: float) -> Term:
+    """Times a factor, rounded up."""
+    return Term(lambda sizes: term.estimate(sizes).scaled(factor), lambda sizes: rounded_up(term.count(sizes) * factor))
+
+
+def smaller(a: Term, b: Term) -> Term:
+    """The smaller of two sizes; how much of it is needed is not known before it runs, at least one if there is any."""
+
+    def estimate(sizes: Sequence[Range]) -> Range:
+        most = min(a.estimate(sizes).max, b.estimate(sizes).max)
+        return Range(1 if most else 0, most)
+
+    return Term(estimate, lambda sizes: min(a.count(sizes), b.count(sizes)))
+
+
+def up_to(term: Term) -> Term:
+    """Anything between nothing and the term."""
+    return Term(lambda sizes: Range(0, term.estimate(sizes).max), term.count)
+
+
+class CallEstimate(NamedTuple):
+    cost: Range
+    result: Range | None = None
+    """The size of what comes out; None when the type alone says it, or nothing does."""
+
+
+_ONE: Final = fixed(1)
+
+
+@dataclass(frozen=True, slots=True)
+class CallCost:
+    """The cost of a call: `cost` and `result` as terms, or functions of your own where a formula does not do."""
+
+    cost: Term = _ONE
+    result: Term | None = None
+    estimator: Callable[[Sequence[Argument]], CallEstimate] | None = None
+    counter: Callable[[Sequence[Any], Any], int] | None = None
+    """Gets the argument values and the result (an exception when the call failed)."""
+
+    def estimate(self, args: Sequence[Argument]) -> CallEstimate:
+        if self.estimator is not None:
+            return self.estimator(args)
+        sizes = [each.size for each in args]
+        return CallEstimate(self.cost.estimate(sizes), self.result.estimate(sizes) if self.result else None)
+
+    def count(self, args: Sequence[Value], result: Value) -> int:
+        if self.counter is not None:
+            return self.counter(args, result)
+        return self.cost.count([size_of(each) for each in args])
+
+
+NOMINAL: Final = CallCost()
+"""One, whatever the arguments: what most calls cost."""

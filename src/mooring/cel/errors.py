@@ -1,0 +1,65 @@
+"""Every exception the engine raises.
+
+    CelError
+    ├── CompileError         the expression is not accepted; carries every `Issue` with its position
+    ├── EvaluationError      the expression was accepted, but has no value for these inputs
+    │   └── CostLimitExceeded    the evaluation was stopped because it became too expensive
+    └── DeclarationError     the environment itself is declared wrongly (a bug of the caller, not of the expression)
+
+`Environment.compile` never raises for a bad expression: it returns a `Program` whose `.issues` say what is wrong.
+`Program.evaluate` raises `EvaluationError`; a program with issues raises `CompileError` when it is evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class CelError(Exception):
+    """The root: whoever catches this has caught everything that the engine can raise."""
+
+
+class DeclarationError(CelError):
+    """The declarations contradict each other; fix the code that builds the environment."""
+
+
+class EvaluationError(CelError):
+    """The expression has no value for these inputs, e.g. `no such key: rack`."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class CostLimitExceeded(EvaluationError):  # noqa: N818  the words of cel-go
+    """The evaluation reached its cost limit; raise the limit or simplify the expression."""
+
+    def __init__(self) -> None:
+        super().__init__("operation cancelled: actual cost limit exceeded")
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """One thing that is wrong with an expression, and where. Columns count code points from 1."""
+
+    message: str
+    line: int = 0
+    column: int = 0
+    source_line: str = ""
+
+    def __str__(self) -> str:
+        if not self.line:
+            return self.message
+        head = f"ERROR: <input>:{self.line}:{self.column}: {self.message}"
+        if not self.source_line:
+            return head
+        return f"{head}\n | {self.source_line}\n | {'.' * (self.column - 1)}^"
+
+
+class CompileError(CelError):
+    """The expression is not accepted; the text lists every issue, each with its source line and a caret."""
+
+    def __init__(self, issues: Sequence[Issue]) -> None:
+        super().__init__("\n".join(map(str, issues)))
+        self.issues = tuple(issues)

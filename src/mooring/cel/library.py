@@ -1,0 +1,116 @@
+"""What a library of functions is made of; `cel/standard.py` and `cel/ext/` are libraries, and yours can be one.
+
+A complete one, with a member function, a constant and a cost::
+
+    GREET = Library(
+        "greet",
+        functions=(
+            Function("shout", (
+                Overload("string_shout", (STRING,), STRING, lambda text: text.upper() + "!", member=True,
+                         cost=CallCost(scaled(arg(0), STRING_COST), result=arg(0) + fixed(1))),
+            )),
+        ),
+        constants={"greet.DEFAULT": Constant(STRING, "hello")},
+    )
+    Environment(libraries=[STANDARD, GREET])
+
+Macros rewrite a call while it is parsed. They get the call's target and arguments and build new nodes with the
+`Expander` (see macros.py for the standard ones)::
+
+    def expand_never(new: Expander, target: Expr | None, args: Sequence[Expr]) -> Expr | None:
+        return new.literal(False)
+
+    Macro("never", args=1, receiver=False, expand=expand_never)
+
+Returning None leaves the call as it is; `new.error(where, text)` reports an issue.
+Read next: environment.py, which puts libraries together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .costs import NOMINAL, CallCost
+from .types import ObjectType, Type
+from .values import Value
+
+if TYPE_CHECKING:
+    from .macros import Expander
+    from .syntax import Expr
+
+Implementation = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Overload:
+    """One signature of a function.
+
+    `impl` gets Python values of the declared types (see values.py) and returns one; it raises `EvaluationError` when
+    there is no result. For a member function (`x.f(y)`) the receiver is the first of `args`.
+    """
+
+    id: str
+    args: tuple[Type, ...]
+    result: Type
+    impl: Implementation
+    member: bool = False
+    cost: CallCost = NOMINAL
+    inline: str | None = None
+    """Python source that is faster than a call, e.g. `"({1} in {0})"`; each argument appears at most once."""
+    uncounted: bool = False
+    """cel-go evaluates these without a call, so the runtime counter does not see them (the estimator does)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Function:
+    """A function's name with all its overloads. The same name in another library adds overloads to it."""
+
+    name: str
+    overloads: tuple[Overload, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant:
+    """A name that stands for a value, such as an enum's."""
+
+    type: Type
+    value: Value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Macro:
+    """A call that is rewritten by the parser. `args` is the number of arguments, None for any number."""
+
+    name: str
+    args: int | None
+    receiver: bool
+    expand: Callable[[Expander, Expr | None, Sequence[Expr]], Expr | None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LiteralValidator:
+    """Refuses a call whose argument is a literal that can never work, e.g. `matches('[')`.
+
+    `validate` gets the literal's value and raises an `EvaluationError` or returns; the issue stands at the literal.
+    """
+
+    function: str
+    argument: int
+    """Among the written arguments; a receiver does not count."""
+    validate: Callable[[Value], object]
+    message: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Library:
+    """Functions, macros, constants, types and validators that an environment may switch on together."""
+
+    name: str
+    functions: tuple[Function, ...] = ()
+    macros: tuple[Macro, ...] = ()
+    constants: Mapping[str, Constant] = field(default_factory=dict)
+    types: tuple[ObjectType | Type, ...] = ()
+    """Object types, and opaque types whose names may be written in expressions (`type(x) == net.IP`)."""
+    validators: tuple[LiteralValidator, ...] = ()

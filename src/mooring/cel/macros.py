@@ -1,0 +1,180 @@
+"""Macros: calls that the parser rewrites, most of them into comprehensions; and the `Expander` they build nodes with.
+
+The standard ones are here; libraries bring their own (`cel/ext/`). All nodes that an expansion makes get the offset of
+the macro's call, so issues point at what the user wrote. Read next: parser.py, which calls `expand`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from . import operators as op
+from .library import Macro
+from .syntax import (
+    ACCUMULATOR,
+    Call,
+    Comprehension,
+    Entry,
+    Expr,
+    Ident,
+    ListExpr,
+    Literal,
+    MapExpr,
+    Select,
+)
+from .values import Value
+
+
+class Expander:
+    """Makes nodes for a macro, all at the place of its call."""
+
+    accumulator: Final = ACCUMULATOR
+
+    def __init__(self, offset: int, next_id: Callable[[], int], report: Callable[[int, str], None]) -> None:
+        self._offset = offset
+        self._next_id = next_id
+        self._report = report
+
+    def literal(self, value: Value) -> Literal:
+        return Literal(self._next_id(), self._offset, value)
+
+    def ident(self, name: str) -> Ident:
+        return Ident(self._next_id(), self._offset, name)
+
+    def result(self) -> Ident:
+        """The accumulator, read."""
+        return self.ident(ACCUMULATOR)
+
+    def call(self, function: str, *args: Expr) -> Call:
+        return Call(self._next_id(), self._offset, function, None, args)
+
+    def member(self, target: Expr, function: str, *args: Expr) -> Call:
+        return Call(self._next_id(), self._offset, function, target, args)
+
+    def select(self, operand: Expr, name: str, *, test_only: bool = False) -> Select:
+        return Select(self._next_id(), self._offset, operand, name, test_only)
+
+    def list(self, *elements: Expr) -> ListExpr:
+        return ListExpr(self._next_id(), self._offset, elements)
+
+    def map(self, *entries: tuple[Expr, Expr]) -> MapExpr:
+        made = [Entry(self._next_id(), self._offset, key, value) for key, value in entries]
+        return MapExpr(self._next_id(), self._offset, made)
+
+    def comprehension(
+        self,
+        iter_range: Expr,
+        iter_var: str,
+        *,
+        init: Expr,
+        condition: Expr,
+        step: Expr,
+        result: Expr,
+        iter_var2: str | None = None,
+        accu_var: str = ACCUMULATOR,
+    ) -> Comprehension:
+        return Comprehension(
+            self._next_id(), self._offset, iter_range, iter_var, iter_var2, accu_var, init, condition, step, result
+        )
+
+    def bind(self, name: str, value: Expr, body: Expr) -> Comprehension:
+        """`body` in which `name` stands for `value`: what `cel.bind` and `optMap` expand to."""
+        return self.comprehension(
+            self.list(),
+            "#unused",
+            init=value,
+            condition=self.literal(False),
+            step=self.ident(name),
+            result=body,
+            accu_var=name,
+        )
+
+    def error(self, where: Expr, message: str) -> None:
+        """Reports an issue at a node; return None from the macro afterwards."""
+        self._report(where.offset, message)
+
+    def variable(self, expr: Expr, message: str = "argument must be a simple name") -> str | None:
+        """The name in an argument that must be a plain identifier; reports and gives None when it is something else."""
+        if not isinstance(expr, Ident) or expr.name.startswith("."):
+            self.error(expr, message)
+            return None
+        if expr.name == ACCUMULATOR:
+            self.error(expr, "iteration variable overwrites accumulator variable")
+            return None
+        return expr.name
+
+
+def _has(new: Expander, _target: Expr | None, args: Sequence[Expr]) -> Expr | None:
+    (field,) = args
+    if isinstance(field, Select) and not field.test_only:
+        return new.select(field.operand, field.name, test_only=True)
+    new.error(field, "invalid argument to has() macro")
+    return None
+
+
+def _quantifier(make: Callable[[Expander, Expr, str, Expr], Expr]) -> Callable[..., Expr | None]:
+    def expand(new: Expander, target: Expr | None, args: Sequence[Expr]) -> Expr | None:
+        variable = new.variable(args[0])
+        if variable is None or target is None:
+            return None
+        return make(new, target, variable, args[1])
+
+    return expand
+
+
+def _all(new: Expander, target: Expr, variable: str, predicate: Expr) -> Expr:
+    condition = new.call(op.NOT_STRICTLY_FALSE, new.result())
+    step = new.call(op.AND, new.result(), predicate)
+    return new.comprehension(
+        target, variable, init=new.literal(True), condition=condition, step=step, result=new.result()
+    )
+
+
+def _exists(new: Expander, target: Expr, variable: str, predicate: Expr) -> Expr:
+    condition = new.call(op.NOT_STRICTLY_FALSE, new.call(op.NOT, new.result()))
+    step = new.call(op.OR, new.result(), predicate)
+    return new.comprehension(
+        target, variable, init=new.literal(False), condition=condition, step=step, result=new.result()
+    )
+
+
+def _exists_one(new: Expander, target: Expr, variable: str, predicate: Expr) -> Expr:
+    one_more = new.call(op.ADD, new.result(), new.literal(1))
+    step = new.call(op.CONDITIONAL, predicate, one_more, new.result())
+    result = new.call(op.EQUALS, new.result(), new.literal(1))
+    return new.comprehension(
+        target, variable, init=new.literal(0), condition=new.literal(True), step=step, result=result
+    )
+
+
+def _filter(new: Expander, target: Expr, variable: str, predicate: Expr) -> Expr:
+    keep = new.call(op.ADD, new.result(), new.list(new.ident(variable)))
+    step = new.call(op.CONDITIONAL, predicate, keep, new.result())
+    return new.comprehension(
+        target, variable, init=new.list(), condition=new.literal(True), step=step, result=new.result()
+    )
+
+
+def _map(new: Expander, target: Expr | None, args: Sequence[Expr]) -> Expr | None:
+    variable = new.variable(args[0])
+    if variable is None or target is None:
+        return None
+    step: Expr = new.call(op.ADD, new.result(), new.list(args[-1]))
+    if len(args) == 3:
+        step = new.call(op.CONDITIONAL, args[1], step, new.result())
+    return new.comprehension(
+        target, variable, init=new.list(), condition=new.literal(True), step=step, result=new.result()
+    )
+
+
+STANDARD_MACROS: Final = (
+    Macro("has", 1, receiver=False, expand=_has),
+    Macro("all", 2, receiver=True, expand=_quantifier(_all)),
+    Macro("exists", 2, receiver=True, expand=_quantifier(_exists)),
+    Macro("exists_one", 2, receiver=True, expand=_quantifier(_exists_one)),
+    Macro("existsOne", 2, receiver=True, expand=_quantifier(_exists_one)),
+    Macro("filter", 2, receiver=True, expand=_quantifier(_filter)),
+    Macro("map", 2, receiver=True, expand=_map),
+    Macro("map", 3, receiver=True, expand=_map),
+)

@@ -1,0 +1,145 @@
+"""CEL's types: what the checker computes with, and what libraries and variables are declared in.
+
+A `Type` is an immutable value; compare with `==`. Scalars are constants (`STRING`), the others are built by functions::
+
+    list_of(STRING)                     list(string)
+    map_of(STRING, DYN)                 map(string, dyn)
+    optional_of(param("T"))             optional_type(T)      T is bound when an overload is resolved
+    opaque("kubernetes.Quantity")       a type whose values are instances of a Python class of yours
+    object_type("kubernetes.Taint")     a type with fields, declared by an `ObjectType`
+    type_of(INT)                        type(int), the type of the expression `int` itself
+
+Fields are declared from plain Python::
+
+    ObjectType("kubernetes.Taint", {"key": Field(STRING), "timeAdded": Field(TIMESTAMP, attribute="time_added")})
+
+Read next: values.py says how values of these types look in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Kind(Enum):
+    """What a type is, regardless of its parameters."""
+
+    BOOL = "bool"
+    INT = "int"
+    UINT = "uint"
+    DOUBLE = "double"
+    STRING = "string"
+    BYTES = "bytes"
+    NULL = "null"
+    TIMESTAMP = "timestamp"
+    DURATION = "duration"
+    LIST = "list"
+    MAP = "map"
+    TYPE = "type"
+    OPAQUE = "opaque"
+    OBJECT = "object"
+    PARAM = "param"
+    DYN = "dyn"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A type; `str()` gives the text that error messages show."""
+
+    kind: Kind
+    name: str
+    params: tuple[Type, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.params:
+            return self.name
+        return f"{self.name}({', '.join(map(str, self.params))})"
+
+    @property
+    def is_dyn(self) -> bool:
+        """Whether values are only known when the expression runs."""
+        return self.kind in _DYNAMIC
+
+    @property
+    def is_optional(self) -> bool:
+        return self.kind is Kind.OPAQUE and self.name == OPTIONAL_NAME
+
+
+_DYNAMIC = frozenset({Kind.DYN, Kind.ERROR, Kind.PARAM})
+OPTIONAL_NAME = "optional_type"
+
+BOOL = Type(Kind.BOOL, "bool")
+INT = Type(Kind.INT, "int")
+UINT = Type(Kind.UINT, "uint")
+DOUBLE = Type(Kind.DOUBLE, "double")
+STRING = Type(Kind.STRING, "string")
+BYTES = Type(Kind.BYTES, "bytes")
+NULL = Type(Kind.NULL, "null")
+TIMESTAMP = Type(Kind.TIMESTAMP, "timestamp")
+DURATION = Type(Kind.DURATION, "duration")
+DYN = Type(Kind.DYN, "dyn")
+ERROR = Type(Kind.ERROR, "!error!")
+"""The type of something that has already been reported; it agrees with everything, so one mistake is one issue."""
+TYPE = Type(Kind.TYPE, "type")
+
+
+def list_of(element: Type) -> Type:
+    return Type(Kind.LIST, "list", (element,))
+
+
+def map_of(key: Type, value: Type) -> Type:
+    return Type(Kind.MAP, "map", (key, value))
+
+
+def type_of(described: Type) -> Type:
+    return Type(Kind.TYPE, "type", (described,))
+
+
+def opaque(name: str, *params: Type) -> Type:
+    return Type(Kind.OPAQUE, name, params)
+
+
+def optional_of(value: Type) -> Type:
+    return Type(Kind.OPAQUE, OPTIONAL_NAME, (value,))
+
+
+def param(name: str) -> Type:
+    return Type(Kind.PARAM, name)
+
+
+def object_type(name: str) -> Type:
+    return Type(Kind.OBJECT, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of an object type.
+
+    `attribute` is the Python attribute to read when the object is no mapping (default: the field's own name). A
+    missing attribute or key, and an attribute that is None, mean that the field is absent.
+    """
+
+    type: Type
+    attribute: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectType:
+    """The declaration of a type with fields; give it to an environment, and use `.type` for variables and fields."""
+
+    name: str
+    fields: Mapping[str, Field] = field(default_factory=dict)
+
+    @property
+    def type(self) -> Type:
+        return object_type(self.name)
+
+
+def walk(types: Iterable[Type]) -> Iterable[Type]:
+    """Each of the types and everything inside them."""
+    for each in types:
+        yield each
+        yield from walk(each.params)
