@@ -6,13 +6,13 @@ READY := $(VENV)/.ready
 MOORING_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-full check fmt bench lock clean
+.PHONY: help up test test-full check fmt docs bench lock clean
 
 help: ## what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-$(READY): requirements-dev.txt pyproject.toml
-	$(PYTHON) -m venv --clear $(VENV)
+$(READY): requirements-dev.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.7
 	$(BIN)/uv pip sync --quiet --python $(BIN)/python requirements-dev.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
@@ -37,6 +37,9 @@ test-full: check ## the same with the tests that take minutes
 fmt: $(READY) ## format and mend what the linter can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(READY) ## write the pages that are made from the code
+	$(BIN)/python docs/generate.py
 
 bench: $(READY) ## measure; see benchmarks/README.md
 	$(BIN)/python -m benchmarks

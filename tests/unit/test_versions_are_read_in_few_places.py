@@ -1,4 +1,4 @@
-"""4330.12: versions and gates are read in `base/`, the scheme and the option builders; the main flow gets plain options."""
+"""4330.12: versions and gates are read in `base/`, the scheme and the option builders; the rest gets options."""
 
 import ast
 from pathlib import Path
