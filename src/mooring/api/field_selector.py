@@ -1,0 +1,103 @@
+"""Field selectors: `metadata.name=x,spec.nodeName!=y` in queries.
+
+`parse` reads one into an AND of terms; which fields a resource offers is for the server to say. Values may hold `,`
+and `=` after a backslash. Called by the API server and by clients; label selectors are in ``label_selector.py``.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from mooring.api.label_selector import SelectorError
+
+_SPLIT = re.compile(r"((?:\\.|[^\\,])*\\?)(?:,|$)", re.DOTALL)
+_OPERATOR = re.compile("!=|==|=")
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A field that must have a value, or, if negated, must not. A field that is not there is empty."""
+
+    field: str
+    value: str
+    negated: bool = False
+
+    def matches(self, fields: Mapping[str, str]) -> bool:
+        """Whether the fields meet the term."""
+        return (fields.get(self.field, "") == self.value) is not self.negated
+
+    def __str__(self) -> str:
+        value = re.sub(r"([\\,=])", r"\\\1", self.value)
+        return f"{self.field}{'!=' if self.negated else '='}{value}"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSelector:
+    """Terms that all must be met."""
+
+    terms: tuple[Term, ...] = ()
+
+    def matches(self, fields: Mapping[str, str]) -> bool:
+        """Whether the fields meet every term."""
+        return all(term.matches(fields) for term in self.terms)
+
+    def is_empty(self) -> bool:
+        """Whether the selector restricts nothing."""
+        return not self.terms
+
+    def requires_exactly(self, field: str) -> str | None:
+        """The value that a field must have, if the selector says so."""
+        for term in self.terms:
+            if term.field == field and not term.negated:
+                return term.value
+        return None
+
+    def transformed(self, transform: Callable[[str, str], tuple[str, str]]) -> "FieldSelector":
+        """The selector with each field and value replaced; `transform` raises for a field it does not know."""
+        terms = []
+        for term in self.terms:
+            field, value = transform(term.field, term.value)
+            terms.append(Term(field, value, term.negated))
+        return FieldSelector(tuple(terms))
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.terms))
+
+
+EVERYTHING = FieldSelector()
+
+
+def one_field(field: str, value: str) -> FieldSelector:
+    """The selector that wants one field to have a value."""
+    return FieldSelector((Term(field, value),))
+
+
+@lru_cache(maxsize=1024)
+def parse(text: str) -> FieldSelector:
+    """The selector that `text` says; raises SelectorError."""
+    parts = sorted(match[1] for match in _SPLIT.finditer(text))
+    return FieldSelector(tuple(_term(part, text) for part in parts if part))
+
+
+def _term(part: str, text: str) -> Term:
+    operator = _OPERATOR.search(part)
+    if operator is None:
+        raise SelectorError(f"invalid selector: '{text}'; can't understand '{part}'")
+    return Term(part[: operator.start()], _unescaped(part[operator.end() :]), operator[0] == "!=")
+
+
+def _unescaped(value: str) -> str:
+    chars = iter(value)
+    result = []
+    for char in chars:
+        if char in ",=":
+            raise SelectorError(f"invalid field selector: unescaped character in value: {ord(char)}")
+        if char != "\\":
+            result.append(char)
+            continue
+        escaped = next(chars, "")
+        if escaped not in {"\\", ",", "="}:
+            raise SelectorError(f"invalid field selector: invalid escape sequence: \\{escaped}")
+        result.append(escaped)
+    return "".join(result)

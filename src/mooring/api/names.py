@@ -1,0 +1,306 @@
+"""The syntax of names, label keys and values, ports and the like, with Kubernetes' messages.
+
+Each function takes a value and returns what is wrong with it: messages for a field error, none if it is right. The
+results are remembered where clusters use the same few values over and over. `validate_*` make field errors of them.
+Called by validation, by ``label_selector.py`` and by the CEL format library.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+from mooring.api import field_errors
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+
+Messages = tuple[str, ...]
+
+_DNS1123_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_DNS1123_SUBDOMAIN = rf"{_DNS1123_LABEL}(\.{_DNS1123_LABEL})*"
+_DNS1123_LABEL_UNDERSCORE = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_DNS1123_SUBDOMAIN_UNDERSCORE = rf"{_DNS1123_LABEL_UNDERSCORE}(\.{_DNS1123_LABEL_UNDERSCORE})*"
+_WILDCARD_SUBDOMAIN = rf"\*\.{_DNS1123_SUBDOMAIN}"
+_DNS1035_LABEL = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_LABEL_NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_LABEL_VALUE = f"({_LABEL_NAME})?"
+_C_IDENTIFIER = "[A-Za-z_][A-Za-z0-9_]*"
+_ENV_VAR_NAME = "[-._a-zA-Z][-._a-zA-Z0-9]*"
+_CONFIG_MAP_KEY = "[-._a-zA-Z0-9]+"
+_HTTP_HEADER_NAME = "[-A-Za-z0-9]+"
+_HTTP_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+_PERCENT = "[0-9]+%"
+_CONDITION_REASON = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
+
+_LABEL_NAME_RULE = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+)
+
+
+def too_long(limit: int) -> str:
+    """The message for a text of more bytes than the limit."""
+    return f"must be no more than {limit} bytes"
+
+
+def outside(low: int, high: int) -> str:
+    """The message for a number outside of a range."""
+    return f"must be between {low} and {high}, inclusive"
+
+
+def mismatch(rule: str, pattern: str, *examples: str) -> str:
+    """The message for a text that a regular expression does not match."""
+    if not examples:
+        return f"{rule} (regex used for validation is '{pattern}')"
+    shown = " or ".join(f"'{example}', " for example in examples)
+    return f"{rule} (e.g. {shown}regex used for validation is '{pattern}')"
+
+
+def _check(value: str, pattern: str, limit: int | None, message: str) -> Messages:
+    messages: Messages = ()
+    if limit is not None and len(value.encode(errors="surrogatepass")) > limit:
+        messages = (too_long(limit),)
+    return messages if re.fullmatch(pattern, value) else (*messages, message)
+
+
+# -- names of objects and DNS
+
+
+@lru_cache(maxsize=4096)
+def dns1123_label(value: str) -> Messages:
+    """A label of RFC 1123: namespaces, containers, volumes."""
+    if "." in value and re.fullmatch(_DNS1123_SUBDOMAIN, value):
+        return (*((too_long(63),) if len(value) > 63 else ()), "must not contain dots")
+    rule = (
+        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+        "and must start and end with an alphanumeric character"
+    )
+    return _check(value, _DNS1123_LABEL, 63, mismatch(rule, _DNS1123_LABEL, "my-name", "123-abc"))
+
+
+@lru_cache(maxsize=4096)
+def dns1123_subdomain(value: str) -> Messages:
+    """A subdomain of RFC 1123: most objects."""
+    rule = (
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+        "and must start and end with an alphanumeric character"
+    )
+    return _check(value, _DNS1123_SUBDOMAIN, 253, mismatch(rule, _DNS1123_SUBDOMAIN, "example.com"))
+
+
+def dns1123_subdomain_with_underscore(value: str) -> Messages:
+    """A subdomain whose labels may hold underscores: search domains of a pod."""
+    rule = (
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
+        "and must start and end with an alphanumeric character"
+    )
+    pattern = _DNS1123_SUBDOMAIN_UNDERSCORE
+    return _check(value, pattern, 253, mismatch(rule, pattern, "example.com"))
+
+
+def wildcard_dns1123_subdomain(value: str) -> Messages:
+    """A subdomain after `*.`."""
+    rule = (
+        "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of "
+        "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character"
+    )
+    return _check(value, _WILDCARD_SUBDOMAIN, 253, mismatch(rule, _WILDCARD_SUBDOMAIN, "*.example.com"))
+
+
+@lru_cache(maxsize=1024)
+def dns1035_label(value: str) -> Messages:
+    """A label of RFC 1035: services."""
+    rule = (
+        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
+        "start with an alphabetic character, and end with an alphanumeric character"
+    )
+    return _check(value, _DNS1035_LABEL, 63, mismatch(rule, _DNS1035_LABEL, "my-name", "abc-123"))
+
+
+def path_segment_name(value: str) -> Messages:
+    """What may stand in a URL: the names of roles and bindings."""
+    if value in {".", ".."}:
+        return (f"may not be '{value}'",)
+    return tuple(f"may not contain '{char}'" for char in "/%" if char in value)
+
+
+def generated(value: str) -> str:
+    """A `generateName` as its check sees it: a dash at the end will be followed by more."""
+    return f"{value[:-2]}a" if len(value) > 1 and value.endswith("-") else value
+
+
+# -- labels
+
+
+@lru_cache(maxsize=4096)
+def label_key(value: str) -> Messages:
+    """A key of a label, annotation, taint or resource: a name with an optional DNS subdomain and `/` before it."""
+    prefix, slash, name = value.rpartition("/")
+    if "/" in prefix:
+        shown = mismatch(_LABEL_NAME_RULE, _LABEL_NAME, "MyName", "my.name", "123-abc")
+        hint = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return (f"a valid label key {shown} {hint}",)
+    messages: Messages = ()
+    if slash:
+        wrong = dns1123_subdomain(prefix) if prefix else ("must be non-empty",)
+        messages = tuple(f"prefix part {message}" for message in wrong)
+    if not name:
+        messages += ("name part must be non-empty",)
+    rule = mismatch(f"name part {_LABEL_NAME_RULE}", _LABEL_NAME, "MyName", "my.name", "123-abc")
+    return messages + tuple(
+        message if message is rule else f"name part {message}" for message in _check(name, _LABEL_NAME, 63, rule)
+    )
+
+
+def prefixed_label_key(value: str) -> Messages:
+    """A label key that must have a prefix."""
+    return label_key(value) or (() if "/" in value else ("must include a prefix (e.g. 'example.com/key')",))
+
+
+@lru_cache(maxsize=4096)
+def label_value(value: str) -> Messages:
+    """The value of a label, or nothing."""
+    rule = (
+        "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+        "and must start and end with an alphanumeric character"
+    )
+    return _check(value, _LABEL_VALUE, 63, mismatch(rule, _LABEL_VALUE, "MyValue", "my_value", "12345"))
+
+
+# -- environment variables, keys, ports, numbers
+
+
+def c_identifier(value: str) -> Messages:
+    """An identifier of the language C."""
+    rule = (
+        "a valid C identifier must start with alphabetic character or '_', "
+        "followed by a string of alphanumeric characters or '_'"
+    )
+    return _check(value, _C_IDENTIFIER, None, mismatch(rule, _C_IDENTIFIER, "my_name", "MY_NAME", "MyName"))
+
+
+def env_var_name(value: str) -> Messages:
+    """The name of an environment variable, by the rule before it was relaxed."""
+    rule = (
+        "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', "
+        "and must not start with a digit"
+    )
+    shown = mismatch(rule, _ENV_VAR_NAME, "my.env-name", "MY_ENV.NAME", "MyEnvName1")
+    return _check(value, _ENV_VAR_NAME, None, shown) + _leaves_directory(value)
+
+
+def relaxed_env_var_name(value: str) -> Messages:
+    """The name of an environment variable."""
+    if not value:
+        return ("environment variable name must be non-empty",)
+    if value.isascii() and value.isprintable() and "=" not in value:
+        return ()
+    return ("a valid environment variable name must consist only of printable ASCII characters other than '='",)
+
+
+def config_map_key(value: str) -> Messages:
+    """A key of a ConfigMap or Secret, which may become the name of a file."""
+    rule = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
+    shown = mismatch(rule, _CONFIG_MAP_KEY, "key.name", "KEY_NAME", "key-name")
+    return _check(value, _CONFIG_MAP_KEY, 253, shown) + _leaves_directory(value)
+
+
+def _leaves_directory(value: str) -> Messages:
+    if value in {".", ".."}:
+        return (f"must not be '{value}'",)
+    return ("must not start with '..'",) if value.startswith("..") else ()
+
+
+def http_header_name(value: str) -> Messages:
+    """The name of an HTTP header, as in probes."""
+    rule = "a valid HTTP header must consist of alphanumeric characters or '-'"
+    return _check(value, _HTTP_HEADER_NAME, None, mismatch(rule, _HTTP_HEADER_NAME, "X-Header-Name"))
+
+
+def condition_reason(value: str) -> Messages:
+    """The reason of a condition."""
+    rule = (
+        "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric "
+        "characters or '_,:', and must end with an alphanumeric character or '_'"
+    )
+    examples = ("my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB")
+    return _check(value, _CONDITION_REASON, None, mismatch(rule, _CONDITION_REASON, *examples))
+
+
+def port_name(value: str) -> Messages:
+    """The name of a port: an IANA service name."""
+    messages = _check(value, "[-a-z0-9]+", 15, "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not re.search("[a-z]", value):
+        messages += ("must contain at least one letter (a-z)",)
+    if "--" in value:
+        messages += ("must not contain consecutive hyphens",)
+    if value.startswith("-") or value.endswith("-"):
+        messages += ("must not begin or end with a hyphen",)
+    return messages
+
+
+def port_number(value: int) -> Messages:
+    """The number of a port."""
+    return in_range(value, 1, 65535)
+
+
+def in_range(value: int, low: int, high: int) -> Messages:
+    """A number between two others."""
+    return () if low <= value <= high else (outside(low, high),)
+
+
+def user_id(value: int) -> Messages:
+    """The id of a Unix user or group."""
+    return in_range(value, 0, 0xFFFFFFFF)
+
+
+def percent(value: str) -> Messages:
+    """A percentage such as `25%`."""
+    rule = "a valid percent string must be a numeric string followed by an ending '%'"
+    return _check(value, _PERCENT, None, mismatch(rule, _PERCENT, "1%", "93%"))
+
+
+# -- as field errors
+
+
+def validate(path: Path, value: str, messages: Messages) -> list[FieldError]:
+    """A field error for each message about a value."""
+    return [field_errors.invalid(path, value, message) for message in messages]
+
+
+def validate_label_key(key: str, path: Path) -> list[FieldError]:
+    """The field errors of a label key."""
+    return validate(path, key, label_key(key))
+
+
+def validate_labels(labels: Mapping[str, str], path: Path) -> list[FieldError]:
+    """The field errors of labels: wrong keys and wrong values, all at the path of the map."""
+    errors = []
+    for key, value in labels.items():
+        errors += validate(path, key, label_key(key))
+        errors += validate(path, value, label_value(value))
+    return errors
+
+
+def validate_fully_qualified_name(name: str, path: Path) -> list[FieldError]:
+    """The field errors of a domain of at least three segments, such as the name of a signer."""
+    if not name:
+        return [field_errors.required(path)]
+    wrong = dns1123_subdomain(name)
+    if wrong:
+        return [field_errors.invalid(path, name, ",".join(wrong))]
+    if name.count(".") < 2:
+        detail = "should be a domain with at least three segments separated by dots"
+        return [field_errors.invalid(path, name, detail)]
+    return []
+
+
+def validate_domain_prefixed_path(value: str, path: Path) -> list[FieldError]:
+    """The field errors of a path after a domain, such as `acme.io/foo`."""
+    if not value:
+        return [field_errors.required(path)]
+    host, _, rest = value.partition("/")
+    if not host or not rest:
+        return [field_errors.invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")')]
+    errors = validate(path, host, dns1123_subdomain(host))
+    if not re.fullmatch(_HTTP_PATH, rest):
+        errors.append(field_errors.invalid(path, rest, mismatch("Invalid path", _HTTP_PATH)))
+    return errors

@@ -1,0 +1,114 @@
+"""The rules of `metadata.resourceVersion`: what a client may ask for and how two versions compare.
+
+A version is a decimal number that grows with every write of the store. Clients compare for equality, and since
+Kubernetes 1.35 also for order. Called by the API server (list, get, watch) and by informers.
+"""
+
+from dataclasses import dataclass
+
+from mooring.api import field_errors
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+
+EXACT = "Exact"
+NOT_OLDER_THAN = "NotOlderThan"
+_PATH = Path("resourceVersion")
+_MATCH_PATH = Path("resourceVersionMatch")
+
+
+class ResourceVersionError(ValueError):
+    """The text is no resource version; `str()` is the message of the bad request."""
+
+
+def parse(text: str) -> int:
+    """The version as a number; 0 where none is given. Raises ResourceVersionError."""
+    if not text:
+        return 0
+    if text.isascii() and text.isdigit() and len(text) <= 20:
+        version = int(text)
+        if version < 1 << 64:
+            return version
+        why = "value out of range"
+    else:
+        why = "invalid syntax"
+    error = field_errors.invalid(_PATH, text, f'strconv.ParseUint: parsing "{text}": {why}')
+    raise ResourceVersionError(f"invalid resource version: {error}")
+
+
+def compare(a: str, b: str) -> int:
+    """-1, 0 or 1: which of two versions of objects of one resource is older. Raises ResourceVersionError.
+
+    A version of an object is a positive number without leading zeros.
+    """
+    for version in (a, b):
+        if not (version.isascii() and version.isdigit()) or version.startswith("0"):
+            raise ResourceVersionError(f'resource version is not well formed: "{version}"')
+    left, right = (len(a), a), (len(b), b)  # no leading zeros: the longer is the larger
+    return (left > right) - (left < right)
+
+
+@dataclass(frozen=True, slots=True)
+class ListVersion:
+    """What a list must show: the state at exactly a version, at a version or later, or the latest."""
+
+    version: int = 0
+    exact: bool = False
+    any_version: bool = False
+
+
+def for_list(resource_version: str, match: str, continue_token: str) -> ListVersion:
+    """How a list with these parameters is to be read; `validate_list` must have found nothing wrong.
+
+    A continue token carries its own version. Without `resourceVersionMatch`, "0" means any version, a number means
+    not older, and nothing the latest.
+    """
+    if continue_token or not resource_version:
+        return ListVersion()
+    version = parse(resource_version)
+    if version == 0:
+        return ListVersion(any_version=True)
+    return ListVersion(version, exact=match == EXACT)
+
+
+def validate_list(
+    resource_version: str,
+    match: str,
+    continue_token: str,
+    *,
+    watch: bool = False,
+    send_initial_events: bool | None = None,
+) -> list[FieldError]:
+    """What is wrong with the combination of these parameters of a list or watch."""
+    if watch:
+        return _validate_watch(match, send_initial_events)
+    if send_initial_events is not None:
+        return [field_errors.forbidden(Path("sendInitialEvents"), "sendInitialEvents is forbidden for list")]
+    if not match:
+        return []
+    errors = []
+    if not resource_version:
+        detail = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+        errors.append(field_errors.forbidden(_MATCH_PATH, detail))
+    if continue_token:
+        detail = "resourceVersionMatch is forbidden when continue is provided"
+        errors.append(field_errors.forbidden(_MATCH_PATH, detail))
+    if match not in {EXACT, NOT_OLDER_THAN}:
+        errors.append(field_errors.not_supported(_MATCH_PATH, match, [EXACT, NOT_OLDER_THAN, ""]))
+    if match == EXACT and resource_version == "0":
+        detail = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+        errors.append(field_errors.forbidden(_MATCH_PATH, detail))
+    return errors
+
+
+def _validate_watch(match: str, send_initial_events: bool | None) -> list[FieldError]:
+    errors = []
+    if send_initial_events is not None and match != NOT_OLDER_THAN:
+        detail = f"sendInitialEvents requires setting resourceVersionMatch to {NOT_OLDER_THAN}"
+        errors.append(field_errors.forbidden(_MATCH_PATH, detail))
+    if match:
+        if send_initial_events is None:
+            detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            errors.append(field_errors.forbidden(_MATCH_PATH, detail))
+        if match != NOT_OLDER_THAN:
+            errors.append(field_errors.not_supported(_MATCH_PATH, match, [NOT_OLDER_THAN]))
+    return errors

@@ -1,0 +1,42 @@
+"""Times of the API: RFC 3339 text, to the second (`metav1.Time`) or to the microsecond (`metav1.MicroTime`).
+
+Structs keep the text; who needs to reckon takes `parse`. Python's own `fromisoformat` accepts far more than RFC 3339,
+so the syntax is checked here.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+
+_RFC3339 = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
+)
+
+
+class TimeError(ValueError):
+    """The text is no time of RFC 3339; the message says what one looks like."""
+
+
+def parse(text: str) -> datetime:
+    """The instant, in UTC; parts of a microsecond are cut off. Raises TimeError."""
+    match = _RFC3339.fullmatch(text)
+    if match is None:
+        raise TimeError(f'"{text}" is not a time as in "2006-01-02T15:04:05Z" (RFC 3339)')
+    *numbers, fraction, sign, hours, minutes = match.groups()
+    year, month, day, hour, minute, second = map(int, numbers)
+    microsecond = int((fraction or "")[:6].ljust(6, "0"))
+    try:
+        offset = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
+        zone = timezone(-offset if sign == "-" else offset)
+        return datetime(year, month, day, hour, minute, second, microsecond, zone).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise TimeError(f'"{text}" is not a time: {error}') from None
+
+
+def to_seconds(time: datetime) -> str:
+    """`2006-01-02T15:04:05Z`: how timestamps of objects are written."""
+    return f"{time.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat()}Z"
+
+
+def to_microseconds(time: datetime) -> str:
+    """`2006-01-02T15:04:05.000000Z`: how leases and events write theirs."""
+    return f"{to_seconds(time)[:-1]}.{time.microsecond:06}Z"
