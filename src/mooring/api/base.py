@@ -96,6 +96,11 @@ def atomic() -> Merge:
     return Merge("atomic")
 
 
+def granular() -> Merge:
+    """A struct or map that server-side apply merges field by field although its type is atomic."""
+    return Merge("granular")
+
+
 def patched_by(key: str, *strategies: Literal["merge", "retainKeys"]) -> Merge:
     """A list that strategic merge joins by `key` and that server-side apply replaces whole."""
     return Merge("atomic", patch_key=key, patch_strategies=strategies or ("merge",))

@@ -1,0 +1,241 @@
+"""Node: a machine that runs pods."""
+
+from typing import Annotated
+
+from msgspec import field
+
+from mooring.api.base import Int32, Int64, Object, always, list_map, list_set, required
+from mooring.api.core_v1.placement import Taint
+from mooring.api.meta_v1 import Resource, ResourceList
+from mooring.api.quantity import Quantity
+
+
+class ConfigMapNodeConfigSource(Object):
+    """A ConfigMap with the kubelet's configuration. No longer supported."""
+
+    namespace: str = required(str)
+    """The namespace of the ConfigMap."""
+    name: str = required(str)
+    """The name of the ConfigMap."""
+    uid: str = ""
+    """The unique id of the ConfigMap."""
+    resource_version: str = ""
+    """The version of the ConfigMap."""
+    kubelet_config_key: str = required(str)
+    """The key with the configuration."""
+
+
+class NodeConfigSource(Object):
+    """Where the kubelet's configuration comes from. No longer supported."""
+
+    config_map: ConfigMapNodeConfigSource | None = None
+    """A ConfigMap."""
+
+
+class NodePodPreemptionPolicy(Object):
+    """When pods of the node may be displaced."""
+
+    disable_resize_preemption: Annotated[list[str], list_set(patch_merge=False)] = []
+    """Who has asked that growing pods displace no others; it holds while there is anyone."""
+
+
+class NodeSpec(Object):
+    """What a node is meant to be."""
+
+    pod_cidr: str = field(default="", name="podCIDR")
+    """The network of the node's pods."""
+    pod_cidrs: Annotated[list[str], list_set()] = field(default_factory=list, name="podCIDRs")
+    """The networks of the node's pods, at most one of each family."""
+    provider_id: str = field(default="", name="providerID")
+    """The node's id at the cloud provider."""
+    unschedulable: bool = False
+    """Whether new pods are kept away."""
+    taints: list[Taint] = []
+    """What keeps pods away that do not tolerate it."""
+    config_source: NodeConfigSource | None = None
+    """Where the kubelet's configuration comes from. No longer supported."""
+    external_id: str = field(default="", name="externalID")
+    """Not used any more."""
+    pod_preemption_policy: NodePodPreemptionPolicy | None = None
+    """When pods of the node may be displaced."""
+
+
+class NodeCondition(Object):
+    """One aspect of a node's state."""
+
+    type: str = required(str)
+    """What the condition is about, such as Ready."""
+    status: str = required(str)
+    """True, False or Unknown."""
+    last_heartbeat_time: str | None = always(lambda: None)
+    """When the node last reported it."""
+    last_transition_time: str | None = always(lambda: None)
+    """When the status last changed."""
+    reason: str = ""
+    """A word in CamelCase that says why."""
+    message: str = ""
+    """A sentence for people."""
+
+
+class NodeAddress(Object):
+    """An address of a node."""
+
+    type: str = required(str)
+    """Hostname, InternalIP, ExternalIP, InternalDNS or ExternalDNS."""
+    address: str = required(str)
+    """The address."""
+
+
+class DaemonEndpoint(Object):
+    """A port on which a daemon listens."""
+
+    port: Int32 = required(int, name="Port")
+    """The number of the port."""
+
+
+class NodeDaemonEndpoints(Object):
+    """The ports of a node's daemons."""
+
+    kubelet_endpoint: DaemonEndpoint = always(DaemonEndpoint)
+    """The kubelet's port."""
+
+
+class NodeSwapStatus(Object):
+    """The swap memory of a node."""
+
+    capacity: Int64 | None = None
+    """How much there is, in bytes."""
+
+
+class NodeSystemInfo(Object):
+    """Names and versions of a node's software."""
+
+    machine_id: str = required(str, name="machineID")
+    """The id of the machine."""
+    system_uuid: str = required(str, name="systemUUID")
+    """The id of the system."""
+    boot_id: str = required(str, name="bootID")
+    """The id of the last boot."""
+    kernel_version: str = required(str)
+    """The version of the kernel."""
+    os_image: str = required(str)
+    """The name of the operating system's image."""
+    container_runtime_version: str = required(str)
+    """The name and version of the container runtime."""
+    kubelet_version: str = required(str)
+    """The version of the kubelet."""
+    kube_proxy_version: str = required(str)
+    """The version of kube-proxy. Deprecated."""
+    operating_system: str = required(str)
+    """linux or windows."""
+    architecture: str = required(str)
+    """The processor architecture, such as amd64."""
+    swap: NodeSwapStatus | None = None
+    """The swap memory."""
+    running_in_user_namespace: bool | None = None
+    """Whether the node itself runs in a user namespace."""
+
+
+class ContainerImage(Object):
+    """An image that a node has."""
+
+    names: list[str] = []
+    """The names by which it is known."""
+    size_bytes: Int64 = 0
+    """Its size."""
+
+
+class AttachedVolume(Object):
+    """A volume that is attached to a node."""
+
+    name: str = required(str)
+    """The unique name of the volume."""
+    device_path: str = required(str)
+    """The device under which the node sees it."""
+
+
+class NodeConfigStatus(Object):
+    """The state of the kubelet's configuration. No longer supported."""
+
+    assigned: NodeConfigSource | None = None
+    """The configuration that is meant to be used."""
+    active: NodeConfigSource | None = None
+    """The configuration that is used."""
+    last_known_good: NodeConfigSource | None = None
+    """The configuration to fall back to."""
+    error: str = ""
+    """What went wrong."""
+
+
+class NodeRuntimeHandlerFeatures(Object):
+    """What a runtime handler can do."""
+
+    recursive_read_only_mounts: bool | None = None
+    """Whether it knows recursive read-only mounts."""
+    user_namespaces: bool | None = None
+    """Whether it knows user namespaces."""
+
+
+class NodeRuntimeHandler(Object):
+    """A handler of the container runtime."""
+
+    name: str = ""
+    """The name of the handler; empty for the default."""
+    features: NodeRuntimeHandlerFeatures | None = None
+    """What it can do."""
+
+
+class NodeFeatures(Object):
+    """What the container runtime of a node can do."""
+
+    supplemental_groups_policy: bool | None = None
+    """Whether it knows the policy for supplemental groups."""
+
+
+class NodeStatus(Object):
+    """The state of a node."""
+
+    capacity: dict[str, Quantity] = {}
+    """How much the node has, by resource."""
+    allocatable: dict[str, Quantity] = {}
+    """How much of it pods can use."""
+    phase: str = ""
+    """Not used any more."""
+    conditions: Annotated[list[NodeCondition], list_map("type")] = []
+    """Aspects of the state."""
+    addresses: Annotated[list[NodeAddress], list_map("type")] = []
+    """How the node is reached."""
+    daemon_endpoints: NodeDaemonEndpoints = always(NodeDaemonEndpoints)
+    """The ports of its daemons."""
+    node_info: NodeSystemInfo = always(NodeSystemInfo)
+    """Names and versions of its software."""
+    images: list[ContainerImage] = []
+    """The images that it has."""
+    volumes_in_use: list[str] = []
+    """The volumes that its pods use."""
+    volumes_attached: list[AttachedVolume] = []
+    """The volumes that are attached to it."""
+    config: NodeConfigStatus | None = None
+    """The state of the kubelet's configuration. No longer supported."""
+    runtime_handlers: list[NodeRuntimeHandler] = []
+    """The handlers of its container runtime."""
+    features: NodeFeatures | None = None
+    """What its container runtime can do."""
+    declared_features: list[str] = []
+    """Names of features that the node declares to have."""
+
+
+class Node(Resource):
+    """A machine that runs pods."""
+
+    spec: NodeSpec = always(NodeSpec)
+    """What the node is meant to be."""
+    status: NodeStatus = always(NodeStatus)
+    """The state of the node."""
+
+
+class NodeList(ResourceList):
+    """Several Nodes."""
+
+    items: list[Node] = required(list)
+    """The nodes."""

@@ -1,0 +1,353 @@
+"""The volumes of a pod: the sources that only pods have, projections, and how containers mount them."""
+
+from msgspec import field
+
+from mooring.api.base import Int32, Int64, Object, always, required
+from mooring.api.core_v1.references import ObjectFieldSelector, ResourceFieldSelector
+from mooring.api.core_v1.volume import PersistentVolumeClaimTemplate
+from mooring.api.core_v1.volume_source import (
+    AWSElasticBlockStoreVolumeSource,
+    AzureDiskVolumeSource,
+    AzureFileVolumeSource,
+    CephFSVolumeSource,
+    CinderVolumeSource,
+    CSIVolumeSource,
+    FCVolumeSource,
+    FlexVolumeSource,
+    FlockerVolumeSource,
+    GCEPersistentDiskVolumeSource,
+    GlusterfsVolumeSource,
+    HostPathVolumeSource,
+    ISCSIVolumeSource,
+    NFSVolumeSource,
+    PhotonPersistentDiskVolumeSource,
+    PortworxVolumeSource,
+    QuobyteVolumeSource,
+    RBDVolumeSource,
+    ScaleIOVolumeSource,
+    StorageOSVolumeSource,
+    VsphereVirtualDiskVolumeSource,
+)
+from mooring.api.meta_v1 import LabelSelector
+from mooring.api.quantity import Quantity
+
+
+class EmptyDirVolumeSource(Object):
+    """An empty directory that lives as long as the pod."""
+
+    medium: str = ""
+    """Where the directory is kept: empty for the node's disk, Memory, or HugePages."""
+    size_limit: Quantity | None = None
+    """How large it may grow."""
+    mode: Int32 | None = None
+    """The permission bits of the directory."""
+
+
+class GitRepoVolumeSource(Object):
+    """A clone of a git repository. Deprecated: clone in an init container."""
+
+    repository: str = required(str)
+    """The address of the repository."""
+    revision: str = ""
+    """The commit to check out."""
+    directory: str = ""
+    """The directory within the volume to clone into."""
+
+
+class PersistentVolumeClaimVolumeSource(Object):
+    """A claim in the pod's namespace."""
+
+    claim_name: str = required(str)
+    """The name of the claim."""
+    read_only: bool = False
+    """Whether every mount of it is read-only."""
+
+
+class KeyToPath(Object):
+    """Writes one key of a ConfigMap or Secret to a file."""
+
+    key: str = required(str)
+    """The key."""
+    path: str = required(str)
+    """The path of the file within the volume."""
+    mode: Int32 | None = None
+    """The permission bits of the file."""
+    user: Int64 | None = None
+    """The owner of the file."""
+
+
+class SecretVolumeSource(Object):
+    """Files made from a Secret."""
+
+    secret_name: str = ""
+    """The name of the Secret."""
+    items: list[KeyToPath] = []
+    """The keys to write; all when empty."""
+    default_mode: Int32 | None = None
+    """The permission bits of files that give none."""
+    optional: bool | None = None
+    """Whether the Secret or its keys may be missing."""
+    default_user: Int64 | None = None
+    """The owner of files that give none."""
+
+
+class ConfigMapVolumeSource(Object):
+    """Files made from a ConfigMap."""
+
+    name: str = ""
+    """The name of the ConfigMap."""
+    items: list[KeyToPath] = []
+    """The keys to write; all when empty."""
+    default_mode: Int32 | None = None
+    """The permission bits of files that give none."""
+    optional: bool | None = None
+    """Whether the ConfigMap or its keys may be missing."""
+    default_user: Int64 | None = None
+    """The owner of files that give none."""
+
+
+class DownwardAPIVolumeFile(Object):
+    """Writes a field of the pod to a file."""
+
+    path: str = required(str)
+    """The path of the file within the volume."""
+    field_ref: ObjectFieldSelector | None = None
+    """The field of the pod to write."""
+    resource_field_ref: ResourceFieldSelector | None = None
+    """The request or limit of a container to write."""
+    mode: Int32 | None = None
+    """The permission bits of the file."""
+    user: Int64 | None = None
+    """The owner of the file."""
+
+
+class DownwardAPIVolumeSource(Object):
+    """Files made from fields of the pod."""
+
+    items: list[DownwardAPIVolumeFile] = []
+    """The files."""
+    default_mode: Int32 | None = None
+    """The permission bits of files that give none."""
+    default_user: Int64 | None = None
+    """The owner of files that give none."""
+
+
+class SecretProjection(Object):
+    """The part of a projected volume that comes from a Secret."""
+
+    name: str = ""
+    """The name of the Secret."""
+    items: list[KeyToPath] = []
+    """The keys to write; all when empty."""
+    optional: bool | None = None
+    """Whether the Secret or its keys may be missing."""
+
+
+class ConfigMapProjection(Object):
+    """The part of a projected volume that comes from a ConfigMap."""
+
+    name: str = ""
+    """The name of the ConfigMap."""
+    items: list[KeyToPath] = []
+    """The keys to write; all when empty."""
+    optional: bool | None = None
+    """Whether the ConfigMap or its keys may be missing."""
+
+
+class DownwardAPIProjection(Object):
+    """The part of a projected volume that comes from fields of the pod."""
+
+    items: list[DownwardAPIVolumeFile] = []
+    """The files."""
+
+
+class ServiceAccountTokenProjection(Object):
+    """A token of the pod's service account as a file."""
+
+    audience: str = ""
+    """Whom the token is meant for; the API server when absent."""
+    expiration_seconds: Int64 | None = None
+    """How long the token is valid; it is renewed before."""
+    path: str = required(str)
+    """The path of the file within the volume."""
+    user: Int64 | None = None
+    """The owner of the file."""
+
+
+class ClusterTrustBundleProjection(Object):
+    """Trust anchors as a file."""
+
+    name: str | None = None
+    """The ClusterTrustBundle; excludes the signer."""
+    signer_name: str | None = None
+    """Chooses all bundles of a signer; excludes the name."""
+    label_selector: LabelSelector | None = None
+    """Chooses among the signer's bundles."""
+    optional: bool | None = None
+    """Whether the bundles may be missing."""
+    path: str = required(str)
+    """The path of the file within the volume."""
+    user: Int64 | None = None
+    """The owner of the file."""
+
+
+class PodCertificateProjection(Object):
+    """A private key and a certificate for the pod as files."""
+
+    signer_name: str = required(str)
+    """The signer that is asked for the certificate."""
+    key_type: str = required(str)
+    """The kind of key to make, such as ED25519."""
+    max_expiration_seconds: Int32 | None = None
+    """The longest lifetime of the certificate."""
+    credential_bundle_path: str = ""
+    """The path of one file with key and chain."""
+    key_path: str = ""
+    """The path of the key's file."""
+    certificate_chain_path: str = ""
+    """The path of the chain's file."""
+    user_annotations: dict[str, str] = {}
+    """What the signer is told in addition."""
+    user: Int64 | None = None
+    """The owner of the files."""
+
+
+class VolumeProjection(Object):
+    """One part of a projected volume; exactly one field is set."""
+
+    secret: SecretProjection | None = None
+    """Files from a Secret."""
+    downward_api: DownwardAPIProjection | None = field(default=None, name="downwardAPI")
+    """Files from fields of the pod."""
+    config_map: ConfigMapProjection | None = None
+    """Files from a ConfigMap."""
+    service_account_token: ServiceAccountTokenProjection | None = None
+    """A token of the pod's service account."""
+    cluster_trust_bundle: ClusterTrustBundleProjection | None = None
+    """Trust anchors."""
+    pod_certificate: PodCertificateProjection | None = None
+    """A key and certificate for the pod."""
+
+
+class ProjectedVolumeSource(Object):
+    """Files from several sources in one volume."""
+
+    sources: list[VolumeProjection] = always(list)
+    """The parts."""
+    default_mode: Int32 | None = None
+    """The permission bits of files that give none."""
+    default_user: Int64 | None = None
+    """The owner of files that give none."""
+
+
+class EphemeralVolumeSource(Object):
+    """A volume with a claim of its own that lives as long as the pod."""
+
+    volume_claim_template: PersistentVolumeClaimTemplate | None = None
+    """From which the claim is made."""
+
+
+class ImageVolumeSource(Object):
+    """The contents of a container image or artifact."""
+
+    reference: str = ""
+    """The image."""
+    pull_policy: str = ""
+    """When the image is pulled: Always, Never or IfNotPresent."""
+
+
+class Volume(Object):
+    """A named directory that the pod's containers can mount; exactly one source is set."""
+
+    name: str = required(str)
+    """The name of the volume, unique within the pod."""
+    host_path: HostPathVolumeSource | None = None
+    """A file or directory of the node."""
+    empty_dir: EmptyDirVolumeSource | None = None
+    """An empty directory that lives as long as the pod."""
+    gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
+    """A disk of Google Compute Engine. Deprecated."""
+    aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
+    """A disk of AWS. Deprecated."""
+    git_repo: GitRepoVolumeSource | None = None
+    """A clone of a git repository. Deprecated."""
+    secret: SecretVolumeSource | None = None
+    """Files made from a Secret."""
+    nfs: NFSVolumeSource | None = None
+    """A directory of an NFS server."""
+    iscsi: ISCSIVolumeSource | None = None
+    """An iSCSI disk."""
+    glusterfs: GlusterfsVolumeSource | None = None
+    """A Glusterfs volume. Deprecated."""
+    persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
+    """A claim in the pod's namespace."""
+    rbd: RBDVolumeSource | None = None
+    """A block device of Ceph. Deprecated."""
+    flex_volume: FlexVolumeSource | None = None
+    """A volume of an executable driver. Deprecated."""
+    cinder: CinderVolumeSource | None = None
+    """A disk of OpenStack. Deprecated."""
+    cephfs: CephFSVolumeSource | None = None
+    """A file system of Ceph. Deprecated."""
+    flocker: FlockerVolumeSource | None = None
+    """A dataset of Flocker. Deprecated."""
+    downward_api: DownwardAPIVolumeSource | None = field(default=None, name="downwardAPI")
+    """Files made from fields of the pod."""
+    fc: FCVolumeSource | None = None
+    """A Fibre Channel disk."""
+    azure_file: AzureFileVolumeSource | None = None
+    """A file share of Azure. Deprecated."""
+    config_map: ConfigMapVolumeSource | None = None
+    """Files made from a ConfigMap."""
+    vsphere_volume: VsphereVirtualDiskVolumeSource | None = None
+    """A disk of vSphere. Deprecated."""
+    quobyte: QuobyteVolumeSource | None = None
+    """A volume of Quobyte. Deprecated."""
+    azure_disk: AzureDiskVolumeSource | None = None
+    """A disk of Azure. Deprecated."""
+    photon_persistent_disk: PhotonPersistentDiskVolumeSource | None = None
+    """A disk of the Photon controller. Deprecated."""
+    projected: ProjectedVolumeSource | None = None
+    """Files from several sources."""
+    portworx_volume: PortworxVolumeSource | None = None
+    """A volume of Portworx. Deprecated."""
+    scale_io: ScaleIOVolumeSource | None = field(default=None, name="scaleIO")
+    """A volume of ScaleIO. Deprecated."""
+    storageos: StorageOSVolumeSource | None = None
+    """A volume of StorageOS. Deprecated."""
+    csi: CSIVolumeSource | None = None
+    """A volume that a CSI driver makes for the pod."""
+    ephemeral: EphemeralVolumeSource | None = None
+    """A volume with a claim of its own that lives as long as the pod."""
+    image: ImageVolumeSource | None = None
+    """The contents of a container image or artifact."""
+
+
+class VolumeMount(Object):
+    """Mounts a volume into a container."""
+
+    name: str = required(str)
+    """The volume."""
+    read_only: bool = False
+    """Whether it is mounted read-only."""
+    recursive_read_only: str | None = None
+    """Whether mounts below are read-only too: Disabled, IfPossible or Enabled."""
+    mount_path: str = required(str)
+    """Where the container sees it."""
+    sub_path: str = ""
+    """The directory within the volume to mount."""
+    mount_propagation: str | None = None
+    """Whether later mounts are seen on the other side: None, HostToContainer or Bidirectional."""
+    sub_path_expr: str = ""
+    """As subPath, with environment variables expanded."""
+    bind_mount_options: list[str] = []
+    """Further options of the mount: noexec, nodev or nosuid."""
+
+
+class VolumeDevice(Object):
+    """Gives a container a raw block device."""
+
+    name: str = required(str)
+    """The volume, which must be a claim."""
+    device_path: str = required(str)
+    """Where the container sees the device."""

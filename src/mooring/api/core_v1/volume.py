@@ -1,0 +1,264 @@
+"""PersistentVolume and PersistentVolumeClaim: storage that outlives pods, and the wish for some of it."""
+
+from typing import Annotated
+
+from msgspec import field
+
+from mooring.api.base import Object, always, granular, list_map, required
+from mooring.api.core_v1.placement import NodeSelector
+from mooring.api.core_v1.references import ObjectReference, TypedLocalObjectReference, TypedObjectReference
+from mooring.api.core_v1.volume_source import (
+    AWSElasticBlockStoreVolumeSource,
+    AzureDiskVolumeSource,
+    AzureFilePersistentVolumeSource,
+    CephFSPersistentVolumeSource,
+    CinderPersistentVolumeSource,
+    CSIPersistentVolumeSource,
+    FCVolumeSource,
+    FlexPersistentVolumeSource,
+    FlockerVolumeSource,
+    GCEPersistentDiskVolumeSource,
+    GlusterfsPersistentVolumeSource,
+    HostPathVolumeSource,
+    ISCSIPersistentVolumeSource,
+    LocalVolumeSource,
+    NFSVolumeSource,
+    PhotonPersistentDiskVolumeSource,
+    PortworxVolumeSource,
+    QuobyteVolumeSource,
+    RBDPersistentVolumeSource,
+    ScaleIOPersistentVolumeSource,
+    StorageOSPersistentVolumeSource,
+    VsphereVirtualDiskVolumeSource,
+)
+from mooring.api.meta_v1 import LabelSelector, ObjectMeta, Resource, ResourceList
+from mooring.api.quantity import Quantity
+
+
+class VolumeNodeAffinity(Object):
+    """From which nodes a volume can be reached."""
+
+    required: NodeSelector | None = None
+    """The nodes; all when absent."""
+
+
+class PersistentVolumeSpec(Object):
+    """What a PersistentVolume is."""
+
+    capacity: dict[str, Quantity] = {}
+    """How much the volume holds, by resource."""
+    gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
+    """A disk of Google Compute Engine. Deprecated."""
+    aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
+    """A disk of AWS. Deprecated."""
+    host_path: HostPathVolumeSource | None = None
+    """A directory of the node, for tests on a single node."""
+    glusterfs: GlusterfsPersistentVolumeSource | None = None
+    """A Glusterfs volume. Deprecated."""
+    nfs: NFSVolumeSource | None = None
+    """A directory of an NFS server."""
+    rbd: RBDPersistentVolumeSource | None = None
+    """A block device of Ceph. Deprecated."""
+    iscsi: ISCSIPersistentVolumeSource | None = None
+    """An iSCSI disk."""
+    cinder: CinderPersistentVolumeSource | None = None
+    """A disk of OpenStack. Deprecated."""
+    cephfs: CephFSPersistentVolumeSource | None = None
+    """A file system of Ceph. Deprecated."""
+    fc: FCVolumeSource | None = None
+    """A Fibre Channel disk."""
+    flocker: FlockerVolumeSource | None = None
+    """A dataset of Flocker. Deprecated."""
+    flex_volume: FlexPersistentVolumeSource | None = None
+    """A volume of an executable driver. Deprecated."""
+    azure_file: AzureFilePersistentVolumeSource | None = None
+    """A file share of Azure. Deprecated."""
+    vsphere_volume: VsphereVirtualDiskVolumeSource | None = None
+    """A disk of vSphere. Deprecated."""
+    quobyte: QuobyteVolumeSource | None = None
+    """A volume of Quobyte. Deprecated."""
+    azure_disk: AzureDiskVolumeSource | None = None
+    """A disk of Azure. Deprecated."""
+    photon_persistent_disk: PhotonPersistentDiskVolumeSource | None = None
+    """A disk of the Photon controller. Deprecated."""
+    portworx_volume: PortworxVolumeSource | None = None
+    """A volume of Portworx. Deprecated."""
+    scale_io: ScaleIOPersistentVolumeSource | None = field(default=None, name="scaleIO")
+    """A volume of ScaleIO. Deprecated."""
+    local: LocalVolumeSource | None = None
+    """A disk or directory of one node."""
+    storageos: StorageOSPersistentVolumeSource | None = None
+    """A volume of StorageOS. Deprecated."""
+    csi: CSIPersistentVolumeSource | None = None
+    """A volume that a CSI driver keeps."""
+    access_modes: list[str] = []
+    """The ways in which the volume can be mounted, such as ReadWriteOnce."""
+    claim_ref: Annotated[ObjectReference | None, granular()] = None
+    """The claim that the volume is bound to, or reserved for."""
+    persistent_volume_reclaim_policy: str = ""
+    """What happens to the volume when its claim is gone: Retain, Delete or Recycle."""
+    storage_class_name: str = ""
+    """The StorageClass of the volume; empty for none."""
+    mount_options: list[str] = []
+    """Options with which the volume is mounted."""
+    volume_mode: str | None = None
+    """Filesystem or Block."""
+    node_affinity: VolumeNodeAffinity | None = None
+    """From which nodes the volume can be reached."""
+    volume_attributes_class_name: str | None = None
+    """The VolumeAttributesClass of the volume."""
+
+
+class PersistentVolumeStatus(Object):
+    """The state of a PersistentVolume."""
+
+    phase: str = ""
+    """Pending, Available, Bound, Released or Failed."""
+    message: str = ""
+    """A sentence for people about the state."""
+    reason: str = ""
+    """A word in CamelCase about the state."""
+    last_phase_transition_time: str | None = None
+    """When the phase last changed."""
+
+
+class PersistentVolume(Resource):
+    """A piece of storage in the cluster."""
+
+    spec: PersistentVolumeSpec = always(PersistentVolumeSpec)
+    """What the volume is."""
+    status: PersistentVolumeStatus = always(PersistentVolumeStatus)
+    """The state of the volume."""
+
+
+class PersistentVolumeList(ResourceList):
+    """Several PersistentVolumes."""
+
+    items: list[PersistentVolume] = required(list)
+    """The volumes."""
+
+
+class VolumeResourceRequirements(Object):
+    """How much storage is wanted."""
+
+    limits: dict[str, Quantity] = {}
+    """The most that is allowed, by resource."""
+    requests: dict[str, Quantity] = {}
+    """The least that is needed, by resource."""
+
+
+class PersistentVolumeClaimSpec(Object):
+    """The storage that a claim asks for."""
+
+    access_modes: list[str] = []
+    """The ways in which the volume must be mountable."""
+    selector: LabelSelector | None = None
+    """Chooses volumes by their labels."""
+    resources: VolumeResourceRequirements = always(VolumeResourceRequirements)
+    """How much storage is needed."""
+    volume_name: str = ""
+    """The PersistentVolume that the claim is bound to."""
+    storage_class_name: str | None = None
+    """The StorageClass; the default when absent, none when empty."""
+    volume_mode: str | None = None
+    """Filesystem or Block."""
+    data_source: TypedLocalObjectReference | None = None
+    """A snapshot or claim whose contents the volume begins with."""
+    data_source_ref: TypedObjectReference | None = None
+    """Any object whose contents the volume begins with."""
+    volume_attributes_class_name: str | None = None
+    """The VolumeAttributesClass that the volume should have."""
+
+
+class PersistentVolumeClaimCondition(Object):
+    """One aspect of a claim's state."""
+
+    type: str = required(str)
+    """What the condition is about, such as Resizing."""
+    status: str = required(str)
+    """True, False or Unknown."""
+    last_probe_time: str | None = always(lambda: None)
+    """When the condition was last looked at."""
+    last_transition_time: str | None = always(lambda: None)
+    """When the status last changed."""
+    reason: str = ""
+    """A word in CamelCase that says why."""
+    message: str = ""
+    """A sentence for people."""
+
+
+class ModifyVolumeStatus(Object):
+    """How far the change to another VolumeAttributesClass has come."""
+
+    target_volume_attributes_class_name: str = ""
+    """The class that the volume changes to."""
+    status: str = required(str)
+    """Pending, InProgress or Infeasible."""
+
+
+class VolumeHealthCondition(Object):
+    """Something that is wrong with a volume."""
+
+    status: str = required(str)
+    """The category: Inaccessible, DataLoss or Degraded."""
+    reason: str = required(str)
+    """A word in CamelCase that says why."""
+    message: str = ""
+    """A sentence for people."""
+
+
+class VolumeHealthStatus(Object):
+    """The health of a volume as its CSI controller reports it."""
+
+    health_conditions: list[VolumeHealthCondition] = []
+    """What is wrong; empty when nothing is."""
+    last_transition_time: str | None = None
+    """When the present conditions first appeared."""
+
+
+class PersistentVolumeClaimStatus(Object):
+    """The state of a claim."""
+
+    phase: str = ""
+    """Pending, Bound or Lost."""
+    access_modes: list[str] = []
+    """The ways in which the bound volume can be mounted."""
+    capacity: dict[str, Quantity] = {}
+    """How much the bound volume holds."""
+    conditions: Annotated[list[PersistentVolumeClaimCondition], list_map("type")] = []
+    """Aspects of the state, such as a resize that goes on."""
+    allocated_resources: dict[str, Quantity] = {}
+    """How much is reserved while the volume grows."""
+    allocated_resource_statuses: Annotated[dict[str, str], granular()] = {}
+    """How far the growth of each resource has come."""
+    current_volume_attributes_class_name: str | None = None
+    """The VolumeAttributesClass that the volume has now."""
+    modify_volume_status: ModifyVolumeStatus | None = None
+    """How far the change to another class has come."""
+    health_status: VolumeHealthStatus | None = None
+    """The health of the volume."""
+
+
+class PersistentVolumeClaim(Resource):
+    """A user's wish for storage, bound to a PersistentVolume that fulfils it."""
+
+    spec: PersistentVolumeClaimSpec = always(PersistentVolumeClaimSpec)
+    """The storage that is wanted."""
+    status: PersistentVolumeClaimStatus = always(PersistentVolumeClaimStatus)
+    """The state of the claim."""
+
+
+class PersistentVolumeClaimList(ResourceList):
+    """Several PersistentVolumeClaims."""
+
+    items: list[PersistentVolumeClaim] = required(list)
+    """The claims."""
+
+
+class PersistentVolumeClaimTemplate(Object):
+    """From which claims are made, one for each pod."""
+
+    metadata: ObjectMeta = always(ObjectMeta)
+    """Labels and annotations of the claims."""
+    spec: PersistentVolumeClaimSpec = required(PersistentVolumeClaimSpec)
+    """The storage that the claims ask for."""
