@@ -1,0 +1,182 @@
+"""The rules of `metadata`, which every kind shares. Called by the strategies; the words are Kubernetes'.
+
+`name_check` is the syntax of a kind's names, such as ``names.dns1123_subdomain``, which suits most kinds.
+"""
+
+from collections.abc import Callable
+
+from mooring.api import field_errors, names
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.meta_v1 import ManagedFieldsEntry, ObjectMeta, OwnerReference
+
+METADATA = Path("metadata")
+IMMUTABLE = "field is immutable"
+MAX_ANNOTATIONS_BYTES = 256 * 1024
+_STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+_MAX_SUBRESOURCE_BYTES = 256
+_MAX_MANAGER_BYTES = 128
+
+NameCheck = Callable[[str], names.Messages]
+
+
+def validate_object_meta(
+    metadata: ObjectMeta,
+    *,
+    namespaced: bool = True,
+    name_check: NameCheck = names.dns1123_subdomain,
+    path: Path = METADATA,
+) -> list[FieldError]:
+    """What is wrong with the metadata of a new object. Its name has been generated already."""
+    errors: list[FieldError] = []
+    if metadata.generate_name:
+        generated = names.generated(metadata.generate_name)
+        errors += names.validate(path.child("generateName"), metadata.generate_name, name_check(generated))
+    if not metadata.name:
+        errors.append(field_errors.required(path.child("name"), "name or generateName is required"))
+    elif wrong := name_check(metadata.name):
+        errors += names.validate(path.child("name"), metadata.name, wrong)
+    errors += _namespace(metadata.namespace, namespaced, path)
+    if metadata.generation < 0:
+        detail = "must be greater than or equal to 0"
+        errors.append(field_errors.invalid(path.child("generation"), metadata.generation, detail))
+    errors += _labels_and_owners(metadata, path)
+    errors += _finalizers(metadata.finalizers, path.child("finalizers"))
+    errors += _managed_fields(metadata.managed_fields, path.child("managedFields"))
+    errors += _kubernetes_finalizers(metadata.finalizers, path)
+    return errors
+
+
+def validate_object_meta_update(new: ObjectMeta, old: ObjectMeta, path: Path = METADATA) -> list[FieldError]:
+    """What is wrong with a change of the metadata."""
+    errors: list[FieldError] = []
+    if old.deletion_timestamp is not None:
+        errors += _new_finalizers(new, old, path)
+    if not new.resource_version:
+        detail = "must be specified for an update"
+        errors.append(field_errors.invalid(path.child("resourceVersion"), new.resource_version, detail))
+    if new.generation < old.generation:
+        errors.append(field_errors.invalid(path.child("generation"), new.generation, "must not be decremented"))
+    errors += immutable(new.name, old.name, path, "name")
+    errors += immutable(new.namespace, old.namespace, path, "namespace")
+    errors += immutable(new.uid, old.uid, path, "uid")
+    errors += immutable(new.creation_timestamp, old.creation_timestamp, path, "creationTimestamp")
+    errors += immutable(new.deletion_timestamp, old.deletion_timestamp, path, "deletionTimestamp")
+    grace = "deletionGracePeriodSeconds"
+    errors += immutable(new.deletion_grace_period_seconds, old.deletion_grace_period_seconds, path, grace)
+    errors += _labels_and_owners(new, path)
+    errors += _managed_fields(new.managed_fields, path.child("managedFields"))
+    errors += _kubernetes_finalizers(new.finalizers, path)
+    return errors
+
+
+def immutable(new: object, old: object, path: Path, name: str) -> list[FieldError]:
+    """An error if a field below `path` has changed."""
+    return [] if new == old else [field_errors.invalid(path.child(name), new, IMMUTABLE)]
+
+
+def validate_annotations(annotations: dict[str, str], path: Path) -> list[FieldError]:
+    """What is wrong with annotations: their keys, or their size altogether."""
+    errors: list[FieldError] = []
+    size = 0
+    for key, value in annotations.items():
+        if wrong := names.label_key(key.lower()):
+            errors += names.validate(path, key, wrong)
+        size += len(key.encode(errors="surrogatepass")) + len(value.encode(errors="surrogatepass"))
+    if size > MAX_ANNOTATIONS_BYTES:
+        errors.append(field_errors.too_long(path, MAX_ANNOTATIONS_BYTES))
+    return errors
+
+
+def _namespace(namespace: str, namespaced: bool, path: Path) -> list[FieldError]:
+    if not namespaced:
+        return [field_errors.forbidden(path.child("namespace"), "not allowed on this type")] if namespace else []
+    if not namespace:
+        return [field_errors.required(path.child("namespace"))]
+    wrong = names.dns1123_label(namespace)
+    return names.validate(path.child("namespace"), namespace, wrong) if wrong else []
+
+
+def _labels_and_owners(metadata: ObjectMeta, path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if metadata.labels:
+        errors += names.validate_labels(metadata.labels, path.child("labels"))
+    if metadata.annotations:
+        errors += validate_annotations(metadata.annotations, path.child("annotations"))
+    if metadata.owner_references:
+        errors += _owner_references(metadata.owner_references, path.child("ownerReferences"))
+    return errors
+
+
+def _owner_references(references: list[OwnerReference], path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    controller = ""
+    for reference in references:
+        errors += _owner_reference(reference, path)
+        if reference.controller:
+            if controller:
+                detail = (
+                    'Only one reference can have Controller set to true. Found "true" in references for '
+                    f"{controller} and {reference.name}"
+                )
+                errors.append(field_errors.invalid(path, references, detail))
+            controller = controller or reference.name
+    return errors
+
+
+def _owner_reference(reference: OwnerReference, path: Path) -> list[FieldError]:
+    errors = []
+    group, _, version = reference.api_version.rpartition("/")
+    if not version or "/" in group:
+        detail = "version must not be empty"
+        errors.append(field_errors.invalid(path.child("apiVersion"), reference.api_version, detail))
+    for name, value in (("kind", reference.kind), ("name", reference.name), ("uid", reference.uid)):
+        if not value:
+            errors.append(field_errors.invalid(path.child(name), value, "must not be empty"))
+    if reference.kind == "Event" and reference.api_version == "v1":
+        errors.append(field_errors.invalid(path, reference, "/v1, Kind=Event is disallowed from being an owner"))
+    return errors
+
+
+def _finalizers(finalizers: list[str], path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for finalizer in finalizers:
+        errors += names.validate(path, finalizer, names.label_key(finalizer))
+    if "orphan" in finalizers and "foregroundDeletion" in finalizers:
+        detail = "finalizer orphan and foregroundDeletion cannot be both set"
+        errors.append(field_errors.invalid(path, finalizers, detail))
+    return errors
+
+
+def _kubernetes_finalizers(finalizers: list[str], path: Path) -> list[FieldError]:
+    """Names without a domain are Kubernetes' own."""
+    detail = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        field_errors.invalid(path.child("finalizers").index(index), name, detail)
+        for index, name in enumerate(finalizers)
+        if "/" not in name and name not in _STANDARD_FINALIZERS
+    ]
+
+
+def _new_finalizers(new: ObjectMeta, old: ObjectMeta, path: Path) -> list[FieldError]:
+    extra = sorted(set(new.finalizers) - set(old.finalizers))
+    if not extra:
+        return []
+    shown = ", ".join(f'"{name}"' for name in extra)
+    detail = f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{shown}}}"
+    return [field_errors.forbidden(path.child("finalizers"), detail)]
+
+
+def _managed_fields(entries: list[ManagedFieldsEntry], path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, entry in enumerate(entries):
+        here = path.index(index)
+        if entry.operation not in ("Apply", "Update"):
+            errors.append(field_errors.invalid(here.child("operation"), entry.operation, "must be `Apply` or `Update`"))
+        if entry.fields_type and entry.fields_type != "FieldsV1":
+            errors.append(field_errors.invalid(here.child("fieldsType"), entry.fields_type, "must be `FieldsV1`"))
+        if len(entry.manager.encode(errors="surrogatepass")) > _MAX_MANAGER_BYTES:
+            errors.append(field_errors.too_long(here.child("manager"), _MAX_MANAGER_BYTES))
+        if len(entry.subresource.encode(errors="surrogatepass")) > _MAX_SUBRESOURCE_BYTES:
+            errors.append(field_errors.too_long(here.child("subresource"), _MAX_SUBRESOURCE_BYTES))
+    return errors

@@ -1,0 +1,78 @@
+"""What admission allows, as plain values: built once from a component's versions and gates, read everywhere.
+
+`AdmissionOptions` is the only thing that validation knows about gates and versions (4330.12). `for_component` builds
+it. Ratcheting narrows or widens it per object: ``pod/usage.py`` says what an object already uses.
+"""
+
+from dataclasses import dataclass, field
+
+from mooring.base import known_gates as gates
+from mooring.base.component import Component
+from mooring.base.version import Version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionOptions:
+    """The switches of admission. The defaults are those of a plain start."""
+
+    comparison_operators: bool = True
+    """`Lt` and `Gt` in tolerations."""
+    semver_operators: bool = True
+    """`SemverLt`, `SemverGt` and `SemverEq` in tolerations and node affinity."""
+    cel: bool = True
+    """`expression` in tolerations and `matchCELExpressions` in node selector terms."""
+    label_keys_in_pod_affinity: bool = True
+    """`matchLabelKeys` and `mismatchLabelKeys` are kept, and merged on create."""
+    label_keys_in_spread: bool = True
+    """`matchLabelKeys` of topology spread constraints is kept."""
+    label_keys_in_spread_merge: bool = True
+    """`matchLabelKeys` of topology spread constraints is merged into the selector on create."""
+    node_inclusion_policy: bool = True
+    """`nodeAffinityPolicy` and `nodeTaintsPolicy` of topology spread constraints are kept."""
+    pod_level_resources: bool = True
+    """`resources` of a pod as a whole is kept."""
+    mutable_pv_node_affinity: bool = False
+    mutable_suspended_job_directives: bool = True
+    relaxed_env_names: bool = True
+    """Names of environment variables may have any printable ASCII character but `=`."""
+    relaxed_dns_searches: bool = True
+    """Search domains may have underscores, and may be a single dot."""
+    unwritable_fields: frozenset[str] = field(default_factory=frozenset)
+    """Fields that are newer than the minimum compatibility version: stored ones stay, new ones are refused."""
+
+
+RELAXED_ENV_NAMES = Version(1, 32)
+RELAXED_DNS_SEARCHES = Version(1, 33)
+
+POD_FIELDS: dict[str, Version] = {
+    "spec.securityContext.supplementalGroupsPolicy": Version(1, 31),
+    "spec.volumes[*].image": Version(1, 31),
+    "spec.securityContext.seLinuxChangePolicy": Version(1, 32),
+    "spec.containers[*].lifecycle.stopSignal": Version(1, 33),
+    "spec.containers[*].restartPolicyRules": Version(1, 34),
+    "spec.containers[*].env[*].valueFrom.fileKeyRef": Version(1, 34),
+    "spec.volumes[*].projected.sources[*].podCertificate": Version(1, 34),
+    "spec.hostnameOverride": Version(1, 34),
+}
+"""The fields of pods without a gate of ours, by the version that they came with (4330.7)."""
+
+
+def for_component(component: Component) -> AdmissionOptions:
+    """Read a component's versions and gates, once."""
+    on = component.gates.enabled
+    compatible = component.versions.min_compatibility
+    return AdmissionOptions(
+        comparison_operators=on(gates.COMPARISON_OPERATORS),
+        semver_operators=on(gates.SEMVER_OPERATORS),
+        cel=on(gates.CEL),
+        label_keys_in_pod_affinity=on(gates.LABEL_KEYS_IN_POD_AFFINITY),
+        label_keys_in_spread=on(gates.LABEL_KEYS_IN_SPREAD),
+        label_keys_in_spread_merge=on(gates.LABEL_KEYS_IN_SPREAD_MERGE),
+        node_inclusion_policy=on(gates.NODE_INCLUSION_POLICY),
+        pod_level_resources=on(gates.POD_LEVEL_RESOURCES),
+        mutable_pv_node_affinity=on(gates.MUTABLE_PV_NODE_AFFINITY),
+        mutable_suspended_job_directives=on(gates.MUTABLE_SUSPENDED_JOB_DIRECTIVES),
+        relaxed_env_names=compatible >= RELAXED_ENV_NAMES,
+        relaxed_dns_searches=compatible >= RELAXED_DNS_SEARCHES,
+        unwritable_fields=frozenset(path for path, since in POD_FIELDS.items() if compatible < since),
+    )

@@ -1,0 +1,150 @@
+"""Admission from end to end: an object comes in as it was decoded and goes out as it will be stored, or is refused.
+
+Called by the API server for every write, and by lint and replay without a server. The order of the steps and the words
+of the errors are those of Kubernetes. Everything here is a function of its arguments: time, lookups and options come
+with the `Request`. What differs between kinds is in their `Strategy`. Read next: ``strategy.py``, then ``pod/``.
+
+    admitted = admit_create(pod, Request(options=options, now=clock.now(), namespace="default"))
+    admitted.object, admitted.warnings
+
+Deletion has no admission of its own; binding a pod is in ``pod/binding.py``.
+"""
+
+import secrets
+import uuid
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Any, Generic, TypeVar
+
+from mooring.admission.registry import strategy_of
+from mooring.admission.strategy import Request, Strategy
+from mooring.api import errors, meta_v1
+from mooring.api.field_errors import FieldError
+
+T = TypeVar("T", bound=meta_v1.Resource)
+
+MAX_GENERATED_BASE = 63 - 5
+_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no look-alikes, so that no words come out
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted(Generic[T]):
+    """An object that may be stored, and what to tell the client beside it."""
+
+    object: T
+    warnings: list[str]
+
+
+def admit_create(obj: T, request: Request) -> Admitted[T]:
+    """Default, mutate and validate a new object, in place; raises a `StatusError` when it is refused."""
+    strategy: Strategy[T] = strategy_of(type(obj))
+    _check_namespace(obj, strategy, request)
+    strategy.default(obj)
+    if strategy.namespaced:
+        _check_namespace_lives(obj, strategy, request)
+    strategy.mutate(obj, None, request)
+    _stamp(obj, request)
+    strategy.prepare_for_create(obj, request)
+    _generate_name(obj.metadata)
+    problems = strategy.validate_create(obj, request)
+    if problems:
+        raise _invalid(strategy, obj, problems)
+    for text in strategy.warnings(obj, None, request):
+        request.warn(text)
+    return Admitted(obj, request.warnings)
+
+
+def admit_update(new: T, old: T, request: Request, subresource: str = "") -> Admitted[T]:
+    """Default, mutate and validate a change of `old`, in place in `new`; raises a `StatusError` when it is refused.
+
+    `subresource` names the part that was written, such as `status`. The caller has compared resource versions.
+    """
+    main: Strategy[T] = strategy_of(type(new))
+    strategy = main.subresources[subresource] if subresource else main
+    _check_namespace(new, main, request)
+    _check_name(new, request)
+    strategy.default(new)
+    strategy.mutate(new, old, request)
+    _keep_identity(new, old)
+    if not new.metadata.resource_version and main.allow_unconditional_update:
+        new.metadata.resource_version = old.metadata.resource_version
+    strategy.prepare_for_update(new, old, request)
+    problems = strategy.validate_update(new, old, request)
+    if problems:
+        raise _invalid(main, new, problems)
+    for text in strategy.warnings(new, old, request):
+        request.warn(text)
+    return Admitted(new, request.warnings)
+
+
+def _check_namespace(obj: meta_v1.Resource, strategy: Strategy[Any], request: Request) -> None:
+    """The object's namespace is the request's: filled in when it is empty, refused when it is another."""
+    wanted = request.namespace if strategy.namespaced else ""
+    given = obj.metadata.namespace
+    if given and not strategy.namespaced:
+        obj.metadata.namespace = ""  # Kubernetes forgives it on cluster-scoped kinds
+    elif given != wanted:
+        if given:
+            raise errors.bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )
+        obj.metadata.namespace = wanted
+
+
+def _check_name(obj: meta_v1.Resource, request: Request) -> None:
+    if request.name and obj.metadata.name != request.name:
+        if obj.metadata.name:
+            raise errors.bad_request(
+                f"the name of the object ({obj.metadata.name}) does not match the name on the URL ({request.name})"
+            )
+        obj.metadata.name = request.name
+
+
+def _check_namespace_lives(obj: meta_v1.Resource, strategy: Strategy[Any], request: Request) -> None:
+    namespace = obj.metadata.namespace
+    phase = request.lookups.namespace_phase(namespace)
+    if phase is None:
+        raise errors.not_found("namespaces", namespace)
+    if phase == "Terminating":
+        why = f"unable to create new content in namespace {namespace} because it is being terminated"
+        refusal = errors.forbidden(strategy.resource, obj.metadata.name, why, group=strategy.group)
+        cause = meta_v1.StatusCause(
+            reason="NamespaceTerminating",
+            message=f"namespace {namespace} is being terminated",
+            field="metadata.namespace",
+        )
+        if refusal.status.details is not None:
+            refusal.status.details.causes = [cause]
+        raise refusal
+
+
+def _stamp(obj: meta_v1.Resource, request: Request) -> None:
+    """What only the server says about an object: when it was created, and its unique id."""
+    metadata = obj.metadata
+    metadata.creation_timestamp = request.now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    metadata.uid = str(uuid.uuid4())
+    metadata.deletion_timestamp = None
+    metadata.deletion_grace_period_seconds = None
+    metadata.self_link = ""
+
+
+def _generate_name(metadata: meta_v1.ObjectMeta) -> None:
+    if metadata.generate_name and not metadata.name:
+        suffix = "".join(secrets.choice(_SUFFIX_ALPHABET) for _ in range(5))
+        metadata.name = metadata.generate_name[:MAX_GENERATED_BASE] + suffix
+
+
+def _keep_identity(new: meta_v1.Resource, old: meta_v1.Resource) -> None:
+    """What an update may leave out, and what it has no say in."""
+    metadata, stored = new.metadata, old.metadata
+    metadata.generation = stored.generation
+    metadata.self_link = ""
+    metadata.creation_timestamp = metadata.creation_timestamp or stored.creation_timestamp
+    metadata.uid = metadata.uid or stored.uid
+    metadata.deletion_timestamp = metadata.deletion_timestamp or stored.deletion_timestamp
+    if metadata.deletion_grace_period_seconds is None:
+        metadata.deletion_grace_period_seconds = stored.deletion_grace_period_seconds
+
+
+def _invalid(strategy: Strategy[Any], obj: meta_v1.Resource, problems: list[FieldError]) -> errors.Invalid:
+    return errors.invalid(strategy.kind, obj.metadata.name, problems, group=strategy.group)

@@ -1,0 +1,18 @@
+"""The strategies of all kinds, by the struct of the kind. ``pipeline.py`` looks here; a new kind adds its line here."""
+
+from typing import Any
+
+from mooring.admission.strategy import Strategy
+from mooring.api import meta_v1
+
+_BY_TYPE: dict[type[meta_v1.Resource], Strategy[Any]] = {}
+
+
+def register(*strategies: Strategy[Any]) -> None:
+    """Add strategies. A kind that is there already is replaced: tests bring their own."""
+    _BY_TYPE.update({strategy.object_type: strategy for strategy in strategies})
+
+
+def strategy_of(object_type: type[meta_v1.Resource]) -> Strategy[Any]:
+    """The strategy of a kind; KeyError for a kind that is not stored."""
+    return _BY_TYPE[object_type]

@@ -1,0 +1,187 @@
+"""What every kind tells the pipeline about itself: its defaults, its rules, and what may change.
+
+One `Strategy` subclass per kind, all of them listed in ``registry.py``; ``pipeline.py`` calls the methods in the order
+in which Kubernetes does. A method that a kind does not need is inherited. Methods change the object that they are given
+in place (it was decoded for this request and nobody else has seen it), and never the old object.
+
+    create: default → mutate → prepare_for_create → validate_create → warnings
+    update: default → mutate → prepare_for_update → validate_update → warnings
+
+- `default` fills in what the client left out and needs nothing but the object.
+- `mutate` does what Kubernetes' admission plugins do: it may look things up (`request.lookups`) and may refuse, by
+  raising an error of ``mooring.api.errors``.
+- `prepare_*` puts fields right that the client has no say in: status, generation, fields behind a gate.
+- `validate_*` returns *all* errors, in Kubernetes' order and words. It never raises.
+
+A subresource such as `status` is a strategy of its own in `subresources`; `StatusStrategy` is the usual one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from mooring.admission import meta
+from mooring.admission.options import AdmissionOptions
+from mooring.api import meta_v1
+from mooring.api.base import copy_of
+from mooring.api.field_errors import FieldError
+
+T = TypeVar("T", bound=meta_v1.Resource)
+
+
+@dataclass(frozen=True, slots=True)
+class Priority:
+    """What admission needs of a PriorityClass."""
+
+    name: str
+    value: int
+    preemption_policy: str = "PreemptLowerPriority"
+
+
+class Lookups(Protocol):
+    """What admission asks the cluster. The API server answers from its caches, lint and replay from what they have."""
+
+    def namespace_phase(self, name: str) -> str | None:
+        """The phase of a namespace (`Active`, `Terminating`), None when it does not exist."""
+
+    def priority_class(self, name: str) -> Priority | None:
+        """The PriorityClass of that name."""
+
+    def default_priority_class(self) -> Priority | None:
+        """The PriorityClass with `globalDefault`; the one with the lowest value if there are several."""
+
+    def default_storage_class(self) -> str | None:
+        """The name of the StorageClass that claims without one get; the newest if several are marked."""
+
+
+class NoCluster:
+    """Lookups without a cluster: every namespace exists, and nothing but the system's own PriorityClasses does."""
+
+    def namespace_phase(self, name: str) -> str | None:  # noqa: ARG002 - whichever it is
+        return "Active"
+
+    def priority_class(self, name: str) -> Priority | None:
+        return SYSTEM_PRIORITIES.get(name)
+
+    def default_priority_class(self) -> Priority | None:
+        return None
+
+    def default_storage_class(self) -> str | None:
+        return None
+
+
+SYSTEM_PRIORITIES: Mapping[str, Priority] = {
+    "system-cluster-critical": Priority("system-cluster-critical", 2_000_000_000),
+    "system-node-critical": Priority("system-node-critical", 2_000_001_000),
+}
+"""The PriorityClasses that every cluster has."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Request:
+    """One write: the options it is judged by, what it may look up, and where it was sent."""
+
+    options: AdmissionOptions
+    lookups: Lookups = field(default_factory=NoCluster)
+    now: datetime
+    """The time that goes into `creationTimestamp` and `timeAdded`."""
+    namespace: str = ""
+    """The namespace in the request's path; empty for cluster-scoped kinds."""
+    name: str = ""
+    """The name in the request's path; empty when an object is created in its collection."""
+    username: str = ""
+    warnings: list[str] = field(default_factory=list)
+
+    def warn(self, text: str) -> None:
+        """Tell the client something, once, whether the request succeeds or not."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+
+class Strategy(Generic[T]):
+    """The rules of one kind. The defaults here suit a kind with `spec` and `status` and without rules."""
+
+    object_type: ClassVar[type[meta_v1.Resource]]
+    """The struct of the kind, in the version that all others are converted to."""
+    group: ClassVar[str] = ""
+    kind: ClassVar[str]
+    resource: ClassVar[str]
+    """The plural, as in paths and in errors that name an object."""
+    namespaced: ClassVar[bool] = True
+    has_generation: ClassVar[bool] = True
+    """Whether `metadata.generation` counts changes of `spec`."""
+    allow_create_on_update: ClassVar[bool] = False
+    """Whether PUT of a name that does not exist creates it."""
+    allow_unconditional_update: ClassVar[bool] = True
+    """Whether an update may leave out `metadata.resourceVersion`."""
+
+    def __init__(self, subresources: "Mapping[str, Strategy[Any]] | None" = None) -> None:
+        self.subresources = subresources or {}
+
+    def default(self, obj: T) -> None:
+        """Fill in what the client left out."""
+
+    def mutate(self, obj: T, old: T | None, request: Request) -> None:
+        """Do what admission plugins do. `old` is None for a create."""
+
+    def prepare_for_create(self, obj: T, request: Request) -> None:  # noqa: ARG002 - for kinds that need it
+        """Clear what clients do not set on create: here the status; and count the first generation."""
+        clear_status(obj)
+        if self.has_generation:
+            obj.metadata.generation = 1
+
+    def validate_create(self, obj: T, request: Request) -> list[FieldError]:  # noqa: ARG002 - see the docstring
+        """All that is wrong with a new object, `metadata` included (``meta.validate_object_meta``)."""
+        return []
+
+    def prepare_for_update(self, new: T, old: T, request: Request) -> None:  # noqa: ARG002 - for kinds that need it
+        """Keep what an update of the main resource must not touch: here the status; and count the generation."""
+        keep_status(new, old)
+        if self.has_generation:
+            changed = getattr(new, "spec", None) != getattr(old, "spec", None)
+            new.metadata.generation = old.metadata.generation + changed
+
+    def validate_update(self, new: T, old: T, request: Request) -> list[FieldError]:
+        """All that is wrong with a change, `metadata` included (``meta.validate_object_meta_update``)."""
+        raise NotImplementedError(type(self).__name__)
+
+    def warnings(self, new: T, old: T | None, request: Request) -> list[str]:  # noqa: ARG002 - for kinds that warn
+        """What is worth telling the client about an object that was accepted. `old` is None for a create."""
+        return []
+
+
+class StatusStrategy(Strategy[T]):
+    """The `status` subresource of a kind: everything but the status, labels, annotations… stays as it was."""
+
+    def __init__(self, main: Strategy[T]) -> None:
+        super().__init__()
+        self.main = main
+
+    def prepare_for_update(self, new: T, old: T, request: Request) -> None:  # noqa: ARG002 - for kinds that need it
+        """Only the status changes; `metadata` may change apart from what the server owns."""
+        for name in new.__struct_fields__:
+            if name not in ("api_version", "kind", "metadata", "status"):
+                setattr(new, name, copy_of(getattr(old, name)))
+        new.metadata.generation = old.metadata.generation
+        new.metadata.deletion_timestamp = old.metadata.deletion_timestamp
+        new.metadata.owner_references = copy_of(old.metadata.owner_references)
+
+    def default(self, obj: T) -> None:
+        self.main.default(obj)
+
+    def validate_update(self, new: T, old: T, request: Request) -> list[FieldError]:  # noqa: ARG002 - as above
+        """The rules of the metadata alone, unless the kind adds its own."""
+        return meta.validate_object_meta_update(new.metadata, old.metadata)
+
+
+def keep_status(new: T, old: T) -> None:
+    """Put the old status into the new object."""
+    if "status" in new.__struct_fields__:
+        new.status = copy_of(old.status)  # type: ignore[attr-defined] # kinds without a status have no such field
+
+
+def clear_status(obj: meta_v1.Resource) -> None:
+    """Give the object the status of a new one."""
+    if "status" in obj.__struct_fields__:
+        obj.status = type(obj)().status  # type: ignore[attr-defined] # as in `keep_status`
