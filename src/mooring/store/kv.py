@@ -1,0 +1,170 @@
+"""The interface of every store: keys, values, and one counter of revisions.
+
+The API server calls it (`/registry/pods/default/web` → the encoded pod); `memory`, `sqlite` and, for several servers,
+etcd implement it, and `tests/unit/store/test_contract.py` holds each of them to it. Read `errors` next.
+
+A worked example. A fresh store is at revision 0, and every write that succeeds takes the next number:
+
+    Put("/a", b"1", expect=0)      → Event 1: created            /a = 1 (created 1, modified 1)
+    Put("/b", b"1")                → Event 2: created            /b = 1 (created 2, modified 2)
+    Put("/a", b"2", expect=1)      → Event 3: 1 became 2         /a = 2 (created 1, modified 3)
+    Put("/a", b"3", expect=1)      → Conflict(current /a = 2)    no revision is used
+    Delete("/b")                   → Event 4: deleted
+
+    range("/")                     → /a = 2                      at revision 4
+    range("/", revision=2)         → /a = 1, /b = 1              the store as it was after event 2
+    watch("/", after=2)            → events 3 and 4, then whatever comes: no gap and no duplicate
+
+    compact(3)                     forgets how the store looked before revision 3
+    range("/", revision=2)         → Compacted
+    watch("/", after=2)            → Compacted, because event 3 is gone; after=3 still works
+
+Two writes never share a revision, not even those of one `write_all`. So whoever has seen an event may resume after its
+revision without missing another one.
+"""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Protocol, Self
+
+import msgspec
+
+
+class KeyValue(msgspec.Struct, frozen=True, gc=False):
+    """One version of a key. Shared between readers, never changed."""
+
+    key: str
+    value: bytes
+    create_revision: int
+    mod_revision: int
+    expires: float = 0.0
+    """Seconds since 1970 after which the store deletes the key by itself; 0 is never."""
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """What one write did. Every watcher is handed the same object, so work per event can be cached by revision."""
+
+    revision: int
+    key: str
+    previous: KeyValue | None
+    """None if this created the key."""
+    current: KeyValue | None
+    """None if this deleted the key."""
+
+
+class Put(msgspec.Struct, frozen=True, gc=False):
+    """Write a value. `expect` is the precondition: None for any, 0 for absent, else the `mod_revision` to replace."""
+
+    key: str
+    value: bytes
+    expect: int | None = None
+    ttl: float | None = None
+    """Seconds to live, counted anew from this write."""
+
+
+class Delete(msgspec.Struct, frozen=True, gc=False):
+    """Delete a key, which must be there. `expect` is its `mod_revision`, or None for any."""
+
+    key: str
+    expect: int | None = None
+
+
+class Conflict(msgspec.Struct, frozen=True, gc=False):
+    """The precondition did not hold, and nothing was written."""
+
+    key: str
+    current: KeyValue | None
+    """What is there instead; None if there is nothing."""
+
+
+Write = Put | Delete
+Outcome = Event | Conflict
+
+
+class Page(msgspec.Struct, frozen=True, gc=False):
+    """Keys under a prefix, in order, all as they were at `revision`."""
+
+    items: list[KeyValue]
+    revision: int
+    remaining: int
+    """How many follow. For the next page, pass the last key as `after_key` and this `revision`."""
+
+
+class Batch(msgspec.Struct, frozen=True, gc=False):
+    """Events in order. The watcher has now heard of everything up to `revision`; without events, this is a bookmark."""
+
+    events: list[Event]
+    revision: int
+
+
+class Stats(msgspec.Struct, frozen=True, gc=False):
+    """For metrics and `mooring store stats`."""
+
+    revision: int
+    floor: int
+    keys: int
+    history_events: int
+    history_bytes: int
+    watchers: int
+    file_bytes: int
+
+
+class Watcher(Protocol):
+    """A place in the stream of events."""
+
+    async def next(self, *, timeout: float | None = None, limit: int = 1000) -> Batch:  # noqa: ASYNC109 - see below
+        """All events since the last batch, waiting for one if there is none (that is why the timeout is ours).
+
+        After `timeout` seconds the batch is empty. Raises `Compacted` if the watcher asked for, or fell back to, what
+        is no longer known; `FutureRevision`; `Closed`.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+
+class Store(Protocol):
+    """What every backend offers. All of it belongs to one event loop.
+
+    A prefix ends with "/", and a key does not. The empty prefix is everything.
+    """
+
+    async def write(self, write: Write) -> Outcome:
+        """Returns when the write is durable. If cancelled or failed with `StorageError`, it may or may not be done."""
+        ...
+
+    async def write_all(self, writes: Sequence[Write]) -> list[Outcome]:
+        """Several writes in one round to the disk. Each has its own outcome and, if it succeeds, its own revision."""
+        ...
+
+    async def get(self, key: str) -> KeyValue | None: ...
+
+    async def range(self, prefix: str, *, after_key: str = "", limit: int = 0, revision: int | None = None) -> Page:
+        """At most `limit` keys (0 is all) behind `after_key`. Raises `Compacted` or `FutureRevision`."""
+        ...
+
+    async def count(self, prefix: str) -> int: ...
+
+    async def revision(self) -> int:
+        """The revision of the last write. Every read from now on shows at least that."""
+        ...
+
+    def watch(self, selection: str, *, after: int) -> Watcher:
+        """Every event behind revision `after` on a prefix or on one key. What is wrong comes from `Watcher.next`."""
+        ...
+
+    async def compact(self, revision: int) -> None:
+        """Forget how the store looked before `revision`. Backends also do so by themselves, within their limits."""
+        ...
+
+    async def stats(self) -> Stats: ...
+
+    async def close(self) -> None:
+        """Finish what was begun and end every watcher. A second call does nothing."""
+        ...

@@ -1,0 +1,30 @@
+"""A store that forgets everything when it is closed: for tests, simulation and `mooring up --ephemeral`."""
+
+from collections.abc import Sequence
+from typing import Self
+
+from mooring.base.clock import Clock, SystemClock
+from mooring.store.kv import Outcome, Write
+from mooring.store.local import LocalStore, check_writes
+from mooring.store.mvcc import HistoryLimits
+
+
+class MemoryStore(LocalStore):
+    """A `kv.Store` in memory. `await MemoryStore.open()` starts it, `await store.close()` ends it."""
+
+    @classmethod
+    async def open(cls, *, clock: Clock | None = None, limits: HistoryLimits | None = None) -> Self:
+        store = cls(clock or SystemClock(), limits or HistoryLimits())
+        store._start_maintenance()
+        return store
+
+    async def write_all(self, writes: Sequence[Write]) -> list[Outcome]:
+        self._check_open()
+        check_writes(writes)
+        draft = self._draft()
+        outcomes = [draft.judge(write) for write in writes]
+        self._apply(draft.events)
+        return outcomes
+
+    def _discard(self, revisions: list[int]) -> None:
+        """Memory is free already."""

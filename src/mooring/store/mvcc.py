@@ -1,0 +1,205 @@
+"""The store in memory: what every key holds now, and the events since the floor, from which the past is worked out.
+
+`memory` and `sqlite` keep one each; it knows nothing of tasks, threads or disks. History is one list of events in which
+the event of revision r stands at index r - floor - 1, since every revision is exactly one event:
+
+    floor = 3, revision = 6        history = [event 4, event 5, event 6]
+
+To read at revision 4, take the present and undo events 6 and 5. To compact to 5, drop the first two; what event 4 and
+event 5 replaced can then no longer be asked for.
+"""
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mooring.store.errors import Compacted, FutureRevision
+from mooring.store.kv import Conflict, Delete, Event, KeyValue, Outcome, Page, Write
+from mooring.store.sorted_keys import SortedKeys
+
+
+@dataclass(frozen=True)
+class HistoryLimits:
+    """How much of the past is kept, for slow watchers and paging readers. Whichever is reached first counts."""
+
+    seconds: float = 300.0
+    events: int = 100_000
+    value_bytes: int = 128 * 1024 * 1024
+
+
+class Mvcc:
+    """All keys at the current revision, and the way back to the floor."""
+
+    def __init__(self, limits: HistoryLimits) -> None:
+        self.revision = 0
+        self.floor = 0
+        self.history_bytes = 0
+        self._limits = limits
+        self._live: dict[str, KeyValue] = {}
+        self._keys = SortedKeys()
+        self._history: list[Event] = []
+        self._expiring: list[tuple[float, int, str]] = []  # a heap; an entry may be out of date
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    @property
+    def history_events(self) -> int:
+        return len(self._history)
+
+    def get(self, key: str) -> KeyValue | None:
+        return self._live.get(key)
+
+    def count(self, prefix: str) -> int:
+        return self._keys.between(prefix, _end_of(prefix), limit=1)[1]
+
+    def range(self, prefix: str, after_key: str, limit: int, revision: int | None) -> Page:
+        """A page of the keys under a prefix, now or at an earlier revision."""
+        self.require(self.revision if revision is None else revision)
+        low, high = max(prefix, after_key), _end_of(prefix)
+        if revision is None or revision == self.revision:
+            keys, count = self._keys.between(low, high, limit)
+            items = [self._live[key] for key in keys]
+            return Page(items, self.revision, count - len(items))
+        then = {key: kv for key, kv in self._undone(prefix, revision).items() if key > low}
+        hidden = sum(1 for key in then if key in self._live)
+        keys, count = self._keys.between(low, high, limit + hidden if limit else 0)
+        items = [self._live[key] for key in keys if key not in then]
+        items += [kv for kv in then.values() if kv]
+        items.sort(key=lambda kv: kv.key)
+        total = count - hidden + sum(1 for kv in then.values() if kv)
+        if limit:
+            del items[limit:]
+        return Page(items, revision, total - len(items))
+
+    def require(self, revision: int) -> None:
+        """Raise unless the store can still, and can already, tell how it looked at a revision."""
+        if revision < self.floor:
+            raise Compacted(revision, self.floor)
+        if revision > self.revision:
+            raise FutureRevision(revision, self.revision)
+
+    def events_behind(self, revision: int) -> list[Event]:
+        """The events after a revision that is not below the floor."""
+        return self._history[revision - self.floor :]
+
+    def apply(self, event: Event) -> None:
+        """Take over an event, which has the next revision."""
+        self.revision = event.revision
+        self._replace(event)
+        self._history.append(event)
+        self.history_bytes += _size(event)
+
+    def restore(self, event: Event) -> list[int]:
+        """Take over an event from below the floor; returns the revisions that need not be stored any longer."""
+        self._replace(event)
+        return list(_obsolete(event))
+
+    def start_at(self, floor: int) -> None:
+        """Everything below the floor has been restored; what follows is history."""
+        self.revision = self.floor = floor
+
+    def compact(self, floor: int) -> list[int]:
+        """Forget the past before a revision; returns the revisions that need not be stored any longer, in order."""
+        dropped = self._history[: floor - self.floor]
+        del self._history[: floor - self.floor]
+        self.floor = floor
+        self.history_bytes -= sum(map(_size, dropped))
+        return [revision for event in dropped for revision in _obsolete(event)]
+
+    def wanted_floor(self) -> int:
+        """The floor that the limits on events and bytes ask for: a tenth below them, so that it moves in strides."""
+        if len(self._history) <= self._limits.events and self.history_bytes <= self._limits.value_bytes:
+            return self.floor
+        surplus_events = len(self._history) - self._limits.events * 9 // 10
+        surplus_bytes = self.history_bytes - self._limits.value_bytes * 9 // 10
+        dropped = 0
+        for event in self._history:
+            if dropped >= surplus_events and surplus_bytes <= 0:
+                break
+            surplus_bytes -= _size(event)
+            dropped += 1
+        return self.floor + dropped
+
+    def expired(self, now: float, limit: int) -> list[Delete]:
+        """The deletes that are due. They stay due until they are applied."""
+        due: list[tuple[float, int, str]] = []
+        while self._expiring and self._expiring[0][0] <= now and len(due) < limit:
+            entry = heapq.heappop(self._expiring)
+            kv = self._live.get(entry[2])
+            if kv and kv.mod_revision == entry[1]:
+                due.append(entry)
+        for entry in due:
+            heapq.heappush(self._expiring, entry)
+        return [Delete(key, expect=revision) for _, revision, key in due]
+
+    def _undone(self, prefix: str, revision: int) -> dict[str, KeyValue | None]:
+        """What the keys that changed since a revision were then; None is absent."""
+        changed = reversed(self.events_behind(revision))
+        return {event.key: event.previous for event in changed if event.key.startswith(prefix)}
+
+    def _replace(self, event: Event) -> None:
+        current = event.current
+        if current is None:
+            if self._live.pop(event.key, None):
+                self._keys.remove(event.key)
+            return
+        if event.key not in self._live:
+            self._keys.add(event.key)
+        self._live[event.key] = current
+        if current.expires:
+            heapq.heappush(self._expiring, (current.expires, current.mod_revision, current.key))
+            if len(self._expiring) > 2 * len(self._live) + 1000:
+                self._expiring = [(kv.expires, kv.mod_revision, key) for key, kv in self._live.items() if kv.expires]
+                heapq.heapify(self._expiring)
+
+
+class Draft:
+    """Writes judged one after the other, each as if those before it were done. Nothing is applied."""
+
+    def __init__(self, state: Mvcc, now: float) -> None:
+        self.events: list[Event] = []
+        self._state = state
+        self._now = now
+        self._changed: dict[str, KeyValue | None] = {}
+
+    def judge(self, write: Write) -> Outcome:
+        """The event that the write amounts to, or why it may not be done."""
+        key = write.key
+        previous = self._changed[key] if key in self._changed else self._state.get(key)
+        found = previous.mod_revision if previous else 0
+        if write.expect is not None and write.expect != found:
+            return Conflict(key, previous)
+        revision = self._state.revision + len(self.events) + 1
+        if isinstance(write, Delete):
+            if previous is None:
+                return Conflict(key, None)
+            current = None
+        else:
+            expires = 0.0 if write.ttl is None else self._now + write.ttl
+            created = previous.create_revision if previous else revision
+            current = KeyValue(key, write.value, created, revision, expires)
+        event = Event(revision, key, previous, current)
+        self._changed[key] = current
+        self.events.append(event)
+        return event
+
+
+def _end_of(prefix: str) -> str | None:
+    """The first string behind everything that starts with a prefix ending in "/"."""
+    return prefix[:-1] + chr(ord("/") + 1) if prefix else None
+
+
+def _size(event: Event) -> int:
+    return len(event.current.value) if event.current else 0
+
+
+def _obsolete(event: Event) -> Iterator[int]:
+    """The revisions nobody can ask for once the floor has reached an event: what it replaced, and itself if a delete.
+
+    In this order, so that no store ever holds a value without the delete that ended it.
+    """
+    if event.previous:
+        yield event.previous.mod_revision
+    if event.current is None:
+        yield event.revision

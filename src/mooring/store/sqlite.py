@@ -1,0 +1,165 @@
+"""The default store: durable on one machine, in one file, with every read from memory.
+
+A write takes this way, and is acknowledged at the end of it:
+
+    caller ── write_all ──► queue ── committer ──► judged against the present (`mvcc.Draft`)
+                                                     │ writer thread: `sqlite_file`, one transaction, to the disk
+                             readers and watchers ◄── applied (`memory`) ── outcomes to the callers
+
+The committer takes whatever queued up during the previous transaction and never lingers for more, so one writer waits
+for one trip to the disk and a hundred share one. Readers see nothing that could still be lost.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import ParamSpec, Self, TypeVar
+
+import msgspec
+
+from mooring.base.clock import Clock, SystemClock
+from mooring.store.errors import DiskFull, StorageError, StorageFailed
+from mooring.store.kv import Event, Outcome, Stats, Write
+from mooring.store.local import LocalStore, check_writes
+from mooring.store.mvcc import HistoryLimits
+from mooring.store.sqlite_file import SqliteFile
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+# How many obsolete rows a transaction drops beside its own work: few enough not to hold up those who wait for it.
+_DISCARD_AT_ONCE = 500
+
+
+class SqliteStore(LocalStore):
+    """A `kv.Store` in a data directory. `await SqliteStore.open(path)` starts it, `await store.close()` ends it."""
+
+    def __init__(self, clock: Clock, limits: HistoryLimits, writer: ThreadPoolExecutor, file: SqliteFile) -> None:
+        super().__init__(clock, limits)
+        self._writer = writer
+        self._file = file
+        self._queue: list[tuple[Sequence[Write], asyncio.Future[list[Outcome]]]] = []
+        self._committer: asyncio.Task[None] | None = None
+        self._discarded: list[int] = []  # revisions that are still in the file and need not be
+        self._failure: StorageError | None = None
+
+    @classmethod
+    async def open(cls, directory: Path, *, clock: Clock | None = None, limits: HistoryLimits | None = None) -> Self:
+        """Open the store of a data directory, or make one. Raises `OpenError` or `StorageError`."""
+        writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-writer")
+        loop = asyncio.get_running_loop()
+        try:
+            file = await loop.run_in_executor(writer, SqliteFile.open, directory)
+            store = cls(clock or SystemClock(), limits or HistoryLimits(), writer, file)
+            await store._in_writer(store._load)
+        except BaseException:
+            writer.shutdown(wait=False)
+            raise
+        store._start_maintenance()
+        return store
+
+    @property
+    def failure(self) -> StorageError | None:
+        """Why the store does not write any longer; None while it does."""
+        return self._failure
+
+    async def write_all(self, writes: Sequence[Write]) -> list[Outcome]:
+        self._check_open()
+        check_writes(writes)
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[list[Outcome]] = loop.create_future()
+        self._queue.append((writes, done))
+        if self._committer is None:
+            self._committer = loop.create_task(self._commit_queue(), name="store committer")
+        return await done
+
+    async def compact(self, revision: int) -> None:
+        await super().compact(revision)
+        await self._drop_discarded()
+
+    async def maintain(self) -> None:
+        await super().maintain()
+        await self._drop_discarded()
+
+    async def stats(self) -> Stats:
+        stats = await super().stats()
+        return msgspec.structs.replace(stats, file_bytes=await self._in_writer(self._file.size))
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        await super().close()
+        if self._committer:
+            await asyncio.wait([self._committer])
+        await self._in_writer(self._file.close)
+        self._writer.shutdown(wait=False)
+
+    async def _commit_queue(self) -> None:
+        """One transaction after the other, until nobody waits."""
+        try:
+            while self._queue:
+                queue, self._queue = self._queue, []
+                await self._commit(queue)
+        finally:
+            self._committer = None
+
+    async def _commit(self, queue: list[tuple[Sequence[Write], asyncio.Future[list[Outcome]]]]) -> None:
+        draft = self._draft()
+        outcomes = [[draft.judge(write) for write in writes] for writes, _ in queue]
+        error = await self._persist(draft.events)
+        if error is None:
+            self._apply(draft.events)
+        for (_, done), result in zip(queue, outcomes, strict=True):
+            if done.done():  # its caller was cancelled
+                continue
+            if error:
+                done.set_exception(type(error)(*error.args))
+            else:
+                done.set_result(result)
+
+    async def _persist(self, events: list[Event]) -> StorageError | None:
+        """Put events on disk, or say why not. Unless the disk was merely full, nothing is written after that."""
+        discarded = self._discarded[:_DISCARD_AT_ONCE]
+        if self._failure or not (events or discarded):
+            return self._failure
+        try:
+            await self._in_writer(self._file.commit, events, discarded, self._state.floor)
+        except DiskFull as error:
+            return error
+        except StorageError as error:
+            self._failure = error
+        except (Exception, asyncio.CancelledError) as error:  # whatever it is, those who wait must hear of it
+            self._failure = StorageFailed(f"the store was interrupted while it wrote: {error!r}")
+        else:
+            del self._discarded[: len(discarded)]
+        return self._failure
+
+    def _discard(self, revisions: list[int]) -> None:
+        self._discarded += revisions
+
+    async def _drop_discarded(self) -> None:
+        """Let the file follow the floor."""
+        while self._discarded:
+            await self.write_all(())
+
+    def _load(self) -> None:
+        """Read the file. It is closed again if that fails."""
+        try:
+            floor = self._file.floor()
+            self._state.start_at(floor)
+            for revision, key, kv in self._file.rows(floor):
+                event = Event(revision, key, self._state.get(key), kv)
+                if revision <= floor:
+                    self._discarded += self._state.restore(event)
+                else:
+                    self._state.apply(event)
+        except BaseException:
+            self._file.close()
+            raise
+        self._forget(self._state.wanted_floor())
+
+    async def _in_writer(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        call = partial(function, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._writer, call)

@@ -1,0 +1,291 @@
+"""The file behind `sqlite`: everything that knows SQL, locks and error codes. All of it runs in one writer thread.
+
+The file is a log and nothing else: one row for each revision that is live or still part of history. What a key holds
+now is its last row, and the store works that out once, when it opens, since all reads come from memory. (A second table
+for the present was measured: it halves the writes per second.) People with the `sqlite3` shell have the view `kv`.
+
+    log(revision 1, "/a", created 1, value "1")      dropped once the floor reaches 3
+    log(revision 2, "/b", created 2, value "1")      dropped once the floor reaches 4
+    log(revision 3, "/a", created 1, value "2")      live
+    log(revision 4, "/b", created 2, value NULL)     a delete: dropped once the floor reaches 4, with or after row 2
+    meta("floor", 0)
+
+`synchronous=FULL` makes COMMIT wait for the disk. `locking_mode=EXCLUSIVE` makes ours the only connection there can be,
+which matters beyond speed: SQLite before 3.51.3 can lose a commit when two connections reset the write-ahead log.
+`docs/decisions/store.md` has the measurements.
+"""
+
+import errno
+import fcntl
+import os
+import sqlite3
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Self
+
+from mooring.store.errors import (
+    Damaged,
+    DiskFull,
+    Foreign,
+    InUse,
+    NewerSchema,
+    ReadOnly,
+    StorageError,
+    StorageFailed,
+    StoreError,
+)
+from mooring.store.kv import Event, KeyValue
+
+DATABASE = "state.db"
+LOCK = "state.lock"
+SCHEMA_VERSION = 1
+
+_APPLICATION_ID = 0x4D4F4F52  # "MOOR": tells our files from other SQLite databases
+_ROWS_PER_INSERT = 64
+_SCHEMA = f"""
+PRAGMA page_size = 8192;
+PRAGMA auto_vacuum = INCREMENTAL;
+PRAGMA application_id = {_APPLICATION_ID};
+PRAGMA user_version = {SCHEMA_VERSION};
+CREATE TABLE log (
+    revision INTEGER PRIMARY KEY,
+    key      TEXT NOT NULL,
+    created  INTEGER NOT NULL,
+    expires  REAL NOT NULL,
+    checksum INTEGER NOT NULL,
+    value    BLOB -- NULL: the key was deleted
+);
+CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO meta VALUES ('floor', 0);
+CREATE VIEW kv AS
+    SELECT key, CAST(value AS TEXT) AS value, created, max(revision) AS revision FROM log GROUP BY key
+    HAVING value IS NOT NULL;
+PRAGMA journal_mode = WAL;
+"""  # noqa: S608 - the two numbers are ours
+
+Row = tuple[int, str, int, float, int, bytes | None]
+
+
+class SqliteFile:
+    """An open, locked database file."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / DATABASE
+        self._lock = -1
+        self._connection: sqlite3.Connection | None = None
+
+    @classmethod
+    def open(cls, directory: Path) -> Self:
+        """Open the store of a data directory, creating both if need be."""
+        file = cls(directory)
+        with _translated(directory):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file._lock = _take_lock(directory)
+        try:
+            file._connect()
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    def floor(self) -> int:
+        with _translated(self._path):
+            return self._number("SELECT value FROM meta WHERE name = 'floor'")
+
+    def rows(self, floor: int) -> Iterator[tuple[int, str, KeyValue | None]]:
+        """Everything in the log: (revision, key, what the key holds from then on). Raises `Damaged`."""
+        expected = floor + 1
+        with _translated(self._path):
+            for row in self._open_connection.execute("SELECT * FROM log ORDER BY revision"):
+                revision, key, created, expires, checksum, value = row
+                if checksum != _checksum(revision, key, created, expires, value):
+                    raise Damaged(f"{self._path}: the record of revision {revision} is damaged; restore a backup")
+                if revision > floor:
+                    if revision != expected:
+                        raise Damaged(f"{self._path}: the record of revision {expected} is missing; restore a backup")
+                    expected += 1
+                kv = None if value is None else KeyValue(key, value, created, revision, expires)
+                yield revision, key, kv
+
+    def commit(self, events: Sequence[Event], discarded: Sequence[int], floor: int) -> None:
+        """Append events, drop what lies below the floor; when this returns, all of it is on disk, else nothing is."""
+        connection = self._open_connection
+        with _translated(self._path):
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                for start in range(0, len(events), _ROWS_PER_INSERT):
+                    chunk = events[start : start + _ROWS_PER_INSERT]
+                    connection.execute(_insert(len(chunk)), [field for event in chunk for field in _row(event)])
+                if discarded:
+                    connection.execute("UPDATE meta SET value = max(value, ?) WHERE name = 'floor'", (floor,))
+                    connection.executemany("DELETE FROM log WHERE revision = ?", zip(discarded, strict=True))
+                    self._shrink(connection)
+                connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):  # SQLite may have rolled back already; the first error is the one to tell
+                    connection.execute("ROLLBACK")
+                raise
+
+    def size(self) -> int:
+        """Bytes on disk, the write-ahead log included."""
+        files = (self._path, self._wal)
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def close(self) -> None:
+        """Bring the write-ahead log into the file, and let others have it."""
+        with suppress(sqlite3.Error):  # every commit is on disk already, so closing cannot lose anything
+            if self._connection:
+                self._connection.close()
+        self._connection = None
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    @property
+    def _wal(self) -> Path:
+        return self._path.with_name(DATABASE + "-wal")
+
+    @property
+    def _open_connection(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise StorageFailed(f"{self._path} is not open")
+        return self._connection
+
+    def _shrink(self, connection: sqlite3.Connection) -> None:
+        """Give some pages back to the file system if more than a quarter of the file is free."""
+        if self._number("PRAGMA freelist_count") * 4 > self._number("PRAGMA page_count"):
+            connection.execute("PRAGMA incremental_vacuum(256)").fetchall()
+
+    def _number(self, query: str) -> int:
+        row = self._open_connection.execute(query).fetchone()
+        if not row or not isinstance(row[0], int):
+            raise Damaged(f"{self._path}: {query!r} has no answer; restore a backup")
+        return row[0]
+
+    def _connect(self) -> None:
+        with _translated(self._path):
+            if not self._path.exists():
+                if self._wal.exists():
+                    raise Damaged(f"{self._wal} is there, but {DATABASE} is missing; put it back or restore a backup")
+                _create(self._path)
+            if self._path.stat().st_size == 0:
+                raise Damaged(f"{self._path} is empty, which a store never is; restore a backup")
+            if not os.access(self._path, os.W_OK):
+                raise ReadOnly(f"{self._path} cannot be written")
+            # isolation_level=None: transactions begin and end where this file says so.
+            connection = sqlite3.connect(self._path, isolation_level=None, cached_statements=2 * _ROWS_PER_INSERT)
+            self._connection = connection
+            self._check_identity()
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA fullfsync = ON")  # for macOS, where a plain fsync does not reach the disk
+            connection.execute("PRAGMA journal_size_limit = 67108864")
+            connection.execute("BEGIN IMMEDIATE")  # takes the exclusive lock now rather than at the first write
+            connection.execute("ROLLBACK")
+            problem = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if problem != "ok":
+                raise Damaged(f"{self._path} is damaged; restore a backup ({problem})")
+
+    def _check_identity(self) -> None:
+        if self._number("PRAGMA application_id") != _APPLICATION_ID:
+            raise Foreign(f"{self._path} is a SQLite database, but not a Mooring store; choose another data directory")
+        version = self._number("PRAGMA user_version")
+        if version > SCHEMA_VERSION:
+            raise NewerSchema(
+                f"{self._path} has schema version {version}, and this Mooring knows up to {SCHEMA_VERSION};"
+                " use the newer Mooring that wrote it"
+            )
+        if version < SCHEMA_VERSION:
+            raise Damaged(f"{self._path} has schema version {version}, which never existed; restore a backup")
+
+
+def _create(path: Path) -> None:
+    """Make a new database under another name first, so that a crash leaves either a whole one or none."""
+    draft = path.with_name(path.name + ".new")
+    for leftover in path.parent.glob(draft.name + "*"):
+        leftover.unlink()
+    connection = sqlite3.connect(draft)
+    try:
+        connection.executescript(_SCHEMA)
+    finally:
+        connection.close()
+    draft.chmod(0o600)
+    draft.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _take_lock(directory: Path) -> int:
+    """The data directory is ours while this file descriptor is open, and no longer, however the process ends."""
+    lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(lock, 32, 0).strip()
+        os.close(lock)
+        raise InUse(directory, int(holder) if holder.isdigit() else None) from None
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    return lock
+
+
+@cache
+def _insert(rows: int) -> str:
+    return "INSERT INTO log VALUES " + ", ".join(["(?, ?, ?, ?, ?, ?)"] * rows)  # noqa: S608 - question marks only
+
+
+def _row(event: Event) -> Row:
+    kv = event.current
+    if kv is None:
+        created = event.previous.create_revision if event.previous else event.revision
+        return event.revision, event.key, created, 0.0, _checksum(event.revision, event.key, created, 0.0, None), None
+    checksum = _checksum(kv.mod_revision, kv.key, kv.create_revision, kv.expires, kv.value)
+    return kv.mod_revision, kv.key, kv.create_revision, kv.expires, checksum, kv.value
+
+
+def _checksum(revision: int, key: str, created: int, expires: float, value: bytes | None) -> int:
+    """SQLite notices a page that makes no sense, but not a value with a wrong bit."""
+    head = f"{revision} {key} {created} {expires} {value is None}".encode()
+    return zlib.crc32(value or b"", zlib.crc32(head))
+
+
+@contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    """Turn what SQLite and the operating system raise into this package's errors."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _translate(error, path) from error
+    except OSError as error:
+        raise _storage_error(error.errno, f"{error.filename or path}: {error.strerror}") from error
+
+
+def _translate(error: sqlite3.Error, path: Path) -> StoreError:
+    # The low byte is the code, the rest says more: SQLITE_IOERR_WRITE is SQLITE_IOERR and so on.
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return DiskFull(f"{path}: the disk is full; nothing was written")
+    if code == sqlite3.SQLITE_READONLY:
+        return ReadOnly(f"{path} cannot be written: {error}")
+    if code == sqlite3.SQLITE_CORRUPT:
+        return Damaged(f"{path} is damaged; restore a backup ({error})")
+    if code == sqlite3.SQLITE_NOTADB:
+        return Foreign(f"{path} is not a Mooring store, or its first page is damaged")
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return InUse(path.parent, None)
+    return StorageFailed(f"{path}: {error}; writes stop until a restart")
+
+
+def _storage_error(code: int | None, text: str) -> StorageError:
+    if code in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return ReadOnly(f"{text}; the data directory must be writable")
+    if code in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(text)
+    return StorageFailed(text)

@@ -1,0 +1,169 @@
+"""Who is told of what: events are sorted into topics as they are committed, and watchers have a cursor in a topic.
+
+`memory` and `sqlite` share it. A topic is one watched prefix or key, with the events on it that are still in history.
+It holds references only, so a thousand watchers of one topic cost a cursor each, and a slow one costs no more than a
+fast one: when history forgets what it has not read, its next read raises `Compacted`.
+
+A watcher is woken once per commit and takes all events since its cursor at once.
+"""
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Iterator
+from operator import attrgetter
+from types import TracebackType
+from typing import Self
+
+from mooring.store.errors import Closed, Compacted, RevisionError
+from mooring.store.kv import Batch, Event
+from mooring.store.mvcc import Mvcc
+
+_revision_of = attrgetter("revision")
+
+
+class Topic:
+    """The events on one selection, complete behind revision `since`."""
+
+    def __init__(self, selection: str, since: int) -> None:
+        self.selection = selection
+        self.since = since
+        self.events: list[Event] = []
+        self.watchers: set[LocalWatcher] = set()
+
+    def behind(self, revision: int, limit: int) -> list[Event]:
+        start = bisect_right(self.events, revision, key=_revision_of)
+        return self.events[start : start + limit]
+
+    def extend_back(self, events: list[Event], since: int) -> None:
+        """Put older events, taken from history, in front."""
+        self.events[:0] = [event for event in events if event.revision <= self.since and self.covers(event.key)]
+        self.since = since
+
+    def covers(self, key: str) -> bool:
+        prefix = not self.selection or self.selection.endswith("/")
+        return key.startswith(self.selection) if prefix else key == self.selection
+
+    def forget(self, floor: int) -> None:
+        """Drop events at or below the floor. Watchers that had nothing to read there do not notice."""
+        count = bisect_right(self.events, floor, key=_revision_of)
+        if count:
+            self.since = self.events[count - 1].revision
+            del self.events[:count]
+
+
+class WatchHub:
+    """All topics of a store."""
+
+    def __init__(self, state: Mvcc) -> None:
+        self.state = state
+        self._topics: dict[str, Topic] = {}
+
+    def watch(self, selection: str, after: int) -> "LocalWatcher":
+        try:
+            self.state.require(after)
+        except RevisionError as error:
+            return LocalWatcher(self, Topic(selection, after), after, error)
+        topic = self._topics.setdefault(selection, Topic(selection, self.state.revision))
+        if after < topic.since:
+            topic.extend_back(self.state.events_behind(after), after)
+        return LocalWatcher(self, topic, after)
+
+    def leave(self, watcher: "LocalWatcher", topic: Topic) -> None:
+        topic.watchers.discard(watcher)
+        if not topic.watchers and self._topics.get(topic.selection) is topic:
+            del self._topics[topic.selection]
+
+    def publish(self, events: list[Event]) -> None:
+        """Sort events, which are applied already, into their topics, and wake whoever waits there."""
+        if not self._topics:
+            return
+        touched: set[Topic] = set()
+        for event in events:
+            for selection in _selections(event.key):
+                topic = self._topics.get(selection)
+                if topic:
+                    topic.events.append(event)
+                    touched.add(topic)
+        for topic in touched:
+            for watcher in topic.watchers:
+                watcher.wake()
+
+    def forget(self, floor: int) -> None:
+        for topic in self._topics.values():
+            topic.forget(floor)
+
+    def __len__(self) -> int:
+        return sum(len(topic.watchers) for topic in self._topics.values())
+
+    def close(self) -> None:
+        for topic in list(self._topics.values()):
+            for watcher in list(topic.watchers):
+                watcher.close()
+
+
+class LocalWatcher:
+    """The `kv.Watcher` of the stores that keep their history in memory."""
+
+    def __init__(self, hub: WatchHub, topic: Topic, after: int, error: RevisionError | None = None) -> None:
+        self._hub = hub
+        self._topic = topic
+        self._cursor = after
+        self._error: RevisionError | Closed | None = error
+        self._waiting: asyncio.Future[None] | None = None
+        topic.watchers.add(self)
+
+    async def next(self, *, timeout: float | None = None, limit: int = 1000) -> Batch:  # noqa: ASYNC109 - as in `kv`
+        """The next events; see `kv.Watcher`."""
+        batch = self._take(limit)
+        if not batch.events and timeout != 0:
+            await self._wait(timeout)
+            batch = self._take(limit)
+        return batch
+
+    def wake(self) -> None:
+        if self._waiting and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    def close(self) -> None:
+        self._error = Closed("the watch was closed")
+        self._hub.leave(self, self._topic)
+        self.wake()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _take(self, limit: int) -> Batch:
+        if self._error is None and self._cursor < self._topic.since:
+            self._error = Compacted(self._cursor, self._hub.state.floor)
+        if self._error:
+            raise self._error
+        events = self._topic.behind(self._cursor, limit)
+        self._cursor = events[-1].revision if len(events) == limit else self._hub.state.revision
+        return Batch(events, self._cursor)
+
+    async def _wait(self, seconds: float | None) -> None:
+        """Until the topic has something new, or the time is over."""
+        loop = asyncio.get_running_loop()
+        self._waiting = loop.create_future()
+        timer = None if seconds is None else loop.call_later(seconds, self.wake)
+        try:
+            await self._waiting
+        finally:
+            self._waiting = None
+            if timer:
+                timer.cancel()
+
+
+def _selections(key: str) -> Iterator[str]:
+    """Everything that covers a key: the empty prefix, each prefix that ends with "/", and the key itself."""
+    yield ""
+    slash = key.find("/")
+    while slash >= 0:
+        yield key[: slash + 1]
+        slash = key.find("/", slash + 1)
+    yield key
