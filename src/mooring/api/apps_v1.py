@@ -1,0 +1,392 @@
+"""apps/v1: the workloads that keep a number of pods running, and the revisions of their templates.
+
+The workload controllers act on these; their pods come from `core_v1.PodTemplateSpec`. Read next: ``batch_v1.py``.
+"""
+
+from typing import Annotated, Any
+
+from mooring.api.base import Int32, Int64, IntOrString, Merge, Object, always, list_map, required
+from mooring.api.core_v1 import PersistentVolumeClaim, PodTemplateSpec
+from mooring.api.meta_v1 import LabelSelector, Resource, ResourceList
+
+
+class RollingUpdateDeployment(Object):
+    """How fast a rolling update of a Deployment goes."""
+
+    max_unavailable: IntOrString | None = None
+    """How many pods may be missing during the update, as a number or a percentage of the replicas."""
+    max_surge: IntOrString | None = None
+    """How many pods there may be above the replicas during the update, as a number or a percentage."""
+
+
+class DeploymentStrategy(Object):
+    """How a Deployment replaces old pods with new ones."""
+
+    type: str = ""
+    """Recreate or RollingUpdate."""
+    rolling_update: RollingUpdateDeployment | None = None
+    """The pace of the update; only with RollingUpdate."""
+
+
+class DeploymentSpec(Object):
+    """What a Deployment should run."""
+
+    replicas: Int32 | None = None
+    """How many pods are wanted; 1 when not given."""
+    selector: LabelSelector | None = required(lambda: None)
+    """Finds the pods of the Deployment; it must match the labels of the template."""
+    template: PodTemplateSpec = required(PodTemplateSpec)
+    """The pods that are made."""
+    strategy: Annotated[DeploymentStrategy, Merge("granular", patch_strategies=("retainKeys",))] = always(
+        DeploymentStrategy
+    )
+    """How old pods are replaced."""
+    min_ready_seconds: Int32 = 0
+    """How many seconds a new pod must be ready before it counts as available."""
+    revision_history_limit: Int32 | None = None
+    """How many old ReplicaSets are kept for a rollback; 10 when not given."""
+    paused: bool = False
+    """Whether changes of the template wait."""
+    progress_deadline_seconds: Int32 | None = None
+    """After how many seconds without progress the Deployment counts as failed; 600 when not given."""
+
+
+class DeploymentCondition(Object):
+    """One thing that is known about a Deployment."""
+
+    type: str = required(str)
+    """Available, Progressing or ReplicaFailure."""
+    status: str = required(str)
+    """True, False or Unknown."""
+    last_update_time: str | None = None
+    """When the condition was last looked at."""
+    last_transition_time: str | None = None
+    """When the status last changed."""
+    reason: str = ""
+    """Why the status is what it is, in one CamelCase word."""
+    message: str = ""
+    """The same for people."""
+
+
+class DeploymentStatus(Object):
+    """What a Deployment runs at the moment."""
+
+    observed_generation: Int64 = 0
+    """The generation of the Deployment that the controller has seen."""
+    replicas: Int32 = 0
+    """How many pods the Deployment has that are not ending."""
+    updated_replicas: Int32 = 0
+    """How many of them have the current template."""
+    ready_replicas: Int32 = 0
+    """How many of them are ready."""
+    available_replicas: Int32 = 0
+    """How many of them have been ready for long enough."""
+    unavailable_replicas: Int32 = 0
+    """How many more available pods are needed."""
+    terminating_replicas: Int32 | None = None
+    """How many pods are being deleted and have not ended yet."""
+    conditions: Annotated[list[DeploymentCondition], list_map("type")] = []
+    """What is known about the Deployment."""
+    collision_count: Int32 | None = None
+    """How often the name of a new ReplicaSet was taken already; it goes into the hash."""
+
+
+class Deployment(Resource):
+    """Runs a number of equal pods and updates them step by step."""
+
+    spec: DeploymentSpec = required(DeploymentSpec)
+    """What is wanted."""
+    status: DeploymentStatus = always(DeploymentStatus)
+    """What was last seen."""
+
+
+class DeploymentList(ResourceList):
+    """Several Deployments."""
+
+    items: list[Deployment] = required(list)
+    """The Deployments."""
+
+
+class ReplicaSetSpec(Object):
+    """What a ReplicaSet should run."""
+
+    replicas: Int32 | None = None
+    """How many pods are wanted; 1 when not given."""
+    min_ready_seconds: Int32 = 0
+    """How many seconds a new pod must be ready before it counts as available."""
+    selector: LabelSelector | None = required(lambda: None)
+    """Finds the pods of the ReplicaSet; it must match the labels of the template."""
+    template: PodTemplateSpec = always(PodTemplateSpec)
+    """The pods that are made."""
+
+
+class ReplicaSetCondition(Object):
+    """One thing that is known about a ReplicaSet."""
+
+    type: str = required(str)
+    """ReplicaFailure is the only one."""
+    status: str = required(str)
+    """True, False or Unknown."""
+    last_transition_time: str | None = None
+    """When the status last changed."""
+    reason: str = ""
+    """Why the status is what it is, in one CamelCase word."""
+    message: str = ""
+    """The same for people."""
+
+
+class ReplicaSetStatus(Object):
+    """What a ReplicaSet runs at the moment."""
+
+    replicas: Int32 = required(int)
+    """How many pods the ReplicaSet has that are not ending."""
+    fully_labeled_replicas: Int32 = 0
+    """How many of them have all labels of the template."""
+    ready_replicas: Int32 = 0
+    """How many of them are ready."""
+    available_replicas: Int32 = 0
+    """How many of them have been ready for long enough."""
+    terminating_replicas: Int32 | None = None
+    """How many pods are being deleted and have not ended yet."""
+    observed_generation: Int64 = 0
+    """The generation of the ReplicaSet that the controller has seen."""
+    conditions: Annotated[list[ReplicaSetCondition], list_map("type")] = []
+    """What is known about the ReplicaSet."""
+
+
+class ReplicaSet(Resource):
+    """Keeps a number of equal pods running; usually made by a Deployment."""
+
+    spec: ReplicaSetSpec = required(ReplicaSetSpec)
+    """What is wanted."""
+    status: ReplicaSetStatus = always(ReplicaSetStatus)
+    """What was last seen."""
+
+
+class ReplicaSetList(ResourceList):
+    """Several ReplicaSets."""
+
+    items: list[ReplicaSet] = required(list)
+    """The ReplicaSets."""
+
+
+class RollingUpdateStatefulSetStrategy(Object):
+    """How a rolling update of a StatefulSet goes."""
+
+    partition: Int32 | None = None
+    """Only pods with this ordinal or a higher one are updated; 0 when not given."""
+    max_unavailable: IntOrString | None = None
+    """How many pods may be missing during the update, as a number or a percentage of the replicas."""
+
+
+class StatefulSetUpdateStrategy(Object):
+    """How a StatefulSet replaces old pods with new ones."""
+
+    type: str = ""
+    """RollingUpdate, or OnDelete to wait until somebody deletes the old pods."""
+    rolling_update: RollingUpdateStatefulSetStrategy | None = None
+    """The pace of the update; only with RollingUpdate."""
+
+
+class StatefulSetPersistentVolumeClaimRetentionPolicy(Object):
+    """What becomes of the volume claims that a StatefulSet made."""
+
+    when_deleted: str = ""
+    """Retain or Delete them when the StatefulSet is deleted."""
+    when_scaled: str = ""
+    """Retain or Delete those of pods that scaling down removes."""
+
+
+class StatefulSetOrdinals(Object):
+    """How the pods of a StatefulSet are numbered."""
+
+    start: Int32 = always(int)
+    """The number of the first pod."""
+
+
+class StatefulSetSpec(Object):
+    """What a StatefulSet should run."""
+
+    replicas: Int32 | None = None
+    """How many pods are wanted; 1 when not given."""
+    selector: LabelSelector | None = required(lambda: None)
+    """Finds the pods of the StatefulSet; it must match the labels of the template."""
+    template: PodTemplateSpec = required(PodTemplateSpec)
+    """The pods that are made, named after the StatefulSet and a number."""
+    volume_claim_templates: list[PersistentVolumeClaim] = []
+    """Claims that are made for every pod and stay its own."""
+    service_name: str = always(str)
+    """The Service that gives the pods their network names."""
+    pod_management_policy: str = ""
+    """OrderedReady to start pods one after the other, Parallel for all at once."""
+    update_strategy: StatefulSetUpdateStrategy = always(StatefulSetUpdateStrategy)
+    """How old pods are replaced."""
+    revision_history_limit: Int32 | None = None
+    """How many old ControllerRevisions are kept for a rollback; 10 when not given."""
+    min_ready_seconds: Int32 = 0
+    """How many seconds a new pod must be ready before it counts as available."""
+    persistent_volume_claim_retention_policy: StatefulSetPersistentVolumeClaimRetentionPolicy | None = None
+    """What becomes of the volume claims; they are retained when not given."""
+    ordinals: StatefulSetOrdinals | None = None
+    """How the pods are numbered; from 0 when not given."""
+
+
+class StatefulSetCondition(Object):
+    """One thing that is known about a StatefulSet."""
+
+    type: str = required(str)
+    """The name of the condition."""
+    status: str = required(str)
+    """True, False or Unknown."""
+    last_transition_time: str | None = None
+    """When the status last changed."""
+    reason: str = ""
+    """Why the status is what it is, in one CamelCase word."""
+    message: str = ""
+    """The same for people."""
+
+
+class StatefulSetStatus(Object):
+    """What a StatefulSet runs at the moment."""
+
+    observed_generation: Int64 = 0
+    """The generation of the StatefulSet that the controller has seen."""
+    replicas: Int32 = required(int)
+    """How many pods the controller has made."""
+    ready_replicas: Int32 = 0
+    """How many of them are ready."""
+    current_replicas: Int32 = 0
+    """How many of them have the template of the current revision."""
+    updated_replicas: Int32 = 0
+    """How many of them have the template of the update revision."""
+    current_revision: str = ""
+    """The ControllerRevision from which the first pods were made."""
+    update_revision: str = ""
+    """The ControllerRevision from which updated pods are made."""
+    collision_count: Int32 | None = None
+    """How often the name of a new ControllerRevision was taken already; it goes into the hash."""
+    conditions: Annotated[list[StatefulSetCondition], list_map("type")] = []
+    """What is known about the StatefulSet."""
+    available_replicas: Int32 = always(int)
+    """How many pods have been ready for long enough."""
+
+
+class StatefulSet(Resource):
+    """Runs pods that each keep their name, network identity and storage."""
+
+    spec: StatefulSetSpec = required(StatefulSetSpec)
+    """What is wanted."""
+    status: StatefulSetStatus = always(StatefulSetStatus)
+    """What was last seen."""
+
+
+class StatefulSetList(ResourceList):
+    """Several StatefulSets."""
+
+    items: list[StatefulSet] = required(list)
+    """The StatefulSets."""
+
+
+class RollingUpdateDaemonSet(Object):
+    """How fast a rolling update of a DaemonSet goes."""
+
+    max_unavailable: IntOrString | None = None
+    """On how many nodes the pod may be missing during the update, as a number or a percentage of the nodes."""
+    max_surge: IntOrString | None = None
+    """On how many nodes a new pod may run beside the old one, as a number or a percentage of the nodes."""
+
+
+class DaemonSetUpdateStrategy(Object):
+    """How a DaemonSet replaces old pods with new ones."""
+
+    type: str = ""
+    """RollingUpdate, or OnDelete to wait until somebody deletes the old pods."""
+    rolling_update: RollingUpdateDaemonSet | None = None
+    """The pace of the update; only with RollingUpdate."""
+
+
+class DaemonSetSpec(Object):
+    """What a DaemonSet should run."""
+
+    selector: LabelSelector | None = required(lambda: None)
+    """Finds the pods of the DaemonSet; it must match the labels of the template."""
+    template: PodTemplateSpec = required(PodTemplateSpec)
+    """The pod that runs on every node which it fits."""
+    update_strategy: DaemonSetUpdateStrategy = always(DaemonSetUpdateStrategy)
+    """How old pods are replaced."""
+    min_ready_seconds: Int32 = 0
+    """How many seconds a new pod must be ready before it counts as available."""
+    revision_history_limit: Int32 | None = None
+    """How many old ControllerRevisions are kept for a rollback; 10 when not given."""
+
+
+class DaemonSetCondition(Object):
+    """One thing that is known about a DaemonSet."""
+
+    type: str = required(str)
+    """The name of the condition."""
+    status: str = required(str)
+    """True, False or Unknown."""
+    last_transition_time: str | None = None
+    """When the status last changed."""
+    reason: str = ""
+    """Why the status is what it is, in one CamelCase word."""
+    message: str = ""
+    """The same for people."""
+
+
+class DaemonSetStatus(Object):
+    """What a DaemonSet runs at the moment."""
+
+    current_number_scheduled: Int32 = required(int)
+    """How many nodes run the pod and should."""
+    number_misscheduled: Int32 = required(int)
+    """How many nodes run the pod and should not."""
+    desired_number_scheduled: Int32 = required(int)
+    """How many nodes should run the pod."""
+    number_ready: Int32 = required(int)
+    """How many nodes have a ready pod."""
+    observed_generation: Int64 = 0
+    """The generation of the DaemonSet that the controller has seen."""
+    updated_number_scheduled: Int32 = 0
+    """How many nodes run the pod with the current template."""
+    number_available: Int32 = 0
+    """How many nodes have a pod that has been ready for long enough."""
+    number_unavailable: Int32 = 0
+    """How many nodes should have such a pod and do not."""
+    collision_count: Int32 | None = None
+    """How often the name of a new ControllerRevision was taken already; it goes into the hash."""
+    conditions: Annotated[list[DaemonSetCondition], list_map("type")] = []
+    """What is known about the DaemonSet."""
+
+
+class DaemonSet(Resource):
+    """Runs one pod on every node that it fits."""
+
+    spec: DaemonSetSpec = required(DaemonSetSpec)
+    """What is wanted."""
+    status: DaemonSetStatus = always(DaemonSetStatus)
+    """What was last seen."""
+
+
+class DaemonSetList(ResourceList):
+    """Several DaemonSets."""
+
+    items: list[DaemonSet] = required(list)
+    """The DaemonSets."""
+
+
+class ControllerRevision(Resource):
+    """A past state of a StatefulSet or DaemonSet, kept for rollbacks; its data cannot be changed."""
+
+    data: dict[str, Any] | None = required(lambda: None)
+    """The state, in the form that its controller chose."""
+    revision: Int64 = always(int)
+    """The number of the revision; later ones are higher."""
+
+
+class ControllerRevisionList(ResourceList):
+    """Several ControllerRevisions."""
+
+    items: list[ControllerRevision] = required(list)
+    """The ControllerRevisions."""

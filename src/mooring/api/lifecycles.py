@@ -1,0 +1,98 @@
+"""When each kind of each API version was introduced, deprecated and removed.
+
+The facts are Kubernetes' own, down to the releases that are planned but not out yet. The scheme reads them to decide
+what is served, what is warned about and in which version objects are stored. Read next: ``scheme.py``.
+"""
+
+from dataclasses import dataclass
+
+from mooring.base.version import Version
+
+
+@dataclass(frozen=True, slots=True)
+class Lifecycle:
+    """The releases in which something about a kind changed."""
+
+    introduced: Version
+    deprecated: Version | None = None
+    removed: Version | None = None
+    replacement: str = ""
+    """The group and version to use instead, for the warning."""
+
+    def known_at(self, version: Version) -> bool:
+        """Whether a release has the kind."""
+        return self.introduced <= version and (self.removed is None or version < self.removed)
+
+    def deprecated_at(self, version: Version) -> bool:
+        """Whether a release warns about the kind."""
+        return self.deprecated is not None and self.deprecated <= version
+
+
+def since(introduced: str, deprecated: str = "", removed: str = "", *, replacement: str = "") -> Lifecycle:
+    """A lifecycle as the tables below and tests write it."""
+    return Lifecycle(
+        Version.parse(introduced),
+        Version.parse(deprecated) if deprecated else None,
+        Version.parse(removed) if removed else None,
+        replacement,
+    )
+
+
+_ALWAYS = since("1.0")
+_RESOURCE_V1 = "resource.k8s.io/v1"
+
+_LIFECYCLES = {
+    ("apps", "v1"): {
+        "ControllerRevision": since("1.9"),
+        "DaemonSet": since("1.9"),
+        "Deployment": since("1.9"),
+        "ReplicaSet": since("1.9"),
+        "StatefulSet": since("1.9"),
+    },
+    ("autoscaling", "v1"): {"Scale": since("1.2")},
+    ("batch", "v1"): {"CronJob": since("1.21"), "Job": since("1.2")},
+    ("coordination.k8s.io", "v1"): {"Lease": since("1.14")},
+    ("events.k8s.io", "v1"): {"Event": since("1.19")},
+    ("policy", "v1"): {"Eviction": since("1.22"), "PodDisruptionBudget": since("1.21")},
+    ("resource.k8s.io", "v1"): {
+        "DeviceClass": since("1.34"),
+        "DeviceTaintRule": since("1.37"),
+        "ResourceClaim": since("1.34"),
+        "ResourceClaimTemplate": since("1.34"),
+        "ResourceSlice": since("1.34"),
+    },
+    ("resource.k8s.io", "v1beta2"): {
+        "DeviceClass": since("1.33", "1.36", "1.39", replacement=_RESOURCE_V1),
+        "DeviceTaintRule": since("1.36", "1.39", "1.42", replacement=_RESOURCE_V1),
+        "ResourceClaim": since("1.33", "1.36", "1.39", replacement=_RESOURCE_V1),
+        "ResourceClaimTemplate": since("1.33", "1.36", "1.39", replacement=_RESOURCE_V1),
+        "ResourceSlice": since("1.33", "1.36", "1.39", replacement=_RESOURCE_V1),
+    },
+    ("resource.k8s.io", "v1beta1"): {
+        "DeviceClass": since("1.32", "1.35", "1.38", replacement=_RESOURCE_V1),
+        "ResourceClaim": since("1.32", "1.35", "1.38", replacement=_RESOURCE_V1),
+        "ResourceClaimTemplate": since("1.32", "1.35", "1.38", replacement=_RESOURCE_V1),
+        "ResourceSlice": since("1.32", "1.35", "1.38", replacement=_RESOURCE_V1),
+    },
+    ("resource.k8s.io", "v1alpha3"): {
+        # When it was deprecated (1.36) there was no v1 yet; v1beta2 has been there since that release.
+        "DeviceTaintRule": since("1.33", "1.36", "1.39", replacement="resource.k8s.io/v1beta2"),
+    },
+    ("scheduling.k8s.io", "v1"): {"PriorityClass": since("1.14")},
+    ("storage.k8s.io", "v1"): {
+        "CSIDriver": since("1.18"),
+        "CSINode": since("1.17"),
+        "CSIStorageCapacity": since("1.24"),
+        "StorageClass": since("1.6"),
+        "VolumeAttachment": since("1.13"),
+        "VolumeAttributesClass": since("1.34"),
+    },
+    ("storage.k8s.io", "v1beta1"): {
+        "VolumeAttributesClass": since("1.31", "1.34", "1.37", replacement="storage.k8s.io/v1"),
+    },
+}
+
+
+def lifecycle_of(group: str, version: str, kind: str) -> Lifecycle:
+    """The lifecycle of a kind; those without an entry, such as all of core/v1, have always been there."""
+    return _LIFECYCLES.get((group, version), {}).get(kind, _ALWAYS)

@@ -1,0 +1,64 @@
+"""policy/v1: how many pods may be disrupted at a time, and the request to evict one.
+
+The disruption controller keeps the budgets; the `pods/eviction` subresource asks them. Read next: ``apps_v1.py``.
+"""
+
+from typing import Annotated
+
+from mooring.api.base import Int32, Int64, IntOrString, Merge, Object, always, list_map, required
+from mooring.api.meta_v1 import Condition, DeleteOptions, LabelSelector, Resource, ResourceList
+
+
+class PodDisruptionBudgetSpec(Object):
+    """How many pods a disruption must leave."""
+
+    min_available: IntOrString | None = None
+    """How many pods must stay available, as a number or a percentage."""
+    selector: Annotated[LabelSelector | None, Merge("atomic", patch_strategies=("replace",))] = None
+    """Finds the pods: an empty selector finds all of the namespace, a missing one finds none."""
+    max_unavailable: IntOrString | None = None
+    """How many pods may be unavailable, as a number or a percentage; not together with minAvailable."""
+    unhealthy_pod_eviction_policy: str | None = None
+    """IfHealthyBudget or AlwaysAllow: when running pods that are not ready may be evicted."""
+
+
+class PodDisruptionBudgetStatus(Object):
+    """What a disruption budget allows at the moment."""
+
+    observed_generation: Int64 = 0
+    """The generation of the budget that the controller has seen."""
+    disrupted_pods: dict[str, str] = {}
+    """Pods whose eviction was granted and whose deletion was not seen yet, with the time of the eviction."""
+    disruptions_allowed: Int32 = always(int)
+    """How many pods may be disrupted now."""
+    current_healthy: Int32 = always(int)
+    """How many pods are healthy."""
+    desired_healthy: Int32 = always(int)
+    """How many pods must stay healthy."""
+    expected_pods: Int32 = always(int)
+    """How many pods the budget counts."""
+    conditions: Annotated[list[Condition], list_map("type")] = []
+    """What is known about the budget; DisruptionAllowed says whether an eviction would pass."""
+
+
+class PodDisruptionBudget(Resource):
+    """Limits how many of a set of pods may be disrupted at a time."""
+
+    spec: PodDisruptionBudgetSpec = always(PodDisruptionBudgetSpec)
+    """What is wanted."""
+    status: PodDisruptionBudgetStatus = always(PodDisruptionBudgetStatus)
+    """What was last seen."""
+
+
+class PodDisruptionBudgetList(ResourceList):
+    """Several PodDisruptionBudgets."""
+
+    items: list[PodDisruptionBudget] = required(list)
+    """The PodDisruptionBudgets."""
+
+
+class Eviction(Resource):
+    """Asks for the deletion of a pod, as far as the disruption budgets allow it."""
+
+    delete_options: DeleteOptions | None = None
+    """How the pod is deleted."""
