@@ -1,0 +1,167 @@
+"""From text to tokens, and from the text of a literal to its value. Called by parser.py.
+
+Characters that begin no token are reported and skipped, so that one stray character does not hide other mistakes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from .values import INT_MAX, INT_MIN, UINT_MAX, UInt
+
+Report = Callable[[int, str], None]
+"""Takes an offset into the source and a message."""
+
+
+class Token(NamedTuple):
+    kind: str
+    """`id`, `escaped`, `int`, `uint`, `float`, `string`, `bytes`, `eof`; operators and keywords are their own kind."""
+    text: str
+    offset: int
+
+
+_ESCAPE = r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2})"""
+_QUOTED = rf"""
+    [rR](?:\"\"\".*?\"\"\"|'''.*?'''|"[^"\n\r]*"|'[^'\n\r]*')
+    | \"\"\"(?:{_ESCAPE}|[^\\])*?\"\"\" | '''(?:{_ESCAPE}|[^\\])*?'''
+    | "(?:{_ESCAPE}|[^\\"\n\r])*" | '(?:{_ESCAPE}|[^\\'\n\r])*'
+"""
+_TOKEN: Final = re.compile(
+    rf"""
+    (?P<skip>(?:[\t \r\n\f]+|//[^\n]*)+)
+    | (?P<bytes>[bB](?:{_QUOTED}))
+    | (?P<string>{_QUOTED})
+    | (?P<float>[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|\.[0-9]+(?:[eE][+-]?[0-9]+)?)
+    | (?P<uint>(?:0x[0-9a-fA-F]+|[0-9]+)[uU])
+    | (?P<int>0x[0-9a-fA-F]+|[0-9]+)
+    | (?P<id>[A-Za-z_][A-Za-z0-9_]*)
+    | (?P<escaped>`[A-Za-z0-9_.\-/ ]+`)
+    | (?P<op>&&|\|\||==|!=|<=|>=|[<>+\-*/%!?:,.()\[\]{{}}])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+KEYWORDS: Final = frozenset({"in", "true", "false", "null"})
+RESERVED: Final = KEYWORDS | {
+    *("as", "break", "const", "continue", "else", "for", "function", "if", "import", "let"),
+    *("loop", "package", "namespace", "return", "var", "void", "while"),
+}
+"""Words that may be the name of a field, but of nothing else."""
+
+
+def tokenize(source: str, report: Report) -> list[Token]:
+    """All tokens, the last one of kind `eof`."""
+    tokens: list[Token] = []
+    position, end = 0, len(source)
+    while position < end:
+        match = _TOKEN.match(source, position)
+        if match is None:
+            unknown = _unrecognized(source, position)
+            report(position, f"Syntax error: token recognition error at: '{unknown}'")
+            position += len(unknown)
+            continue
+        kind = match.lastgroup or ""
+        text = match.group()
+        if kind == "op" or (kind == "id" and text in KEYWORDS):
+            kind = text
+        if kind != "skip":
+            tokens.append(Token(kind, text, position))
+        position = match.end()
+    tokens.append(Token("eof", "<EOF>", end))
+    return tokens
+
+
+def _unrecognized(source: str, position: int) -> str:
+    """A string that does not end takes the rest of its line with it; anything else is one character."""
+    if source[position] in "\"'":
+        return source[position:].split("\n", 1)[0]
+    return source[position]
+
+
+def integer(text: str, negative: bool) -> int | None:
+    """The value of an int literal, or None when it does not fit into 64 bits."""
+    if len(text) > _MOST_DIGITS:
+        return None
+    number = int(text, 16) if text.startswith("0x") else int(text)
+    number = -number if negative else number
+    return number if INT_MIN <= number <= INT_MAX else None
+
+
+def unsigned(text: str) -> UInt | None:
+    """The value of a uint literal, or None when it does not fit into 64 bits."""
+    digits = text[:-1]
+    if len(digits) > _MOST_DIGITS:
+        return None
+    number = int(digits, 16) if digits.startswith("0x") else int(digits)
+    return UInt(number) if number <= UINT_MAX else None
+
+
+_MOST_DIGITS: Final = 400
+"""Leading zeros are allowed, but nobody writes this many; Python refuses to read numbers of thousands of digits."""
+
+_SIMPLE: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_ESCAPES: Final = re.compile(_ESCAPE)
+
+
+class BadLiteral(Exception):  # noqa: N818  never leaves this package: the parser turns it into an issue
+    """A literal whose text is well-formed but stands for nothing, e.g. a surrogate code point."""
+
+
+def _body(text: str) -> tuple[str, bool]:
+    """What is between the quotes, and whether it is raw."""
+    raw = text[0] in "rR"
+    if raw:
+        text = text[1:]
+    quote = 3 if text[:3] in ('"""', "'''") and len(text) >= 6 else 1
+    body = text[quote:-quote].replace("\r\n", "\n").replace("\r", "\n")
+    return body, raw
+
+
+def string_value(text: str) -> str:
+    """The value of a string literal, given with its quotes and prefix."""
+    body, raw = _body(text)
+    if raw or "\\" not in body:
+        return body
+
+    def replace(match: re.Match[str]) -> str:
+        escape = match.group()[1:]
+        if escape[0] in "xXuU":
+            return _character(int(escape[1:], 16))
+        if escape[0] in "0123":
+            return chr(int(escape, 8))
+        return _SIMPLE.get(escape, escape)
+
+    return _ESCAPES.sub(replace, body)
+
+
+def _character(code: int) -> str:
+    if 0xD800 <= code <= 0xDFFF or code > 0x10FFFF:
+        raise BadLiteral("invalid unicode code point")
+    return chr(code)
+
+
+def bytes_value(text: str) -> bytes:
+    """The value of a bytes literal, given with its quotes and prefix."""
+    body, raw = _body(text[1:])
+    if raw or "\\" not in body:
+        return body.encode("utf-8", "surrogatepass")
+    parts: list[bytes] = []
+    position = 0
+    for match in _ESCAPES.finditer(body):
+        parts.append(body[position : match.start()].encode("utf-8", "surrogatepass"))
+        parts.append(_byte(match.group()[1:]))
+        position = match.end()
+    parts.append(body[position:].encode("utf-8", "surrogatepass"))
+    return b"".join(parts)
+
+
+def _byte(escape: str) -> bytes:
+    if escape[0] in "uU":
+        raise BadLiteral("unable to unescape: unicode escapes are not allowed in bytes")
+    if escape[0] in "xX":
+        return bytes([int(escape[1:], 16)])
+    if escape[0] in "0123":
+        return bytes([int(escape, 8)])
+    return _SIMPLE.get(escape, escape).encode()
