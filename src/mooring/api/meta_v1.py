@@ -470,11 +470,11 @@ class APIResourceList(TypeMeta):
 class GroupVersionKind(Object):
     """Names a kind without doubt."""
 
-    group: str = required(str)
+    group: str = always(str)
     """The API group."""
-    version: str = required(str)
+    version: str = always(str)
     """The version within the group."""
-    kind: str = required(str)
+    kind: str = always(str)
     """The kind."""
 
 
@@ -494,3 +494,38 @@ class RootPaths(Object):
 
     paths: list[str] = required(list)
     """The paths."""
+
+
+class VersionInfo(Object):
+    """The versions of a server, as served at /version."""
+
+    major: str = required(str)
+    """The major version that it behaves as."""
+    minor: str = required(str)
+    """The minor version that it behaves as."""
+    binary_major: str = ""
+    """The major version of the program itself."""
+    binary_minor: str = ""
+    """The minor version of the program itself."""
+    emulation_major: str = ""
+    """The major version that it emulates."""
+    emulation_minor: str = ""
+    """The minor version that it emulates."""
+    min_compatibility_major: str = ""
+    """The major version with which it stays compatible."""
+    min_compatibility_minor: str = ""
+    """The minor version with which it stays compatible."""
+    git_version: str = required(str)
+    """The version as clients compare it, such as v1.37.0."""
+    git_commit: str = required(str)
+    """The commit that it was built from."""
+    git_tree_state: str = required(str)
+    """Whether it was built from exactly that commit: clean or dirty."""
+    build_date: str = required(str)
+    """When it was built."""
+    go_version: str = required(str)
+    """The language and its version."""
+    compiler: str = required(str)
+    """The compiler or interpreter."""
+    platform: str = required(str)
+    """The operating system and processor, such as linux/amd64."""

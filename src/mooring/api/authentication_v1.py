@@ -1,0 +1,106 @@
+"""authentication.k8s.io/v1: tokens of service accounts, and the question who a token or client is."""
+
+from mooring.api.base import Int64, Object, always, required
+from mooring.api.meta_v1 import Resource
+
+
+class UserInfo(Object):
+    """A user, as authentication found out."""
+
+    username: str = ""
+    """The name that identifies the user."""
+    uid: str = ""
+    """An id that tells apart users who had the same name at different times."""
+    groups: list[str] = []
+    """The groups of the user."""
+    extra: dict[str, list[str]] = {}
+    """What the authenticator says in addition."""
+
+
+class BoundObjectReference(Object):
+    """The object whose life limits that of a token."""
+
+    kind: str = ""
+    """Pod, Secret or Node."""
+    api_version: str = ""
+    """The group and version of the object."""
+    name: str = ""
+    """The name of the object."""
+    uid: str = ""
+    """The unique id of the object."""
+
+
+class TokenRequestSpec(Object):
+    """The token that is wanted."""
+
+    audiences: list[str] = always(list)
+    """Whom the token is meant for; the API server when empty."""
+    expiration_seconds: Int64 | None = always(lambda: None)
+    """How long the token should be valid."""
+    bound_object_ref: BoundObjectReference | None = always(lambda: None)
+    """The object whose end ends the token too."""
+    attestations: dict[str, list[str]] = {}
+    """Claims that the server is asked to attest."""
+
+
+class TokenRequestStatus(Object):
+    """The token that was made."""
+
+    token: str = always(str)
+    """The token."""
+    expiration_timestamp: str | None = always(lambda: None)
+    """Until when it is valid."""
+
+
+class TokenRequest(Resource):
+    """Asks for a token of a service account."""
+
+    spec: TokenRequestSpec = always(TokenRequestSpec)
+    """The token that is wanted."""
+    status: TokenRequestStatus = always(TokenRequestStatus)
+    """The token that was made."""
+
+
+class TokenReviewSpec(Object):
+    """The token that is asked about."""
+
+    token: str = required(str)
+    """The token."""
+    audiences: list[str] = []
+    """Whom the token should be meant for; the API server when empty."""
+
+
+class TokenReviewStatus(Object):
+    """What was found out about a token."""
+
+    authenticated: bool = False
+    """Whether it belongs to a known user."""
+    user: UserInfo = always(UserInfo)
+    """The user."""
+    audiences: list[str] = []
+    """Which of the audiences the token is meant for."""
+    error: str = ""
+    """Why it could not be looked at."""
+
+
+class TokenReview(Resource):
+    """Asks to whom a token belongs."""
+
+    spec: TokenReviewSpec = required(TokenReviewSpec)
+    """The token."""
+    status: TokenReviewStatus = always(TokenReviewStatus)
+    """The answer."""
+
+
+class SelfSubjectReviewStatus(Object):
+    """Who the client is."""
+
+    user_info: UserInfo = always(UserInfo)
+    """The user, with everything that authentication found out."""
+
+
+class SelfSubjectReview(Resource):
+    """Asks who the client itself is."""
+
+    status: SelfSubjectReviewStatus = always(SelfSubjectReviewStatus)
+    """The answer."""

@@ -1,0 +1,63 @@
+"""ConfigMap, Secret and ServiceAccount: what pods are given to read and to act as."""
+
+from typing import Annotated
+
+from mooring.api.base import list_map, required
+from mooring.api.core_v1.references import LocalObjectReference, ObjectReference
+from mooring.api.meta_v1 import Resource, ResourceList
+
+
+class ConfigMap(Resource):
+    """Configuration that is not secret."""
+
+    immutable: bool | None = None
+    """Whether the data can no longer be changed."""
+    data: dict[str, str] = {}
+    """Texts by key."""
+    binary_data: dict[str, bytes] = {}
+    """Bytes by key."""
+
+
+class ConfigMapList(ResourceList):
+    """Several ConfigMaps."""
+
+    items: list[ConfigMap] = required(list)
+    """The config maps."""
+
+
+class Secret(Resource):
+    """Data that is secret."""
+
+    immutable: bool | None = None
+    """Whether the data can no longer be changed."""
+    data: dict[str, bytes] = {}
+    """Bytes by key."""
+    string_data: dict[str, str] = {}
+    """Texts by key, moved into data when written and never shown."""
+    type: str = ""
+    """What the data is for; Opaque when nothing particular."""
+
+
+class SecretList(ResourceList):
+    """Several Secrets."""
+
+    items: list[Secret] = required(list)
+    """The secrets."""
+
+
+class ServiceAccount(Resource):
+    """An identity for processes in pods."""
+
+    secrets: Annotated[list[ObjectReference], list_map("name")] = []
+    """Secrets that its pods may use."""
+    image_pull_secrets: list[LocalObjectReference] = []
+    """Secrets with which its pods pull images."""
+    automount_service_account_token: bool | None = None
+    """Whether its pods get a token; a pod can say otherwise."""
+
+
+class ServiceAccountList(ResourceList):
+    """Several ServiceAccounts."""
+
+    items: list[ServiceAccount] = required(list)
+    """The service accounts."""

@@ -1,0 +1,148 @@
+"""Namespace, and the limits that hold in one: ResourceQuota and LimitRange."""
+
+from typing import Annotated, ClassVar
+
+from mooring.api.base import Merge, Object, always, atomic, list_map, required
+from mooring.api.meta_v1 import Resource, ResourceList
+from mooring.api.quantity import Quantity
+
+
+class NamespaceSpec(Object):
+    """What keeps a namespace from disappearing."""
+
+    finalizers: list[str] = []
+    """Names that must all be removed before the namespace disappears."""
+
+
+class NamespaceCondition(Object):
+    """One aspect of a namespace's state."""
+
+    type: str = required(str)
+    """What the condition is about, such as NamespaceContentRemaining."""
+    status: str = required(str)
+    """True, False or Unknown."""
+    last_transition_time: str | None = always(lambda: None)
+    """When the status last changed."""
+    reason: str = ""
+    """A word in CamelCase that says why."""
+    message: str = ""
+    """A sentence for people."""
+
+
+class NamespaceStatus(Object):
+    """The state of a namespace."""
+
+    phase: str = ""
+    """Active or Terminating."""
+    conditions: Annotated[list[NamespaceCondition], list_map("type")] = []
+    """Aspects of the state, while the namespace is being deleted."""
+
+
+class Namespace(Resource):
+    """A scope for names."""
+
+    spec: NamespaceSpec = always(NamespaceSpec)
+    """What keeps the namespace from disappearing."""
+    status: NamespaceStatus = always(NamespaceStatus)
+    """The state of the namespace."""
+
+
+class NamespaceList(ResourceList):
+    """Several Namespaces."""
+
+    items: list[Namespace] = required(list)
+    """The namespaces."""
+
+
+class ScopedResourceSelectorRequirement(Object):
+    """A condition on what a quota counts."""
+
+    scope_name: str = required(str)
+    """The scope, such as PriorityClass."""
+    operator: str = required(str)
+    """In, NotIn, Exists or DoesNotExist."""
+    values: list[str] = []
+    """The values to compare with; empty for Exists and DoesNotExist."""
+
+
+class ScopeSelector(Object):
+    """Chooses what a quota counts; all conditions must hold."""
+
+    __merge__: ClassVar[Merge | None] = atomic()
+
+    match_expressions: list[ScopedResourceSelectorRequirement] = []
+    """The conditions."""
+
+
+class ResourceQuotaSpec(Object):
+    """How much a namespace may use."""
+
+    hard: dict[str, Quantity] = {}
+    """The limit of each resource."""
+    scopes: list[str] = []
+    """Restricts the quota to objects that match all scopes."""
+    scope_selector: ScopeSelector | None = None
+    """Restricts the quota by conditions on scopes."""
+
+
+class ResourceQuotaStatus(Object):
+    """How much a namespace uses."""
+
+    hard: dict[str, Quantity] = {}
+    """The limits that are enforced."""
+    used: dict[str, Quantity] = {}
+    """What is used now."""
+
+
+class ResourceQuota(Resource):
+    """Limits what a namespace may use in all."""
+
+    spec: ResourceQuotaSpec = always(ResourceQuotaSpec)
+    """How much may be used."""
+    status: ResourceQuotaStatus = always(ResourceQuotaStatus)
+    """How much is used."""
+
+
+class ResourceQuotaList(ResourceList):
+    """Several ResourceQuotas."""
+
+    items: list[ResourceQuota] = required(list)
+    """The quotas."""
+
+
+class LimitRangeItem(Object):
+    """Limits for objects of one type."""
+
+    type: str = required(str)
+    """Pod, Container or PersistentVolumeClaim."""
+    max: dict[str, Quantity] = {}
+    """The most that one may have."""
+    min: dict[str, Quantity] = {}
+    """The least that one must have."""
+    default: dict[str, Quantity] = {}
+    """The limits that one gets when it gives none."""
+    default_request: dict[str, Quantity] = {}
+    """The requests that one gets when it gives none."""
+    max_limit_request_ratio: dict[str, Quantity] = {}
+    """How many times the request a limit may be."""
+
+
+class LimitRangeSpec(Object):
+    """The limits of a LimitRange."""
+
+    limits: list[LimitRangeItem] = required(list)
+    """The limits, by type of object."""
+
+
+class LimitRange(Resource):
+    """Limits, and defaults, for single objects of a namespace."""
+
+    spec: LimitRangeSpec = always(LimitRangeSpec)
+    """The limits."""
+
+
+class LimitRangeList(ResourceList):
+    """Several LimitRanges."""
+
+    items: list[LimitRange] = required(list)
+    """The limit ranges."""

@@ -1,0 +1,68 @@
+"""ReplicationController: the predecessor of ReplicaSet. Mooring keeps its objects and no controller acts on them."""
+
+from typing import Annotated
+
+from mooring.api.base import Int32, Int64, Object, always, atomic, list_map, required
+from mooring.api.core_v1.pod import PodTemplateSpec
+from mooring.api.meta_v1 import Resource, ResourceList
+
+
+class ReplicationControllerSpec(Object):
+    """The pods that a ReplicationController keeps."""
+
+    replicas: Int32 | None = None
+    """How many pods there should be."""
+    min_ready_seconds: Int32 = 0
+    """How long a pod must be ready to count as available."""
+    selector: Annotated[dict[str, str], atomic()] = {}
+    """Labels of the pods; those of the template when absent."""
+    template: PodTemplateSpec | None = None
+    """From which pods are made."""
+
+
+class ReplicationControllerCondition(Object):
+    """One aspect of a ReplicationController's state."""
+
+    type: str = required(str)
+    """What the condition is about, such as ReplicaFailure."""
+    status: str = required(str)
+    """True, False or Unknown."""
+    last_transition_time: str | None = always(lambda: None)
+    """When the status last changed."""
+    reason: str = ""
+    """A word in CamelCase that says why."""
+    message: str = ""
+    """A sentence for people."""
+
+
+class ReplicationControllerStatus(Object):
+    """The state of a ReplicationController."""
+
+    replicas: Int32 = required(int)
+    """How many pods there are."""
+    fully_labeled_replicas: Int32 = 0
+    """How many of them have all labels of the template."""
+    ready_replicas: Int32 = 0
+    """How many of them are ready."""
+    available_replicas: Int32 = 0
+    """How many of them have been ready for long enough."""
+    observed_generation: Int64 = 0
+    """The generation that the status is about."""
+    conditions: Annotated[list[ReplicationControllerCondition], list_map("type")] = []
+    """Aspects of the state."""
+
+
+class ReplicationController(Resource):
+    """Keeps a number of pods running. Use a Deployment instead."""
+
+    spec: ReplicationControllerSpec = always(ReplicationControllerSpec)
+    """The pods to keep."""
+    status: ReplicationControllerStatus = always(ReplicationControllerStatus)
+    """The state of the controller."""
+
+
+class ReplicationControllerList(ResourceList):
+    """Several ReplicationControllers."""
+
+    items: list[ReplicationController] = required(list)
+    """The controllers."""

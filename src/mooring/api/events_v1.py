@@ -1,0 +1,54 @@
+"""events.k8s.io/v1: the shape in which components write events; stored and listed together with core/v1 Events."""
+
+from mooring.api.base import Int32, Object, always, required
+from mooring.api.core_v1 import EventSource, ObjectReference
+from mooring.api.meta_v1 import Resource, ResourceList
+
+
+class EventSeries(Object):
+    """Repetitions of an event."""
+
+    count: Int32 = required(int)
+    """How often it happened."""
+    last_observed_time: str | None = required(lambda: None)
+    """When it happened last, to the microsecond."""
+
+
+class Event(Resource):
+    """A report of something that happened to an object."""
+
+    event_time: str | None = required(lambda: None)
+    """When it happened first, to the microsecond."""
+    series: EventSeries | None = None
+    """Its repetitions."""
+    reporting_controller: str = ""
+    """The controller that reports it, such as default-scheduler."""
+    reporting_instance: str = ""
+    """The instance of that controller."""
+    action: str = ""
+    """What was done about the object."""
+    reason: str = ""
+    """A word in CamelCase that says why it was done."""
+    regarding: ObjectReference = always(ObjectReference)
+    """The object that it is about."""
+    related: ObjectReference | None = None
+    """Another object that has to do with it."""
+    note: str = ""
+    """A sentence for people."""
+    type: str = ""
+    """Normal or Warning."""
+    deprecated_source: EventSource = always(EventSource)
+    """The source in the older shape."""
+    deprecated_first_timestamp: str | None = always(lambda: None)
+    """The first time in the older shape."""
+    deprecated_last_timestamp: str | None = always(lambda: None)
+    """The last time in the older shape."""
+    deprecated_count: Int32 = 0
+    """The count in the older shape."""
+
+
+class EventList(ResourceList):
+    """Several Events."""
+
+    items: list[Event] = required(list)
+    """The events."""

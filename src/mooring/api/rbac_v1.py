@@ -1,0 +1,120 @@
+"""rbac.authorization.k8s.io/v1: roles, and who has them. The API server's authorizer acts on these."""
+
+from typing import ClassVar
+
+from msgspec import field
+
+from mooring.api.base import Merge, Object, always, atomic, required
+from mooring.api.meta_v1 import LabelSelector, Resource, ResourceList
+
+
+class PolicyRule(Object):
+    """What may be done with which resources or paths."""
+
+    verbs: list[str] = required(list)
+    """What may be done; * for everything."""
+    api_groups: list[str] = []
+    """The API groups of the resources; * for all."""
+    resources: list[str] = []
+    """The resources, with subresources after a slash; * for all."""
+    resource_names: list[str] = []
+    """The names of single objects; all when empty."""
+    non_resource_urls: list[str] = field(default_factory=list, name="nonResourceURLs")
+    """Paths that are no resources; a * at the end stands for the rest."""
+
+
+class Subject(Object):
+    """A user, group or service account."""
+
+    __merge__: ClassVar[Merge | None] = atomic()
+
+    kind: str = required(str)
+    """User, Group or ServiceAccount."""
+    api_group: str = ""
+    """The API group of the kind; empty for service accounts."""
+    name: str = required(str)
+    """The name."""
+    namespace: str = ""
+    """The namespace, for service accounts."""
+
+
+class RoleRef(Object):
+    """The role that a binding gives."""
+
+    __merge__: ClassVar[Merge | None] = atomic()
+
+    api_group: str = always(str)
+    """The API group of the role."""
+    kind: str = required(str)
+    """Role or ClusterRole."""
+    name: str = required(str)
+    """The name of the role."""
+
+
+class Role(Resource):
+    """A set of rights within a namespace."""
+
+    rules: list[PolicyRule] = always(list)
+    """The rights."""
+
+
+class RoleList(ResourceList):
+    """Several Roles."""
+
+    items: list[Role] = required(list)
+    """The roles."""
+
+
+class RoleBinding(Resource):
+    """Gives a role to subjects, within a namespace."""
+
+    subjects: list[Subject] = []
+    """Who gets the role."""
+    role_ref: RoleRef = required(RoleRef)
+    """The role; it cannot be changed."""
+
+
+class RoleBindingList(ResourceList):
+    """Several RoleBindings."""
+
+    items: list[RoleBinding] = required(list)
+    """The bindings."""
+
+
+class AggregationRule(Object):
+    """Chooses ClusterRoles whose rights are put together."""
+
+    cluster_role_selectors: list[LabelSelector] = []
+    """Selectors of the roles, of which one must match."""
+
+
+class ClusterRole(Resource):
+    """A set of rights in the whole cluster."""
+
+    rules: list[PolicyRule] = always(list)
+    """The rights."""
+    aggregation_rule: AggregationRule | None = None
+    """From which other roles the rights are gathered."""
+
+
+class ClusterRoleList(ResourceList):
+    """Several ClusterRoles."""
+
+    items: list[ClusterRole] = required(list)
+    """The roles."""
+
+
+class ClusterRoleBinding(Resource):
+    """Gives a ClusterRole to subjects, in the whole cluster."""
+
+    subjects: list[Subject] = []
+    """Who gets the role."""
+    role_ref: RoleRef = required(RoleRef)
+    """The role; it cannot be changed."""
+
+
+class ClusterRoleBindingList(ResourceList):
+    """Several ClusterRoleBindings."""
+
+    items: list[ClusterRoleBinding] = required(list)
+    """The bindings."""
