@@ -54,9 +54,9 @@ class DeploymentSpec(Object):
 class DeploymentCondition(Object):
     """One thing that is known about a Deployment."""
 
-    type: str = required(str)
+    type: str = always(str)
     """Available, Progressing or ReplicaFailure."""
-    status: str = required(str)
+    status: str = always(str)
     """True, False or Unknown."""
     last_update_time: str | None = None
     """When the condition was last looked at."""
@@ -123,9 +123,9 @@ class ReplicaSetSpec(Object):
 class ReplicaSetCondition(Object):
     """One thing that is known about a ReplicaSet."""
 
-    type: str = required(str)
+    type: str = always(str)
     """ReplicaFailure is the only one."""
-    status: str = required(str)
+    status: str = always(str)
     """True, False or Unknown."""
     last_transition_time: str | None = None
     """When the status last changed."""
@@ -234,9 +234,9 @@ class StatefulSetSpec(Object):
 class StatefulSetCondition(Object):
     """One thing that is known about a StatefulSet."""
 
-    type: str = required(str)
+    type: str = always(str)
     """The name of the condition."""
-    status: str = required(str)
+    status: str = always(str)
     """True, False or Unknown."""
     last_transition_time: str | None = None
     """When the status last changed."""
@@ -323,9 +323,9 @@ class DaemonSetSpec(Object):
 class DaemonSetCondition(Object):
     """One thing that is known about a DaemonSet."""
 
-    type: str = required(str)
+    type: str = always(str)
     """The name of the condition."""
-    status: str = required(str)
+    status: str = always(str)
     """True, False or Unknown."""
     last_transition_time: str | None = None
     """When the status last changed."""

@@ -38,7 +38,7 @@ def since(introduced: str, deprecated: str = "", removed: str = "", *, replaceme
     )
 
 
-_ALWAYS = since("1.0")
+ALWAYS = since("1.0")
 _RESOURCE_V1 = "resource.k8s.io/v1"
 
 _LIFECYCLES = {
@@ -95,4 +95,4 @@ _LIFECYCLES = {
 
 def lifecycle_of(group: str, version: str, kind: str) -> Lifecycle:
     """The lifecycle of a kind; those without an entry, such as all of core/v1, have always been there."""
-    return _LIFECYCLES.get((group, version), {}).get(kind, _ALWAYS)
+    return _LIFECYCLES.get((group, version), {}).get(kind, ALWAYS)

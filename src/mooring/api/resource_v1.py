@@ -80,7 +80,7 @@ class CounterSet(Object):
 
     name: str = required(str)
     """The name by which devices refer to the set."""
-    counters: dict[str, Counter] = {}
+    counters: dict[str, Counter] = required(dict)
     """The amounts; at most 32."""
 
 
@@ -89,7 +89,7 @@ class DeviceCounterConsumption(Object):
 
     counter_set: str = required(str)
     """The name of the set."""
-    counters: dict[str, Counter] = {}
+    counters: dict[str, Counter] = required(dict)
     """How much of each counter."""
     compatibility_groups: list[str] = []
     """Devices on the same set can be in use together only when they have a group in common."""
@@ -478,7 +478,7 @@ class ResourceClaimStatus(Object):
 class ResourceClaim(Resource):
     """Asks for devices, for one pod or several to use."""
 
-    spec: ResourceClaimSpec = required(ResourceClaimSpec)
+    spec: ResourceClaimSpec = always(ResourceClaimSpec)
     """What is wanted; it cannot be changed."""
     status: ResourceClaimStatus = always(ResourceClaimStatus)
     """What was given."""
@@ -496,14 +496,14 @@ class ResourceClaimTemplateSpec(Object):
 
     metadata: ObjectMeta = always(ObjectMeta)
     """The labels and annotations of the claims."""
-    spec: ResourceClaimSpec = required(ResourceClaimSpec)
+    spec: ResourceClaimSpec = always(ResourceClaimSpec)
     """What the claims ask for."""
 
 
 class ResourceClaimTemplate(Resource):
     """Makes a claim for every pod that refers to it."""
 
-    spec: ResourceClaimTemplateSpec = required(ResourceClaimTemplateSpec)
+    spec: ResourceClaimTemplateSpec = always(ResourceClaimTemplateSpec)
     """The claims; it cannot be changed."""
 
 
@@ -535,7 +535,7 @@ class DeviceClassSpec(Object):
 class DeviceClass(Resource):
     """A sort of devices that claims can ask for."""
 
-    spec: DeviceClassSpec = required(DeviceClassSpec)
+    spec: DeviceClassSpec = always(DeviceClassSpec)
     """What the devices are like."""
 
 

@@ -171,7 +171,7 @@ class ResourceClaimSpec(Object):
 class ResourceClaim(Resource):
     """Asks for devices, for one pod or several to use."""
 
-    spec: ResourceClaimSpec = required(ResourceClaimSpec)
+    spec: ResourceClaimSpec = always(ResourceClaimSpec)
     """What is wanted; it cannot be changed."""
     status: ResourceClaimStatus = always(ResourceClaimStatus)
     """What was given."""
@@ -189,14 +189,14 @@ class ResourceClaimTemplateSpec(Object):
 
     metadata: ObjectMeta = always(ObjectMeta)
     """The labels and annotations of the claims."""
-    spec: ResourceClaimSpec = required(ResourceClaimSpec)
+    spec: ResourceClaimSpec = always(ResourceClaimSpec)
     """What the claims ask for."""
 
 
 class ResourceClaimTemplate(Resource):
     """Makes a claim for every pod that refers to it."""
 
-    spec: ResourceClaimTemplateSpec = required(ResourceClaimTemplateSpec)
+    spec: ResourceClaimTemplateSpec = always(ResourceClaimTemplateSpec)
     """The claims; it cannot be changed."""
 
 

@@ -119,7 +119,7 @@ class VolumeAttachmentList(ResourceList):
 class TokenRequest(Object):
     """A service account token that a CSI driver needs."""
 
-    audience: str = always(str)
+    audience: str = required(str)
     """For whom the token is; the API server when empty."""
     expiration_seconds: Int64 | None = None
     """For how long the token is valid."""

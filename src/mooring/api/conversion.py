@@ -1,0 +1,146 @@
+"""Conversion between the versions of a kind: each older shape to the newest one (the hub) and back.
+
+The scheme calls these through `Kind.to_hub` and `Kind.from_hub`; kinds whose versions all share one shape need none.
+Nothing is lost: the types of every version have all of today's fields, and what differs is where they stand. Only
+objects that no version would accept lose their emptiness: a v1 request with an empty `exactly` comes back without it.
+
+A converted object shares the parts that did not change with the original, as all stored objects share theirs.
+Read next: ``scheme.py``, which picks the way and sets `apiVersion`.
+"""
+
+from msgspec import structs
+
+from mooring.api import core_v1, events_v1, resource_v1, resource_v1beta1
+
+_EXACTLY = resource_v1.ExactDeviceRequest.__struct_fields__
+_BASIC = resource_v1beta1.BasicDevice.__struct_fields__
+_EMPTY = resource_v1.ExactDeviceRequest()
+
+
+def claim_from_v1beta1(claim: resource_v1beta1.ResourceClaim) -> resource_v1.ResourceClaim:
+    return resource_v1.ResourceClaim(
+        metadata=claim.metadata, spec=_claim_spec_from_v1beta1(claim.spec), status=claim.status
+    )
+
+
+def claim_to_v1beta1(claim: resource_v1.ResourceClaim) -> resource_v1beta1.ResourceClaim:
+    return resource_v1beta1.ResourceClaim(
+        metadata=claim.metadata, spec=_claim_spec_to_v1beta1(claim.spec), status=claim.status
+    )
+
+
+def template_from_v1beta1(template: resource_v1beta1.ResourceClaimTemplate) -> resource_v1.ResourceClaimTemplate:
+    spec = resource_v1.ResourceClaimTemplateSpec(
+        metadata=template.spec.metadata, spec=_claim_spec_from_v1beta1(template.spec.spec)
+    )
+    return resource_v1.ResourceClaimTemplate(metadata=template.metadata, spec=spec)
+
+
+def template_to_v1beta1(template: resource_v1.ResourceClaimTemplate) -> resource_v1beta1.ResourceClaimTemplate:
+    spec = resource_v1beta1.ResourceClaimTemplateSpec(
+        metadata=template.spec.metadata, spec=_claim_spec_to_v1beta1(template.spec.spec)
+    )
+    return resource_v1beta1.ResourceClaimTemplate(metadata=template.metadata, spec=spec)
+
+
+def _claim_spec_from_v1beta1(spec: resource_v1beta1.ResourceClaimSpec) -> resource_v1.ResourceClaimSpec:
+    devices = resource_v1.DeviceClaim(
+        requests=[_request_from_v1beta1(request) for request in spec.devices.requests],
+        constraints=spec.devices.constraints,
+        config=spec.devices.config,
+    )
+    return resource_v1.ResourceClaimSpec(devices=devices)
+
+
+def _claim_spec_to_v1beta1(spec: resource_v1.ResourceClaimSpec) -> resource_v1beta1.ResourceClaimSpec:
+    devices = resource_v1beta1.DeviceClaim(
+        requests=[_request_to_v1beta1(request) for request in spec.devices.requests],
+        constraints=spec.devices.constraints,
+        config=spec.devices.config,
+    )
+    return resource_v1beta1.ResourceClaimSpec(devices=devices)
+
+
+def _request_from_v1beta1(request: resource_v1beta1.DeviceRequest) -> resource_v1.DeviceRequest:
+    exactly = resource_v1.ExactDeviceRequest(**{name: getattr(request, name) for name in _EXACTLY})
+    return resource_v1.DeviceRequest(
+        name=request.name,
+        exactly=None if exactly == _EMPTY else exactly,
+        first_available=request.first_available,
+    )
+
+
+def _request_to_v1beta1(request: resource_v1.DeviceRequest) -> resource_v1beta1.DeviceRequest:
+    exactly = request.exactly or _EMPTY
+    return resource_v1beta1.DeviceRequest(
+        name=request.name,
+        first_available=request.first_available,
+        **{name: getattr(exactly, name) for name in _EXACTLY},
+    )
+
+
+def slice_from_v1beta1(slice_: resource_v1beta1.ResourceSlice) -> resource_v1.ResourceSlice:
+    fields = structs.asdict(slice_.spec)
+    fields["devices"] = [_device_from_v1beta1(device) for device in slice_.spec.devices]
+    # v1beta1 has no difference between absent and empty here; v1 refuses the empty ones.
+    fields["node_name"] = slice_.spec.node_name or None
+    fields["all_nodes"] = slice_.spec.all_nodes or None
+    return resource_v1.ResourceSlice(metadata=slice_.metadata, spec=resource_v1.ResourceSliceSpec(**fields))
+
+
+def slice_to_v1beta1(slice_: resource_v1.ResourceSlice) -> resource_v1beta1.ResourceSlice:
+    fields = structs.asdict(slice_.spec)
+    fields["devices"] = [_device_to_v1beta1(device) for device in slice_.spec.devices]
+    return resource_v1beta1.ResourceSlice(metadata=slice_.metadata, spec=resource_v1beta1.ResourceSliceSpec(**fields))
+
+
+def _device_from_v1beta1(device: resource_v1beta1.Device) -> resource_v1.Device:
+    basic = {} if device.basic is None else structs.asdict(device.basic)
+    return resource_v1.Device(name=device.name, **basic)
+
+
+def _device_to_v1beta1(device: resource_v1.Device) -> resource_v1beta1.Device:
+    basic = resource_v1beta1.BasicDevice(**{name: getattr(device, name) for name in _BASIC})
+    return resource_v1beta1.Device(name=device.name, basic=basic)
+
+
+def event_to_core(event: events_v1.Event) -> core_v1.Event:
+    """An event of events.k8s.io/v1 as core/v1 keeps it."""
+    return core_v1.Event(
+        metadata=event.metadata,
+        involved_object=event.regarding,
+        reason=event.reason,
+        message=event.note,
+        source=event.deprecated_source,
+        first_timestamp=event.deprecated_first_timestamp,
+        last_timestamp=event.deprecated_last_timestamp,
+        count=event.deprecated_count,
+        type=event.type,
+        event_time=event.event_time,
+        series=core_v1.EventSeries(**structs.asdict(event.series)) if event.series else None,
+        action=event.action,
+        related=event.related,
+        reporting_component=event.reporting_controller,
+        reporting_instance=event.reporting_instance,
+    )
+
+
+def event_from_core(event: core_v1.Event) -> events_v1.Event:
+    """The way back."""
+    return events_v1.Event(
+        metadata=event.metadata,
+        event_time=event.event_time,
+        series=events_v1.EventSeries(**structs.asdict(event.series)) if event.series else None,
+        reporting_controller=event.reporting_component,
+        reporting_instance=event.reporting_instance,
+        action=event.action,
+        reason=event.reason,
+        regarding=event.involved_object,
+        related=event.related,
+        note=event.message,
+        type=event.type,
+        deprecated_source=event.source,
+        deprecated_first_timestamp=event.first_timestamp,
+        deprecated_last_timestamp=event.last_timestamp,
+        deprecated_count=event.count,
+    )

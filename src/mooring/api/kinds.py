@@ -1,0 +1,344 @@
+"""The kinds Mooring knows: their names, their types, and what discovery says about them.
+
+`KINDS` is the table, one entry for each version of each kind; the scheme decides which of them are served. Names,
+short names, categories, verbs and subresources are those of Kubernetes' discovery, except that subresources which
+reach into a node (`pods/log`, `pods/exec`, `nodes/proxy` and the like) are not there. Read next: ``scheme.py``.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from mooring.api import (
+    apps_v1,
+    authentication_v1,
+    authorization_v1,
+    autoscaling_v1,
+    batch_v1,
+    conversion,
+    coordination_v1,
+    core_v1,
+    discovery_v1,
+    events_v1,
+    policy_v1,
+    rbac_v1,
+    resource_v1,
+    resource_v1beta1,
+    scheduling_v1,
+    storage_v1,
+)
+from mooring.api.lifecycles import ALWAYS, Lifecycle, lifecycle_of
+from mooring.api.meta_v1 import Resource, ResourceList
+
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+ResourceType = type[Resource]
+ListType = type[ResourceList]
+_CHANGE = ("get", "patch", "update")
+_CREATE = ("create",)
+
+
+class GroupVersion(NamedTuple):
+    """An API group (the core group is empty) and one of its versions."""
+
+    group: str
+    version: str
+
+    @property
+    def api_version(self) -> str:
+        """How objects spell it: `apps/v1`, or `v1` for the core group."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @classmethod
+    def parse(cls, api_version: str) -> "GroupVersion":
+        """Read `apps/v1` or `v1`."""
+        group, _, version = api_version.rpartition("/")
+        return cls(group, version)
+
+
+class Rank(NamedTuple):
+    """The place of a version in Kubernetes' order: v2 > v1 > v1beta2 > v1beta1 > v1alpha3."""
+
+    stability: int
+    major: int
+    minor: int
+
+
+ALPHA, BETA, STABLE = range(3)
+
+
+_VERSION = re.compile(r"v([1-9]\d*)(?:(alpha|beta)([1-9]\d*))?", re.ASCII)
+
+
+def is_version(text: str) -> bool:
+    """Whether a text is the version of an API, and not the name of a group."""
+    return _VERSION.fullmatch(text) is not None
+
+
+def rank(version: str) -> Rank:
+    """The rank of a version such as `v1beta1`."""
+    found = _VERSION.fullmatch(version)
+    if not found:
+        raise ValueError(f'"{version}" is not the version of an API: write v1, v1beta1 or v1alpha1')
+    stability = {None: STABLE, "beta": BETA, "alpha": ALPHA}[found[2]]
+    return Rank(stability, int(found[1]), int(found[3] or 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Subresource:
+    """Something below an object that has its own URL, such as `status` or `scale`."""
+
+    name: str
+    verbs: tuple[str, ...] = _CHANGE
+    kind: str = ""
+    """The kind that is read and written there; empty for the object's own."""
+    group_version: GroupVersion | None = None
+    """The group and version of that kind, where they are not the object's own."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """One version of one kind."""
+
+    group: str
+    version: str
+    kind: str
+    type: ResourceType
+    list_type: ListType | None = None
+    plural: str = ""
+    """The name of the resource in URLs; empty for kinds that only appear in subresources."""
+    namespaced: bool = True
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ALL_VERBS
+    subresources: tuple[Subresource, ...] = ()
+    lifecycle: Lifecycle = ALWAYS
+    storage_group: str | None = None
+    """The group whose kind of the same name holds the objects, where it is not this one (events)."""
+    to_hub: Callable[[Any], Any] | None = None
+    """Turns an object into the shape of the newest version; None where it has that shape already."""
+    from_hub: Callable[[Any], Any] | None = None
+    """The way back."""
+
+    @property
+    def group_version(self) -> GroupVersion:
+        return GroupVersion(self.group, self.version)
+
+    @property
+    def api_version(self) -> str:
+        return self.group_version.api_version
+
+    @property
+    def singular(self) -> str:
+        return self.kind.lower()
+
+    @property
+    def list_kind(self) -> str:
+        return f"{self.kind}List"
+
+    @property
+    def stability(self) -> int:
+        """`ALPHA`, `BETA` or `STABLE`."""
+        return rank(self.version).stability
+
+    @property
+    def stored(self) -> bool:
+        """Whether objects of the kind are kept; the others are questions that are answered at once."""
+        return "get" in self.verbs
+
+    @property
+    def family(self) -> tuple[str, str]:
+        """What all versions of a kind that hold the same objects have in common."""
+        return (self.group if self.storage_group is None else self.storage_group, self.kind)
+
+    def subresource(self, name: str) -> Subresource | None:
+        return next((each for each in self.subresources if each.name == name), None)
+
+
+STATUS = Subresource("status")
+SCALE = Subresource("scale", kind="Scale", group_version=GroupVersion("autoscaling", "v1"))
+_ALL = ("all",)
+_NODE_INDEPENDENT_POD = (
+    Subresource("binding", _CREATE, "Binding"),
+    Subresource("ephemeralcontainers"),
+    Subresource("eviction", _CREATE, "Eviction", GroupVersion("policy", "v1")),
+    Subresource("resize"),
+    STATUS,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Module:
+    """Finds the types of one group-version by the name of the kind."""
+
+    group: str
+    version: str
+    module: Any
+
+    def kind(self, kind: str, plural: str = "", **facts: Any) -> Kind:
+        return Kind(
+            self.group,
+            self.version,
+            kind,
+            getattr(self.module, kind),
+            getattr(self.module, f"{kind}List", None),
+            plural,
+            lifecycle=lifecycle_of(self.group, self.version, kind),
+            **facts,
+        )
+
+    def only_in_subresources(self, kind: str) -> Kind:
+        return self.kind(kind, verbs=())
+
+    def question(self, kind: str, plural: str, *, namespaced: bool = False) -> Kind:
+        return self.kind(kind, plural, namespaced=namespaced, verbs=_CREATE)
+
+
+def _core() -> tuple[Kind, ...]:
+    v1 = _Module("", "v1", core_v1)
+    token = Subresource("token", _CREATE, "TokenRequest", GroupVersion("authentication.k8s.io", "v1"))
+    without_deletecollection = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
+    return (
+        v1.kind("Binding", "bindings", verbs=_CREATE),
+        v1.kind("ConfigMap", "configmaps", short_names=("cm",)),
+        v1.kind("Endpoints", "endpoints", short_names=("ep",)),
+        v1.kind("Event", "events", short_names=("ev",)),
+        v1.kind("LimitRange", "limitranges", short_names=("limits",)),
+        v1.kind(
+            "Namespace",
+            "namespaces",
+            namespaced=False,
+            short_names=("ns",),
+            verbs=without_deletecollection,
+            subresources=(Subresource("finalize", ("update",)), STATUS),
+        ),
+        v1.kind("Node", "nodes", namespaced=False, short_names=("no",), subresources=(STATUS,)),
+        v1.kind("PersistentVolumeClaim", "persistentvolumeclaims", short_names=("pvc",), subresources=(STATUS,)),
+        v1.kind("PersistentVolume", "persistentvolumes", namespaced=False, short_names=("pv",), subresources=(STATUS,)),
+        v1.kind("Pod", "pods", short_names=("po",), categories=_ALL, subresources=_NODE_INDEPENDENT_POD),
+        v1.kind("PodTemplate", "podtemplates"),
+        v1.kind(
+            "ReplicationController",
+            "replicationcontrollers",
+            short_names=("rc",),
+            categories=_ALL,
+            subresources=(SCALE, STATUS),
+        ),
+        v1.kind("ResourceQuota", "resourcequotas", short_names=("quota",), subresources=(STATUS,)),
+        v1.kind("Secret", "secrets"),
+        v1.kind("ServiceAccount", "serviceaccounts", short_names=("sa",), subresources=(token,)),
+        v1.kind("Service", "services", short_names=("svc",), categories=_ALL, subresources=(STATUS,)),
+    )
+
+
+def _workloads() -> tuple[Kind, ...]:
+    apps = _Module("apps", "v1", apps_v1)
+    batch = _Module("batch", "v1", batch_v1)
+    policy = _Module("policy", "v1", policy_v1)
+    scalable = (SCALE, STATUS)
+    return (
+        apps.kind("ControllerRevision", "controllerrevisions"),
+        apps.kind("DaemonSet", "daemonsets", short_names=("ds",), categories=_ALL, subresources=(STATUS,)),
+        apps.kind("Deployment", "deployments", short_names=("deploy",), categories=_ALL, subresources=scalable),
+        apps.kind("ReplicaSet", "replicasets", short_names=("rs",), categories=_ALL, subresources=scalable),
+        apps.kind("StatefulSet", "statefulsets", short_names=("sts",), categories=_ALL, subresources=scalable),
+        _Module("autoscaling", "v1", autoscaling_v1).only_in_subresources("Scale"),
+        batch.kind("CronJob", "cronjobs", short_names=("cj",), categories=_ALL, subresources=(STATUS,)),
+        batch.kind("Job", "jobs", categories=_ALL, subresources=(STATUS,)),
+        policy.only_in_subresources("Eviction"),
+        policy.kind("PodDisruptionBudget", "poddisruptionbudgets", short_names=("pdb",), subresources=(STATUS,)),
+    )
+
+
+def _access() -> tuple[Kind, ...]:
+    authentication = _Module("authentication.k8s.io", "v1", authentication_v1)
+    authorization = _Module("authorization.k8s.io", "v1", authorization_v1)
+    rbac = _Module("rbac.authorization.k8s.io", "v1", rbac_v1)
+    return (
+        authentication.question("SelfSubjectReview", "selfsubjectreviews"),
+        authentication.only_in_subresources("TokenRequest"),
+        authentication.question("TokenReview", "tokenreviews"),
+        authorization.question("LocalSubjectAccessReview", "localsubjectaccessreviews", namespaced=True),
+        authorization.question("SelfSubjectAccessReview", "selfsubjectaccessreviews"),
+        authorization.question("SelfSubjectRulesReview", "selfsubjectrulesreviews"),
+        authorization.question("SubjectAccessReview", "subjectaccessreviews"),
+        rbac.kind("ClusterRoleBinding", "clusterrolebindings", namespaced=False),
+        rbac.kind("ClusterRole", "clusterroles", namespaced=False),
+        rbac.kind("RoleBinding", "rolebindings"),
+        rbac.kind("Role", "roles"),
+    )
+
+
+def _cluster() -> tuple[Kind, ...]:
+    storage = _Module("storage.k8s.io", "v1", storage_v1)
+    attributes_class = storage.kind(
+        "VolumeAttributesClass", "volumeattributesclasses", namespaced=False, short_names=("vac",)
+    )
+    return (
+        _Module("coordination.k8s.io", "v1", coordination_v1).kind("Lease", "leases"),
+        _Module("discovery.k8s.io", "v1", discovery_v1).kind("EndpointSlice", "endpointslices"),
+        _Module("events.k8s.io", "v1", events_v1).kind(
+            "Event",
+            "events",
+            short_names=("ev",),
+            storage_group="",  # the same events as in core/v1, which is how kubectl shows what the scheduler wrote
+            to_hub=conversion.event_to_core,
+            from_hub=conversion.event_from_core,
+        ),
+        _Module("scheduling.k8s.io", "v1", scheduling_v1).kind(
+            "PriorityClass", "priorityclasses", namespaced=False, short_names=("pc",)
+        ),
+        storage.kind("CSIDriver", "csidrivers", namespaced=False),
+        storage.kind("CSINode", "csinodes", namespaced=False, subresources=(STATUS,)),
+        storage.kind("CSIStorageCapacity", "csistoragecapacities"),
+        storage.kind("StorageClass", "storageclasses", namespaced=False, short_names=("sc",)),
+        storage.kind("VolumeAttachment", "volumeattachments", namespaced=False, subresources=(STATUS,)),
+        attributes_class,
+        _also(attributes_class, "v1beta1"),
+    )
+
+
+def _devices() -> tuple[Kind, ...]:
+    v1 = _Module("resource.k8s.io", "v1", resource_v1)
+    device_class = v1.kind("DeviceClass", "deviceclasses", namespaced=False)
+    taint_rule = v1.kind("DeviceTaintRule", "devicetaintrules", namespaced=False, subresources=(STATUS,))
+    claim = v1.kind("ResourceClaim", "resourceclaims", subresources=(STATUS,))
+    template = v1.kind("ResourceClaimTemplate", "resourceclaimtemplates")
+    slice_ = v1.kind("ResourceSlice", "resourceslices", namespaced=False)
+    everywhere = (device_class, claim, template, slice_)
+    return (
+        *everywhere,
+        taint_rule,
+        *(_also(kind, "v1beta2") for kind in (*everywhere, taint_rule)),
+        _also(taint_rule, "v1alpha3"),
+        _also(device_class, "v1beta1"),
+        replace(
+            _also(claim, "v1beta1"),
+            type=resource_v1beta1.ResourceClaim,
+            list_type=resource_v1beta1.ResourceClaimList,
+            to_hub=conversion.claim_from_v1beta1,
+            from_hub=conversion.claim_to_v1beta1,
+        ),
+        replace(
+            _also(template, "v1beta1"),
+            type=resource_v1beta1.ResourceClaimTemplate,
+            list_type=resource_v1beta1.ResourceClaimTemplateList,
+            to_hub=conversion.template_from_v1beta1,
+            from_hub=conversion.template_to_v1beta1,
+        ),
+        replace(
+            _also(slice_, "v1beta1"),
+            type=resource_v1beta1.ResourceSlice,
+            list_type=resource_v1beta1.ResourceSliceList,
+            to_hub=conversion.slice_from_v1beta1,
+            from_hub=conversion.slice_to_v1beta1,
+        ),
+    )
+
+
+def _also(kind: Kind, version: str) -> Kind:
+    """The same kind in another version, with the same shape."""
+    return replace(kind, version=version, lifecycle=lifecycle_of(kind.group, version, kind.kind))
+
+
+KINDS = (*_core(), *_workloads(), *_access(), *_cluster(), *_devices())

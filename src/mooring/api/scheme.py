@@ -1,0 +1,300 @@
+"""The scheme: which kinds are served at a version, in which version they are stored, and conversion between versions.
+
+A component makes one `Scheme` when it starts, from its versions and `--runtime-config`; after that nobody asks for
+versions. What is *known* can be read and converted whatever the versions say, for it may be in the store; what is
+*served* depends on the emulation version and on what was switched on. Tests pass kinds of their own.
+Read next: ``kinds.py`` for the kinds there are, ``lifecycles.py`` for when they came and went, ``conversion.py``.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from types import MappingProxyType
+from typing import cast
+
+from msgspec import structs
+
+from mooring.api.kinds import ALPHA, BETA, KINDS, STABLE, GroupVersion, Kind, is_version, rank
+from mooring.api.meta_v1 import Resource
+from mooring.base.version import ComponentVersions, Version
+
+_FIRST_OFF_BY_DEFAULT = Version(1, 24)
+"""Beta APIs that were introduced in this release or later have to be switched on."""
+
+_LEVELS = {"api/all": (ALPHA, BETA, STABLE), "api/ga": (STABLE,), "api/beta": (BETA,), "api/alpha": (ALPHA,)}
+"""The keys of `--runtime-config` that name levels of stability. The more special ones come later and win."""
+
+_GROUPS = (
+    "",
+    "apps",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "resource.k8s.io",
+)
+"""The order of discovery, which clients take as the order of preference; other groups follow by name."""
+
+
+class SchemeError(ValueError):
+    """A kind, a version or a switch that the scheme does not have. The message says what it does have."""
+
+
+def parse_runtime_config(text: str) -> dict[str, bool]:
+    """Read `--runtime-config`: `resource.k8s.io/v1beta1=true,api/beta`. A key alone means true."""
+    wanted: dict[str, bool] = {}
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        key, _, value = (piece.strip() for piece in part.partition("="))
+        switch = {"": True, "true": True, "false": False}.get(value.lower())
+        if not key:
+            raise SchemeError(f'--runtime-config: "{part}" names no API: write group/version=true')
+        if switch is None:
+            raise SchemeError(f'--runtime-config: "{value}" is not a value for {key}: write true or false')
+        wanted[key] = switch
+    return wanted
+
+
+class Scheme:
+    """The kinds of one component."""
+
+    def __init__(
+        self,
+        versions: ComponentVersions | None = None,
+        runtime_config: Mapping[str, bool] = MappingProxyType({}),
+        kinds: Iterable[Kind] = KINDS,
+    ) -> None:
+        self._versions = versions or ComponentVersions.resolve()
+        self._known = {(kind.group, kind.version, kind.kind): kind for kind in kinds}
+        self._families = _families(self._known.values())
+        switches = _Switches(self._known.values(), self._versions, runtime_config)
+        self.warnings = switches.warnings
+        """What somebody who starts the component should know."""
+        self.served = tuple(kind for kind in self._known.values() if switches.serve(kind))
+        """The kinds that clients can use, those that only appear in subresources included."""
+        self._resources = {(kind.group, kind.version, kind.plural): kind for kind in self.served if kind.plural}
+
+    @property
+    def known(self) -> tuple[Kind, ...]:
+        """All kinds that can be read and converted."""
+        return tuple(self._known.values())
+
+    def kind(self, api_version: str, kind: str) -> Kind | None:
+        """A known kind by what its objects say of themselves."""
+        return self._known.get((*GroupVersion.parse(api_version), kind))
+
+    def kind_of(self, obj: Resource) -> Kind:
+        """The known kind of an object; raises `SchemeError` if there is none."""
+        kind = self.kind(obj.api_version, obj.kind)
+        if kind is None:
+            raise SchemeError(f'no kind "{obj.kind}" is registered for version "{obj.api_version}"')
+        return kind
+
+    def is_served(self, kind: Kind) -> bool:
+        return kind in self._served
+
+    def resource(self, group: str, version: str, plural: str) -> Kind | None:
+        """The served kind behind a URL."""
+        return self._resources.get((group, version, plural))
+
+    def resources(self, group: str, version: str) -> tuple[Kind, ...]:
+        """The served kinds of a group-version that have a URL, by name, as discovery lists them."""
+        return self._discovery.get(group, {}).get(version, ())
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups with something served, in the order of discovery."""
+        return tuple(self._discovery)
+
+    def versions(self, group: str) -> tuple[str, ...]:
+        """The served versions of a group; the first is the preferred one."""
+        return tuple(self._discovery.get(group, ()))
+
+    def family(self, kind: Kind) -> tuple[Kind, ...]:
+        """All known versions of a kind, newest first."""
+        return self._families[kind.family]
+
+    def hub(self, kind: Kind) -> Kind:
+        """The newest known version of a kind, between which and all others conversion goes."""
+        return self.family(kind)[0]
+
+    def storage(self, kind: Kind) -> Kind:
+        """The version in which objects of a kind are stored.
+
+        It is the newest that the releases before, at and after the minimum compatibility version all know, so that
+        each of them can read what another wrote. Kinds that are younger than that take their newest version at the
+        emulation version. Alpha versions come into question only where there is nothing else.
+        """
+        return self._storage[kind.family]
+
+    def convert(self, obj: Resource, to: Kind | str) -> Resource:
+        """The object in another version (a `Kind` or an apiVersion). It shares unchanged parts with the original."""
+        source = self.kind_of(obj)
+        target = self._target(source, to)
+        if target is source:
+            return obj
+        hub = source.to_hub(obj) if source.to_hub else obj
+        converted = target.from_hub(hub) if target.from_hub else hub
+        return cast("Resource", structs.replace(converted, api_version=target.api_version, kind=target.kind))
+
+    def deprecation_warning(self, kind: Kind) -> str | None:
+        """What clients of a deprecated version are told, in Kubernetes' words."""
+        life = kind.lifecycle
+        if not life.deprecated_at(self._versions.emulation):
+            return None
+        text = f"{kind.api_version} {kind.kind} is deprecated in v{life.deprecated}+"
+        text += f", unavailable in v{life.removed}+" if life.removed else ""
+        return text + (f"; use {life.replacement} {kind.kind}" if life.replacement else "")
+
+    def _target(self, source: Kind, to: Kind | str) -> Kind:
+        target = self.kind(to, source.kind) if isinstance(to, str) else to
+        if target is None or target.family != source.family:
+            wanted = to if isinstance(to, str) else f"{to.api_version} {to.kind}"
+            versions = ", ".join(kind.api_version for kind in self.family(source))
+            raise SchemeError(f"{source.api_version} {source.kind} cannot be converted to {wanted}, only to {versions}")
+        return target
+
+    @cached_property
+    def _served(self) -> frozenset[Kind]:
+        return frozenset(self.served)
+
+    @cached_property
+    def _discovery(self) -> dict[str, dict[str, tuple[Kind, ...]]]:
+        groups: dict[str, dict[str, list[Kind]]] = defaultdict(lambda: defaultdict(list))
+        for kind in sorted(self._resources.values(), key=lambda kind: (_group_order(kind.group), kind.plural)):
+            groups[kind.group][kind.version].append(kind)
+        return {
+            group: {version: tuple(versions[version]) for version in sorted(versions, key=rank, reverse=True)}
+            for group, versions in groups.items()
+        }
+
+    @cached_property
+    def _storage(self) -> dict[tuple[str, str], Kind]:
+        return {family: _storage_version(kinds, self._versions) for family, kinds in self._families.items()}
+
+
+def _families(kinds: Iterable[Kind]) -> dict[tuple[str, str], tuple[Kind, ...]]:
+    """The versions of each kind, newest first; those that keep their objects in another group come last."""
+    families: dict[tuple[str, str], list[Kind]] = defaultdict(list)
+    for kind in kinds:
+        families[kind.family].append(kind)
+    for (group, name), versions in families.items():
+        versions.sort(key=lambda kind: (kind.storage_group is None, rank(kind.version)), reverse=True)
+        hub = versions[0]
+        if hub.storage_group is not None:
+            raise SchemeError(f"{hub.api_version} {name} keeps its objects in group {group!r}, which has no such kind")
+        for kind in versions[1:]:
+            if kind.type is not hub.type and not (kind.to_hub and kind.from_hub):
+                raise SchemeError(
+                    f"{kind.api_version} {name} has another shape than {hub.api_version} and no conversion"
+                )
+    return {family: tuple(versions) for family, versions in families.items()}
+
+
+def _storage_version(newest_first: tuple[Kind, ...], versions: ComponentVersions) -> Kind:
+    own = [kind for kind in newest_first if kind.storage_group is None]
+    stable = [kind for kind in own if kind.stability != ALPHA]
+    middle = versions.min_compatibility
+    window = (middle.minus(1), middle, middle.plus(1))
+    for kind in stable:
+        if all(kind.lifecycle.known_at(version) for version in window):
+            return kind
+    here = [kind for kind in (*stable, *own) if kind.lifecycle.known_at(versions.emulation)]
+    return here[0] if here else own[-1]  # a kind that does not exist here is never written
+
+
+def _group_order(group: str) -> tuple[int, str]:
+    return (_GROUPS.index(group) if group in _GROUPS else len(_GROUPS), group)
+
+
+class _Switches:
+    """Which kinds `--runtime-config` and the versions leave on. The most special switch that is set wins."""
+
+    def __init__(self, kinds: Iterable[Kind], versions: ComponentVersions, wanted: Mapping[str, bool]) -> None:
+        self._versions = versions
+        self._kinds = tuple(kinds)
+        self._by_level: dict[int, bool] = {}
+        self._by_version: dict[GroupVersion, bool] = {}
+        self._by_resource: dict[tuple[GroupVersion, str], bool] = {}
+        self._warnings: list[str] = []
+        if wanted.get("api/all") is False and not any(wanted.values()):
+            raise SchemeError(
+                "--runtime-config: api/all=false leaves nothing to serve: switch on what you need besides"
+            )
+        for key, levels in _LEVELS.items():
+            if key in wanted:
+                self._check_alpha(key, levels == (ALPHA,), on=wanted[key])
+                self._by_level.update(dict.fromkeys(levels, wanted[key]))
+        for key, on in wanted.items():
+            if key not in _LEVELS:
+                self._switch(key, on=on)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(self._warnings)
+
+    def serve(self, kind: Kind) -> bool:
+        if not kind.lifecycle.known_at(self._versions.emulation):
+            return False
+        if kind.stability == ALPHA and self._versions.is_emulating:
+            return False
+        default = kind.stability == STABLE or (
+            kind.stability == BETA and kind.lifecycle.introduced < _FIRST_OFF_BY_DEFAULT
+        )
+        by_level = self._by_level.get(kind.stability, default)
+        by_version = self._by_version.get(kind.group_version, by_level)
+        return self._by_resource.get((kind.group_version, kind.plural), by_version)
+
+    def _switch(self, key: str, *, on: bool) -> None:
+        """Take in a `group/version` or a `group/version/resource`; the core group's are `v1` and `v1/resource`."""
+        words = key.removeprefix("api/").split("/")
+        if is_version(words[0]):
+            words = ["", *words]
+        if len(words) not in {2, 3}:
+            raise SchemeError(f'--runtime-config: "{key}" names no API: write group/version or group/version/resource')
+        group_version, resource = GroupVersion(words[0], words[1]), words[2] if len(words) > 2 else ""
+        named = self._named(key, group_version, resource)
+        self._check_alpha(key, named[0].stability == ALPHA, on=on)
+        if resource:
+            self._by_resource[group_version, resource] = on
+        else:
+            self._by_version[group_version] = on
+        if on and not any(kind.lifecycle.known_at(self._versions.emulation) for kind in named):
+            self._warnings.append(
+                f"--runtime-config: {key} does not exist at {self._versions.emulation}: {_life(named)}"
+            )
+
+    def _named(self, key: str, group_version: GroupVersion, resource: str) -> list[Kind]:
+        """The kinds that a switch is about; there must be one."""
+        group = [kind for kind in self._kinds if kind.group == group_version.group]
+        if not group:
+            known = ", ".join(sorted({kind.group for kind in self._kinds} - {""}))
+            raise SchemeError(f'--runtime-config: "{key}" names an unknown API group; known are {known}')
+        version = [kind for kind in group if kind.version == group_version.version]
+        if not version:
+            known = ", ".join(sorted({kind.version for kind in group}, key=rank, reverse=True))
+            raise SchemeError(f'--runtime-config: "{key}" names an unknown version; known are {known}')
+        named = [kind for kind in version if not resource or kind.plural == resource]
+        if not named:
+            known = ", ".join(sorted(kind.plural for kind in version if kind.plural))
+            raise SchemeError(f'--runtime-config: "{key}" names an unknown resource; known are {known}')
+        return named
+
+    def _check_alpha(self, key: str, is_alpha: bool, *, on: bool) -> None:
+        if on and is_alpha and self._versions.is_emulating:
+            raise SchemeError(
+                f"--runtime-config: {key} is alpha and cannot be switched on at emulation version"
+                f" {self._versions.emulation}, which is below this binary's {self._versions.binary}"
+            )
+
+
+def _life(kinds: list[Kind]) -> str:
+    first = min(kind.lifecycle.introduced for kind in kinds)
+    ends = [kind.lifecycle.removed for kind in kinds if kind.lifecycle.removed]
+    return f"introduced in {first}" + (f", removed in {max(ends)}" if ends else "")

@@ -1,0 +1,86 @@
+"""The tables of kinds and lifecycles agree with Kubernetes: published lifecycles, and the paths its client calls."""
+
+import json
+import re
+from collections import defaultdict
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from mooring.api.kinds import KINDS, Kind
+from mooring.api.lifecycles import lifecycle_of, since
+
+LIFECYCLES = json.loads((Path(__file__).parent / "upstream-api-lifecycles.json").read_text())
+
+NOT_HERE = {"attach", "exec", "log", "portforward", "proxy"}
+"""Subresources that reach into a node."""
+GONE_FROM_THE_CLIENT = {("storage.k8s.io", "v1beta1")}
+"""Removed in the client's release."""
+
+ITEM_VERBS = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "POST": "create"}
+COLLECTION_VERBS = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
+
+
+@pytest.mark.req("4330.4")
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.api_version} {kind.kind}")
+def test_lifecycles_are_kubernetes_own(kind: Kind) -> None:
+    facts = LIFECYCLES.get(kind.group, {}).get(kind.version, {}).get(kind.kind, {"introduced": "1.0"})
+    expected = since(facts["introduced"], facts.get("deprecated", ""), facts.get("removed", ""))
+    actual = kind.lifecycle
+    assert actual == lifecycle_of(kind.group, kind.version, kind.kind)
+    assert (actual.introduced, actual.deprecated, actual.removed) == (
+        expected.introduced,
+        expected.deprecated,
+        expected.removed,
+    )
+    assert bool(actual.replacement) == bool(actual.deprecated)
+
+
+@cache
+def verbs_by_path(group: str, version: str) -> dict[str, set[str]]:
+    """For each resource (`pods`, `pods/status`) the verbs that Kubernetes' own client knows, and whether it has a
+    namespace (a verb `namespaced`, to keep one table)."""
+    client = find_spec("kubernetes")
+    assert client is not None
+    assert client.origin is not None
+    prefix = f"/apis/{group}/{version}/" if group else f"/api/{version}/"
+    name = group.removesuffix(".k8s.io").replace(".", "_") if group else "core"
+    source = (Path(client.origin).parent / "client" / "api" / f"{name}_{version}_api.py").read_text()
+    found: dict[str, set[str]] = defaultdict(set)
+    for method, path in set(re.findall(r"method='(\w+)',\s*resource_path='([^']+)'", source)):
+        rest = path.removeprefix(prefix)
+        if rest == path or rest.startswith("watch/") or not rest:
+            continue
+        namespaced = rest.startswith("namespaces/{namespace}/")
+        plural, *below = rest.removeprefix("namespaces/{namespace}/").split("/")
+        if set(below) & NOT_HERE:
+            continue
+        resource = "/".join([plural, *below[1:]])
+        verbs = ITEM_VERBS if below else COLLECTION_VERBS
+        found[resource] |= {verbs[method]} | ({"namespaced"} if namespaced else set())
+        if verbs[method] == "list":
+            found[resource].add("watch")
+    return found
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [kind for kind in KINDS if kind.plural and (kind.group, kind.version) not in GONE_FROM_THE_CLIENT],
+    ids=lambda kind: f"{kind.api_version} {kind.kind}",
+)
+def test_verbs_scope_and_subresources_are_those_of_discovery(kind: Kind) -> None:
+    theirs = verbs_by_path(kind.group, kind.version)
+    namespaced = {"namespaced"} if kind.namespaced else set()
+    ours = {kind.plural: set(kind.verbs) | namespaced}
+    ours |= {f"{kind.plural}/{sub.name}": set(sub.verbs) | namespaced for sub in kind.subresources}
+    assert ours == {path: verbs for path, verbs in theirs.items() if path.split("/")[0] == kind.plural}
+
+
+def test_short_names_are_unique() -> None:
+    owners: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for kind in KINDS:
+        for name in kind.short_names:
+            owners[name].add(kind.family)
+    assert {name: kinds for name, kinds in owners.items() if len(kinds) > 1} == {}
