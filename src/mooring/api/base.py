@@ -14,7 +14,8 @@ Read next: ``meta_v1.py``, then ``core_v1/pod.py``.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -104,6 +105,21 @@ def granular() -> Merge:
 def patched_by(key: str, *strategies: Literal["merge", "retainKeys"]) -> Merge:
     """A list that strategic merge joins by `key` and that server-side apply replaces whole."""
     return Merge("atomic", patch_key=key, patch_strategies=strategies or ("merge",))
+
+
+def merge_of(field: msgspec.structs.FieldInfo) -> Merge | None:
+    """How a field merges: as its annotation says, else as its type says. None: lists whole, the rest field by field."""
+    annotation = field.type
+    if get_origin(annotation) is Annotated:
+        annotation, *metadata = get_args(annotation)
+        for mark in metadata:
+            if isinstance(mark, Merge):
+                return mark
+    options = get_args(annotation) if get_origin(annotation) is UnionType else (annotation,)
+    for option in options:
+        if isinstance(option, type) and issubclass(option, Object):
+            return option.__merge__
+    return None
 
 
 def copy_of(value: T) -> T:
