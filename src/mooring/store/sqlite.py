@@ -77,11 +77,11 @@ class SqliteStore(LocalStore):
 
     async def compact(self, revision: int) -> None:
         await super().compact(revision)
-        await self._drop_discarded()
+        await self._compact_file()
 
     async def maintain(self) -> None:
         await super().maintain()
-        await self._drop_discarded()
+        await self._compact_file()
 
     async def stats(self) -> Stats:
         stats = await super().stats()
@@ -122,7 +122,7 @@ class SqliteStore(LocalStore):
     async def _persist(self, events: list[Event]) -> StorageError | None:
         """Put events on disk, or say why not. Unless the disk was merely full, nothing is written after that."""
         discarded = self._discarded[:_DISCARD_AT_ONCE]
-        if self._failure or not (events or discarded):
+        if self._failure or not (events or self._file_lags):
             return self._failure
         try:
             await self._in_writer(self._file.commit, events, discarded, self._state.floor)
@@ -139,17 +139,21 @@ class SqliteStore(LocalStore):
     def _discard(self, revisions: list[int]) -> None:
         self._discarded += revisions
 
-    async def _drop_discarded(self) -> None:
-        """Let the file follow the floor."""
-        while self._discarded:
+    @property
+    def _file_lags(self) -> bool:
+        """Whether the file still holds, or promises, what is below the floor."""
+        return bool(self._discarded) or self._file.floor < self._state.floor
+
+    async def _compact_file(self) -> None:
+        while self._file_lags:
             await self.write_all(())
 
     def _load(self) -> None:
         """Read the file. It is closed again if that fails."""
         try:
-            floor = self._file.floor()
+            floor = self._file.floor
             self._state.start_at(floor)
-            for revision, key, kv in self._file.rows(floor):
+            for revision, key, kv in self._file.rows():
                 event = Event(revision, key, self._state.get(key), kv)
                 if revision <= floor:
                     self._discarded += self._state.restore(event)

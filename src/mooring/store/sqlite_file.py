@@ -73,6 +73,7 @@ class SqliteFile:
     """An open, locked database file."""
 
     def __init__(self, directory: Path) -> None:
+        self.floor = 0
         self._path = directory / DATABASE
         self._lock = -1
         self._connection: sqlite3.Connection | None = None
@@ -91,19 +92,15 @@ class SqliteFile:
             raise
         return file
 
-    def floor(self) -> int:
-        with _translated(self._path):
-            return self._number("SELECT value FROM meta WHERE name = 'floor'")
-
-    def rows(self, floor: int) -> Iterator[tuple[int, str, KeyValue | None]]:
+    def rows(self) -> Iterator[tuple[int, str, KeyValue | None]]:
         """Everything in the log: (revision, key, what the key holds from then on). Raises `Damaged`."""
-        expected = floor + 1
+        expected = self.floor + 1
         with _translated(self._path):
             for row in self._open_connection.execute("SELECT * FROM log ORDER BY revision"):
                 revision, key, created, expires, checksum, value = row
                 if checksum != _checksum(revision, key, created, expires, value):
                     raise Damaged(f"{self._path}: the record of revision {revision} is damaged; restore a backup")
-                if revision > floor:
+                if revision > self.floor:
                     if revision != expected:
                         raise Damaged(f"{self._path}: the record of revision {expected} is missing; restore a backup")
                     expected += 1
@@ -119,8 +116,9 @@ class SqliteFile:
                 for start in range(0, len(events), _ROWS_PER_INSERT):
                     chunk = events[start : start + _ROWS_PER_INSERT]
                     connection.execute(_insert(len(chunk)), [field for event in chunk for field in _row(event)])
+                if floor > self.floor:
+                    connection.execute("UPDATE meta SET value = ? WHERE name = 'floor'", (floor,))
                 if discarded:
-                    connection.execute("UPDATE meta SET value = max(value, ?) WHERE name = 'floor'", (floor,))
                     connection.executemany("DELETE FROM log WHERE revision = ?", zip(discarded, strict=True))
                     self._shrink(connection)
                 connection.execute("COMMIT")
@@ -128,6 +126,7 @@ class SqliteFile:
                 with suppress(sqlite3.Error):  # SQLite may have rolled back already; the first error is the one to tell
                     connection.execute("ROLLBACK")
                 raise
+            self.floor = floor
 
     def size(self) -> int:
         """Bytes on disk, the write-ahead log included."""
@@ -189,6 +188,7 @@ class SqliteFile:
             problem = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
             if problem != "ok":
                 raise Damaged(f"{self._path} is damaged; restore a backup ({problem})")
+            self.floor = self._number("SELECT value FROM meta WHERE name = 'floor'")
 
     def _check_identity(self) -> None:
         if self._number("PRAGMA application_id") != _APPLICATION_ID:
