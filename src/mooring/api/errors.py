@@ -187,6 +187,11 @@ def bad_request(message: str) -> BadRequest:
     return BadRequest(_failure(BadRequest, message))
 
 
+def cannot_be_handled(kind: str, version: str, why: str) -> BadRequest:
+    """A body that is no object of its kind: `Pod in version "v1" cannot be handled as a Pod: why`."""
+    return bad_request(f"{kind} in version {quoted(version)} cannot be handled as a {kind}: {why}")
+
+
 def unauthorized(message: str = "Unauthorized") -> Unauthorized:
     """`message`, as it is."""
     return Unauthorized(_failure(Unauthorized, message))

@@ -1,0 +1,197 @@
+"""Objects from JSON and YAML, and back.
+
+`decode` is the road of every request: a typed decoder straight from the bytes, and only when that refuses something (an
+unknown field, a null, a wrong type) or when a field may be there twice the slow road over ``json_tree.py`` and
+``from_tree.py``, which says exactly what is wrong or tolerates it as Kubernetes does. `decode_own` reads what Mooring
+itself has written. `encode` writes JSON, `to_yaml` YAML for people.
+
+Called by the store, the API server, the client and the command line.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from mooring.api.from_tree import FieldValidation, from_tree, quantity_from
+from mooring.api.json_tree import DecodeError, TooLargeError, check_limits, json_tree
+from mooring.api.quantity import Quantity
+from mooring.api.quoting import quoted
+from mooring.api.yaml_documents import Document, YamlError
+from mooring.api.yaml_documents import read as read_yaml
+from mooring.api.yaml_documents import write as write_yaml
+
+__all__ = [
+    "DecodeError",
+    "Decoded",
+    "Document",
+    "FieldValidation",
+    "TooLargeError",
+    "YamlError",
+    "decode",
+    "decode_document",
+    "decode_kind",
+    "decode_own",
+    "decode_yaml",
+    "encode",
+    "from_tree",
+    "json_tree",
+    "read_yaml",
+    "to_tree",
+    "to_yaml",
+]
+
+T = TypeVar("T")
+TypeOf = Callable[[str, str], type[T] | None]
+"""Finds the type for an apiVersion and a kind; the scheme has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded(Generic[T]):
+    """An object and what the client should be warned about."""
+
+    object: T
+    warnings: tuple[str, ...] = ()
+
+
+def decode(body: bytes, cls: type[T], validation: FieldValidation = FieldValidation.STRICT) -> Decoded[T]:
+    """The object of type `cls` that JSON says. Raises DecodeError, and TooLargeError beyond 3 MiB."""
+    check_limits(body)
+    try:
+        value: T = _decoder(cls).decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return Decoded(*from_tree(json_tree(body), cls, validation))
+    if validation is not FieldValidation.IGNORE and _may_repeat_a_field(body):
+        return Decoded(*from_tree(json_tree(body), cls, validation))
+    return Decoded(value)
+
+
+def decode_own(body: bytes, cls: type[T]) -> T:
+    """The object that JSON from a trusted source says: our store or server. Unknown fields are dropped, no limits."""
+    try:
+        value: T = _decoder(cls).decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        value, _ = from_tree(json_tree(body), cls, FieldValidation.IGNORE)
+    return value
+
+
+def decode_kind(body: bytes, type_of: TypeOf[T], validation: FieldValidation = FieldValidation.STRICT) -> Decoded[T]:
+    """As `decode`, the type being found by the apiVersion and kind in the body."""
+    check_limits(body)
+    try:
+        meta = _TYPE_META.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        tree = json_tree(body)
+        return Decoded(*from_tree(tree, _type_of_tree(tree, type_of), validation))
+    return decode(body, _found_type(meta.api_version, meta.kind, type_of), validation)
+
+
+def decode_yaml(source: str | bytes, cls: type[T], validation: FieldValidation = FieldValidation.STRICT) -> Decoded[T]:
+    """The object of type `cls` that YAML of one document says. Raises DecodeError."""
+    documents = read_yaml(source)
+    if len(documents) != 1:
+        raise DecodeError(f"expected one YAML document, got {len(documents)}")
+    return Decoded(*from_tree(documents[0].tree, cls, validation))
+
+
+def decode_document(
+    document: Document, type_of: TypeOf[T], validation: FieldValidation = FieldValidation.STRICT
+) -> Decoded[T]:
+    """The object that a document of `read_yaml` says, by its apiVersion and kind."""
+    return Decoded(*from_tree(document.tree, _type_of_tree(document.tree, type_of), validation))
+
+
+def encode(value: Any) -> bytes:
+    """JSON, compact and in the order of the fields."""
+    return _ENCODER.encode(value)
+
+
+def to_tree(value: Any) -> Any:
+    """The plain dicts, lists and scalars that `encode` would write."""
+    return msgspec.to_builtins(value, enc_hook=_encoded)
+
+
+def to_yaml(values: Iterable[Any]) -> str:
+    """YAML for people: a document for each value, keys as kubectl orders them."""
+    return write_yaml(to_tree(value) for value in values)
+
+
+# -- how
+
+
+class _TypeMeta(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+
+
+def _decoded(cls: type, value: Any) -> Any:
+    if cls is Quantity:
+        return quantity_from(value)
+    raise NotImplementedError(f"no way to decode {cls}")
+
+
+def _encoded(value: Any) -> Any:
+    if isinstance(value, Quantity):
+        return str(value)
+    raise NotImplementedError(f"no way to encode {type(value)}")
+
+
+_DECODERS: dict[type, msgspec.json.Decoder[Any]] = {}
+
+
+def _decoder(cls: type[T]) -> msgspec.json.Decoder[T]:
+    decoder = _DECODERS.get(cls)
+    if decoder is None:
+        decoder = _DECODERS[cls] = msgspec.json.Decoder(cls, dec_hook=_decoded)
+    return decoder
+
+
+_TYPE_META = msgspec.json.Decoder(_TypeMeta)
+_UNTYPED = msgspec.json.Decoder()
+_ENCODER = msgspec.json.Encoder(enc_hook=_encoded)
+_SPACES = (b" ", b"\t", b"\n", b"\r")
+
+
+def _may_repeat_a_field(body: bytes) -> bool:
+    """Whether an object in valid JSON may have a field twice; false only when it certainly has not.
+
+    The decoder keeps the last of two equal fields, so that JSON made again from what it kept has fewer fields. Both
+    texts are counted by the quote and colon that end a field's name, which is exact when nothing stands between the
+    two and no escape hides a quote or a colon; text in which it might not be exact counts as suspicious.
+    """
+    escapes = b"\\" in body
+    if escapes and (b"\\u" in body or b'\\\\"' in body):
+        return True
+    for space in _SPACES:
+        if space in body and space + b":" in body:  # one byte is found much faster than two
+            return True
+    kept = msgspec.json.encode(_UNTYPED.decode(body))
+    if escapes:
+        return _field_ends(body) != _field_ends(kept)
+    return body.count(b'":') != kept.count(b'":')
+
+
+def _field_ends(text: bytes) -> int:
+    return text.count(b'":') - text.count(b'\\":')
+
+
+def _type_of_tree(tree: Any, type_of: TypeOf[T]) -> type[T]:
+    if not isinstance(tree, dict):
+        raise DecodeError("expected an object")
+    api_version, kind = tree.get("apiVersion"), tree.get("kind")
+    for name, value in (("apiVersion", api_version), ("kind", kind)):
+        if value is not None and not isinstance(value, str):
+            raise DecodeError(f"{name}: expected a string")
+    return _found_type(api_version or "", kind or "", type_of)
+
+
+def _found_type(api_version: str, kind: str, type_of: TypeOf[T]) -> type[T]:
+    if not kind:
+        raise DecodeError("Object 'Kind' is missing")
+    if not api_version:
+        raise DecodeError("Object 'apiVersion' is missing")
+    cls = type_of(api_version, kind)
+    if cls is None:
+        raise DecodeError(f"no kind {quoted(kind)} is registered for version {quoted(api_version)}")
+    return cls

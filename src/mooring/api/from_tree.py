@@ -1,0 +1,224 @@
+"""From a tree of plain values to a typed object, the forgiving and talkative way.
+
+Kubernetes reads JSON with rules that a strict decoder does not have: null means absent, unknown fields are dropped and
+told, and an error names the path. ``codec.py`` comes here when its fast decoder does not succeed, and always with YAML
+and with the result of a patch.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+
+import msgspec
+
+from mooring.api.field_path import Path
+from mooring.api.json_tree import DecodeError, Members
+from mooring.api.quantity import Quantity, QuantityError, parse
+from mooring.api.quoting import quoted
+
+T = TypeVar("T")
+_REPORT_LIMIT = 100
+_INT32 = 2**31 - 1
+
+
+class FieldValidation(StrEnum):
+    """What to do about unknown and repeated fields: refuse them, tell of them or drop them silently."""
+
+    STRICT = "Strict"
+    WARN = "Warn"
+    IGNORE = "Ignore"
+
+
+@dataclass(slots=True)
+class Report:
+    """What was found on the way: values of a wrong type, and fields that are unknown or repeated."""
+
+    wrong: list[str] = field(default_factory=list)
+    strange: list[str] = field(default_factory=list)
+
+    def wrong_type(self, path: Path | None, expected: str, value: Any) -> None:
+        self.wrong_value(path, f"expected {expected}, got {_described(value)}")
+
+    def wrong_value(self, path: Path | None, message: str) -> None:
+        if len(self.wrong) < _REPORT_LIMIT:
+            self.wrong.append(message if path is None else f"{path}: {message}")
+
+    def strange_field(self, what: str, path: Path) -> None:
+        if len(self.strange) < _REPORT_LIMIT:
+            self.strange.append(f"{what} field {quoted(str(path))}")
+
+
+def from_tree(tree: Any, cls: type[T], validation: FieldValidation) -> tuple[T, tuple[str, ...]]:
+    """The object of type `cls` that a tree says, and warnings. Raises DecodeError with all that is wrong."""
+    report = Report()
+    kind: Any = cls
+    value = _reader(kind)(tree, None, report)
+    if report.wrong:
+        raise DecodeError("; ".join(report.wrong))
+    if report.strange and validation is FieldValidation.STRICT:
+        raise DecodeError(f"strict decoding error: {', '.join(report.strange)}")
+    return value, tuple(report.strange) if validation is FieldValidation.WARN else ()
+
+
+def quantity_from(value: Any) -> Quantity:
+    """The quantity that a JSON string or number says; raises QuantityError."""
+    if isinstance(value, str):
+        return parse(value.strip())
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return parse(str(value))
+    raise QuantityError(f"expected a quantity, got {_described(value)}")
+
+
+Reader = Callable[[Any, Path | None, Report], Any]
+
+
+@cache
+def _reader(kind: Any) -> Reader:
+    """The function that reads values of a type. It is never given null, which its caller takes for absent."""
+    base = _without_annotation(kind)
+    origin, args = get_origin(base), get_args(base)
+    if isinstance(base, type) and issubclass(base, msgspec.Struct):
+        return _struct_reader(base)
+    if origin is list:
+        return _list_reader(args[0])
+    if origin is dict:
+        return _dict_reader(args[1])
+    if origin in {Union, UnionType} and type(None) in args and len(args) == 2:
+        return _reader(next(arg for arg in args if arg is not type(None)))
+    if base is Quantity:
+        return _read_quantity
+    if base is Any:
+        return _plain
+    return _leaf_reader(kind)
+
+
+def _without_annotation(kind: Any) -> Any:
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
+
+
+def _struct_reader(cls: type[msgspec.Struct]) -> Reader:
+    fields: dict[str, tuple[str, Reader]] = {}
+
+    def read(value: Any, path: Path | None, report: Report) -> Any:
+        if not isinstance(value, dict):
+            report.wrong_type(path, "an object", value)
+            return None
+        if not fields:  # on first use, since a type may contain itself
+            fields.update({info.encode_name: (info.name, _reader(info.type)) for info in msgspec.structs.fields(cls)})
+        found = {}
+        for key, item in value.items():
+            here = _child(path, key)
+            _report_repeated(value, key, here, report)
+            name_and_reader = fields.get(key)
+            if name_and_reader is None:
+                report.strange_field("unknown", here)
+            elif item is not None:
+                name, reader = name_and_reader
+                found[name] = reader(item, here, report)
+        return None if report.wrong else cls(**found)
+
+    return read
+
+
+def _list_reader(item_type: Any) -> Reader:
+    def read(value: Any, path: Path | None, report: Report) -> Any:
+        if not isinstance(value, list):
+            report.wrong_type(path, "an array", value)
+            return None
+        reader = _reader(item_type)
+        return [
+            _zero(item_type) if item is None else reader(item, _item(path, index), report)
+            for index, item in enumerate(value)
+        ]
+
+    return read
+
+
+def _dict_reader(value_type: Any) -> Reader:
+    def read(value: Any, path: Path | None, report: Report) -> Any:
+        if not isinstance(value, dict):
+            report.wrong_type(path, "an object", value)
+            return None
+        reader = _reader(value_type)
+        found = {}
+        for key, item in value.items():
+            here = _child(path, key)
+            _report_repeated(value, key, here, report)
+            found[key] = _zero(value_type) if item is None else reader(item, here, report)
+        return found
+
+    return read
+
+
+def _leaf_reader(kind: Any) -> Reader:
+    def read(value: Any, path: Path | None, report: Report) -> Any:
+        try:
+            return msgspec.convert(value, kind)
+        except msgspec.ValidationError:
+            report.wrong_type(path, _expected(kind), value)
+            return None
+
+    return read
+
+
+def _read_quantity(value: Any, path: Path | None, report: Report) -> Any:
+    try:
+        return quantity_from(value)
+    except QuantityError as error:
+        report.wrong_value(path, str(error))
+        return None
+
+
+def _plain(value: Any, path: Path | None, report: Report) -> Any:
+    """A value of any shape, kept as it is."""
+    if isinstance(value, dict):
+        for key in value:
+            _report_repeated(value, key, _child(path, key), report)
+        return {key: _plain(item, _child(path, key), report) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item, _item(path, index), report) for index, item in enumerate(value)]
+    return value
+
+
+def _report_repeated(value: dict[str, Any], key: str, path: Path, report: Report) -> None:
+    if isinstance(value, Members) and key in value.repeated:
+        report.strange_field("duplicate", path)
+
+
+def _zero(kind: Any) -> Any:
+    """What null becomes in a list or map, where it cannot be absent: the zero value of Go."""
+    base = _without_annotation(kind)
+    origin = get_origin(base)
+    if base is Any or origin in {Union, UnionType}:
+        return None if base is Any or type(None) in get_args(base) else 0
+    return parse("0") if base is Quantity else (origin or base)()
+
+
+def _child(path: Path | None, name: str) -> Path:
+    return Path(name) if path is None else path.child(name)
+
+
+def _item(path: Path | None, index: int) -> Path:
+    return Path(f"[{index}]") if path is None else path.index(index)
+
+
+def _expected(kind: Any) -> str:
+    base = _without_annotation(kind)
+    if get_origin(base) in {Union, UnionType}:
+        return " or ".join(_expected(arg) for arg in get_args(base))
+    if base is int:
+        limits = [note.le for note in getattr(kind, "__metadata__", ()) if isinstance(note, msgspec.Meta)]
+        return "a 32-bit integer" if limits == [_INT32] else "a 64-bit integer"
+    return {str: "a string", bool: "a boolean", float: "a number", bytes: "a string in base64"}.get(base, str(base))
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, int | float):
+        return f"the number {str(value)[:40]}"
+    names = {type(None): "null", str: "a string", list: "an array", dict: "an object", Members: "an object"}
+    return names.get(type(value), type(value).__name__)

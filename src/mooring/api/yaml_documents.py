@@ -1,0 +1,271 @@
+"""YAML as Kubernetes reads and writes it.
+
+`read` turns a file into documents: trees of plain values as in ``json_tree.py``, with the lines where fields stand.
+Plain words mean what they mean to kubectl (YAML 1.1 as Go reads it): `yes`, `on` and `y` are true, `010` is eight,
+`1:30` and dates are text. Anchors, aliases and merge keys work, within a limit on how much they may unfold to.
+`write` makes text for people, with the keys in kubectl's order. Called by ``codec.py`` and the command line.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from mooring.api.json_tree import MAX_BYTES, MAX_DEPTH, DecodeError, TooLargeError, json_tree, members, text_of
+
+_ALIAS_LIMIT = 100_000  # values that aliases may stand for, all in all
+_TAG = "tag:yaml.org,2002:"
+_TRUE = frozenset({"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"})
+_FALSE = frozenset({"n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"})
+_NULL = frozenset({"", "~", "null", "Null", "NULL"})
+_NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_INTEGER = re.compile(r"([-+]?)(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)")
+_KINDS: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,), "null": (type(None),)}
+_UNFIT_FOR_BLOCK = re.compile(r"[ \t]\n|[ \t]$|^\s")
+_MERGE = object()
+
+
+class YamlError(DecodeError):
+    """The text is not YAML that Kubernetes reads; the message names the line."""
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(f"line {line}: {message}")
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document: its tree, the line where it begins, and the line of each field and item by its path."""
+
+    tree: Any
+    line: int
+    lines: dict[str, int] = field(default_factory=dict)
+
+
+def read(source: str | bytes) -> list[Document]:
+    """The documents of a file, without the empty ones. JSON is read as well. Raises DecodeError."""
+    text = text_of(source) if isinstance(source, bytes) else source
+    if len(text) > MAX_BYTES:
+        raise TooLargeError(f"limit is {MAX_BYTES}")
+    if text.lstrip().startswith("{"):
+        try:
+            return [Document(json_tree(text.encode()), 1)]
+        except (DecodeError, UnicodeEncodeError):
+            pass  # braces are YAML too, and several documents may follow each other
+    try:
+        return [document for document in _documents(text) if document.tree is not None]
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise YamlError(mark.line + 1 if mark else 1, error.problem or "invalid YAML") from None
+    except yaml.YAMLError as error:
+        raise DecodeError(f"invalid YAML: {str(error).splitlines()[0]}") from None
+    except UnicodeEncodeError:
+        raise DecodeError("half of a surrogate pair is not a character") from None
+
+
+def _documents(text: str) -> Iterator[Document]:
+    events = yaml.parse(text, Loader=yaml.CSafeLoader)
+    for event in events:
+        if isinstance(event, yaml.DocumentStartEvent):
+            builder = _Builder(events)
+            first = next(events)
+            tree = builder.node(first, "", 0)
+            yield Document(tree, first.start_mark.line + 1, builder.lines)
+
+
+class _Builder:
+    """Builds the tree of one document from the events of the parser."""
+
+    def __init__(self, events: Iterator[Any]) -> None:
+        self._events = events
+        self._anchors: dict[str, tuple[Any, int] | None] = {}
+        self._size = 0
+        self._unfolded = 0
+        self.lines: dict[str, int] = {}
+
+    def node(self, event: Any, path: str, depth: int) -> Any:
+        line = event.start_mark.line + 1
+        self.lines.setdefault(path, line)
+        if depth > MAX_DEPTH:
+            raise YamlError(line, f"nested more than {MAX_DEPTH} levels deep")
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(str(event.anchor), line)
+        if event.anchor:
+            self._anchors[event.anchor] = None  # known, but not complete
+        value: Any
+        before = self._size
+        self._size += 1
+        if isinstance(event, yaml.MappingStartEvent):
+            value = self._mapping(path, depth)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = self._sequence(path, depth)
+        else:
+            value = _scalar(event, line)
+        if event.anchor:
+            self._anchors[event.anchor] = (value, self._size - before)
+        return value
+
+    def _alias(self, anchor: str, line: int) -> Any:
+        if anchor not in self._anchors:
+            raise YamlError(line, f"unknown anchor '{anchor}' referenced")
+        target = self._anchors[anchor]
+        if target is None:
+            raise YamlError(line, f"anchor '{anchor}' value contains itself")
+        value, size = target
+        self._size += size
+        self._unfolded += size
+        if self._unfolded > _ALIAS_LIMIT:
+            raise YamlError(line, "the document contains excessive aliasing")
+        return value
+
+    def _sequence(self, path: str, depth: int) -> list[Any]:
+        items: list[Any] = []
+        for event in self._events:
+            if isinstance(event, yaml.SequenceEndEvent):
+                break
+            items.append(self.node(event, f"{path}[{len(items)}]", depth + 1))
+        return items
+
+    def _mapping(self, path: str, depth: int) -> dict[str, Any]:
+        pairs: list[tuple[str, Any]] = []
+        merged: dict[str, Any] = {}
+        for event in self._events:
+            if isinstance(event, yaml.MappingEndEvent):
+                break
+            line = event.start_mark.line + 1
+            key = self._key(event, line)
+            if key is _MERGE:
+                value = self.node(next(self._events), f"{path}.<<", depth + 1)
+                merged = {**_merged(value, line), **merged}
+                continue
+            name = _key_text(key, line)
+            child = f"{path}.{name}" if path else name
+            self.lines[child] = line
+            pairs.append((name, self.node(next(self._events), child, depth + 1)))
+        if merged:
+            given = {name for name, _ in pairs}
+            pairs = [(name, value) for name, value in merged.items() if name not in given] + pairs
+        return members(pairs)
+
+    def _key(self, event: Any, line: int) -> Any:
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(str(event.anchor), line)
+        if not isinstance(event, yaml.ScalarEvent):
+            raise YamlError(line, "a key must be a scalar")
+        if event.value == "<<" and event.implicit[0]:
+            return _MERGE
+        value = _scalar(event, line)
+        if event.anchor:
+            self._anchors[event.anchor] = (value, 1)
+        return value
+
+
+def _merged(value: Any, line: int) -> dict[str, Any]:
+    maps = value if isinstance(value, list) else [value]
+    merged: dict[str, Any] = {}
+    for one in maps:
+        if not isinstance(one, dict):
+            raise YamlError(line, "map merge requires map or sequence of maps as the value")
+        merged = {**one, **merged}
+    return merged
+
+
+def _key_text(key: Any, line: int) -> str:
+    """A key as JSON has it: text."""
+    if isinstance(key, str):
+        return key
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if isinstance(key, int | float):
+        return str(key)
+    raise YamlError(line, "a key must not be null")
+
+
+def _scalar(event: Any, line: int) -> Any:
+    """The value of a scalar: by its tag if it has one, else by how it looks if it is not quoted."""
+    tag, text = event.tag, event.value
+    if tag is None:
+        return _plain(text, line) if event.implicit[0] else text
+    if tag in {"!", f"{_TAG}str"}:
+        return text
+    value = _plain(text, line)
+    kinds = _KINDS.get(tag.removeprefix(_TAG)) if tag.startswith(_TAG) else None
+    if kinds is None:
+        raise YamlError(line, f"the tag {tag} is not supported")
+    if type(value) not in kinds:
+        raise YamlError(line, f"cannot decode {text!r} as a {tag.removeprefix(_TAG)}")
+    return value
+
+
+def _plain(text: str, line: int) -> Any:
+    if text in _NULL:
+        return None
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    if text[0] not in "+-.0123456789":
+        return text
+    if _NOT_FINITE.fullmatch(text):
+        raise YamlError(line, f"{text} is not a number of JSON")
+    return _number(text)
+
+
+def _number(text: str) -> Any:
+    digits = text.replace("_", "")
+    match = _INTEGER.fullmatch(digits)
+    if match and len(digits) < 80:
+        sign, number = match.groups()
+        octal = len(number) > 1 and number[0] == "0" and number[1].isdigit()
+        value = int(number, 8 if octal else 0)
+        value = -value if sign == "-" else value
+        if -(1 << 63) <= value < 1 << 64:
+            return value
+    if _FLOAT.fullmatch(digits) is None:
+        return text
+    number_ = float(digits)
+    if number_ in {float("inf"), float("-inf")}:
+        return text
+    return int(number_) if number_.is_integer() and abs(number_) < 1e21 else number_
+
+
+# -- writing
+
+
+class _Dumper(yaml.CSafeDumper):
+    """Writes multi-line text as a block and quotes every word that a reader would not take for text."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the signature is that of PyYAML
+        return True
+
+
+def _text(dumper: yaml.CSafeDumper, text: str) -> yaml.ScalarNode:
+    style = None
+    if "\n" in text:
+        style = None if _UNFIT_FOR_BLOCK.search(text) else "|"
+    elif _looks_like_no_text(text):
+        style = '"'
+    return dumper.represent_scalar(f"{_TAG}str", text, style=style)
+
+
+def _looks_like_no_text(text: str) -> bool:
+    return bool(_NOT_FINITE.fullmatch(text)) or not isinstance(_plain(text, 0), str)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def write(trees: Iterable[Any]) -> str:
+    """The trees as documents, keys in alphabetical order, as kubectl prints them."""
+    return yaml.dump_all(
+        trees,
+        Dumper=_Dumper,
+        sort_keys=True,
+        default_flow_style=False,
+        allow_unicode=True,
+        width=2**30,
+        explicit_start=False,
+    )
