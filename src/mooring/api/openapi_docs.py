@@ -1,8 +1,8 @@
 """The docstrings of API types, which are their OpenAPI descriptions.
 
 Python keeps a class's docstring and forgets the ones below attributes, so they are read from the source when somebody
-asks for them, once per module. The API server makes its OpenAPI documents from them, and so do ``kubectl explain``'s
-answers come about; starting a server does not need this module.
+asks for them, once per module. The API server writes them into its OpenAPI documents, where ``kubectl explain`` finds
+them; a server starts without this module.
 """
 
 import ast

@@ -39,7 +39,7 @@ class Toleration(Object):
     toleration_seconds: Int64 | None = None
     """How long a matched NoExecute taint is tolerated; for ever when absent."""
     expression: str = ""
-    """A CEL expression over the variable taint that is true for tolerated taints; excludes key, operator and value."""
+    """A CEL expression over the variable taint that is true for tolerated taints; only tolerationSeconds may join it."""
 
 
 class NodeSelectorRequirement(Object):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import field
 
-from mooring.api.base import Int32, Int64, Object, always, list_map, patched_by, required
+from mooring.api.base import Int32, Int64, Object, always, list_map, list_set, patched_by, required
 from mooring.api.core_v1.container import ResourceRequirements
 from mooring.api.core_v1.volume import VolumeHealthCondition
 from mooring.api.quantity import Quantity
@@ -225,7 +225,7 @@ class NodeAllocatableMappedResources(Object):
 
     name: str = required(str)
     """The resource, such as cpu."""
-    quantity: Quantity = required(lambda: Quantity.parse("0"))
+    quantity: Quantity | None = required(lambda: None)
     """The amount for the whole claim."""
 
 
@@ -245,11 +245,11 @@ class NodeAllocatableResourceClaimStatus(Object):
 
     resource_claim_name: str = required(str)
     """The claim."""
-    containers: list[str] = []
+    containers: Annotated[list[str], list_set(patch_merge=False)] = []
     """The containers that use the claim."""
-    mapping: list[NodeAllocatableMappedResources] = []
+    mapping: Annotated[list[NodeAllocatableMappedResources], list_map("name")] = []
     """What comes with the devices."""
-    overhead: list[NodeAllocatableOverheadResources] = []
+    overhead: Annotated[list[NodeAllocatableOverheadResources], list_map("name")] = []
     """What using the devices costs."""
 
 
@@ -258,7 +258,7 @@ class PodVolumeHealth(Object):
 
     name: str = required(str)
     """The volume in the pod."""
-    health_conditions: list[VolumeHealthCondition] = []
+    health_conditions: Annotated[list[VolumeHealthCondition], list_map("status", "reason", patch_key="")] = []
     """What is wrong; empty when nothing is."""
     last_transition_time: str | None = None
     """When the present conditions first appeared."""
@@ -309,9 +309,7 @@ class PodStatus(Object):
     """What the node has set aside for the whole pod."""
     resources: ResourceRequirements | None = None
     """The pod's own requests and limits that hold now."""
-    node_allocatable_resource_claim_statuses: Annotated[
-        list[NodeAllocatableResourceClaimStatus], list_map("resourceClaimName", patch_key="")
-    ] = []
+    node_allocatable_resource_claim_statuses: list[NodeAllocatableResourceClaimStatus] = []
     """The node's own resources that claims gave to the pod."""
-    volume_health: Annotated[list[PodVolumeHealth], list_map("name")] = []
+    volume_health: Annotated[list[PodVolumeHealth], list_map("name", patch_key="")] = []
     """The health of the pod's volumes on its node."""

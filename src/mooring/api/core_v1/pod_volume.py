@@ -1,8 +1,10 @@
 """The volumes of a pod: the sources that only pods have, projections, and how containers mount them."""
 
+from typing import Annotated
+
 from msgspec import field
 
-from mooring.api.base import Int32, Int64, Object, always, required
+from mooring.api.base import Int32, Int64, Object, always, list_set, required
 from mooring.api.core_v1.references import ObjectFieldSelector, ResourceFieldSelector
 from mooring.api.core_v1.volume import PersistentVolumeClaimTemplate
 from mooring.api.core_v1.volume_source import (
@@ -340,7 +342,7 @@ class VolumeMount(Object):
     """Whether later mounts are seen on the other side: None, HostToContainer or Bidirectional."""
     sub_path_expr: str = ""
     """As subPath, with environment variables expanded."""
-    bind_mount_options: list[str] = []
+    bind_mount_options: Annotated[list[str], list_set(patch_merge=False)] = []
     """Further options of the mount: noexec, nodev or nosuid."""
 
 

@@ -210,7 +210,7 @@ class VolumeHealthCondition(Object):
 class VolumeHealthStatus(Object):
     """The health of a volume as its CSI controller reports it."""
 
-    health_conditions: list[VolumeHealthCondition] = []
+    health_conditions: Annotated[list[VolumeHealthCondition], list_map("status", "reason", patch_key="")] = []
     """What is wrong; empty when nothing is."""
     last_transition_time: str | None = None
     """When the present conditions first appeared."""
