@@ -58,9 +58,9 @@ class DeploymentCondition(Object):
     """Available, Progressing or ReplicaFailure."""
     status: str = always(str)
     """True, False or Unknown."""
-    last_update_time: str | None = None
+    last_update_time: str | None = always(lambda: None)
     """When the condition was last looked at."""
-    last_transition_time: str | None = None
+    last_transition_time: str | None = always(lambda: None)
     """When the status last changed."""
     reason: str = ""
     """Why the status is what it is, in one CamelCase word."""
@@ -127,7 +127,7 @@ class ReplicaSetCondition(Object):
     """ReplicaFailure is the only one."""
     status: str = always(str)
     """True, False or Unknown."""
-    last_transition_time: str | None = None
+    last_transition_time: str | None = always(lambda: None)
     """When the status last changed."""
     reason: str = ""
     """Why the status is what it is, in one CamelCase word."""
@@ -238,7 +238,7 @@ class StatefulSetCondition(Object):
     """The name of the condition."""
     status: str = always(str)
     """True, False or Unknown."""
-    last_transition_time: str | None = None
+    last_transition_time: str | None = always(lambda: None)
     """When the status last changed."""
     reason: str = ""
     """Why the status is what it is, in one CamelCase word."""
@@ -327,7 +327,7 @@ class DaemonSetCondition(Object):
     """The name of the condition."""
     status: str = always(str)
     """True, False or Unknown."""
-    last_transition_time: str | None = None
+    last_transition_time: str | None = always(lambda: None)
     """When the status last changed."""
     reason: str = ""
     """Why the status is what it is, in one CamelCase word."""

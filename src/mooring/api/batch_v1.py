@@ -173,9 +173,9 @@ class JobCondition(Object):
     """Complete, Failed, Suspended, FailureTarget or SuccessCriteriaMet."""
     status: str = required(str)
     """True, False or Unknown."""
-    last_probe_time: str | None = None
+    last_probe_time: str | None = always(lambda: None)
     """When the condition was last looked at."""
-    last_transition_time: str | None = None
+    last_transition_time: str | None = always(lambda: None)
     """When the status last changed."""
     reason: str = ""
     """Why the status is what it is, in one CamelCase word."""

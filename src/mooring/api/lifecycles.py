@@ -75,8 +75,7 @@ _LIFECYCLES = {
         "ResourceSlice": since("1.32", "1.35", "1.38", replacement=_RESOURCE_V1),
     },
     ("resource.k8s.io", "v1alpha3"): {
-        # When it was deprecated (1.36) there was no v1 yet; v1beta2 has been there since that release.
-        "DeviceTaintRule": since("1.33", "1.36", "1.39", replacement="resource.k8s.io/v1beta2"),
+        "DeviceTaintRule": since("1.33", "1.36", "1.39", replacement=_RESOURCE_V1),
     },
     ("scheduling.k8s.io", "v1"): {"PriorityClass": since("1.14")},
     ("storage.k8s.io", "v1"): {

@@ -71,7 +71,7 @@ class Scheme:
         kinds: Iterable[Kind] = KINDS,
     ) -> None:
         self._versions = versions or ComponentVersions.resolve()
-        self._known = {(kind.group, kind.version, kind.kind): kind for kind in kinds}
+        self._known = {(kind.api_version, kind.kind): kind for kind in kinds}
         self._families = _families(self._known.values())
         switches = _Switches(self._known.values(), self._versions, runtime_config)
         self.warnings = switches.warnings
@@ -87,7 +87,7 @@ class Scheme:
 
     def kind(self, api_version: str, kind: str) -> Kind | None:
         """A known kind by what its objects say of themselves."""
-        return self._known.get((*GroupVersion.parse(api_version), kind))
+        return self._known.get((api_version, kind))
 
     def kind_of(self, obj: Resource) -> Kind:
         """The known kind of an object; raises `SchemeError` if there is none."""

@@ -79,7 +79,7 @@ class VolumeAttachmentSpec(Object):
 class VolumeError(Object):
     """What went wrong with a volume."""
 
-    time: str | None = None
+    time: str | None = always(lambda: None)
     """When it went wrong."""
     message: str = ""
     """What went wrong, for people; no secrets."""
