@@ -39,7 +39,7 @@ class Toleration(Object):
     toleration_seconds: Int64 | None = None
     """How long a matched NoExecute taint is tolerated; for ever when absent."""
     expression: str = ""
-    """A CEL expression over the variable taint that is true for tolerated taints; only tolerationSeconds may join it."""
+    """A CEL expression over the variable taint, true for tolerated taints; only tolerationSeconds may be beside it."""
 
 
 class NodeSelectorRequirement(Object):
