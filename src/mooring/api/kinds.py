@@ -158,7 +158,7 @@ class Kind:
 STATUS = Subresource("status")
 SCALE = Subresource("scale", kind="Scale", group_version=GroupVersion("autoscaling", "v1"))
 _ALL = ("all",)
-_NODE_INDEPENDENT_POD = (
+_POD_SUBRESOURCES = (
     Subresource("binding", _CREATE, "Binding"),
     Subresource("ephemeralcontainers"),
     Subresource("eviction", _CREATE, "Eviction", GroupVersion("policy", "v1")),
@@ -215,7 +215,7 @@ def _core() -> tuple[Kind, ...]:
         v1.kind("Node", "nodes", namespaced=False, short_names=("no",), subresources=(STATUS,)),
         v1.kind("PersistentVolumeClaim", "persistentvolumeclaims", short_names=("pvc",), subresources=(STATUS,)),
         v1.kind("PersistentVolume", "persistentvolumes", namespaced=False, short_names=("pv",), subresources=(STATUS,)),
-        v1.kind("Pod", "pods", short_names=("po",), categories=_ALL, subresources=_NODE_INDEPENDENT_POD),
+        v1.kind("Pod", "pods", short_names=("po",), categories=_ALL, subresources=_POD_SUBRESOURCES),
         v1.kind("PodTemplate", "podtemplates"),
         v1.kind(
             "ReplicationController",
