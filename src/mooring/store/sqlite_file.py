@@ -45,6 +45,7 @@ SCHEMA_VERSION = 1
 
 _APPLICATION_ID = 0x4D4F4F52  # "MOOR": tells our files from other SQLite databases
 _ROWS_PER_INSERT = 64
+_BUSY_SECONDS = 5.0  # how long to wait for somebody who looks into the file with another program
 _SCHEMA = f"""
 PRAGMA page_size = 8192;
 PRAGMA auto_vacuum = INCREMENTAL;
@@ -98,7 +99,8 @@ class SqliteFile:
         with _translated(self._path):
             for row in self._open_connection.execute("SELECT * FROM log ORDER BY revision"):
                 revision, key, created, expires, checksum, value = row
-                if checksum != _checksum(revision, key, created, expires, value):
+                sound = value is None or isinstance(value, bytes)
+                if not sound or checksum != _checksum(revision, key, created, expires, value):
                     raise Damaged(f"{self._path}: the record of revision {revision} is damaged; restore a backup")
                 if revision > self.floor:
                     if revision != expected:
@@ -155,8 +157,10 @@ class SqliteFile:
 
     def _shrink(self, connection: sqlite3.Connection) -> None:
         """Give some pages back to the file system if more than a quarter of the file is free."""
-        if self._number("PRAGMA freelist_count") * 4 > self._number("PRAGMA page_count"):
-            connection.execute("PRAGMA incremental_vacuum(256)").fetchall()
+        free = self._number("PRAGMA freelist_count")
+        if free * 4 > self._number("PRAGMA page_count"):
+            for _ in range(min(free, 256)):  # the `sqlite3` module ends this statement after its first page
+                connection.execute("PRAGMA incremental_vacuum(1)")
 
     def _number(self, query: str) -> int:
         row = self._open_connection.execute(query).fetchone()
@@ -172,10 +176,11 @@ class SqliteFile:
                 _create(self._path)
             if self._path.stat().st_size == 0:
                 raise Damaged(f"{self._path} is empty, which a store never is; restore a backup")
-            if not os.access(self._path, os.W_OK):
-                raise ReadOnly(f"{self._path} cannot be written")
+            os.close(os.open(self._path, os.O_RDWR))  # SQLite would open a read-only file without a word
             # isolation_level=None: transactions begin and end where this file says so.
-            connection = sqlite3.connect(self._path, isolation_level=None, cached_statements=2 * _ROWS_PER_INSERT)
+            connection = sqlite3.connect(
+                self._path, timeout=_BUSY_SECONDS, isolation_level=None, cached_statements=2 * _ROWS_PER_INSERT
+            )
             self._connection = connection
             self._check_identity()
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -261,20 +266,25 @@ def _translated(path: Path) -> Iterator[None]:
     """Turn what SQLite and the operating system raise into this package's errors."""
     try:
         yield
+    except sqlite3.ProgrammingError:  # ours
+        raise
     except sqlite3.Error as error:
         raise _translate(error, path) from error
+    except UnicodeDecodeError as error:  # in a key, or in a name that SQLite complains about
+        raise Damaged(f"{path} is damaged; restore a backup ({error})") from error
     except OSError as error:
         raise _storage_error(error.errno, f"{error.filename or path}: {error.strerror}") from error
 
 
 def _translate(error: sqlite3.Error, path: Path) -> StoreError:
     # The low byte is the code, the rest says more: SQLITE_IOERR_WRITE is SQLITE_IOERR and so on.
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
     if code == sqlite3.SQLITE_FULL:
         return DiskFull(f"{path}: the disk is full; nothing was written")
     if code == sqlite3.SQLITE_READONLY:
         return ReadOnly(f"{path} cannot be written: {error}")
-    if code == sqlite3.SQLITE_CORRUPT:
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT):
+        # Our statements are right, so it is the tables that are not as we made them.
         return Damaged(f"{path} is damaged; restore a backup ({error})")
     if code == sqlite3.SQLITE_NOTADB:
         return Foreign(f"{path} is not a Mooring store, or its first page is damaged")
