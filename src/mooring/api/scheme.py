@@ -89,6 +89,11 @@ class Scheme:
         """A known kind by what its objects say of themselves."""
         return self._known.get((api_version, kind))
 
+    def type_of(self, api_version: str, kind: str) -> type[Resource] | None:
+        """The type of a known kind, for decoding (`codec.decode_kind(body, scheme.type_of)`)."""
+        found = self.kind(api_version, kind)
+        return found.type if found else None
+
     def kind_of(self, obj: Resource) -> Kind:
         """The known kind of an object; raises `SchemeError` if there is none."""
         kind = self.kind(obj.api_version, obj.kind)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from mooring.api import apps_v1, resource_v1beta1
+from mooring.api.codec import decode_kind
 from mooring.api.kinds import KINDS, GroupVersion, Kind, rank
 from mooring.api.lifecycles import since
 from mooring.api.scheme import Scheme, SchemeError, parse_runtime_config
@@ -205,6 +206,11 @@ def test_lookups_find_known_kinds_even_where_they_are_not_served() -> None:
     assert claim.type is resource_v1beta1.ResourceClaim
     assert not scheme.is_served(claim)
     assert scheme.resource("resource.k8s.io", "v1beta1", "resourceclaims") is None
+
+
+def test_bytes_are_decoded_by_what_they_say_they_are() -> None:
+    body = b'{"apiVersion": "resource.k8s.io/v1beta1", "kind": "ResourceClaim", "metadata": {"name": "c"}}'
+    assert type(decode_kind(body, scheme_at().type_of).object) is resource_v1beta1.ResourceClaim
 
 
 def test_kinds_that_only_appear_in_subresources_are_known() -> None:
