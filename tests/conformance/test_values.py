@@ -1,0 +1,43 @@
+"""Recorded values of Kubernetes: versions, ranges, quantities and selectors, read from this repository's copy."""
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from mooring.testing.replay import values
+from mooring.testing.replay.result import UnreadableFileError
+
+DATA = Path(__file__).parent / "data" / "values" / "values.json"
+
+
+def replay(*words: str) -> list[str]:
+    parser = argparse.ArgumentParser()
+    values.add_arguments(parser)
+    result = values.run(parser.parse_args(list(words)))
+    assert result.passed or result.failed
+    return result.failed
+
+
+@pytest.mark.parametrize("section", values.SECTIONS)
+@pytest.mark.req("5721.4", "S.1")
+def test_our_values_are_the_recorded_ones(section: str) -> None:
+    assert replay(str(DATA), "--only", section) == []
+
+
+def test_a_wrong_recording_fails_by_name(tmp_path: Path) -> None:
+    recorded = json.loads(DATA.read_text())
+    recorded["quantities"] = [{"in": "1500m", "canonical": "1.5", "format": "DecimalSI"}]
+    file = tmp_path / "values.json"
+    file.write_text(json.dumps(recorded))
+    [failure] = replay(str(file), "--only", "quantities")
+    assert failure.startswith("quantities '1500m': got {'canonical': '1500m'")
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"quantities": 3}', '{"ranges": [{}]}'], ids=repr)
+def test_a_file_of_another_form_is_refused(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "values.json"
+    file.write_text(text)
+    with pytest.raises(UnreadableFileError):
+        replay(str(file))
