@@ -1,0 +1,314 @@
+"""The clauses of ``"…%s…".format([…])`` in the two dialects that CEL has had.
+
+`PLAIN` is what the specification says today (strings library version 4 and later). `LITERAL` is what the versions
+before did and Kubernetes still does: lists and maps print as CEL literals, numbers with a fraction print as American
+English writes them. `mooring.cel.ext.strings` calls `render`, and `clauses` for the check at compile time.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from mooring.cel.errors import EvaluationError
+from mooring.cel.types import Kind
+from mooring.cel.values import Duration, Timestamp, TypeValue, Value, runtime_type, to_string
+
+DEFAULT_PRECISION = 6
+MAX_PRECISION = 1000  # digits; more only serve to build long strings
+_SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_CLAUSE = re.compile(r"%(?:%|(?P<precision>\.[0-9]*)?(?P<verb>.)|(?P<end>(?:\.[0-9]*)?$))", re.DOTALL)
+_SUPERSCRIPT = str.maketrans("+-0123456789", "\u207a\u207b⁰¹²³⁴⁵⁶⁷⁸⁹")
+_QUOTED = {
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+    "\\": "\\\\",
+    '"': '\\"',
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A place in a format string that takes an argument."""
+
+    verb: str
+    precision: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How the clauses print what they are given."""
+
+    string: Callable[[Value], str]
+    decimal: Callable[[Value], str]
+    fixed: Callable[[Value, int], str]
+    scientific: Callable[[Value, int], str]
+
+    def clause(self, clause: Clause, value: Value) -> str:
+        precision = DEFAULT_PRECISION if clause.precision is None else clause.precision
+        match clause.verb:
+            case "s":
+                return self.string(value)
+            case "d":
+                return self.decimal(value)
+            case "f":
+                return self.fixed(value, precision)
+            case "e":
+                return self.scientific(value, precision)
+            case "b":
+                return _binary(value)
+            case "o":
+                return _octal(value)
+            case _:
+                return _hexadecimal(value, upper=clause.verb == "X")
+
+
+def render(template: str, arguments: list[Value], dialect: Dialect) -> str:
+    """`template` with its clauses replaced by the arguments."""
+    parts = []
+    taken = 0
+    for piece in clauses(template):
+        if isinstance(piece, str):
+            parts.append(piece)
+            continue
+        if taken >= len(arguments):
+            raise EvaluationError(f"index {taken} out of range")
+        parts.append(dialect.clause(piece, arguments[taken]))
+        taken += 1
+    return "".join(parts)
+
+
+def clauses(template: str) -> Iterator[str | Clause]:
+    """The texts and the clauses of a format string, in order; raises EvaluationError at what is neither."""
+    position = 0
+    for found in _CLAUSE.finditer(template):
+        yield template[position : found.start()]
+        position = found.end()
+        if found["end"] is not None:
+            raise EvaluationError("unexpected end of string")
+        verb = found["verb"]
+        if verb is None:
+            yield "%"
+            continue
+        if verb not in "sdfeboxX":
+            raise EvaluationError(f'could not parse formatting clause: unrecognized formatting clause "{verb}"')
+        yield Clause(verb, _precision(found["precision"]))
+    yield template[position:]
+
+
+def quote(text: str) -> str:
+    """The text as a CEL literal in double quotes; lone surrogates, which are no characters, are replaced."""
+    return (
+        '"' + "".join(_QUOTED.get(char) or ("\ufffd" if "\ud800" <= char <= "\udfff" else char) for char in text) + '"'
+    )
+
+
+def _precision(text: str | None) -> int | None:
+    if text is None:
+        return None
+    digits = text[1:]
+    if not digits:
+        raise EvaluationError("could not parse formatting clause: error while parsing precision: no digits")
+    if len(digits) > 4 or int(digits) > MAX_PRECISION:
+        raise EvaluationError(
+            f"could not parse formatting clause: a precision of {digits} is more than {MAX_PRECISION}"
+        )
+    return int(digits)
+
+
+def _refuse(clause: str, value: Value) -> EvaluationError:
+    return EvaluationError(f"error during formatting: {clause}, was given {runtime_type(value).name}")
+
+
+def _is_integer(value: Value) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _binary(value: Value) -> str:
+    if isinstance(value, int):
+        return format(int(value), "b")
+    raise _refuse(_BINARY_CLAUSE, value)
+
+
+def _octal(value: Value) -> str:
+    if _is_integer(value):
+        return format(int(value), "o")
+    raise _refuse(_OCTAL_CLAUSE, value)
+
+
+def _hexadecimal(value: Value, *, upper: bool) -> str:
+    if _is_integer(value):
+        digits = format(int(value), "x")
+    elif isinstance(value, str):
+        digits = value.encode().hex()
+    elif isinstance(value, bytes):
+        digits = value.hex()
+    else:
+        raise _refuse(_HEXADECIMAL_CLAUSE, value)
+    return digits.upper() if upper else digits
+
+
+# The dialect of the specification
+
+
+def _special(value: float) -> str | None:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return None
+
+
+def _plain_string(value: Value) -> str:
+    match value:
+        case None:
+            return "null"
+        case list():
+            return f"[{', '.join(map(_plain_string, value))}]"
+        case dict():
+            entries = sorted((_plain_string(key), _plain_string(item)) for key, item in value.items())
+            return f"{{{', '.join(f'{key}: {item}' for key, item in entries)}}}"
+        case float():
+            return _special(value) or _shortest_fixed(value)
+        case bool() | int() | str() | bytes() | Timestamp() | Duration() | TypeValue():
+            return to_string(value)
+    raise _refuse(_STRING_CLAUSE, value)
+
+
+def _plain_decimal(value: Value) -> str:
+    if isinstance(value, float) and (special := _special(value)):
+        return special
+    return _literal_decimal(value)
+
+
+def _plain_float(verb: str, refusal: str) -> Callable[[Value, int], str]:
+    def print_float(value: Value, precision: int) -> str:
+        if isinstance(value, float) or _is_integer(value):
+            number = float(value)
+            return _special(number) or format(number, f".{precision}{verb}")
+        raise _refuse(refusal, value)
+
+    return print_float
+
+
+def _shortest_fixed(value: float) -> str:
+    """All digits that the number needs and no exponent: 1e21 is written out."""
+    digits = format(value, ".17g") if value != float(repr(value)) else repr(value)
+    mantissa, exponent_sign, exponent = digits.partition("e")
+    if not exponent_sign:
+        return mantissa.removesuffix(".0")
+    sign, mantissa = ("-", mantissa[1:]) if mantissa.startswith("-") else ("", mantissa)
+    whole, _, fraction = mantissa.partition(".")
+    shift = int(exponent)
+    if shift >= 0:
+        return sign + whole + fraction.ljust(shift, "0")
+    return f"{sign}0.{'0' * (-shift - 1)}{whole}{fraction}"
+
+
+# The dialect of CEL literals
+
+
+def _literal_string(value: Value) -> str:
+    match value:
+        case None:
+            return "null"
+        case list():
+            return f"[{', '.join(map(_literal, value))}]"
+        case dict():
+            entries = sorted((_literal_key(key), _literal(item)) for key, item in value.items())
+            return f"{{{', '.join(f'{key}:{item}' for key, item in entries)}}}"
+        case bool() | int() | float() | str() | bytes() | Timestamp() | Duration() | TypeValue():
+            return to_string(value)
+    raise _refuse(_STRING_CLAUSE, value)
+
+
+def _literal_key(key: Value) -> str:
+    if isinstance(key, str | int):
+        return _literal(key)
+    raise EvaluationError(
+        f"error during formatting: no formatting function for map key of type {runtime_type(key).name}"
+    )
+
+
+def _literal(value: Value) -> str:
+    match value:
+        case str():
+            return quote(value)
+        case bytes():
+            return "b" + quote(to_string(value))
+        case float():
+            special = {"NaN": '"NaN"', "Infinity": '"+Inf"', "-Infinity": '"-Inf"'}
+            return special.get(_special(value) or "") or format(value, f".{DEFAULT_PRECISION}f")
+        case Timestamp():
+            return f"timestamp({quote(to_string(value))})"
+        case Duration():
+            return f"duration({quote(to_string(value))})"
+    return _literal_string(value)
+
+
+def _literal_decimal(value: Value) -> str:
+    if _is_integer(value):
+        return str(int(value))
+    raise _refuse(_DECIMAL_CLAUSE, value)
+
+
+def _localized_number(value: Value, refusal: str) -> float:
+    if isinstance(value, float):
+        return value
+    if isinstance(value, str) and value in _SPECIAL:
+        return _SPECIAL[value]
+    raise _refuse(refusal, value)
+
+
+def _literal_fixed(value: Value, precision: int) -> str:
+    number = _localized_number(value, _FIXED_CLAUSE)
+    return _localized_special(number) or format(number, f",.{precision}f")
+
+
+def _literal_scientific(value: Value, precision: int) -> str:  # noqa: ARG001 - this dialect never used it
+    number = _localized_number(value, _SCIENTIFIC_CLAUSE)
+    special = _localized_special(number)
+    if special:
+        return special
+    mantissa, _, exponent = format(number, f".{DEFAULT_PRECISION}e").partition("e")
+    return f"{mantissa}\u202f\u00d7\u202f10{exponent.removeprefix('+').translate(_SUPERSCRIPT)}"
+
+
+def _localized_special(number: float) -> str | None:
+    if math.isnan(number):
+        return "NaN"
+    return ("∞" if number > 0 else "-∞") if math.isinf(number) else None
+
+
+_STRING_CLAUSE = (
+    "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, "
+    "and timestamps"
+)
+_DECIMAL_CLAUSE = "decimal clause can only be used on integers"
+_BINARY_CLAUSE = "only integers and bools can be formatted as binary"
+_OCTAL_CLAUSE = "octal clause can only be used on integers"
+_HEXADECIMAL_CLAUSE = "only integers, byte buffers, and strings can be formatted as hex"
+_FIXED_CLAUSE = "fixed-point clause can only be used on doubles"
+_SCIENTIFIC_CLAUSE = "scientific clause can only be used on doubles"
+
+PLAIN = Dialect(_plain_string, _plain_decimal, _plain_float("f", _FIXED_CLAUSE), _plain_float("e", _SCIENTIFIC_CLAUSE))
+LITERAL = Dialect(_literal_string, _literal_decimal, _literal_fixed, _literal_scientific)
+
+# Types that each clause takes, for the check at compile time.
+_TEXTS = {Kind.STRING, Kind.BYTES}
+_INTEGERS = {Kind.INT, Kind.UINT}
+_PRINTABLE = {Kind.DOUBLE, Kind.BOOL, Kind.LIST, Kind.MAP, Kind.TIMESTAMP, Kind.DURATION, Kind.TYPE, Kind.NULL}
+CLAUSE_KINDS: dict[str, tuple[set[Kind], str]] = {
+    "s": (_TEXTS | _INTEGERS | _PRINTABLE, _STRING_CLAUSE),
+    "d": (_INTEGERS, _DECIMAL_CLAUSE),
+    "f": ({Kind.DOUBLE, Kind.STRING}, _FIXED_CLAUSE),
+    "e": ({Kind.DOUBLE, Kind.STRING}, _SCIENTIFIC_CLAUSE),
+    "b": (_INTEGERS | {Kind.BOOL}, _BINARY_CLAUSE),
+    "o": (_INTEGERS, _OCTAL_CLAUSE),
+    "x": (_INTEGERS | _TEXTS, _HEXADECIMAL_CLAUSE),
+}

@@ -1,0 +1,136 @@
+"""IP addresses and address ranges as values, parsed by the rules of Go's ``net/netip``, which CEL's users know.
+
+No zones, no leading zeros, a prefix without surplus digits. What an IPv4 address inside an IPv6 one means differs
+between CEL's own network extension and Kubernetes, so `parse_ip` and `parse_cidr` are told.
+Called by `mooring.cel.ext.network` and by Kubernetes' environments.
+"""
+
+import ipaddress
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+from mooring.cel.errors import EvaluationError
+from mooring.cel.types import Type, opaque
+
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+@dataclass(frozen=True, slots=True)
+class IP:
+    """An address."""
+
+    cel_type: ClassVar[Type] = opaque("net.IP")
+    address: _Address
+
+    def __str__(self) -> str:
+        return str(self.address)
+
+    def cel_size(self) -> int:
+        """What the address weighs in costs: its bytes."""
+        return self.address.max_prefixlen // 8
+
+    def family(self) -> int:
+        return self.address.version
+
+    def is_unspecified(self) -> bool:
+        return self.address.is_unspecified
+
+    def is_loopback(self) -> bool:
+        return self.address.is_loopback
+
+    def is_link_local_unicast(self) -> bool:
+        return self.address.is_link_local
+
+    def is_link_local_multicast(self) -> bool:
+        number = int(self.address)
+        if self.address.version == 4:
+            return number >> 8 == 0xE00000  # 224.0.0.0/24
+        return number >> 112 & 0xFF0F == 0xFF02
+
+    def is_global_unicast(self) -> bool:
+        address = self.address
+        broadcast = address.version == 4 and int(address) == 0xFFFFFFFF
+        return not (
+            broadcast or address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CIDR:
+    """An address with the length of its prefix; bits after the prefix may be set until `masked` clears them."""
+
+    cel_type: ClassVar[Type] = opaque("net.CIDR")
+    address: _Address
+    prefix_length: int
+
+    def __str__(self) -> str:
+        return f"{self.address}/{self.prefix_length}"
+
+    def cel_size(self) -> int:
+        """What the range weighs in costs: the bytes of its prefix."""
+        return -(-self.prefix_length // 8)
+
+    def ip(self) -> IP:
+        return IP(self.address)
+
+    def masked(self) -> "CIDR":
+        rest = self.address.max_prefixlen - self.prefix_length
+        return CIDR(type(self.address)(int(self.address) >> rest << rest), self.prefix_length)
+
+    def contains_ip(self, other: IP) -> bool:
+        return self._covers(other.address)
+
+    def contains_cidr(self, other: "CIDR") -> bool:
+        return self.prefix_length <= other.prefix_length and self._covers(other.address)
+
+    def _covers(self, address: _Address) -> bool:
+        if self.address.version != address.version:
+            return False
+        rest = self.address.max_prefixlen - self.prefix_length
+        return int(self.address) >> rest == int(address) >> rest
+
+
+def parse_ip(text: str, *, unmap: bool = False) -> IP:
+    """The address in `text`. An IPv4 address mapped into IPv6 is refused; with `unmap` its hexadecimal form is IPv4."""
+    outcome = _parsed(text, unmap)
+    if isinstance(outcome, str):
+        raise EvaluationError(outcome)
+    return IP(outcome)
+
+
+def parse_cidr(text: str) -> CIDR:
+    """The range in `text`; an IPv4 address mapped into IPv6 is refused."""
+    address, slash, bits = text.rpartition("/")
+    if not slash:
+        raise EvaluationError(f'network address parse error during conversion from string: "{text}" has no "/"')
+    outcome = _parsed(address, unmap=False)
+    if isinstance(outcome, str):
+        raise EvaluationError(f"network address parse error during conversion from string: {outcome}")
+    plain = bits.isascii() and bits.isdigit() and (bits[0] != "0" or bits == "0") and len(bits) <= 3
+    if not plain or int(bits) > outcome.max_prefixlen:
+        raise EvaluationError(
+            f'network address parse error during conversion from string: bad bits after slash: "{bits}"'
+        )
+    return CIDR(outcome, int(bits))
+
+
+def is_canonical(text: str, *, unmap: bool = False) -> bool:
+    """Whether the address in `text` is written the one way that `str` writes it."""
+    return str(parse_ip(text, unmap=unmap)) == text
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str, unmap: bool) -> _Address | str:
+    """An address, or the words of the error: an outcome that can be cached either way."""
+    if "%" in text:
+        return f'IP address "{text}" with zone value is not allowed'
+    try:
+        address: _Address = ipaddress.IPv6Address(text) if ":" in text else ipaddress.IPv4Address(text)
+    except ValueError:
+        return f'IP Address "{text}" parse error during conversion from string: unable to parse IP'
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        if not unmap or "." in text:
+            return f'IPv4-mapped IPv6 address "{text}" is not allowed'
+        return address.ipv4_mapped
+    return address
