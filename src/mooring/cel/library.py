@@ -39,6 +39,7 @@ from .values import Value
 if TYPE_CHECKING:
     from .macros import Expander
     from .syntax import Expr
+    from .validators import Validator
 
 Implementation = Callable[..., Any]
 
@@ -59,6 +60,8 @@ class Overload:
     cost: CallCost = NOMINAL
     inline: str | None = None
     """Python source that is faster than a call, e.g. `"({1} in {0})"`; each argument appears at most once."""
+    lazy: bool = False
+    """The last argument is passed as a function without arguments, to be called only if its value is needed."""
     uncounted: bool = False
     """cel-go evaluates these without a call, so the runtime counter does not see them (the estimator does)."""
 
@@ -90,20 +93,6 @@ class Macro:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LiteralValidator:
-    """Refuses a call whose argument is a literal that can never work, e.g. `matches('[')`.
-
-    `validate` gets the literal's value and raises an `EvaluationError` or returns; the issue stands at the literal.
-    """
-
-    function: str
-    argument: int
-    """Among the written arguments; a receiver does not count."""
-    validate: Callable[[Value], object]
-    message: str
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Library:
     """Functions, macros, constants, types and validators that an environment may switch on together."""
 
@@ -113,4 +102,6 @@ class Library:
     constants: Mapping[str, Constant] = field(default_factory=dict)
     types: tuple[ObjectType | Type, ...] = ()
     """Object types, and opaque types whose names may be written in expressions (`type(x) == net.IP`)."""
-    validators: tuple[LiteralValidator, ...] = ()
+    validators: tuple[Validator, ...] = ()
+    equality: Mapping[Type, CallCost] = field(default_factory=dict)
+    """What `==` costs between two values of a type, where that is not what comparing their sizes costs."""

@@ -17,11 +17,13 @@ from .syntax import (
     Comprehension,
     Entry,
     Expr,
+    FieldInit,
     Ident,
     ListExpr,
     Literal,
     MapExpr,
     Select,
+    StructExpr,
 )
 from .values import Value
 
@@ -62,33 +64,65 @@ class Expander:
         made = [Entry(self._next_id(), self._offset, key, value) for key, value in entries]
         return MapExpr(self._next_id(), self._offset, made)
 
-    def comprehension(
+    def loop(
         self,
         iter_range: Expr,
         iter_var: str,
         *,
         init: Expr,
-        condition: Expr,
         step: Expr,
-        result: Expr,
+        condition: Expr | None = None,
+        result: Expr | None = None,
         iter_var2: str | None = None,
         accu_var: str = ACCUMULATOR,
     ) -> Comprehension:
-        return Comprehension(
-            self._next_id(), self._offset, iter_range, iter_var, iter_var2, accu_var, init, condition, step, result
-        )
+        """A fold; without a condition over everything, and without a result giving what was accumulated."""
+        condition = condition or self.literal(True)
+        result = result or self.ident(accu_var)
+        names = (iter_var, iter_var2, accu_var)
+        return Comprehension(self._next_id(), self._offset, iter_range, *names, init, condition, step, result)
 
     def bind(self, name: str, value: Expr, body: Expr) -> Comprehension:
         """`body` in which `name` stands for `value`: what `cel.bind` and `optMap` expand to."""
-        return self.comprehension(
-            self.list(),
-            "#unused",
-            init=value,
-            condition=self.literal(False),
-            step=self.ident(name),
-            result=body,
-            accu_var=name,
-        )
+        never, step = self.literal(False), self.ident(name)
+        return self.loop(self.list(), "#unused", init=value, condition=never, step=step, result=body, accu_var=name)
+
+    def copy(self, expr: Expr) -> Expr:
+        """The same expression once more with ids of its own, for a macro that uses an argument twice."""
+        new_id, offset = self._next_id, expr.offset
+        match expr:
+            case Ident():
+                return Ident(new_id(), offset, expr.name)
+            case Select():
+                return Select(new_id(), offset, self.copy(expr.operand), expr.name, expr.test_only)
+            case Call():
+                target = self.copy(expr.target) if expr.target is not None else None
+                return Call(new_id(), offset, expr.function, target, self._copies(expr.args))
+            case ListExpr():
+                return ListExpr(new_id(), offset, self._copies(expr.elements), expr.optional)
+            case MapExpr():
+                entries = [
+                    Entry(new_id(), each.offset, self.copy(each.key), self.copy(each.value), each.optional)
+                    for each in expr.entries
+                ]
+                return MapExpr(new_id(), offset, entries)
+            case StructExpr():
+                fields = [
+                    FieldInit(new_id(), each.offset, each.name, self.copy(each.value), each.optional)
+                    for each in expr.fields
+                ]
+                return StructExpr(new_id(), offset, expr.type_name, fields)
+            case Comprehension():
+                parts = (expr.iter_range, expr.accu_init, expr.condition, expr.step, expr.result)
+                iter_range, *rest = self._copies(parts)
+                names = (expr.iter_var, expr.iter_var2, expr.accu_var)
+                return Comprehension(new_id(), offset, iter_range, *names, *rest)
+            case Literal():
+                return Literal(new_id(), offset, expr.value)
+        raise TypeError(expr)
+
+    def _copies(self, exprs: Sequence[Expr]) -> tuple[Expr, ...]:
+        return tuple(self.copy(each) for each in exprs)
 
     def error(self, where: Expr, message: str) -> None:
         """Reports an issue at a node; return None from the macro afterwards."""
@@ -126,34 +160,26 @@ def _quantifier(make: Callable[[Expander, Expr, str, Expr], Expr]) -> Callable[.
 def _all(new: Expander, target: Expr, variable: str, predicate: Expr) -> Expr:
     condition = new.call(op.NOT_STRICTLY_FALSE, new.result())
     step = new.call(op.AND, new.result(), predicate)
-    return new.comprehension(
-        target, variable, init=new.literal(True), condition=condition, step=step, result=new.result()
-    )
+    return new.loop(target, variable, init=new.literal(True), condition=condition, step=step)
 
 
 def _exists(new: Expander, target: Expr, variable: str, predicate: Expr) -> Expr:
     condition = new.call(op.NOT_STRICTLY_FALSE, new.call(op.NOT, new.result()))
     step = new.call(op.OR, new.result(), predicate)
-    return new.comprehension(
-        target, variable, init=new.literal(False), condition=condition, step=step, result=new.result()
-    )
+    return new.loop(target, variable, init=new.literal(False), condition=condition, step=step)
 
 
 def _exists_one(new: Expander, target: Expr, variable: str, predicate: Expr) -> Expr:
     one_more = new.call(op.ADD, new.result(), new.literal(1))
     step = new.call(op.CONDITIONAL, predicate, one_more, new.result())
     result = new.call(op.EQUALS, new.result(), new.literal(1))
-    return new.comprehension(
-        target, variable, init=new.literal(0), condition=new.literal(True), step=step, result=result
-    )
+    return new.loop(target, variable, init=new.literal(0), step=step, result=result)
 
 
 def _filter(new: Expander, target: Expr, variable: str, predicate: Expr) -> Expr:
     keep = new.call(op.ADD, new.result(), new.list(new.ident(variable)))
     step = new.call(op.CONDITIONAL, predicate, keep, new.result())
-    return new.comprehension(
-        target, variable, init=new.list(), condition=new.literal(True), step=step, result=new.result()
-    )
+    return new.loop(target, variable, init=new.list(), step=step)
 
 
 def _map(new: Expander, target: Expr | None, args: Sequence[Expr]) -> Expr | None:
@@ -163,9 +189,7 @@ def _map(new: Expander, target: Expr | None, args: Sequence[Expr]) -> Expr | Non
     step: Expr = new.call(op.ADD, new.result(), new.list(args[-1]))
     if len(args) == 3:
         step = new.call(op.CONDITIONAL, args[1], step, new.result())
-    return new.comprehension(
-        target, variable, init=new.list(), condition=new.literal(True), step=step, result=new.result()
-    )
+    return new.loop(target, variable, init=new.list(), step=step)
 
 
 STANDARD_MACROS: Final = (

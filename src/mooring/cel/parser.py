@@ -17,7 +17,6 @@ from .library import Macro
 from .macros import Expander
 from .syntax import (
     Call,
-    Comprehension,
     Entry,
     Expr,
     FieldInit,
@@ -27,6 +26,7 @@ from .syntax import (
     MapExpr,
     Select,
     StructExpr,
+    children,
 )
 from .values import Value
 
@@ -34,6 +34,8 @@ MAX_LENGTH: Final = 100_000
 """Code points in an expression."""
 MAX_DEPTH: Final = 250
 """Levels of nesting, in the text and in the tree."""
+MAX_NODES: Final = 20_000
+"""Macros that copy their target can make a small text large."""
 MAX_ISSUES: Final = 100
 
 MacroTable = Mapping[tuple[str, bool, int | None], Macro]
@@ -154,6 +156,9 @@ class _Parser:
 
     def _id(self) -> int:
         self._last_id += 1
+        if self._last_id > MAX_NODES:
+            self._source.report(0, f"expression too large: more than {MAX_NODES} nodes")
+            raise _GiveUpError
         return self._last_id
 
     # Operators
@@ -452,21 +457,3 @@ def _limit_depth(source: Source, root: Expr) -> None:
             source.report(expr.offset, _too_deep())
             return
         stack.extend((child, depth + 1) for child in children(expr))
-
-
-def children(expr: Expr) -> list[Expr]:
-    """The direct subexpressions of a node."""
-    match expr:
-        case Select():
-            return [expr.operand]
-        case Call():
-            return expr.operands
-        case ListExpr():
-            return [*expr.elements]
-        case MapExpr():
-            return [each for entry in expr.entries for each in (entry.key, entry.value)]
-        case StructExpr():
-            return [field.value for field in expr.fields]
-        case Comprehension():
-            return [expr.iter_range, expr.accu_init, expr.condition, expr.step, expr.result]
-    return []

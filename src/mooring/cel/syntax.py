@@ -135,3 +135,21 @@ class Comprehension(Expr):
             and self.condition.value is False
             and self.accu_var != ACCUMULATOR
         )
+
+
+def children(expr: Expr) -> list[Expr]:
+    """The direct subexpressions of a node."""
+    match expr:
+        case Select():
+            return [expr.operand]
+        case Call():
+            return expr.operands
+        case ListExpr():
+            return [*expr.elements]
+        case MapExpr():
+            return [each for entry in expr.entries for each in (entry.key, entry.value)]
+        case StructExpr():
+            return [field.value for field in expr.fields]
+        case Comprehension():
+            return [expr.iter_range, expr.accu_init, expr.condition, expr.step, expr.result]
+    return []

@@ -364,11 +364,12 @@ def compare(a: Value, b: Value) -> int:
 def contains(container: Iterable[Value], value: Value) -> bool:
     """`value in container`, for a list or the keys of a map, with CEL's idea of equality."""
     if isinstance(container, Mapping):
-        return _hashable(value) and to_key(value) in container
+        return is_key(value) and to_key(value) in container
     return any(equal(value, each) for each in container)
 
 
-def _hashable(value: Value) -> bool:
+def is_key(value: Value) -> bool:
+    """Whether a value may be looked up in a map: a double finds the integer it is equal to."""
     return value.__class__ in _KEY_CLASSES or value.__class__ is float
 
 
@@ -379,7 +380,7 @@ def size_of(value: Value) -> int:
     measure = getattr(value, "cel_size", None)
     if measure is not None:
         return int(measure())
-    return len(value) if isinstance(value, Mapping | tuple) else 1
+    return len(value) if isinstance(value, Mapping) or isinstance(value, tuple) else 1
 
 
 _SIZED: Final = frozenset({str, bytes, list, dict})
@@ -406,20 +407,22 @@ def to_string(value: Value) -> str:
 
 
 def double_text(number: float) -> str:
-    """The shortest text that reads back as the same double: `1.5`, `100`, `1e+21`, `NaN`, `+Inf`."""
+    """The shortest text that reads back as the same double, as Go writes it: `1.5`, `100`, `1e+06`, `NaN`, `+Inf`."""
     if math.isnan(number):
         return "NaN"
     if math.isinf(number):
         return "+Inf" if number > 0 else "-Inf"
-    text = repr(number)
-    mantissa, _, exponent = text.partition("e")
-    if not exponent:
-        digits = text.removesuffix(".0")
-        plain = digits.lstrip("-")
-        if "." in digits or len(plain) <= 21:
-            return digits
-    sign, size = ("-", exponent[1:]) if exponent.startswith("-") else ("+", exponent.lstrip("+"))
-    return f"{mantissa.removesuffix('.0')}e{sign}{size.rjust(2, '0')}"
+    mantissa, _, exponent_text = f"{number:.17e}".partition("e")
+    for precision in range(17):
+        shorter = f"{number:.{precision}e}"
+        if float(shorter) == number:
+            mantissa, _, exponent_text = shorter.partition("e")
+            break
+    exponent = int(exponent_text)
+    if -4 <= exponent < 6:
+        decimals = max(len(mantissa.lstrip("-")) - 2 - exponent, 0)
+        return f"{number:.{decimals}f}"
+    return f"{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
 
 
 def is_zero(value: Value) -> bool:

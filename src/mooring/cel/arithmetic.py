@@ -1,0 +1,115 @@
+"""Exact 64-bit arithmetic: results that do not fit are errors, never wrapped. Called through standard.py."""
+
+from __future__ import annotations
+
+import math
+
+from .errors import EvaluationError
+from .values import INT_MAX, INT_MIN, UINT_MAX, Duration, Timestamp, UInt
+
+
+def _int(number: int) -> int:
+    if INT_MIN <= number <= INT_MAX:
+        return number
+    raise EvaluationError("integer overflow")
+
+
+def _uint(number: int) -> UInt:
+    if 0 <= number <= UINT_MAX:
+        return UInt(number)
+    raise EvaluationError("unsigned integer overflow")
+
+
+def add_int(a: int, b: int) -> int:
+    return _int(a + b)
+
+
+def subtract_int(a: int, b: int) -> int:
+    return _int(a - b)
+
+
+def multiply_int(a: int, b: int) -> int:
+    return _int(a * b)
+
+
+def divide_int(a: int, b: int) -> int:
+    """Towards zero."""
+    if b == 0:
+        raise EvaluationError("division by zero")
+    quotient = abs(a) // abs(b)
+    return _int(quotient if (a < 0) == (b < 0) else -quotient)
+
+
+def modulo_int(a: int, b: int) -> int:
+    """The sign follows the dividend."""
+    if b == 0:
+        raise EvaluationError("modulus by zero")
+    if a == INT_MIN and b == -1:
+        raise EvaluationError("integer overflow")
+    remainder = abs(a) % abs(b)
+    return -remainder if a < 0 else remainder
+
+
+def negate_int(a: int) -> int:
+    return _int(-a)
+
+
+def add_uint(a: int, b: int) -> UInt:
+    return _uint(int(a) + int(b))
+
+
+def subtract_uint(a: int, b: int) -> UInt:
+    return _uint(int(a) - int(b))
+
+
+def multiply_uint(a: int, b: int) -> UInt:
+    return _uint(int(a) * int(b))
+
+
+def divide_uint(a: int, b: int) -> UInt:
+    if b == 0:
+        raise EvaluationError("division by zero")
+    return UInt(int(a) // int(b))
+
+
+def modulo_uint(a: int, b: int) -> UInt:
+    if b == 0:
+        raise EvaluationError("modulus by zero")
+    return UInt(int(a) % int(b))
+
+
+def multiply_double(a: float, b: float) -> float:
+    return a * b
+
+
+def divide_double(a: float, b: float) -> float:
+    """By IEEE 754: division by zero gives an infinity or NaN."""
+    if b != 0.0:
+        return a / b
+    if a == 0.0 or math.isnan(a):
+        return math.nan
+    return math.copysign(math.inf, a) * math.copysign(1.0, b)
+
+
+def add_durations(a: Duration, b: Duration) -> Duration:
+    return Duration.of(a.nanos + b.nanos)
+
+
+def subtract_durations(a: Duration, b: Duration) -> Duration:
+    return Duration.of(a.nanos - b.nanos)
+
+
+def negate_duration(a: Duration) -> Duration:
+    return Duration.of(-a.nanos)
+
+
+def later(a: Timestamp, b: Duration) -> Timestamp:
+    return Timestamp.of(a.nanos + b.nanos)
+
+
+def earlier(a: Timestamp, b: Duration) -> Timestamp:
+    return Timestamp.of(a.nanos - b.nanos)
+
+
+def elapsed(a: Timestamp, b: Timestamp) -> Duration:
+    return Duration.of(a.nanos - b.nanos)

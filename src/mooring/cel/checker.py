@@ -1,0 +1,502 @@
+"""Static types: resolves names and overloads, and annotates every node with its type.
+
+The rules are those of cel-go's checker, since the positions and texts of issues are part of what users see. Types of
+generic functions are found by unification: each use of a type parameter gets a fresh variable, and `_Bindings` keeps
+what the variables turned out to be. With `lenient=True` nothing is reported and everything is dyn: that is how an
+unchecked expression is prepared for evaluation. Called by environment.py; read next: estimator.py and codegen.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from . import operators as op
+from .library import Constant, Overload
+from .parser import Source
+from .syntax import (
+    Call,
+    Comprehension,
+    Expr,
+    Ident,
+    ListExpr,
+    Literal,
+    MapExpr,
+    Select,
+    StructExpr,
+)
+from .types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DYN,
+    ERROR,
+    INT,
+    NULL,
+    STRING,
+    UINT,
+    Kind,
+    ObjectType,
+    Type,
+    list_of,
+    map_of,
+    optional_of,
+    param,
+    walk,
+)
+from .values import UInt
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Declarations:
+    """All names that an expression may use, as environment.py has gathered them."""
+
+    container: str
+    variables: Mapping[str, Type]
+    functions: Mapping[str, Sequence[Overload]]
+    constants: Mapping[str, Constant]
+    """Named values, and the names of types."""
+    objects: Mapping[str, ObjectType]
+
+    def candidates(self, name: str) -> Iterator[str]:
+        """What a name may mean within the container: `a.b.x`, `a.x`, `x`; with a leading dot only itself."""
+        if name.startswith("."):
+            yield name[1:]
+            return
+        scope = self.container
+        while scope:
+            yield f"{scope}.{name}"
+            scope = scope.rpartition(".")[0]
+        yield name
+
+    def function(self, name: str) -> Sequence[Overload] | None:
+        for candidate in self.candidates(name):
+            overloads = self.functions.get(candidate)
+            if overloads is not None:
+                return overloads
+        return None
+
+
+def check(source: Source, expr: Expr, declarations: Declarations, *, lenient: bool = False) -> None:
+    """Annotates the tree; what is wrong is reported to the source."""
+    checker = _Checker(source, declarations, lenient)
+    checker.check(expr)
+    checker.finish()
+
+
+_LITERALS: Mapping[type, Type] = {
+    bool: BOOL,
+    int: INT,
+    UInt: UINT,
+    float: DOUBLE,
+    str: STRING,
+    bytes: BYTES,
+    type(None): NULL,
+}
+
+
+class _Checker:
+    def __init__(self, source: Source, declarations: Declarations, lenient: bool) -> None:
+        self._source = source
+        self._declarations = declarations
+        self._lenient = lenient
+        self._bindings = _Bindings()
+        self._scopes: list[dict[str, Type]] = []
+        self._checked: list[Expr] = []
+
+    def finish(self) -> None:
+        """Puts what is known at the end into every type; what is still open is dyn."""
+        for expr in self._checked:
+            expr.type = self._bindings.resolve(expr.type, open_as_dyn=True)
+
+    def _report(self, offset: int, message: str) -> None:
+        if not self._lenient:
+            self._source.report(offset, message)
+
+    def check(self, expr: Expr) -> Type:
+        if isinstance(expr, Literal):
+            found = _LITERALS[expr.value.__class__]
+        elif isinstance(expr, Call):
+            found = self._call(expr)
+        elif isinstance(expr, Select):
+            found = self._select(expr)
+        elif isinstance(expr, Ident):
+            found = self._ident(expr)
+        elif isinstance(expr, ListExpr):
+            found = self._list(expr)
+        elif isinstance(expr, MapExpr):
+            found = self._map(expr)
+        elif isinstance(expr, StructExpr):
+            found = self._struct(expr)
+        elif isinstance(expr, Comprehension):
+            found = self._comprehension(expr)
+        else:
+            raise TypeError(expr)
+        expr.type = DYN if self._lenient else found
+        self._checked.append(expr)
+        return expr.type
+
+    # Names
+
+    def _ident(self, expr: Ident) -> Type:
+        local = self._local(expr.name)
+        if local is not None:
+            return local
+        found = self._resolve(expr, expr.name)
+        if found is not None:
+            return found
+        if self._lenient:
+            expr.variable = expr.name.lstrip(".")
+            return DYN
+        self._undeclared(expr.offset, expr.name)
+        return ERROR
+
+    def _undeclared(self, offset: int, name: str) -> None:
+        name = name.removeprefix(".")
+        self._report(offset, f"undeclared reference to '{name}' (in container '{self._declarations.container}')")
+
+    def _local(self, name: str) -> Type | None:
+        for scope in reversed(self._scopes):
+            if name in scope:
+                return scope[name]
+        return None
+
+    def _resolve(self, ident: Ident, name: str) -> Type | None:
+        """Gives the identifier its variable or constant, if the name is declared."""
+        for candidate in self._declarations.candidates(name):
+            variable = self._declarations.variables.get(candidate)
+            if variable is not None:
+                ident.variable = candidate
+                return variable
+            constant = self._declarations.constants.get(candidate)
+            if constant is not None:
+                ident.constant = Literal(ident.id, ident.offset, constant.value)
+                return constant.type
+        return None
+
+    def _qualified(self, expr: Expr) -> str | None:
+        """The dotted name that an expression spells, unless it begins with a local variable."""
+        parts: list[str] = []
+        while isinstance(expr, Select) and not expr.test_only:
+            parts.append(expr.name)
+            expr = expr.operand
+        if not isinstance(expr, Ident) or self._local(expr.name) is not None:
+            return None
+        return ".".join([expr.name, *reversed(parts)])
+
+    # Selection
+
+    def _select(self, expr: Select) -> Type:
+        name = None if expr.test_only else self._qualified(expr)
+        if name is not None:
+            ident = Ident(expr.id, expr.offset, name)
+            found = self._resolve(ident, name)
+            if found is not None:
+                ident.type = found
+                expr.resolved = ident
+                self._checked.append(ident)
+                return found
+        operand = self._bindings.resolve(self.check(expr.operand))
+        selected = self._field(expr.offset, operand, expr.name, optional=False)
+        return BOOL if expr.test_only else selected
+
+    def _field(self, offset: int, operand: Type, name: str, *, optional: bool) -> Type:
+        """The type of a field, or of a map's value. Selecting from an optional gives an optional."""
+        if operand.is_optional:
+            return _as_optional(self._field(offset, operand.params[0], name, optional=True))
+        if operand.kind is Kind.MAP:
+            return operand.params[1]
+        if operand.kind is Kind.OBJECT:
+            declared = self._declarations.objects.get(operand.name)
+            field = declared.fields.get(name) if declared is not None else None
+            if field is not None:
+                return field.type
+            self._report(offset, f"undefined field '{name}'")
+            return ERROR
+        if operand.kind is Kind.PARAM:
+            self._bindings.assign(operand, DYN)
+            return DYN
+        if not operand.is_dyn and not optional:
+            self._report(offset, f"type '{operand}' does not support field selection")
+            return ERROR
+        return DYN
+
+    def _optional_select(self, call: Call) -> Type:
+        operand = self._bindings.resolve(self.check(call.args[0]))
+        self.check(call.args[1])
+        name = call.args[1]
+        if not isinstance(name, Literal) or not isinstance(name.value, str):
+            self._report(name.offset, "unsupported optional field selection")
+            return ERROR
+        return _as_optional(self._field(call.offset, operand, name.value, optional=True))
+
+    # Calls
+
+    def _call(self, call: Call) -> Type:
+        if call.function == op.OPTIONAL_SELECT:
+            return self._optional_select(call)
+        args: list[Type] = []
+        for arg in call.args:
+            args.append(self.check(arg))  # noqa: PERF401  a comprehension would be one more frame a level
+        if call.target is not None:
+            prefix = self._qualified(call.target)
+            namespaced = None if prefix is None else self._declarations.function(f"{prefix}.{call.function}")
+            if namespaced is not None:
+                call.function = f"{prefix}.{call.function}".removeprefix(".")
+                call.target = None
+                return self._overload(call, namespaced, args)
+            args.insert(0, self.check(call.target))
+        overloads = self._declarations.function(call.function)
+        if overloads is None:
+            self._undeclared(call.offset, call.function)
+            return ERROR
+        call.function = call.function.removeprefix(".")
+        return self._overload(call, overloads, args)
+
+    def _overload(self, call: Call, overloads: Sequence[Overload], args: Sequence[Type]) -> Type:
+        member = call.target is not None
+        result: Type | None = None
+        matching: list[Overload] = []
+        for overload in overloads:
+            if overload.member is not member or len(overload.args) != len(args):
+                continue
+            *wanted, returned = self._fresh((*overload.args, overload.result))
+            if not self._bindings.assign_all(args, wanted):
+                continue
+            matching.append(overload)
+            returned = self._bindings.resolve(returned)
+            if result is None:
+                result = returned
+            elif result.kind is not Kind.DYN and returned != result:
+                result = DYN
+        call.overloads = matching
+        if result is None:
+            self._no_overload(call, args)
+            return ERROR
+        return result
+
+    def _fresh(self, signature: tuple[Type, ...]) -> tuple[Type, ...]:
+        """The signature with variables of its own in place of its type parameters."""
+        names = {each.name for each in walk(signature) if each.kind is Kind.PARAM}
+        if not names:
+            return signature
+        fresh = {name: self._bindings.variable() for name in names}
+        return tuple(_replaced(each, fresh) for each in signature)
+
+    def _no_overload(self, call: Call, args: Sequence[Type]) -> None:
+        shown = [str(self._bindings.resolve(each, open_as_dyn=True)) for each in args]
+        target = f"{shown.pop(0)}." if call.target is not None else ""
+        signature = f"{target}({', '.join(shown)})"
+        self._report(call.offset, f"found no matching overload for '{call.function}' applied to '{signature}'")
+
+    # Literals with parts
+
+    def _list(self, expr: ListExpr) -> Type:
+        element: Type | None = None
+        for index, each in enumerate(expr.elements):
+            found = self.check(each)
+            if index in expr.optional:
+                found = self._unwrapped(each, found)
+            element = self._joined(element, found)
+        return list_of(element or self._bindings.variable())
+
+    def _map(self, expr: MapExpr) -> Type:
+        key: Type | None = None
+        value: Type | None = None
+        for entry in expr.entries:
+            key = self._joined(key, self.check(entry.key))
+            found = self.check(entry.value)
+            if entry.optional:
+                found = self._unwrapped(entry.value, found)
+            value = self._joined(value, found)
+        return map_of(key or self._bindings.variable(), value or self._bindings.variable())
+
+    def _unwrapped(self, expr: Expr, found: Type) -> Type:
+        resolved = self._bindings.resolve(found)
+        if resolved.is_optional:
+            return resolved.params[0]
+        if not resolved.is_dyn:
+            self._report(expr.offset, f"expected type 'optional_type({resolved})' but found '{resolved}'")
+        return DYN
+
+    def _joined(self, previous: Type | None, current: Type) -> Type:
+        """The type of elements that have both types. Mixed elements are dyn; a validator may refuse them later."""
+        if previous is None:
+            return current
+        if self._bindings.assign(previous, current):
+            return _more_general(previous, current)
+        return DYN
+
+    def _struct(self, expr: StructExpr) -> Type:
+        declared: ObjectType | None = None
+        for candidate in self._declarations.candidates(expr.type_name):
+            declared = self._declarations.objects.get(candidate)
+            if declared is not None:
+                break
+        if declared is None:
+            self._undeclared(expr.offset, expr.type_name)
+        for each in expr.fields:
+            found = self.check(each.value)
+            if each.optional:
+                found = self._unwrapped(each.value, found)
+            field = declared.fields.get(each.name) if declared is not None else None
+            if declared is None:
+                continue
+            if field is None:
+                self._report(each.offset, f"undefined field '{each.name}'")
+            elif not self._bindings.assign(field.type, found):
+                types = f"'{field.type}' but provided type is '{self._bindings.resolve(found, open_as_dyn=True)}'"
+                self._report(each.offset, f"expected type of field '{each.name}' is {types}")
+        if declared is None:
+            return ERROR
+        expr.type_name = declared.name
+        return declared.type
+
+    # Loops
+
+    def _comprehension(self, expr: Comprehension) -> Type:
+        range_type = self._bindings.resolve(self.check(expr.iter_range))
+        accumulated = self.check(expr.accu_init)
+        self._scopes.append({expr.accu_var: accumulated})
+        self._scopes.append(self._iteration_variables(expr, range_type))
+        self._assert(expr.condition, self.check(expr.condition), BOOL)
+        self._assert(expr.step, self.check(expr.step), accumulated)
+        self._scopes.pop()
+        result = self.check(expr.result)
+        self._scopes.pop()
+        return self._bindings.resolve(result)
+
+    def _iteration_variables(self, expr: Comprehension, range_type: Type) -> dict[str, Type]:
+        first, second = DYN, DYN
+        if range_type.kind is Kind.LIST:
+            first, second = INT, range_type.params[0]
+        elif range_type.kind is Kind.MAP:
+            first, second = range_type.params
+        elif range_type.is_dyn:
+            self._bindings.assign(DYN, range_type)
+        else:
+            self._report(
+                expr.iter_range.offset,
+                f"expression of type '{range_type}' cannot be range of a comprehension (must be list, map, or dynamic)",
+            )
+            first = second = ERROR
+        if expr.iter_var2 is None:
+            return {expr.iter_var: second if range_type.kind is Kind.LIST else first}
+        return {expr.iter_var: first, expr.iter_var2: second}
+
+    def _assert(self, expr: Expr, found: Type, expected: Type) -> None:
+        if not self._bindings.assign(expected, found):
+            shown = self._bindings.resolve(expected, open_as_dyn=True), self._bindings.resolve(found, open_as_dyn=True)
+            self._report(expr.offset, f"expected type '{shown[0]}' but found '{shown[1]}'")
+
+
+def _as_optional(found: Type) -> Type:
+    return found if found.is_optional else optional_of(found)
+
+
+def _replaced(each: Type, by_name: Mapping[str, Type]) -> Type:
+    if each.kind is Kind.PARAM:
+        return by_name[each.name]
+    if not each.params:
+        return each
+    return Type(each.kind, each.name, tuple([_replaced(inner, by_name) for inner in each.params]))
+
+
+def _more_general(a: Type, b: Type) -> Type:
+    return a if _covers(a, b) else b
+
+
+def _covers(a: Type, b: Type) -> bool:
+    """Whether everything of type b may be said to be of type a."""
+    if a.is_dyn:
+        return True
+    if b.is_dyn or a.kind is not b.kind or a.name != b.name:
+        return False
+    if a.kind is Kind.TYPE:
+        return True
+    return len(a.params) == len(b.params) and all(map(_covers, a.params, b.params))
+
+
+_NULLABLE = frozenset({Kind.NULL, Kind.OPAQUE, Kind.OBJECT, Kind.DURATION, Kind.TIMESTAMP})
+_WITH_PARAMS = frozenset({Kind.LIST, Kind.MAP, Kind.OPAQUE})
+
+
+class _Bindings:
+    """What the type variables stand for."""
+
+    def __init__(self) -> None:
+        self._bound: dict[str, Type] = {}
+        self._variables = 0
+
+    def variable(self) -> Type:
+        self._variables += 1
+        return param(f"_var{self._variables}")
+
+    def resolve(self, each: Type, *, open_as_dyn: bool = False) -> Type:
+        if each.kind is Kind.PARAM:
+            bound = self._bound.get(each.name)
+            if bound is not None:
+                return self.resolve(bound, open_as_dyn=open_as_dyn)
+            return DYN if open_as_dyn else each
+        if not each.params:
+            return each
+        params = tuple([self.resolve(inner, open_as_dyn=open_as_dyn) for inner in each.params])
+        return each if params == each.params else Type(each.kind, each.name, params)
+
+    def assign(self, a: Type, b: Type) -> bool:
+        """Whether the types agree; if they do, variables in them are bound accordingly, otherwise nothing changes."""
+        return self.assign_all((a,), (b,))
+
+    def assign_all(self, left: Iterable[Type], right: Iterable[Type]) -> bool:
+        before = dict(self._bound)
+        if all(map(self._agree, left, right)):
+            return True
+        self._bound = before
+        return False
+
+    def _agree(self, a: Type, b: Type) -> bool:
+        if b.kind is Kind.PARAM:
+            agrees, was_bound = self._substitute(a, b)
+            if agrees:
+                return True
+            if was_bound:
+                return False
+        if a.kind is Kind.PARAM:
+            return self._substitute(b, a)[0]
+        if a.is_dyn or b.is_dyn:
+            return True
+        if a.kind is Kind.NULL or b.kind is Kind.NULL:
+            return (b if a.kind is Kind.NULL else a).kind in _NULLABLE
+        if a.kind is Kind.TYPE:
+            return b.kind is Kind.TYPE
+        if a.kind is not b.kind or a.name != b.name or len(a.params) != len(b.params):
+            return False
+        return a.kind not in _WITH_PARAMS or all(map(self._agree, a.params, b.params))
+
+    def _substitute(self, found: Type, variable: Type) -> tuple[bool, bool]:
+        """Tries to bind the variable to the type; also says whether it was bound before."""
+        if found == variable:
+            return True, True
+        bound = self._bound.get(variable.name)
+        if bound is not None:
+            if found == bound:
+                return True, True
+            if not self._agree(found, bound):
+                return False, True
+            general = _more_general(found, bound)
+            if not self._refers(general, variable):
+                self._bound[variable.name] = general
+            return True, True
+        if self._refers(found, variable):
+            return False, False
+        self._bound[variable.name] = found
+        return True, False
+
+    def _refers(self, each: Type, variable: Type) -> bool:
+        """Whether the variable occurs in the type; binding it to that would be endless."""
+        if each == variable:
+            return True
+        if each.kind is Kind.PARAM:
+            bound = self._bound.get(each.name)
+            return bound is not None and self._refers(bound, variable)
+        return any(self._refers(inner, variable) for inner in each.params)

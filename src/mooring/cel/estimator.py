@@ -1,0 +1,335 @@
+"""How expensive an expression can become: a walk over the checked tree that adds up ranges of costs.
+
+Sizes come from literals, from the results of calls (see costs.py), and for variables from the environment's `Sizes`,
+which is asked with a path such as `("node", "labels", "@values")`. The numbers are those of cel-go, including its habit to
+take every loop for as long as its range can be. Called by environment.py; the counterpart at run time is interpreter.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from . import costs
+from . import operators as op
+from .costs import MAX, ONE, UNKNOWN, ZERO, CallCost, CallEstimate, Range, exactly
+from .library import Overload
+from .syntax import (
+    ACCUMULATOR,
+    Call,
+    Comprehension,
+    Expr,
+    Ident,
+    ListExpr,
+    Literal,
+    MapExpr,
+    Select,
+    StructExpr,
+)
+from .types import Kind, Type
+from .values import Value, size_of
+
+Path = tuple[str, ...]
+Sizes = Callable[[Path], Range | None]
+"""The declared size of what a path leads to. After a variable come field names, `@items`, `@keys`, `@values`."""
+
+
+class Entries(NamedTuple):
+    """The sizes of what is in a list or map."""
+
+    is_list: bool
+    key: Range
+    value: Range
+
+    def union(self, other: Entries) -> Entries:
+        return Entries(self.is_list, self.key.union(other.key), self.value.union(other.value))
+
+
+@dataclass(frozen=True, slots=True)
+class _Local:
+    path: Path
+    size: Range | None
+    entries: Entries | None
+
+
+_NOTHING: Final = Range(MAX, 0)
+"""The start of a union."""
+_SCALARS: Final = frozenset({Kind.BOOL, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.TIMESTAMP, Kind.UINT})
+_JOINS: Final = frozenset({"add_string", "add_bytes", "add_list"})
+
+
+def estimate(expr: Expr, sizes: Sizes, *, has_cost: int, equality: Mapping[Type, CallCost]) -> Range:
+    """The least and the most that evaluating the expression can cost."""
+    return _Estimator(sizes, has_cost, equality).cost(expr)
+
+
+@dataclass(slots=True)
+class _Argument:
+    """What costs.Argument promises, for one operand."""
+
+    expr: Expr
+    size: Range
+    element_size: Range
+
+    @property
+    def type(self) -> Type:
+        return self.expr.type
+
+    @property
+    def is_literal(self) -> bool:
+        return isinstance(self.expr, Literal)
+
+    @property
+    def literal(self) -> Value:
+        return self.expr.value if isinstance(self.expr, Literal) else None
+
+
+@dataclass(slots=True)
+class _Estimator:
+    _sizes: Sizes
+    _has_cost: int
+    _equality: Mapping[Type, CallCost]
+    _paths: dict[int, Path] = field(default_factory=dict)
+    _known: dict[int, Range] = field(default_factory=dict)
+    _entries: dict[int, Entries] = field(default_factory=dict)
+    _locals: dict[str, list[_Local]] = field(default_factory=dict)
+
+    def cost(self, expr: Expr) -> Range:
+        match expr:
+            case Literal():
+                return ZERO
+            case Ident():
+                return self._ident(expr)
+            case Select():
+                return self._select(expr)
+            case Call():
+                return self._call(expr)
+            case ListExpr():
+                return self._list(expr)
+            case MapExpr():
+                return self._map(expr)
+            case StructExpr():
+                total = exactly(costs.STRUCT)
+                for each in expr.fields:
+                    total = total.plus(self.cost(each.value))
+                return total
+            case Comprehension():
+                return self._bind(expr) if expr.is_bind else self._loop(expr)
+        raise TypeError(expr)
+
+    # Names and fields
+
+    def _ident(self, expr: Ident) -> Range:
+        local = self._local(expr)
+        self._paths[expr.id] = local.path if local is not None else (expr.variable or expr.name,)
+        return exactly(costs.IDENT)
+
+    def _local(self, expr: Expr) -> _Local | None:
+        if not isinstance(expr, Ident) or expr.variable is not None or expr.constant is not None:
+            return None
+        stack = self._locals.get(expr.name)
+        return stack[-1] if stack else None
+
+    def _select(self, expr: Select) -> Range:
+        if expr.resolved is not None:
+            total = self._ident(expr.resolved)
+            self._paths[expr.id] = self._paths[expr.resolved.id]
+            return total
+        total = self.cost(expr.operand)
+        if expr.test_only:
+            return total.plus(exactly(self._has_cost))
+        if expr.operand.type.kind in (Kind.MAP, Kind.OBJECT, Kind.PARAM):
+            total = total.plus(exactly(costs.IDENT))
+        self._paths[expr.id] = (*self._path(expr.operand), expr.name)
+        return total
+
+    def _path(self, expr: Expr) -> Path:
+        local = self._local(expr)
+        return local.path if local is not None else self._paths.get(expr.id, ())
+
+    # Calls
+
+    def _call(self, call: Call) -> Range:
+        if call.function == "dyn" and len(call.args) == 1:
+            total = ONE.plus(self.cost(call.args[0]))
+            self._copy_sizes(call, call.args[0])
+            return total
+        operands = call.operands
+        each_cost = [self.cost(operand) for operand in operands]
+        if call.function in (op.AND, op.OR):
+            left, right = each_cost
+            return Range(left.min, left.plus(right).max)
+        if call.function == op.CONDITIONAL:
+            return self._conditional(call, each_cost)
+        total = ZERO
+        for each in each_cost:
+            total = total.plus(each)
+        if not call.overloads:
+            return self._optional_select(call, total) if call.function == op.OPTIONAL_SELECT else ZERO
+        args = [self._argument(operand) for operand in operands]
+        call_cost, result = _NOTHING, None
+        for overload in call.overloads:
+            estimated = self._overload(call, overload, args)
+            call_cost = call_cost.union(estimated.cost)
+            if estimated.result is not None:
+                result = estimated.result if result is None else result.union(estimated.result)
+            if overload.id in ("index_list", "index_map"):
+                result = self._index(call, overload)
+            if result is None:
+                result = self._size(call)
+        if result is not None:
+            self._known[call.id] = result
+        return total.plus(call_cost)
+
+    def _optional_select(self, call: Call, total: Range) -> Range:
+        name = call.args[1]
+        if isinstance(name, Literal):
+            self._paths[call.id] = (*self._path(call.args[0]), name.value)
+        return total.plus(ONE)
+
+    def _conditional(self, call: Call, each_cost: Sequence[Range]) -> Range:
+        _condition, yes, no = call.args
+        self._known[call.id] = self._size_or_unknown(yes).union(self._size_or_unknown(no))
+        self._join_entries(call, yes, no)
+        return each_cost[0].plus(each_cost[1].union(each_cost[2]))
+
+    def _overload(self, call: Call, overload: Overload, args: Sequence[_Argument]) -> CallEstimate:
+        if overload.id in _JOINS:
+            self._join_entries(call, *call.args)
+        if overload.id == "equals":
+            special = self._equality.get(args[0].type)
+            if special is not None:
+                return special.estimate(args)
+        return overload.cost.estimate(args)
+
+    def _index(self, call: Call, overload: Overload) -> Range | None:
+        step = "@items" if overload.id == "index_list" else "@values"
+        self._paths[call.id] = (*self._path(call.args[0]), step)
+        entries = self._entries_of(call.args[0])
+        return entries.value if entries is not None else None
+
+    def _argument(self, expr: Expr) -> _Argument:
+        element = UNKNOWN
+        if expr.type.kind is Kind.LIST:
+            path = self._path(expr)
+            declared = self._sizes((*path, "@items")) if path and path[0] != ACCUMULATOR else None
+            element = declared or UNKNOWN
+        return _Argument(expr, self._size_or_unknown(expr), element)
+
+    # Lists, maps and loops
+
+    def _list(self, expr: ListExpr) -> Range:
+        total = exactly(costs.LIST)
+        item = _NOTHING if expr.elements else ZERO
+        for each in expr.elements:
+            total = total.plus(self.cost(each))
+            item = item.union(self._size_or_unknown(each))
+        self._entries[expr.id] = Entries(True, ONE, item)
+        return total
+
+    def _map(self, expr: MapExpr) -> Range:
+        total = exactly(costs.MAP)
+        key, value = (_NOTHING, _NOTHING) if expr.entries else (ZERO, ZERO)
+        for entry in expr.entries:
+            total = total.plus(self.cost(entry.key)).plus(self.cost(entry.value))
+            key = key.union(self._size_or_unknown(entry.key))
+            value = value.union(self._size_or_unknown(entry.value))
+        self._entries[expr.id] = Entries(False, key, value)
+        return total
+
+    def _loop(self, expr: Comprehension) -> Range:
+        total = self.cost(expr.iter_range).plus(self.cost(expr.accu_init))
+        self._push(expr.accu_var, self._local_of(expr.accu_init))
+        names = self._iteration_variables(expr)
+        for name, local in names.items():
+            self._push(name, local)
+        each = self.cost(expr.condition).plus(self.cost(expr.step))
+        step_entries = self._entries_of(expr.step)
+        for name in names:
+            self._locals[name].pop()
+        total = total.plus(self.cost(expr.result))
+        self._locals[expr.accu_var].pop()
+        times = self._size_or_unknown(expr.iter_range)
+        if isinstance(expr.accu_init, Literal):
+            self._known[expr.id] = exactly(size_of(expr.accu_init.value))
+        elif isinstance(expr.accu_init, ListExpr | MapExpr):
+            self._known[expr.id] = times
+            if step_entries is not None:
+                self._entries[expr.id] = step_entries
+        return total.plus(times.times(each))
+
+    def _bind(self, expr: Comprehension) -> Range:
+        total = self.cost(expr.iter_range).plus(self.cost(expr.accu_init))
+        self._push(expr.accu_var, self._local_of(expr.accu_init))
+        total = total.plus(self.cost(expr.result))
+        self._copy_sizes(expr, expr.result)
+        self._locals[expr.accu_var].pop()
+        return total
+
+    def _push(self, name: str, local: _Local) -> None:
+        self._locals.setdefault(name, []).append(local)
+
+    def _local_of(self, expr: Expr) -> _Local:
+        return _Local(self._path(expr), self._size(expr), self._entries_of(expr))
+
+    def _iteration_variables(self, expr: Comprehension) -> dict[str, _Local]:
+        entries = self._entries_of(expr.iter_range)
+        is_list = entries.is_list if entries is not None else expr.iter_range.type.kind is Kind.LIST
+        path = self._path(expr.iter_range)
+        key = _Local((*path, "@indices" if is_list else "@keys"), entries.key if entries else None, None)
+        value = _Local((*path, "@items" if is_list else "@values"), entries.value if entries else None, None)
+        if expr.iter_var2 is not None:
+            return {expr.iter_var: key, expr.iter_var2: value}
+        return {expr.iter_var: value if is_list else key}
+
+    # Sizes
+
+    def _size_or_unknown(self, expr: Expr) -> Range:
+        return self._size(expr) or UNKNOWN
+
+    def _size(self, expr: Expr) -> Range | None:
+        known = self._known.get(expr.id)
+        if known is not None:
+            return known
+        match expr:
+            case Literal():
+                return exactly(size_of(expr.value))
+            case ListExpr():
+                return exactly(len(expr.elements))
+            case MapExpr():
+                return exactly(len(expr.entries))
+        path = self._path(expr)
+        declared = self._sizes(path) if path and path[0] != ACCUMULATOR else None
+        if declared is not None:
+            self._known[expr.id] = declared
+            return declared
+        if _is_scalar(expr.type):
+            return ONE
+        local = self._local(expr)
+        return local.size if local is not None else None
+
+    def _entries_of(self, expr: Expr) -> Entries | None:
+        known = self._entries.get(expr.id)
+        if known is not None:
+            return known
+        local = self._local(expr)
+        return local.entries if local is not None else None
+
+    def _join_entries(self, into: Expr, a: Expr, b: Expr) -> None:
+        left, right = self._entries_of(a), self._entries_of(b)
+        if left is not None and right is not None:
+            self._entries[into.id] = left.union(right)
+
+    def _copy_sizes(self, into: Expr, source: Expr) -> None:
+        size, entries = self._size(source), self._entries_of(source)
+        if size is not None:
+            self._known[into.id] = size
+        if entries is not None:
+            self._entries[into.id] = entries
+
+
+def _is_scalar(type_: Type) -> bool:
+    if type_.is_optional:
+        return _is_scalar(type_.params[0])
+    return type_.kind in _SCALARS

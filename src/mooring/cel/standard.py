@@ -1,0 +1,509 @@
+"""CEL's standard library: every operator, conversion and function that all environments have.
+
+The overload ids are those of cel-go. What an operator does to values is in arithmetic.py, conversions.py,
+timestamps.py and values.py; here stand the signatures and the costs. `STANDARD` goes first into every environment;
+`CROSS_TYPE_COMPARISONS` is switched on by those that compare `1 < 1.5`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from . import arithmetic, conversions, timestamps, values
+from . import operators as op
+from .costs import REGEX, Argument, CallCost, CallEstimate, Range, arg, fixed, saturated, scaled, smaller
+from .costs import STRING as PER_CHARACTER
+from .errors import EvaluationError
+from .library import Constant, Function, Library, Overload
+from .macros import STANDARD_MACROS
+from .types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    TYPE,
+    UINT,
+    Type,
+    list_of,
+    map_of,
+    optional_of,
+    param,
+    type_of,
+)
+from .validators import LiteralValidator
+from .values import NONE, Optional, TypeValue, Value, no_such_overload
+
+_A: Final = param("A")
+_B: Final = param("B")
+_LIST: Final = list_of(_A)
+_MAP: Final = map_of(_A, _B)
+_OPTIONAL_LIST: Final = optional_of(_LIST)
+_OPTIONAL_MAP: Final = optional_of(_MAP)
+
+COMPARE: Final = CallCost(scaled(smaller(arg(0), arg(1)), PER_CHARACTER))
+_CONCATENATE: Final = CallCost(scaled(arg(0) + arg(1), PER_CHARACTER), result=arg(0) + arg(1))
+_CONCATENATE_LISTS: Final = CallCost(result=arg(0) + arg(1))
+_AFFIX: Final = CallCost(scaled(arg(1), PER_CHARACTER))
+_CONTAINS: Final = CallCost(scaled(arg(0), PER_CHARACTER) * scaled(arg(1), PER_CHARACTER))
+MATCHES: Final = CallCost(scaled(arg(0) + fixed(1), PER_CHARACTER) * scaled(arg(1), REGEX))
+_IN_LIST: Final = CallCost(arg(1))
+
+
+def _estimate_string_to_bytes(args: Sequence[Argument]) -> CallEstimate:
+    size = args[0].size
+    return CallEstimate(size.scaled(PER_CHARACTER), Range(size.min, saturated(size.max * 4)))
+
+
+def _estimate_bytes_to_string(args: Sequence[Argument]) -> CallEstimate:
+    size = args[0].size
+    return CallEstimate(size.scaled(PER_CHARACTER), Range(size.min // 4, size.max))
+
+
+_TRAVERSE: Final = scaled(arg(0), PER_CHARACTER)
+_STRING_TO_BYTES: Final = CallCost(_TRAVERSE, estimator=_estimate_string_to_bytes)
+_BYTES_TO_STRING: Final = CallCost(_TRAVERSE, estimator=_estimate_bytes_to_string)
+
+
+# Operators that codegen.py and interpreter.py evaluate themselves, because they do not evaluate all their arguments
+
+
+def _planned(*_args: Value) -> Value:
+    raise AssertionError("the engine evaluates this operator without a call")
+
+
+_LOGIC: Final = (
+    Function(op.CONDITIONAL, (Overload("conditional", (BOOL, _A, _A), _A, _planned),)),
+    Function(op.AND, (Overload("logical_and", (BOOL, BOOL), BOOL, _planned),)),
+    Function(op.OR, (Overload("logical_or", (BOOL, BOOL), BOOL, _planned),)),
+    Function(op.NOT_STRICTLY_FALSE, (Overload("not_strictly_false", (BOOL,), BOOL, lambda value: value),)),
+    Function(op.NOT, (Overload("logical_not", (BOOL,), BOOL, lambda value: not value, inline="(not {0})"),)),
+)
+
+# Equality and order
+
+
+def _different(a: Value, b: Value) -> bool:
+    return not values.equal(a, b)
+
+
+_EQUALITY: Final = (
+    Function(op.EQUALS, (Overload("equals", (_A, _A), BOOL, values.equal, cost=COMPARE),)),
+    Function(op.NOT_EQUALS, (Overload("not_equals", (_A, _A), BOOL, _different, cost=COMPARE),)),
+)
+
+_ORDERS: Final[Mapping[str, tuple[str, str, Callable[[Any, Any], bool]]]] = {
+    op.LESS: ("less", "<", lambda a, b: a < b),
+    op.LESS_EQUALS: ("less_equals", "<=", lambda a, b: a <= b),
+    op.GREATER: ("greater", ">", lambda a, b: a > b),
+    op.GREATER_EQUALS: ("greater_equals", ">=", lambda a, b: a >= b),
+}
+_ORDERED: Final = {
+    "bool": BOOL,
+    "int64": INT,
+    "uint64": UINT,
+    "double": DOUBLE,
+    "string": STRING,
+    "bytes": BYTES,
+    "timestamp": TIMESTAMP,
+    "duration": DURATION,
+}
+_NUMBERS: Final = {"int64": INT, "uint64": UINT, "double": DOUBLE}
+
+
+def _comparison(function: str, suffix: str, a: Type, b: Type) -> Overload:
+    name, symbol, impl = _ORDERS[function]
+    cost = COMPARE if a in (STRING, BYTES) else CallCost()
+    return Overload(f"{name}_{suffix}", (a, b), BOOL, impl, cost=cost, inline=f"({{0}} {symbol} {{1}})")
+
+
+_ORDER: Final = tuple(
+    Function(function, tuple(_comparison(function, suffix, type_, type_) for suffix, type_ in _ORDERED.items()))
+    for function in _ORDERS
+)
+CROSS_TYPE_COMPARISONS: Final = Library(
+    "cross-type comparisons",
+    functions=tuple(
+        Function(
+            function,
+            tuple(
+                _comparison(function, f"{a}_{b}", _NUMBERS[a], _NUMBERS[b])
+                for a in _NUMBERS
+                for b in _NUMBERS
+                if a != b
+            ),
+        )
+        for function in _ORDERS
+    ),
+)
+
+# Arithmetic
+
+
+def _concatenate(a: Any, b: Any) -> Any:
+    return a + b
+
+
+def _double(a: float, b: float) -> float:
+    return a - b
+
+
+_ARITHMETIC: Final = (
+    Function(
+        op.ADD,
+        (
+            Overload("add_bytes", (BYTES, BYTES), BYTES, _concatenate, cost=_CONCATENATE, inline="({0} + {1})"),
+            Overload("add_double", (DOUBLE, DOUBLE), DOUBLE, _concatenate, inline="({0} + {1})"),
+            Overload("add_duration_duration", (DURATION, DURATION), DURATION, arithmetic.add_durations),
+            Overload("add_duration_timestamp", (DURATION, TIMESTAMP), TIMESTAMP, lambda a, b: arithmetic.later(b, a)),
+            Overload("add_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP, arithmetic.later),
+            Overload("add_int64", (INT, INT), INT, arithmetic.add_int),
+            Overload("add_list", (_LIST, _LIST), _LIST, _concatenate, cost=_CONCATENATE_LISTS),
+            Overload("add_string", (STRING, STRING), STRING, _concatenate, cost=_CONCATENATE, inline="({0} + {1})"),
+            Overload("add_uint64", (UINT, UINT), UINT, arithmetic.add_uint),
+        ),
+    ),
+    Function(
+        op.SUBTRACT,
+        (
+            Overload("subtract_double", (DOUBLE, DOUBLE), DOUBLE, _double, inline="({0} - {1})"),
+            Overload("subtract_duration_duration", (DURATION, DURATION), DURATION, arithmetic.subtract_durations),
+            Overload("subtract_int64", (INT, INT), INT, arithmetic.subtract_int),
+            Overload("subtract_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP, arithmetic.earlier),
+            Overload("subtract_timestamp_timestamp", (TIMESTAMP, TIMESTAMP), DURATION, arithmetic.elapsed),
+            Overload("subtract_uint64", (UINT, UINT), UINT, arithmetic.subtract_uint),
+        ),
+    ),
+    Function(
+        op.MULTIPLY,
+        (
+            Overload("multiply_double", (DOUBLE, DOUBLE), DOUBLE, arithmetic.multiply_double, inline="({0} * {1})"),
+            Overload("multiply_int64", (INT, INT), INT, arithmetic.multiply_int),
+            Overload("multiply_uint64", (UINT, UINT), UINT, arithmetic.multiply_uint),
+        ),
+    ),
+    Function(
+        op.DIVIDE,
+        (
+            Overload("divide_double", (DOUBLE, DOUBLE), DOUBLE, arithmetic.divide_double),
+            Overload("divide_int64", (INT, INT), INT, arithmetic.divide_int),
+            Overload("divide_uint64", (UINT, UINT), UINT, arithmetic.divide_uint),
+        ),
+    ),
+    Function(
+        op.MODULO,
+        (
+            Overload("modulo_int64", (INT, INT), INT, arithmetic.modulo_int),
+            Overload("modulo_uint64", (UINT, UINT), UINT, arithmetic.modulo_uint),
+        ),
+    ),
+    Function(
+        op.NEGATE,
+        (
+            Overload("negate_double", (DOUBLE,), DOUBLE, lambda a: -a, inline="(-{0})"),
+            Overload("negate_int64", (INT,), INT, arithmetic.negate_int),
+            Overload("negate_duration", (DURATION,), DURATION, arithmetic.negate_duration),
+        ),
+    ),
+)
+
+# Lists and maps
+
+
+def index_list(items: Sequence[Value], index: Value) -> Value:
+    """Whole numbers of any type are indices."""
+    if index.__class__ is bool or not isinstance(index, int | float):
+        raise EvaluationError(f"unsupported index type '{values.runtime_type(index).name}' in list")
+    if index != int(index) or not 0 <= index < len(items):
+        raise EvaluationError(f"index out of bounds: {index}")
+    return items[int(index)]
+
+
+def index_map(entries: Mapping[Value, Value], key: Value) -> Value:
+    stored = values.to_key(key)
+    if not values.is_key(key) or stored not in entries:
+        raise EvaluationError(f"no such key: {key}")
+    return entries[stored]
+
+
+def index_any(container: Value, index: Value) -> Value:
+    """`container[index]` when only the values tell what they are; indexing an optional gives an optional."""
+    if isinstance(container, Optional):
+        return optional_index(container, index)
+    if isinstance(container, Mapping):
+        return index_map(container, index)
+    if isinstance(container, list | tuple):
+        return index_list(container, index)
+    raise no_such_overload()
+
+
+def optional_index(container: Value, index: Value) -> Optional:
+    """`container[?index]`: none when it is not there."""
+    if isinstance(container, Optional):
+        if not container.present:
+            return NONE
+        container = container.value
+    if isinstance(container, Mapping):
+        stored = values.to_key(index)
+        return Optional.of(container[stored]) if values.is_key(index) and stored in container else NONE
+    if not isinstance(container, list | tuple):
+        raise no_such_overload()
+    try:
+        return Optional.of(index_list(container, index))
+    except EvaluationError:
+        return NONE
+
+
+def _in(value: Value, container: Any) -> bool:
+    return values.contains(container, value)
+
+
+_COLLECTIONS: Final = (
+    Function(
+        op.INDEX,
+        (
+            Overload("index_list", (_LIST, INT), _A, index_list),
+            Overload("index_map", (_MAP, _A), _B, index_map),
+            Overload("optional_list_index_int", (_OPTIONAL_LIST, INT), optional_of(_A), optional_index),
+            Overload("optional_map_index_value", (_OPTIONAL_MAP, _A), optional_of(_B), optional_index),
+        ),
+    ),
+    Function(
+        op.OPTIONAL_INDEX,
+        (
+            Overload("list_optindex_optional_int", (_LIST, INT), optional_of(_A), optional_index),
+            Overload("optional_list_optindex_optional_int", (_OPTIONAL_LIST, INT), optional_of(_A), optional_index),
+            Overload("map_optindex_optional_value", (_MAP, _A), optional_of(_B), optional_index),
+            Overload("optional_map_optindex_optional_value", (_OPTIONAL_MAP, _A), optional_of(_B), optional_index),
+        ),
+    ),
+    Function(op.OPTIONAL_SELECT, (Overload("select_optional_field", (DYN, STRING), optional_of(_A), _planned),)),
+    Function(
+        op.IN,
+        (
+            Overload("in_list", (_A, _LIST), BOOL, _in, cost=_IN_LIST),
+            Overload("in_map", (_A, _MAP), BOOL, _in),
+        ),
+    ),
+    Function(
+        "size",
+        tuple(
+            Overload(f"{name}_size" if member else f"size_{name}", (type_,), INT, len, member=member, inline="len({0})")
+            for name, type_ in (("bytes", BYTES), ("list", _LIST), ("map", _MAP), ("string", STRING))
+            for member in (False, True)
+        ),
+    ),
+)
+
+# Texts
+
+
+@lru_cache(maxsize=1024)
+def regex(pattern: str) -> Any:
+    """A compiled regular expression of RE2, which matches in linear time."""
+    import re2  # noqa: PLC0415  loading the library takes longer than everything else here
+
+    try:
+        return re2.compile(pattern, _regex_options())
+    except re2.error as problem:
+        raise EvaluationError(f"error parsing regexp: {problem}") from None
+
+
+@lru_cache(maxsize=1)
+def _regex_options() -> Any:
+    import re2  # noqa: PLC0415  as above
+
+    options = re2.Options()
+    options.log_errors = False
+    return options
+
+
+def _matches(text: str, pattern: str) -> bool:
+    return regex(pattern).search(text) is not None
+
+
+_TEXTS: Final = (
+    Function(
+        "contains",
+        (
+            Overload(
+                "contains_string",
+                (STRING, STRING),
+                BOOL,
+                lambda text, part: part in text,
+                member=True,
+                cost=_CONTAINS,
+                inline="({1} in {0})",
+            ),
+        ),
+    ),
+    Function(
+        "endsWith",
+        (
+            Overload(
+                "ends_with_string",
+                (STRING, STRING),
+                BOOL,
+                str.endswith,
+                member=True,
+                cost=_AFFIX,
+                inline="{0}.endswith({1})",
+            ),
+        ),
+    ),
+    Function(
+        "startsWith",
+        (
+            Overload(
+                "starts_with_string",
+                (STRING, STRING),
+                BOOL,
+                str.startswith,
+                member=True,
+                cost=_AFFIX,
+                inline="{0}.startswith({1})",
+            ),
+        ),
+    ),
+    Function(
+        "matches",
+        (
+            Overload("matches", (STRING, STRING), BOOL, _matches, cost=MATCHES),
+            Overload("matches_string", (STRING, STRING), BOOL, _matches, member=True, cost=MATCHES),
+        ),
+    ),
+)
+
+# Conversions
+
+
+def _same(value: Value) -> Value:
+    return value
+
+
+def _conversion(target: str, result: Type, *overloads: tuple[str, Type, Callable[[Any], Any]]) -> Function:
+    own = Overload(f"{target}_to_{target}", (result,), result, _same)
+    return Function(
+        str(result.name),
+        (own, *(Overload(f"{source}_to_{target}", (type_,), result, impl) for source, type_, impl in overloads)),
+    )
+
+
+_CONVERSIONS: Final = (
+    Function("type", (Overload("type", (_A,), type_of(_A), values.runtime_type),)),
+    Function("dyn", (Overload("to_dyn", (_A,), DYN, _same),)),
+    _conversion("bool", BOOL, ("string", STRING, conversions.string_to_bool)),
+    Function(
+        "bytes",
+        (
+            Overload("bytes_to_bytes", (BYTES,), BYTES, _same),
+            Overload("string_to_bytes", (STRING,), BYTES, conversions.string_to_bytes, cost=_STRING_TO_BYTES),
+        ),
+    ),
+    _conversion(
+        "double",
+        DOUBLE,
+        ("int64", INT, float),
+        ("string", STRING, conversions.string_to_double),
+        ("uint64", UINT, float),
+    ),
+    _conversion(
+        "duration",
+        DURATION,
+        ("int64", INT, conversions.int_to_duration),
+        ("string", STRING, conversions.string_to_duration),
+    ),
+    _conversion(
+        "int64",
+        INT,
+        ("double", DOUBLE, conversions.double_to_int),
+        ("duration", DURATION, conversions.duration_to_int),
+        ("string", STRING, conversions.string_to_int),
+        ("timestamp", TIMESTAMP, conversions.timestamp_to_int),
+        ("uint64", UINT, conversions.uint_to_int),
+    ),
+    Function(
+        "string",
+        (
+            Overload("string_to_string", (STRING,), STRING, _same),
+            Overload("bytes_to_string", (BYTES,), STRING, values.to_string, cost=_BYTES_TO_STRING),
+            *(
+                Overload(f"{source}_to_string", (type_,), STRING, values.to_string)
+                for source, type_ in _ORDERED.items()
+                if type_ not in (STRING, BYTES)
+            ),
+        ),
+    ),
+    _conversion(
+        "timestamp",
+        TIMESTAMP,
+        ("int64", INT, conversions.int_to_timestamp),
+        ("string", STRING, conversions.string_to_timestamp),
+    ),
+    _conversion(
+        "uint64",
+        UINT,
+        ("double", DOUBLE, conversions.double_to_uint),
+        ("int64", INT, conversions.int_to_uint),
+        ("string", STRING, conversions.string_to_uint),
+    ),
+)
+
+FOLDED: Final = frozenset({"bool", "bytes", "double", "dyn", "duration", "int", "string", "timestamp", "type", "uint"})
+"""Conversions of literals that are done once, when the expression is compiled."""
+
+# Times
+
+_OF_DURATIONS: Final = {
+    "getHours": timestamps.hours,
+    "getMinutes": timestamps.minutes,
+    "getSeconds": timestamps.seconds,
+    "getMilliseconds": timestamps.milliseconds,
+}
+
+
+def _accessor(name: str) -> Function:
+    part = timestamps.PARTS[name]
+    overloads = [
+        Overload(f"timestamp_{name}", (TIMESTAMP,), INT, timestamps.in_utc(part), member=True),
+        Overload(f"timestamp_{name}_with_tz", (TIMESTAMP, STRING), INT, timestamps.in_zone(part), member=True),
+    ]
+    of_duration = _OF_DURATIONS.get(name)
+    if of_duration is not None:
+        overloads.append(Overload(f"duration_{name}", (DURATION,), INT, of_duration, member=True))
+    return Function(name, tuple(overloads))
+
+
+_TIMES: Final = tuple(map(_accessor, timestamps.PARTS))
+
+# Names of types
+
+_TYPES: Final = {
+    **{each.name: each for each in (BOOL, INT, UINT, DOUBLE, STRING, BYTES)},
+    "null_type": NULL,
+    "list": list_of(DYN),
+    "map": map_of(DYN, DYN),
+    "google.protobuf.Timestamp": TIMESTAMP,
+    "google.protobuf.Duration": DURATION,
+    "type": TYPE,
+}
+
+STANDARD: Final = Library(
+    "standard",
+    functions=(*_LOGIC, *_EQUALITY, *_ORDER, *_ARITHMETIC, *_COLLECTIONS, *_TEXTS, *_CONVERSIONS, *_TIMES),
+    macros=STANDARD_MACROS,
+    constants={name: Constant(type_of(type_), TypeValue(name)) for name, type_ in _TYPES.items()},
+)
+
+LITERAL_VALIDATORS: Final = (
+    LiteralValidator("duration", 0, conversions.to_duration),
+    LiteralValidator("timestamp", 0, conversions.to_timestamp),
+    LiteralValidator("matches", 0, regex),
+)
+"""Refuse literals that can never work. Global `matches(text, pattern)` is left to run time, as in cel-go."""

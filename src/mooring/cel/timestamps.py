@@ -1,0 +1,85 @@
+"""The parts of a point in time, in a time zone: `moment.getHours('Europe/Berlin')`. Called through standard.py."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
+from typing import Final
+
+from .errors import EvaluationError
+from .values import NANOS, Duration, Timestamp
+
+_OFFSET: Final = re.compile(r"([+-]?)(\d{1,2}):(\d{2})", re.ASCII)
+
+
+@lru_cache(maxsize=256)
+def _zone(name: str) -> tzinfo:
+    """By name, or by offset such as `-08:00`; without a sign it is east of Greenwich."""
+    if name in ("", "UTC", "Z"):
+        return UTC
+    match = _OFFSET.fullmatch(name)
+    try:
+        if match is not None:
+            offset = timedelta(hours=int(match[2]), minutes=int(match[3]))
+            return timezone(-offset if match[1] == "-" else offset)
+        from zoneinfo import ZoneInfo  # noqa: PLC0415  most expressions need no zones, and it takes long to import
+
+        return ZoneInfo(name)
+    except (ValueError, OSError, KeyError):
+        raise EvaluationError(f"unknown time zone {name}") from None
+
+
+def _local(moment: Timestamp, zone: str) -> datetime:
+    try:
+        return moment.to_datetime().astimezone(_zone(zone))
+    except OverflowError:
+        raise EvaluationError("timestamp overflow") from None
+
+
+Part = Callable[[datetime], int]
+
+PARTS: Final[dict[str, Part]] = {
+    "getFullYear": lambda local: local.year,
+    "getMonth": lambda local: local.month - 1,
+    "getDayOfYear": lambda local: local.timetuple().tm_yday - 1,
+    "getDayOfMonth": lambda local: local.day - 1,
+    "getDate": lambda local: local.day,
+    "getDayOfWeek": lambda local: local.isoweekday() % 7,
+    "getHours": lambda local: local.hour,
+    "getMinutes": lambda local: local.minute,
+    "getSeconds": lambda local: local.second,
+    "getMilliseconds": lambda local: local.microsecond // 1_000,
+}
+"""Months, days of the month and of the year count from 0, Sunday is 0."""
+
+
+def in_utc(part: Part) -> Callable[[Timestamp], int]:
+    return lambda moment: part(moment.to_datetime())
+
+
+def in_zone(part: Part) -> Callable[[Timestamp, str], int]:
+    return lambda moment, zone: part(_local(moment, zone))
+
+
+def _towards_zero(length: Duration, unit: int) -> int:
+    whole = abs(length.nanos) // unit
+    return -whole if length.nanos < 0 else whole
+
+
+def hours(length: Duration) -> int:
+    return _towards_zero(length, 3_600 * NANOS)
+
+
+def minutes(length: Duration) -> int:
+    return _towards_zero(length, 60 * NANOS)
+
+
+def seconds(length: Duration) -> int:
+    return _towards_zero(length, NANOS)
+
+
+def milliseconds(length: Duration) -> int:
+    """Of the whole duration, not only of its last second."""
+    return _towards_zero(length, 1_000_000)
