@@ -30,7 +30,7 @@ class LocalStore(ABC):
         self._state = Mvcc(limits)
         self._hub = WatchHub(self._state)
         self._closed = False
-        self._ages: deque[tuple[float, int]] = deque()  # (when, the revision then), one a second
+        self._ages: deque[tuple[float, int]] = deque()  # (when, the revision then), at most one a second
         self._maintenance: asyncio.Task[None] | None = None
 
     async def write(self, write: Write) -> Outcome:
@@ -68,6 +68,7 @@ class LocalStore(ABC):
         self._forget(revision)
 
     async def stats(self) -> Stats:
+        self._check_open()
         state = self._state
         return Stats(
             revision=state.revision,
@@ -92,9 +93,10 @@ class LocalStore(ABC):
         while due := self._state.expired(self._clock.now().timestamp(), _EXPIRE_AT_ONCE):
             await self.write_all(due)
         now = self._clock.monotonic()
-        self._ages.append((now, self._state.revision))
+        if not self._ages or self._ages[-1][1] != self._state.revision:
+            self._ages.append((now, self._state.revision))
         floor = 0
-        while self._ages[0][0] <= now - self._limits.seconds:
+        while self._ages and self._ages[0][0] <= now - self._limits.seconds:
             floor = self._ages.popleft()[1]
         self._forget(floor)
 

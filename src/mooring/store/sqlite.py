@@ -4,7 +4,7 @@ A write takes this way, and is acknowledged at the end of it:
 
     caller ── write_all ──► queue ── committer ──► judged against the present (`mvcc.Draft`)
                                                      │ writer thread: `sqlite_file`, one transaction, to the disk
-                             readers and watchers ◄── applied (`memory`) ── outcomes to the callers
+                             readers and watchers ◄── applied (`local`) ── outcomes to the callers
 
 The committer takes whatever queued up during the previous transaction and never lingers for more, so one writer waits
 for one trip to the disk and a hundred share one. Readers see nothing that could still be lost.

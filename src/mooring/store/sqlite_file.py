@@ -182,8 +182,8 @@ class SqliteFile:
                 self._path, timeout=_BUSY_SECONDS, isolation_level=None, cached_statements=2 * _ROWS_PER_INSERT
             )
             self._connection = connection
-            self._check_identity()
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            self._check_identity()
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA fullfsync = ON")  # for macOS, where a plain fsync does not reach the disk
