@@ -59,7 +59,8 @@ def read(source: str | bytes) -> list[Document]:
         return [document for document in _documents(text) if document.tree is not None]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise YamlError(mark.line + 1 if mark else 1, error.problem or "invalid YAML") from None
+        last = text.count("\n", 0, len(text) - 1) + 1  # the parser counts one more when the text ends too early
+        raise YamlError(min(mark.line + 1, last) if mark else 1, error.problem or "invalid YAML") from None
     except yaml.YAMLError as error:
         raise DecodeError(f"invalid YAML: {str(error).splitlines()[0]}") from None
     except UnicodeEncodeError:

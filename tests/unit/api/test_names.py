@@ -32,6 +32,7 @@ LABEL = (
     "with an alphanumeric character (e.g. 'my-name',  or '123-abc', "
     "regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
+PREFIX_HINT = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
 SUBDOMAIN = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
     "and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
@@ -64,10 +65,7 @@ CASES = [
             "a/": ["name part must be non-empty", f"name part {LABEL_NAME}"],
             "/a": ["prefix part must be non-empty"],
             "A/a": [f"prefix part {SUBDOMAIN}"],
-            "a/b/c": [
-                f"a valid label key {LABEL_NAME} with an optional DNS subdomain prefix "
-                "and '/' (e.g. 'example.com/MyName')"
-            ],
+            "a/b/c": [f"a valid label key {LABEL_NAME} {PREFIX_HINT}"],
             "x" * 64: ["name part must be no more than 63 bytes"],
         },
     ),
