@@ -1,8 +1,8 @@
 """How expensive an expression can become: a walk over the checked tree that adds up ranges of costs.
 
 Sizes come from literals, from the results of calls (see costs.py), and for variables from the environment's `Sizes`,
-which is asked with a path such as `("node", "labels", "@values")`. The numbers are those of cel-go, including its habit to
-take every loop for as long as its range can be. Called by environment.py; the counterpart at run time is interpreter.py.
+which is asked with a path such as `("node", "labels", "@values")`. The numbers are those of cel-go, including its habit
+to take every loop for as long as its range can be. Called by environment.py; at run time interpreter.py counts.
 """
 
 from __future__ import annotations

@@ -353,11 +353,11 @@ _ORDERED: Final = frozenset({bool, str, bytes, Timestamp, Duration})
 
 
 def compare(a: Value, b: Value) -> int:
-    """-1, 0 or 1; an error for values that have no order (NaN is before everything, as long as nobody asks twice)."""
+    """-1, 0 or 1; an error for values that have no order."""
     if (a.__class__ is b.__class__ and a.__class__ in _ORDERED) or (
         a.__class__ in _NUMBERS and b.__class__ in _NUMBERS
     ):
-        return (a > b) - (a < b)
+        return int(a > b) - int(a < b)
     raise no_such_overload()
 
 
@@ -380,7 +380,7 @@ def size_of(value: Value) -> int:
     measure = getattr(value, "cel_size", None)
     if measure is not None:
         return int(measure())
-    return len(value) if isinstance(value, Mapping) or isinstance(value, tuple) else 1
+    return len(value) if isinstance(value, (Mapping, tuple)) else 1
 
 
 _SIZED: Final = frozenset({str, bytes, list, dict})

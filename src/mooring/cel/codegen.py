@@ -1,0 +1,432 @@
+"""The fast path: a checked expression becomes the source of one Python function, compiled once.
+
+`taint.key == 'cni' && size(taint.value) > 3` becomes::
+
+    def evaluate(bindings):
+        try:
+            v0 = bindings['taint']
+            return (((v0['key'] if v0.__class__ is dict else ...) == 'cni') and (len(...) > 3))
+        except Exception:
+            return strict(bindings)
+
+Plain `and` and `or` are right as long as nothing fails. On any exception the interpreter evaluates again, with CEL's
+rules for errors; so a missing key, an overflow or a value of an unexpected type need no thought here, they only must
+not go unnoticed. Where static types leave open what Python would do, the source calls what the interpreter calls.
+
+Calls whose arguments are all constant are made at compile time. Expressions that Python's own compiler finds too deeply
+nested get no fast path. Called by environment.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from . import operators as op
+from . import values
+from .conversions import adapter
+from .interpreter import Options, has_field, invoker, optional_field, read_field
+from .standard import index_any, optional_index
+from .syntax import (
+    ACCUMULATOR,
+    Call,
+    Comprehension,
+    Expr,
+    Ident,
+    ListExpr,
+    Literal,
+    MapExpr,
+    Select,
+)
+from .types import BOOL, Field, Kind, Type
+from .values import Value
+
+Evaluate = Callable[[Mapping[str, Value]], Value]
+
+_PLAIN: Final = frozenset(
+    {Kind.BOOL, Kind.INT, Kind.UINT, Kind.STRING, Kind.BYTES, Kind.TIMESTAMP, Kind.DURATION, Kind.TYPE}
+)
+"""Types between whose values Python's `==` is CEL's."""
+_PLAIN_KEYS: Final = frozenset({Kind.INT, Kind.UINT, Kind.STRING})
+
+
+class _Unsupported(Exception):  # noqa: N818  never leaves this module
+    """The expression has no fast path."""
+
+
+def generate(expr: Expr, options: Options, strict: Evaluate) -> Evaluate:
+    """A function that gives the expression's value, by way of `strict` if need be."""
+    generator = _Generator(options)
+    try:
+        source = generator.function(expr)
+        namespace = {**generator.names, "strict": strict}
+        exec(compile(source, "<cel>", "exec"), namespace)  # noqa: S102  the source is ours; texts enter it only by repr()
+    except (_Unsupported, SyntaxError, RecursionError, MemoryError):
+        return strict
+    evaluate: Evaluate = namespace["evaluate"]
+    return evaluate
+
+
+# What the generated source calls
+
+
+def _boolean(value: Value) -> bool:
+    if value is True or value is False:
+        return value
+    raise values.no_such_overload()
+
+
+def _fold(items: Any, state: Value, condition: Any, step: Any) -> Value:
+    for item in items:
+        if not condition(state, item):
+            break
+        state = step(state, item)
+    return state
+
+
+def _pairs(container: Any) -> Any:
+    """Index and item, or key and value."""
+    if isinstance(container, Mapping):
+        return [(values.from_key(key), value) for key, value in container.items()]
+    if isinstance(container, list | tuple):
+        return enumerate(container)
+    raise values.no_such_overload()
+
+
+def _items(container: Any) -> Any:
+    """Items, or keys."""
+    if isinstance(container, Mapping):
+        return [values.from_key(key) for key in container]
+    if isinstance(container, list | tuple):
+        return container
+    raise values.no_such_overload()
+
+
+def _present(items: list[tuple[Value, bool]]) -> list[Value]:
+    """The elements of a list literal, those marked as optional only if they are there."""
+    return [item.value if optional else item for item, optional in items if not optional or item.present]
+
+
+def _present_entries(entries: list[tuple[Value, Value, bool]]) -> dict[Value, Value]:
+    """The same for a map literal."""
+    return values.map_of_pairs(
+        [(key, value.value if optional else value) for key, value, optional in entries if not optional or value.present]
+    )
+
+
+_HELPERS: Final[dict[str, Any]] = {
+    "boolean": _boolean,
+    "equal": values.equal,
+    "contains": values.contains,
+    "index_any": index_any,
+    "optional_index": optional_index,
+    "map_of_pairs": values.map_of_pairs,
+    "present": _present,
+    "present_entries": _present_entries,
+    "pairs": _pairs,
+    "items": _items,
+    "fold": _fold,
+}
+
+
+class _Code:
+    """Source of an expression, and its value when that is known already."""
+
+    __slots__ = ("is_constant", "source", "value")
+
+    def __init__(self, source: str, value: Value = None, *, is_constant: bool = False) -> None:
+        self.source = source
+        self.value = value
+        self.is_constant = is_constant
+
+
+class _Generator:
+    """Writes one function. `names` are the objects that its source refers to."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self.names: dict[str, Any] = dict(_HELPERS)
+        self._variables: dict[str, tuple[str, str]] = {}
+        self._scopes: list[dict[str, str]] = []
+        self._locals = 0
+
+    def function(self, expr: Expr) -> str:
+        result = self._code(expr).source
+        lines = ["def evaluate(bindings):", "    try:"]
+        lines += [f"        {local} = {read}" for local, read in self._variables.values()]
+        lines += [f"        return {result}", "    except Exception:", "        return strict(bindings)"]
+        return "\n".join(lines)
+
+    def _name(self, prefix: str, thing: Any) -> str:
+        """A name for an object."""
+        name = f"{prefix}{len(self.names)}"
+        self.names[name] = thing
+        return name
+
+    def _local(self) -> str:
+        self._locals += 1
+        return f"x{self._locals}"
+
+    def _constant(self, value: Value) -> _Code:
+        source = repr(value) if value.__class__ in _SPELLED else self._name("c", value)
+        return _Code(source, value, is_constant=True)
+
+    def _code(self, expr: Expr) -> _Code:
+        match expr:
+            case Literal():
+                return self._constant(expr.value)
+            case Call():
+                return self._call(expr)
+            case Select():
+                return self._select(expr)
+            case Ident():
+                return self._ident(expr)
+            case ListExpr():
+                return self._list(expr)
+            case MapExpr():
+                return self._map(expr)
+            case Comprehension():
+                return _Code(self._bound(expr) if expr.is_bind else self._loop(expr))
+        raise _Unsupported  # messages are rare enough to be left to the interpreter
+
+    def _source(self, expr: Expr) -> str:
+        return self._code(expr).source
+
+    def _condition(self, expr: Expr) -> str:
+        """Source of an expression that must be a boolean."""
+        source = self._source(expr)
+        return source if expr.type == BOOL else f"boolean({source})"
+
+    # Names and fields
+
+    def _ident(self, expr: Ident) -> _Code:
+        if expr.constant is not None:
+            return self._constant(expr.constant.value)
+        if expr.variable is not None:
+            return _Code(self._variable(expr.variable, expr.type))
+        for scope in reversed(self._scopes):
+            if expr.name in scope:
+                return _Code(scope[expr.name])
+        raise _Unsupported
+
+    def _variable(self, name: str, type_: Type) -> str:
+        if name not in self._variables:
+            adapt = adapter(type_)
+            read = f"bindings[{name!r}]"
+            read = read if adapt is None else f"{self._name('a', adapt)}({read})"
+            self._variables[name] = f"v{len(self._variables)}", read
+        return self._variables[name][0]
+
+    def _field(self, operand: Type, name: str) -> Field | None:
+        declared = self._options.objects.get(operand.params[0].name if operand.is_optional else operand.name)
+        return declared.fields.get(name) if declared is not None else None
+
+    def _select(self, expr: Select) -> _Code:
+        if expr.resolved is not None:
+            return self._ident(expr.resolved)
+        operand, name = self._source(expr.operand), expr.name
+        field = self._field(expr.operand.type, name)
+        kind = expr.operand.type.kind
+        if kind is Kind.MAP:
+            return _Code(f"({name!r} in {operand})" if expr.test_only else f"{operand}[{name!r}]")
+        if expr.test_only:
+            has = self._name("h", lambda value: has_field(value, name, field))
+            quick = f"({name!r} in {operand} if {operand}.__class__ is dict else {has}({operand}))"
+            return _Code(quick if operand.isidentifier() else f"{has}({operand})")
+        read = self._name("f", lambda value: read_field(value, name, field))
+        if kind is not Kind.OBJECT or field is None or not operand.isidentifier():
+            return _Code(f"{read}({operand})")
+        adapt = adapter(field.type)
+        entry = f"{operand}[{name!r}]"
+        entry = entry if adapt is None else f"{self._name('a', adapt)}({entry})"
+        return _Code(f"({entry} if {operand}.__class__ is dict else {read}({operand}))")
+
+    def _optional_select(self, call: Call) -> _Code:
+        operand, literal = call.args
+        if not isinstance(literal, Literal):
+            raise _Unsupported
+        name, field = literal.value, self._field(operand.type, literal.value)
+        find = self._name("f", lambda value: optional_field(value, name, field))
+        return _Code(f"{find}({self._source(operand)})")
+
+    # Calls
+
+    def _call(self, call: Call) -> _Code:
+        match call.function:
+            case op.AND | op.OR:
+                word = "and" if call.function == op.AND else "or"
+                return _Code(f"({self._condition(call.args[0])} {word} {self._condition(call.args[1])})")
+            case op.CONDITIONAL:
+                condition, yes, no = call.args
+                return _Code(f"({self._source(yes)} if {self._condition(condition)} else {self._source(no)})")
+            case op.OPTIONAL_SELECT:
+                return self._optional_select(call)
+            case op.NOT_STRICTLY_FALSE:
+                return _Code(self._condition(call.args[0]))
+        if not call.overloads:
+            raise _Unsupported
+        args: list[_Code] = []
+        for operand in call.operands:
+            args.append(self._code(operand))  # noqa: PERF401  a comprehension would be one more frame a level
+        if all(arg.is_constant for arg in args) and not call.overloads[0].lazy:
+            try:
+                return self._constant(invoker(call)(*(arg.value for arg in args)))
+            except Exception:  # noqa: S110  it will fail again when it runs, in its place
+                pass
+        return _Code(self._operation(call, args))
+
+    def _operation(self, call: Call, args: Sequence[_Code]) -> str:
+        """An operator with a shorter way for known types, or else a call."""
+        sources = [arg.source for arg in args]
+        types = [operand.type for operand in call.operands]
+        match call.function:
+            case op.EQUALS | op.NOT_EQUALS:
+                equals = call.function == op.EQUALS
+                if types[0] == types[1] and _is_plain(types[0]):
+                    return f"({sources[0]} {'==' if equals else '!='} {sources[1]})"
+                return f"equal({', '.join(sources)})" if equals else f"(not equal({', '.join(sources)}))"
+            case op.IN:
+                return self._membership(types, args)
+            case op.INDEX:
+                container, index = types
+                if container.kind is Kind.MAP and container.params[0] == index and index.kind in _PLAIN_KEYS:
+                    return f"{sources[0]}[{sources[1]}]"
+                if container.kind is Kind.LIST and args[1].value.__class__ is int and args[1].value >= 0:
+                    return f"{sources[0]}[{sources[1]}]"
+                return f"index_any({', '.join(sources)})"
+            case op.OPTIONAL_INDEX:
+                return f"optional_index({', '.join(sources)})"
+        return self._invocation(call, sources)
+
+    def _membership(self, types: Sequence[Type], args: Sequence[_Code]) -> str:
+        value, container = types
+        same = bool(container.params) and container.params[0] == value
+        if same and container.kind is Kind.MAP and value.kind in _PLAIN_KEYS:
+            return f"({args[0].source} in {args[1].source})"
+        if same and container.kind is Kind.LIST and _is_plain(value):
+            hashable = args[1].is_constant and value.kind is Kind.STRING
+            items = self._name("c", frozenset(args[1].value)) if hashable else args[1].source
+            return f"({args[0].source} in {items})"
+        return f"contains({args[1].source}, {args[0].source})"
+
+    def _invocation(self, call: Call, sources: list[str]) -> str:
+        overload = call.overloads[0]
+        known = invoker(call) is overload.impl
+        if overload.lazy:
+            if not known:
+                raise _Unsupported
+            sources[-1] = f"(lambda: {sources[-1]})"
+        if known and overload.inline is not None:
+            return overload.inline.format(*sources)
+        return f"{self._name('f', invoker(call))}({', '.join(sources)})"
+
+    # Lists and maps
+
+    def _list(self, expr: ListExpr) -> _Code:
+        elements = [self._code(each) for each in expr.elements]
+        if expr.optional:
+            items = ", ".join(f"({each.source}, {index in expr.optional})" for index, each in enumerate(elements))
+            return _Code(f"present([{items}])")
+        if elements and all(each.is_constant for each in elements):
+            return self._constant([each.value for each in elements])
+        return _Code(f"[{', '.join(each.source for each in elements)}]")
+
+    def _map(self, expr: MapExpr) -> _Code:
+        entries = [(self._code(each.key), self._code(each.value), each.optional) for each in expr.entries]
+        if any(optional for _, _, optional in entries):
+            items = ", ".join(f"({key.source}, {value.source}, {optional})" for key, value, optional in entries)
+            return _Code(f"present_entries([{items}])")
+        pairs = ", ".join(f"({key.source}, {value.source})" for key, value, _ in entries)
+        return _Code(f"map_of_pairs([{pairs}])" if pairs else "{}")
+
+    # Loops
+
+    def _bound(self, expr: Comprehension) -> str:
+        value = self._source(expr.accu_init)
+        name = self._local()
+        self._scopes.append({expr.accu_var: name})
+        body = self._source(expr.result)
+        self._scopes.pop()
+        return f"(lambda {name}: {body})({value})"
+
+    def _loop(self, expr: Comprehension) -> str:
+        items = self._iterable(expr)
+        accu = self._local()
+        targets = [self._local()] if expr.iter_var2 is None else [self._local(), self._local()]
+        names = (expr.iter_var,) if expr.iter_var2 is None else (expr.iter_var, expr.iter_var2)
+        self._scopes.append({expr.accu_var: accu})
+        self._scopes.append(dict(zip(names, targets, strict=True)))
+        gathered = self._quantified(expr, items, targets) or self._gathered(expr, items, targets)
+        gathered = gathered or self._folded(expr, items, targets, accu)
+        self._scopes.pop()
+        result = (
+            gathered if _is_accumulator(expr.result) else f"(lambda {accu}: {self._source(expr.result)})({gathered})"
+        )
+        self._scopes.pop()
+        return result
+
+    def _iterable(self, expr: Comprehension) -> str:
+        source, type_ = self._source(expr.iter_range), expr.iter_range.type
+        if type_.kind is Kind.LIST:
+            return source if expr.iter_var2 is None else f"enumerate({source})"
+        if type_.kind is Kind.MAP and type_.params[0].kind in _PLAIN_KEYS:
+            return source if expr.iter_var2 is None else f"{source}.items()"
+        return f"items({source})" if expr.iter_var2 is None else f"pairs({source})"
+
+    def _quantified(self, expr: Comprehension, items: str, targets: Sequence[str]) -> str | None:
+        """`all` and `exists`: `accumulator && predicate`, `accumulator || predicate`."""
+        step, init = expr.step, expr.accu_init
+        if not isinstance(step, Call) or not isinstance(init, Literal) or not _is_accumulator(step.args[0]):
+            return None
+        word = {(op.AND, True): "all", (op.OR, False): "any"}.get((step.function, init.value))
+        if word is None:
+            return None
+        return f"{word}({self._condition(step.args[1])} for {', '.join(targets)} in {items})"
+
+    def _gathered(self, expr: Comprehension, items: str, targets: Sequence[str]) -> str | None:
+        """`map`, `filter` and `exists_one`: something is added to the accumulator, perhaps on a condition."""
+        step, test = expr.step, ""
+        if isinstance(step, Call) and step.function == op.CONDITIONAL and _is_accumulator(step.args[2]):
+            step, test = step.args[1], f" if {self._condition(step.args[0])}"
+        if not isinstance(step, Call) or step.function != op.ADD or not _is_accumulator(step.args[0]):
+            return None
+        added, init = step.args[1], expr.accu_init
+        loop = f"for {', '.join(targets)} in {items}{test}"
+        if (
+            isinstance(init, ListExpr)
+            and not init.elements
+            and isinstance(added, ListExpr)
+            and len(added.elements) == 1
+        ):
+            return None if added.optional else f"[{self._source(added.elements[0])} {loop}]"
+        if isinstance(init, Literal) and init.value == 0 and isinstance(added, Literal) and added.value == 1:
+            return f"sum([1 {loop}])"
+        return None
+
+    def _folded(self, expr: Comprehension, items: str, targets: Sequence[str], accu: str) -> str:
+        """Any other loop."""
+        condition, step = self._condition(expr.condition), self._source(expr.step)
+        init = self._code(expr.accu_init)
+        start = f"{init.source}.copy()" if isinstance(init.value, list | dict) else init.source
+        if len(targets) == 1:
+            return (
+                f"fold({items}, {start}, lambda {accu}, {targets[0]}: {condition}, lambda {accu}, {targets[0]}: {step})"
+            )
+        pair, both = self._local(), ", ".join(targets)
+        return (
+            f"fold({items}, {start}, lambda {accu}, {pair}: (lambda {both}: {condition})(*{pair}), "
+            f"lambda {accu}, {pair}: (lambda {both}: {step})(*{pair}))"
+        )
+
+
+_SPELLED: Final = frozenset({str, int, bool, bytes, type(None)})
+
+
+def _is_plain(type_: Type) -> bool:
+    if type_.kind is Kind.MAP:
+        return type_.params[0].kind in _PLAIN_KEYS and _is_plain(type_.params[1])
+    return type_.kind in _PLAIN or (type_.kind is Kind.LIST and _is_plain(type_.params[0]))
+
+
+def _is_accumulator(expr: Expr) -> bool:
+    return isinstance(expr, Ident) and expr.name == ACCUMULATOR

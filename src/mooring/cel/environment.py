@@ -1,0 +1,253 @@
+"""Environments and programs: where a user of the engine begins.
+
+    env = Environment(variables={"x": INT}, libraries=(STANDARD,))
+    program = env.compile("x * 2 > 10")
+    program.issues         ()
+    program.output_type    bool
+    program.evaluate({"x": 6})    True
+
+An environment is immutable and can be shared between threads; so can programs. `extend` makes a larger one. The phases
+that `compile` runs stand in files of their own: parser.py, checker.py, validators.py, estimator.py, interpreter.py,
+codegen.py.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from . import costs
+from .checker import Declarations, check
+from .codegen import Evaluate, generate
+from .costs import CallCost, Range
+from .errors import CompileError, DeclarationError, Issue
+from .estimator import Sizes, estimate
+from .interpreter import FoldingError, Interpreter, Options, plan
+from .library import Constant, Library, Overload
+from .parser import MacroTable, Source, parse
+from .reads import Reads, reads
+from .standard import CROSS_TYPE_COMPARISONS, STANDARD
+from .syntax import Expr
+from .types import DYN, ObjectType, Type, type_of
+from .validators import Validator
+from .values import TypeValue, Value
+
+
+class Evaluation(NamedTuple):
+    """A value and what it cost to get it."""
+
+    value: Value
+    cost: int
+
+
+def _no_sizes(_path: tuple[str, ...]) -> Range | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """Everything that was given to an environment."""
+
+    variables: Mapping[str, Type]
+    libraries: tuple[Library, ...]
+    types: tuple[ObjectType, ...]
+    container: str
+    optional_syntax: bool
+    cross_type_numeric: bool
+    optimize: bool
+    has_cost: int
+    sizes: Sizes
+
+
+class Environment:
+    """Declares what expressions may use.
+
+    `variables` by name (dots allowed), `types` the object types of their fields, `libraries` whose later ones add
+    overloads to earlier ones. `container` is the namespace in which short names are looked up.
+
+    `optional_syntax` allows `a.?b`, `a[?b]`, `[?x]`, `{?k: v}`. `cross_type_numeric` allows `1 < 1.5`. `optimize`
+    computes conversions of literals when compiling, so that `int('x')` is an issue and `int('1')` costs nothing.
+    `has_cost` is the cost of `has()`. `sizes` says how large variables may be, for the estimate (see estimator.py).
+    """
+
+    def __init__(
+        self,
+        *,
+        variables: Mapping[str, Type] | None = None,
+        libraries: Iterable[Library] = (STANDARD,),
+        types: Iterable[ObjectType] = (),
+        container: str = "",
+        optional_syntax: bool = True,
+        cross_type_numeric: bool = True,
+        optimize: bool = True,
+        has_cost: int = 1,
+        sizes: Sizes = _no_sizes,
+    ) -> None:
+        self._settings = _Settings(
+            variables=dict(variables or {}),
+            libraries=tuple(libraries),
+            types=tuple(types),
+            container=container,
+            optional_syntax=optional_syntax,
+            cross_type_numeric=cross_type_numeric,
+            optimize=optimize,
+            has_cost=has_cost,
+            sizes=sizes,
+        )
+        self._prepare()
+
+    def extend(
+        self,
+        *,
+        variables: Mapping[str, Type] | None = None,
+        libraries: Iterable[Library] = (),
+        types: Iterable[ObjectType] = (),
+        **changed: Any,
+    ) -> Environment:
+        """The same with more in it; other settings are replaced by keyword."""
+        old = self._settings
+        extended = object.__new__(Environment)
+        extended._settings = replace(
+            old,
+            variables={**old.variables, **(variables or {})},
+            libraries=(*old.libraries, *libraries),
+            types=(*old.types, *types),
+            **changed,
+        )
+        extended._prepare()
+        return extended
+
+    def _prepare(self) -> None:
+        """Gathers what the phases look up."""
+        settings = self._settings
+        libraries = settings.libraries
+        if settings.cross_type_numeric and CROSS_TYPE_COMPARISONS not in libraries:
+            libraries = (*libraries, CROSS_TYPE_COMPARISONS)
+        functions: dict[str, list[Overload]] = {}
+        constants: dict[str, Constant] = {}
+        objects = {each.name: each for each in settings.types}
+        equality: dict[Type, CallCost] = {}
+        validators: list[Validator] = []
+        for library in libraries:
+            for function in library.functions:
+                _add_overloads(functions.setdefault(function.name, []), function.name, function.overloads)
+            constants.update(library.constants)
+            equality.update(library.equality)
+            validators += library.validators
+            for each in library.types:
+                if isinstance(each, ObjectType):
+                    objects[each.name] = each
+                else:
+                    constants[each.name] = Constant(type_of(each), TypeValue(each.name))
+        for name, declared in objects.items():
+            constants.setdefault(name, Constant(type_of(declared.type), TypeValue(name)))
+        self._macros: MacroTable = {
+            (macro.name, macro.receiver, macro.args): macro for library in libraries for macro in library.macros
+        }
+        self._validators = validators
+        self._declarations = Declarations(settings.container, settings.variables, functions, constants, objects)
+        self._options = Options(objects, equality, settings.has_cost, settings.optimize)
+
+    def compile(self, expression: str, *, check_types: bool = True) -> Program:
+        """A program; look at its `issues` first. Without type checking every value is dyn and there is no estimate."""
+        try:
+            return self._compile(expression, check_types)
+        except RecursionError:
+            return self._compile_with_room(expression, check_types)
+
+    def _compile_with_room(self, expression: str, check_types: bool) -> Program:
+        """Whether an expression is too deep must not depend on how deep its caller is; a new thread starts at the top."""
+        made: list[Program] = []
+
+        def run() -> None:
+            try:
+                made.append(self._compile(expression, check_types))
+            except RecursionError:
+                source = Source(expression)
+                source.report(0, "expression nested too deeply")
+                made.append(Program(expression, source.issues))
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+        return made[0]
+
+    def _compile(self, expression: str, check_types: bool) -> Program:
+        source = Source(expression)
+        expr = parse(source, self._macros, optional_syntax=self._settings.optional_syntax)
+        if expr is not None:
+            check(source, expr, self._declarations, lenient=not check_types)
+        if expr is not None and check_types and not source.issues:
+            self._validate(source, expr)
+        if expr is None or source.issues:
+            return Program(expression, source.issues)
+        try:
+            interpreter = plan(expr, self._options)
+        except FoldingError as error:
+            return Program(expression, (Issue(f"program: {error}"),))
+        evaluate = generate(expr, self._options, lambda bindings: interpreter.evaluate(bindings)[0])
+        cost = Range(0, costs.MAX)
+        if check_types:
+            settings, options = self._settings, self._options
+            cost = estimate(expr, settings.sizes, has_cost=options.has_cost, equality=options.equality)
+        return Program(expression, (), _Compiled(expr, cost, interpreter, evaluate))
+
+    def _validate(self, source: Source, expr: Expr) -> None:
+        for validator in self._validators:
+            for where, message in validator.findings(expr):
+                source.report(where.offset, message)
+
+
+def _add_overloads(known: list[Overload], function: str, more: Sequence[Overload]) -> None:
+    ids = {each.id: each for each in known}
+    for overload in more:
+        if ids.setdefault(overload.id, overload) is not overload:
+            raise DeclarationError(f"function '{function}' has two overloads '{overload.id}'")
+        if overload not in known:
+            known.append(overload)
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    expr: Expr
+    cost: Range
+    interpreter: Interpreter
+    evaluate: Evaluate
+
+
+class Program:
+    """A compiled expression. `evaluate(bindings)` gives its value, or raises `EvaluationError`."""
+
+    __slots__ = ("_compiled", "_reads", "evaluate", "expression", "issues", "max_cost", "min_cost", "output_type")
+
+    evaluate: Callable[[Mapping[str, Value]], Value]
+
+    def __init__(self, expression: str, issues: tuple[Issue, ...], compiled: _Compiled | None = None) -> None:
+        self.expression = expression
+        self.issues = issues
+        self._compiled = compiled
+        self._reads: Reads | None = None
+        self.output_type: Type = DYN if compiled is None else compiled.expr.type
+        self.min_cost, self.max_cost = Range(0, 0) if compiled is None else compiled.cost
+        self.evaluate = self._refuse if compiled is None else compiled.evaluate
+
+    def _refuse(self, _bindings: Mapping[str, Value]) -> Value:
+        raise CompileError(self.issues)
+
+    def evaluate_counted(self, bindings: Mapping[str, Value], limit: int = costs.MAX) -> Evaluation:
+        """The value and its cost. Raises `CostLimitExceeded` as soon as the cost is above the limit."""
+        if self._compiled is None:
+            raise CompileError(self.issues)
+        return Evaluation(*self._compiled.interpreter.evaluate(bindings, limit))
+
+    @property
+    def reads(self) -> Reads:
+        """What the expression reads of its variables (see reads.py)."""
+        if self._reads is None:
+            self._reads = {} if self._compiled is None else reads(self._compiled.expr)
+        return self._reads
+
+    def __repr__(self) -> str:
+        return f"Program({self.expression!r})"
