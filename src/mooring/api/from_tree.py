@@ -5,6 +5,7 @@ told, and an error names the path. ``codec.py`` comes here when its fast decoder
 and with the result of a patch.
 """
 
+from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -90,6 +91,8 @@ def _reader(kind: Any) -> Reader:
         return _reader(next(arg for arg in args if arg is not type(None)))
     if base is Quantity:
         return _read_quantity
+    if base is bytes:
+        return _read_base64
     if base is Any:
         return _plain
     return _leaf_reader(kind)
@@ -172,6 +175,15 @@ def _read_quantity(value: Any, path: Path | None, report: Report) -> Any:
         return None
 
 
+def _read_base64(value: Any, path: Path | None, report: Report) -> Any:
+    """Bytes; the text may be broken into lines, as Go allows it."""
+    try:
+        return b64decode(value.replace("\n", "").replace("\r", ""), validate=True)
+    except (AttributeError, ValueError):
+        report.wrong_type(path, "a string in base64", value)
+        return None
+
+
 def _plain(value: Any, path: Path | None, report: Report) -> Any:
     """A value of any shape, kept as it is."""
     if isinstance(value, dict):
@@ -212,7 +224,7 @@ def _expected(kind: Any) -> str:
     if base is int:
         limits = [note.le for note in getattr(kind, "__metadata__", ()) if isinstance(note, msgspec.Meta)]
         return "a 32-bit integer" if limits == [_INT32] else "a 64-bit integer"
-    return {str: "a string", bool: "a boolean", float: "a number", bytes: "a string in base64"}.get(base, str(base))
+    return {str: "a string", bool: "a boolean", float: "a number"}.get(base, str(base))
 
 
 def _described(value: Any) -> str:

@@ -8,6 +8,7 @@ typed objects of it.
 import json
 import math
 import re
+from collections import Counter
 from typing import Any, NoReturn
 
 MAX_BYTES = 3 * 1024 * 1024
@@ -33,8 +34,8 @@ class Members(dict[str, Any]):
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
-        seen: set[str] = set()
-        self.repeated = {key for key, _ in pairs if key in seen or seen.add(key)}  # type: ignore[func-returns-value] # `add` is called for its effect
+        counts = Counter(key for key, _ in pairs)
+        self.repeated = {key for key, count in counts.items() if count > 1}
 
 
 def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 
 from mooring.api import codec
 from mooring.api.codec import DecodeError, FieldValidation, TooLargeError, decode, decode_kind, decode_own, encode
-from mooring.api.core_v1 import ConfigMap, Pod
+from mooring.api.core_v1 import ConfigMap, Pod, Secret
 from mooring.api.json_tree import MAX_BYTES
 from mooring.api.quantity import parse
 
@@ -188,6 +188,14 @@ def test_null_is_absent_and_in_lists_and_maps_the_zero_value() -> None:
 def test_a_quantity_may_be_a_number_and_is_written_in_canonical_form() -> None:
     pod = decode(b'{"spec":{"overhead":{"a":2,"b":0.5,"c":" 1000m ","d":1e3}}}', Pod).object
     assert json.loads(encode(pod))["spec"]["overhead"] == {"a": "2", "b": "500m", "c": "1", "d": "1k"}
+
+
+def test_bytes_are_base64_which_may_be_broken_into_lines() -> None:
+    assert decode(b'{"data":{"a":"aGVs\\nbG8=\\n"}}', Secret).object.data == {"a": b"hello"}
+    assert encode(Secret(data={"a": b"hello"})) == b'{"metadata":{},"data":{"a":"aGVsbG8="}}'
+    for wrong in (b'"aGVsbG8"', b'"a b="', '"é"'.encode(), b"1"):
+        with pytest.raises(DecodeError, match=r"data\.a: expected a string in base64"):
+            decode(b'{"data":{"a":%b}}' % wrong, Secret)
 
 
 def test_values_of_any_shape_are_kept_as_they_are() -> None:

@@ -94,8 +94,7 @@ def test_nothing_is_lost_in_json_and_yaml(kind: type[msgspec.Struct], data: st.D
     assert decode_own(body, kind) == value
     assert encode(decode(body, kind).object) == body
     assert codec.from_tree(json.loads(body), kind, FieldValidation.STRICT)[0] == value
-    if not any(char in body.decode() for char in "\x7f\x85\ufeff\ufffe\uffff"):
-        assert decode_yaml(to_yaml([value]), kind).object == value
+    assert decode_yaml(to_yaml([value]), kind).object == value
 
 
 @given(st.binary(max_size=200))
