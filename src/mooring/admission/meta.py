@@ -13,7 +13,7 @@ from mooring.api.meta_v1 import ManagedFieldsEntry, ObjectMeta, OwnerReference
 METADATA = Path("metadata")
 IMMUTABLE = "field is immutable"
 MAX_ANNOTATIONS_BYTES = 256 * 1024
-_STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 _MAX_SUBRESOURCE_BYTES = 256
 _MAX_MANAGER_BYTES = 128
 
@@ -43,7 +43,7 @@ def validate_object_meta(
     errors += _labels_and_owners(metadata, path)
     errors += _finalizers(metadata.finalizers, path.child("finalizers"))
     errors += _managed_fields(metadata.managed_fields, path.child("managedFields"))
-    errors += _kubernetes_finalizers(metadata.finalizers, path)
+    errors += _finalizer_names(metadata.finalizers, path)
     return errors
 
 
@@ -66,7 +66,7 @@ def validate_object_meta_update(new: ObjectMeta, old: ObjectMeta, path: Path = M
     errors += immutable(new.deletion_grace_period_seconds, old.deletion_grace_period_seconds, path, grace)
     errors += _labels_and_owners(new, path)
     errors += _managed_fields(new.managed_fields, path.child("managedFields"))
-    errors += _kubernetes_finalizers(new.finalizers, path)
+    errors += _finalizer_names(new.finalizers, path)
     return errors
 
 
@@ -148,13 +148,13 @@ def _finalizers(finalizers: list[str], path: Path) -> list[FieldError]:
     return errors
 
 
-def _kubernetes_finalizers(finalizers: list[str], path: Path) -> list[FieldError]:
+def _finalizer_names(finalizers: list[str], path: Path) -> list[FieldError]:
     """Names without a domain are Kubernetes' own."""
     detail = "name is neither a standard finalizer name nor is it fully qualified"
     return [
         field_errors.invalid(path.child("finalizers").index(index), name, detail)
         for index, name in enumerate(finalizers)
-        if "/" not in name and name not in _STANDARD_FINALIZERS
+        if "/" not in name and name not in STANDARD_FINALIZERS
     ]
 
 

@@ -6,9 +6,10 @@ it. Ratcheting narrows or widens it per object: ``pod/usage.py`` says what an ob
 
 from dataclasses import dataclass, field
 
+from mooring.admission.expressions import Judges, judges_for
 from mooring.base import known_gates as gates
 from mooring.base.component import Component
-from mooring.base.version import Version
+from mooring.base.version import BINARY, Version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +38,17 @@ class AdmissionOptions:
     """Names of environment variables may have any printable ASCII character but `=`."""
     relaxed_dns_searches: bool = True
     """Search domains may have underscores, and may be a single dot."""
+    container_restart_policy: bool = True
+    """Containers that are not init containers may have a `restartPolicy` of their own."""
+    judges: Judges = field(default_factory=lambda: judges_for(BINARY.minus(1)))
+    """Judge CEL expressions, new ones as the minimum compatibility version understands them."""
     unwritable_fields: frozenset[str] = field(default_factory=frozenset)
     """Fields that are newer than the minimum compatibility version: stored ones stay, new ones are refused."""
 
 
 RELAXED_ENV_NAMES = Version(1, 32)
 RELAXED_DNS_SEARCHES = Version(1, 33)
+CONTAINER_RESTART_POLICY = Version(1, 34)
 
 POD_FIELDS: dict[str, Version] = {
     "spec.securityContext.supplementalGroupsPolicy": Version(1, 31),
@@ -74,5 +80,7 @@ def for_component(component: Component) -> AdmissionOptions:
         mutable_suspended_job_directives=on(gates.MUTABLE_SUSPENDED_JOB_DIRECTIVES),
         relaxed_env_names=compatible >= RELAXED_ENV_NAMES,
         relaxed_dns_searches=compatible >= RELAXED_DNS_SEARCHES,
+        container_restart_policy=compatible >= CONTAINER_RESTART_POLICY,
+        judges=judges_for(compatible),
         unwritable_fields=frozenset(path for path, since in POD_FIELDS.items() if compatible < since),
     )

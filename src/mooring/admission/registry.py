@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from mooring.admission.pod.strategy import PodStrategy
 from mooring.admission.strategy import Strategy
 from mooring.api import meta_v1
 
@@ -16,3 +17,6 @@ def register(*strategies: Strategy[Any]) -> None:
 def strategy_of(object_type: type[meta_v1.Resource]) -> Strategy[Any]:
     """The strategy of a kind; KeyError for a kind that is not stored."""
     return _BY_TYPE[object_type]
+
+
+register(PodStrategy())

@@ -1,0 +1,122 @@
+"""The rules of node selectors: in the node affinity of pods, in PersistentVolumes and in DRA kinds.
+
+What a selector matches is in ``mooring.constraints.node_selector``; this says which ones may be written.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mooring.admission import expressions
+from mooring.api import field_errors, names
+from mooring.api.core_v1 import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.constraints import semver
+
+CEL_IS_OFF = "Node Affinity CEL expressions require feature gate TaintTolerationNodeAffinityCEL"
+NOT_AN_OPERATOR = "not a valid selector operator"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSelectorRules:
+    """What is allowed in one object's node selectors, after gates and ratcheting."""
+
+    semver_operators: bool
+    judge: Callable[[str], str | None] | None
+    """Judges CEL expressions; None refuses them with `cel_refusal`."""
+    cel_refusal: str = CEL_IS_OFF
+    invalid_label_values: bool = False
+    """Whether required terms may compare with what cannot be a label's value: stored objects may."""
+
+
+def validate_node_selector(selector: NodeSelector, path: Path, rules: NodeSelectorRules) -> list[FieldError]:
+    """What is wrong with a required node selector."""
+    here = path.child("nodeSelectorTerms")
+    if not selector.node_selector_terms:
+        return [field_errors.required(here, "must have at least one node selector term")]
+    errors: list[FieldError] = []
+    for index, term in enumerate(selector.node_selector_terms):
+        errors += validate_term(term, here.index(index), rules, check_label_values=not rules.invalid_label_values)
+    return errors
+
+
+def validate_term(
+    term: NodeSelectorTerm, path: Path, rules: NodeSelectorRules, *, check_label_values: bool
+) -> list[FieldError]:
+    """What is wrong with one term. Preferred terms may compare with any text."""
+    errors: list[FieldError] = []
+    for index, requirement in enumerate(term.match_expressions):
+        here = path.child("matchExpressions").index(index)
+        errors += _requirement(requirement, here, rules, check_label_values)
+    for index, requirement in enumerate(term.match_fields):
+        errors += _field_requirement(requirement, path.child("matchFields").index(index))
+    for index, expression in enumerate(term.match_cel_expressions):
+        here = path.child("matchCELExpressions").index(index)
+        if rules.judge is None:
+            errors.append(field_errors.forbidden(here, rules.cel_refusal))
+        else:
+            errors += expressions.validate(expression, here, rules.judge)
+    return errors
+
+
+def _requirement(
+    requirement: NodeSelectorRequirement, path: Path, rules: NodeSelectorRules, check_label_values: bool
+) -> list[FieldError]:
+    errors = _operator(requirement, path, rules)
+    if wrong := names.label_key(requirement.key):
+        errors += names.validate(path.child("key"), requirement.key, wrong)
+    if check_label_values:
+        for index, value in enumerate(requirement.values):
+            if wrong := names.label_value(value):
+                errors += names.validate(path.child("values").index(index), value, wrong)
+    return errors
+
+
+def _operator(requirement: NodeSelectorRequirement, path: Path, rules: NodeSelectorRules) -> list[FieldError]:
+    values = requirement.values
+    match requirement.operator:
+        case "In" | "NotIn":
+            if not values:
+                return [_required_values(path, "must be specified when `operator` is 'In' or 'NotIn'")]
+        case "Exists" | "DoesNotExist":
+            if values:
+                detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+                return [field_errors.forbidden(path.child("values"), detail)]
+        case "Gt" | "Lt":
+            if len(values) != 1:
+                return [_required_values(path, "must be specified single value when `operator` is 'Lt' or 'Gt'")]
+        case "SemverLt" | "SemverGt" | "SemverEq" if rules.semver_operators:
+            return _semver_values(values, path)
+        case operator:
+            return [field_errors.invalid(path.child("operator"), operator, NOT_AN_OPERATOR)]
+    return []
+
+
+def _semver_values(values: list[str], path: Path) -> list[FieldError]:
+    if len(values) != 1:
+        detail = "must be specified single value when `operator` is 'SemverLt', 'SemverGt' or 'SemverEq'"
+        return [_required_values(path, detail)]
+    try:
+        semver.parse_tolerant(values[0])
+    except semver.SemverError as error:
+        return [field_errors.invalid(path.child("values").index(0), values[0], str(error))]
+    return []
+
+
+def _required_values(path: Path, detail: str) -> FieldError:
+    return field_errors.required(path.child("values"), detail)
+
+
+def _field_requirement(requirement: NodeSelectorRequirement, path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if requirement.operator not in ("In", "NotIn"):
+        errors.append(field_errors.invalid(path.child("operator"), requirement.operator, NOT_AN_OPERATOR))
+    elif len(requirement.values) != 1:
+        detail = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+        errors.append(_required_values(path, detail))
+    if requirement.key != "metadata.name":
+        errors.append(field_errors.invalid(path.child("key"), requirement.key, "not a valid field selector key"))
+        return errors
+    for index, value in enumerate(requirement.values):
+        errors += names.validate(path.child("values").index(index), value, names.dns1123_subdomain(value))
+    return errors

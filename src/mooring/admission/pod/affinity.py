@@ -1,0 +1,194 @@
+"""The rules of affinity and topology spread constraints, label keys included (KEP-3633)."""
+
+from mooring.admission.node_selector import validate_node_selector, validate_term
+from mooring.admission.pod.rules import PodRules
+from mooring.api import field_errors, label_selector, names
+from mooring.api.core_v1 import (
+    Affinity,
+    NodeAffinity,
+    PodAffinity,
+    PodAffinityTerm,
+    PodAntiAffinity,
+    TopologySpreadConstraint,
+)
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.meta_v1 import LabelSelector
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
+_POLICIES = ("Honor", "Ignore")
+WITHOUT_SELECTOR = "must not be specified when labelSelector is not set"
+IN_BOTH = "exists in both matchLabelKeys and labelSelector"
+
+
+def validate_affinity(affinity: Affinity, path: Path, rules: PodRules) -> list[FieldError]:
+    """What is wrong with the affinity of a pod."""
+    errors: list[FieldError] = []
+    if affinity.node_affinity is not None:
+        errors += _node_affinity(affinity.node_affinity, path.child("nodeAffinity"), rules)
+    if affinity.pod_affinity is not None:
+        errors += _pod_affinity(affinity.pod_affinity, path.child("podAffinity"), rules)
+    if affinity.pod_anti_affinity is not None:
+        errors += _pod_affinity(affinity.pod_anti_affinity, path.child("podAntiAffinity"), rules)
+    return errors
+
+
+def _node_affinity(affinity: NodeAffinity, path: Path, rules: PodRules) -> list[FieldError]:
+    errors: list[FieldError] = []
+    selector_rules = rules.node_selector_rules()
+    required = affinity.required_during_scheduling_ignored_during_execution
+    if required is not None:
+        errors += validate_node_selector(required, path.child(_REQUIRED), selector_rules)
+    for index, preferred in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
+        here = path.child(_PREFERRED).index(index)
+        errors += _weight(preferred.weight, here)
+        term = here.child("preference")
+        errors += validate_term(preferred.preference, term, selector_rules, check_label_values=False)
+    return errors
+
+
+def _pod_affinity(affinity: PodAffinity | PodAntiAffinity, path: Path, rules: PodRules) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, term in enumerate(affinity.required_during_scheduling_ignored_during_execution):
+        errors += _pod_affinity_term(term, path.child(_REQUIRED).index(index), rules)
+    for index, weighted in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
+        here = path.child(_PREFERRED).index(index)
+        errors += _weight(weighted.weight, here)
+        errors += _pod_affinity_term(weighted.pod_affinity_term, here.child("podAffinityTerm"), rules)
+    return errors
+
+
+def _weight(weight: int, path: Path) -> list[FieldError]:
+    if 1 <= weight <= 100:
+        return []
+    return [field_errors.invalid(path.child("weight"), weight, "must be in the range 1-100")]
+
+
+def _pod_affinity_term(term: PodAffinityTerm, path: Path, rules: PodRules) -> list[FieldError]:
+    errors: list[FieldError] = []
+    lenient = rules.invalid_selector_values
+    if term.label_selector is not None:
+        here = path.child("labelSelector")
+        errors += label_selector.validate(term.label_selector, here, allow_invalid_values=lenient)
+    if term.namespace_selector is not None:
+        here = path.child("namespaceSelector")
+        errors += label_selector.validate(term.namespace_selector, here, allow_invalid_values=lenient)
+    for name in term.namespaces:
+        errors += names.validate(path.child("namespace"), name, names.dns1123_label(name))
+    if term.match_label_keys or term.mismatch_label_keys:
+        errors += _label_keys(term, path)
+    if not term.topology_key:
+        errors.append(field_errors.required(path.child("topologyKey"), "can not be empty"))
+    if wrong := names.label_key(term.topology_key):
+        errors += names.validate(path.child("topologyKey"), term.topology_key, wrong)
+    return errors
+
+
+def _label_keys(term: PodAffinityTerm, path: Path) -> list[FieldError]:
+    errors = _key_names(term.match_label_keys, term.label_selector, path.child("matchLabelKeys"))
+    errors += _key_names(term.mismatch_label_keys, term.label_selector, path.child("mismatchLabelKeys"))
+    errors += _keys_in_selector(term.match_label_keys, term.label_selector, path)
+    for index, key in enumerate(term.match_label_keys):
+        if key in term.mismatch_label_keys:
+            here = path.child("matchLabelKeys").index(index)
+            errors.append(field_errors.invalid(here, key, "exists in both matchLabelKeys and mismatchLabelKeys"))
+    return errors
+
+
+def _key_names(keys: list[str], selector: LabelSelector | None, path: Path) -> list[FieldError]:
+    if keys and selector is None:
+        return [field_errors.forbidden(path, WITHOUT_SELECTOR)]
+    errors: list[FieldError] = []
+    for index, key in enumerate(keys):
+        errors += names.validate(path.index(index), key, names.label_key(key))
+    return errors
+
+
+def _keys_in_selector(keys: list[str], selector: LabelSelector | None, path: Path) -> list[FieldError]:
+    """A key that the selector names as well. It has been merged by now, so twice is once too often.
+
+    Kubernetes puts the index of the key behind the term itself; so do we.
+    """
+    if selector is None:
+        return []
+    positions = {key: index for index, key in enumerate(keys)}
+    seen = set(selector.match_labels)
+    errors = []
+    for expression in selector.match_expressions:
+        if expression.key in positions and expression.key in seen:
+            errors.append(field_errors.invalid(path.index(positions[expression.key]), expression.key, IN_BOTH))
+        seen.add(expression.key)
+    return errors
+
+
+# -- topology spread
+
+
+def validate_spread(constraints: list[TopologySpreadConstraint], path: Path, rules: PodRules) -> list[FieldError]:
+    """What is wrong with the topology spread constraints of a pod."""
+    errors: list[FieldError] = []
+    for index, constraint in enumerate(constraints):
+        here = path.index(index)
+        errors += _constraint(constraint, here)
+        pair = (constraint.topology_key, constraint.when_unsatisfiable)
+        if any(pair == (other.topology_key, other.when_unsatisfiable) for other in constraints[index + 1 :]):
+            both = here.child("{topologyKey, whenUnsatisfiable}")
+            errors.append(field_errors.duplicate(both, f"{{{pair[0]}, {pair[1]}}}"))
+        errors += _domains_and_policies(constraint, here)
+        if constraint.match_label_keys:
+            errors += _spread_keys(constraint, here, rules)
+        if not rules.invalid_spread_selectors:
+            errors += label_selector.validate(constraint.label_selector, here.child("labelSelector"))
+    return errors
+
+
+def _constraint(constraint: TopologySpreadConstraint, path: Path) -> list[FieldError]:
+    errors = []
+    if constraint.max_skew <= 0:
+        errors.append(field_errors.invalid(path.child("maxSkew"), constraint.max_skew, "must be greater than zero"))
+    if not constraint.topology_key:
+        errors.append(field_errors.required(path.child("topologyKey"), "can not be empty"))
+    action = constraint.when_unsatisfiable
+    if action not in _ACTIONS:
+        errors.append(field_errors.not_supported(path.child("whenUnsatisfiable"), action, _ACTIONS))
+    return errors
+
+
+def _domains_and_policies(constraint: TopologySpreadConstraint, path: Path) -> list[FieldError]:
+    errors = []
+    domains, action = constraint.min_domains, constraint.when_unsatisfiable
+    if domains is not None:
+        here = path.child("minDomains")
+        if domains <= 0:
+            errors.append(field_errors.invalid(here, domains, "must be greater than zero"))
+        if action != "DoNotSchedule":
+            detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+            errors.append(field_errors.invalid(here, domains, detail))
+    for name, policy in (
+        ("nodeAffinityPolicy", constraint.node_affinity_policy),
+        ("nodeTaintsPolicy", constraint.node_taints_policy),
+    ):
+        if policy is not None and policy not in _POLICIES:
+            errors.append(field_errors.not_supported(path.child(name), policy, _POLICIES))
+    return errors
+
+
+def _spread_keys(constraint: TopologySpreadConstraint, path: Path, rules: PodRules) -> list[FieldError]:
+    """Since keys are merged into the selector, as for pod affinity; before, a key must not be in it at all."""
+    keys, selector = constraint.match_label_keys, constraint.label_selector
+    here = path.child("matchLabelKeys")
+    if rules.options.label_keys_in_spread_merge:
+        return _key_names(keys, selector, here) + _keys_in_selector(keys, selector, path)
+    errors: list[FieldError] = []
+    if selector is None:
+        errors.append(field_errors.forbidden(here, WITHOUT_SELECTOR))
+        taken: set[str] = set()
+    else:
+        taken = {*selector.match_labels, *(expression.key for expression in selector.match_expressions)}
+    for index, key in enumerate(keys):
+        errors += names.validate(here.index(index), key, names.label_key(key))
+        if key in taken:
+            errors.append(field_errors.invalid(here.index(index), key, IN_BOTH))
+    return errors

@@ -1,0 +1,69 @@
+"""The rules of the annotations that mean something to Kubernetes itself, on pods and pod templates."""
+
+from mooring.admission.pod.rules import DELETION_COST, PodRules, deletion_cost_problem
+from mooring.admission.pod.security import containers_of
+from mooring.admission.pod.volumes import local_path
+from mooring.api import field_errors
+from mooring.api.core_v1 import PodSpec
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.meta_v1 import ObjectMeta
+
+MIRROR = "kubernetes.io/config.mirror"
+_SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
+_SECCOMP_CONTAINER = "container.seccomp.security.alpha.kubernetes.io/"
+_APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
+_SECCOMP_NAMES = ("runtime/default", "docker/default", "unconfined")
+_APP_ARMOR_NAMES = ("", "runtime/default", "unconfined")
+
+
+def validate_pod_annotations(metadata: ObjectMeta, spec: PodSpec, path: Path, rules: PodRules) -> list[FieldError]:
+    """What is wrong with annotations that Kubernetes reads."""
+    annotations = metadata.annotations
+    if not annotations:
+        return []
+    errors: list[FieldError] = []
+    if MIRROR in annotations and not spec.node_name:
+        detail = "must set spec.nodeName if mirror pod annotation is set"
+        errors.append(field_errors.invalid(path.key(MIRROR), annotations[MIRROR], detail))
+    cost = None if rules.invalid_deletion_cost else deletion_cost_problem(metadata)
+    if cost is not None:
+        errors.append(field_errors.invalid(path.key(DELETION_COST), cost, "must be a 32bit integer"))
+    for key, value in annotations.items():
+        if key == _SECCOMP_POD or key.startswith(_SECCOMP_CONTAINER):
+            errors += _seccomp(value, path.child(key))
+        elif key.startswith(_APP_ARMOR):
+            errors += _app_armor(key, value, spec, path.key(key))
+    return errors
+
+
+def validate_annotation_updates(new: ObjectMeta, old: ObjectMeta, path: Path) -> list[FieldError]:
+    """Some annotations stay as they were when the pod was created."""
+    errors = []
+    for key in {**old.annotations, **new.annotations}:
+        if new.annotations.get(key) == old.annotations.get(key):
+            continue
+        change = "remove or update" if key in old.annotations else "add"
+        if key.startswith(_APP_ARMOR):
+            errors.append(field_errors.forbidden(path.key(key), f"may not {change} AppArmor annotations"))
+        if key == MIRROR:
+            errors.append(field_errors.forbidden(path.key(key), f"may not {change} mirror pod annotation"))
+    return errors
+
+
+def _seccomp(value: str, path: Path) -> list[FieldError]:
+    if value in _SECCOMP_NAMES:
+        return []
+    if value.startswith("localhost/"):
+        return local_path(value.removeprefix("localhost/"), path)
+    return [field_errors.invalid(path, value, "must be a valid seccomp profile")]
+
+
+def _app_armor(key: str, value: str, spec: PodSpec, path: Path) -> list[FieldError]:
+    errors = []
+    name = key.removeprefix(_APP_ARMOR)
+    if all(container.name != name for container, _ in containers_of(spec, path)):
+        errors.append(field_errors.invalid(path, name, "container not found"))
+    if value not in _APP_ARMOR_NAMES and not value.startswith("localhost/"):
+        errors.append(field_errors.invalid(path, value, f'invalid AppArmor profile name: "{value}"'))
+    return errors

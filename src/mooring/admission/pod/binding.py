@@ -1,0 +1,60 @@
+"""Binding: the scheduler gives a pod its node. The API server calls `bind` under the pod's lock."""
+
+from datetime import UTC, datetime
+
+from mooring.api import errors, field_errors
+from mooring.api.base import copy_of
+from mooring.api.core_v1 import Binding, Pod, PodCondition
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+
+_TARGET = Path("target")
+
+
+def validate_binding(binding: Binding) -> list[FieldError]:
+    """What is wrong with a binding itself."""
+    problems = []
+    target = binding.target
+    if target.kind and target.kind != "Node":
+        problems.append(field_errors.not_supported(_TARGET.child("kind"), target.kind, ("Node", "<empty>")))
+    if not target.name:
+        problems.append(field_errors.required(_TARGET.child("name")))
+    return problems
+
+
+def bind(pod: Pod, binding: Binding, now: datetime) -> Pod:
+    """The pod on its node; raises a `StatusError` when it cannot go there (any more)."""
+    name = pod.metadata.name
+    problems = validate_binding(binding)
+    if problems:
+        raise errors.invalid("Binding", binding.metadata.name, problems)
+    wanted = binding.metadata.uid
+    if wanted and wanted != pod.metadata.uid:
+        why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {pod.metadata.uid}"
+        raise errors.conflict("pods", name, why)
+    if pod.metadata.deletion_timestamp is not None:
+        raise _refused(name, f"pod {name} is being deleted, cannot be assigned to a host")
+    if pod.spec.node_name:
+        raise _refused(name, f'pod {name} is already assigned to node "{pod.spec.node_name}"')
+    if pod.spec.scheduling_gates:
+        raise _refused(name, f"pod {name} has non-empty .spec.schedulingGates")
+    return _bound(pod, binding, now)
+
+
+def _refused(name: str, why: str) -> errors.Conflict:
+    return errors.conflict("pods/binding", name, why)
+
+
+def _bound(pod: Pod, binding: Binding, now: datetime) -> Pod:
+    bound = copy_of(pod)
+    bound.spec.node_name = binding.target.name
+    bound.metadata.annotations.update(binding.metadata.annotations)
+    scheduled = PodCondition(
+        type="PodScheduled",
+        status="True",
+        last_transition_time=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+    others = [condition for condition in bound.status.conditions if condition.type != "PodScheduled"]
+    bound.status.conditions = [*others, scheduled]
+    bound.status.nominated_node_name = ""
+    return bound

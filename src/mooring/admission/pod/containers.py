@@ -1,0 +1,378 @@
+"""The rules of containers: regular, init and ephemeral ones have most in common."""
+
+from dataclasses import dataclass
+
+from mooring.admission.pod.environment import validate_env, validate_env_from, validate_ports
+from mooring.admission.pod.probes import Pace, pace_of, validate_probes
+from mooring.admission.pod.requests import is_sidecar
+from mooring.admission.pod.resources import validate_resources
+from mooring.admission.pod.rules import PodRules
+from mooring.admission.pod.security import validate_container_security
+from mooring.admission.pod.volumes import local_path, only, pull_policy
+from mooring.api import field_errors, names
+from mooring.api.core_v1 import Container, EphemeralContainer, PodSpec, Volume, VolumeDevice, VolumeMount
+from mooring.api.core_v1.container import ContainerResizePolicy, ContainerRestartRule
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+
+_MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
+_PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
+_RECURSIVE_READ_ONLY = ("Disabled", "Enabled", "IfPossible")
+_RESTART_POLICIES = ("Always", "Never", "OnFailure")
+_RESIZE_RESOURCES = ("cpu", "memory")
+_RESIZE_POLICIES = ("NotRequired", "RestartContainer")
+_RESTART_ACTIONS = ("Restart", "RestartAllContainers")
+_MAX_RESTART_RULES = 20
+_MAX_EXIT_CODES = 255
+_NOT_FOR_INIT = "may not be set for init containers without restartPolicy=Always"
+_NOT_FOR_EPHEMERAL = "cannot be set for an Ephemeral Container"
+_EPHEMERAL_FIELDS = (
+    "name",
+    "image",
+    "command",
+    "args",
+    "working_dir",
+    "env_from",
+    "env",
+    "volume_mounts",
+    "volume_devices",
+    "termination_message_path",
+    "termination_message_policy",
+    "image_pull_policy",
+    "security_context",
+    "stdin",
+    "stdin_once",
+    "tty",
+    "target_container_name",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pod:
+    """What the rules of a container need to know of its pod."""
+
+    volumes: dict[str, Volume]
+    claims: frozenset[str]
+    restart_policy: str
+    host_users: bool
+    pace: Pace
+    rules: PodRules
+
+
+def validate_all_containers(spec: PodSpec, volumes: dict[str, Volume], path: Path, rules: PodRules) -> list[FieldError]:
+    """What is wrong with any container of a pod. `volumes` are those that can be mounted."""
+    claims = frozenset(claim.name for claim in spec.resource_claims if claim.name)
+    pod = _Pod(volumes, claims, spec.restart_policy, spec.host_users is not False, pace_of(spec), rules)
+    errors = _regular(spec.containers, path.child("containers"), pod)
+    if spec.init_containers:
+        errors += _init(spec, path.child("initContainers"), pod)
+    if spec.ephemeral_containers:
+        errors += _ephemeral(spec, path.child("ephemeralContainers"), pod)
+    return errors
+
+
+def _regular(containers: list[Container], path: Path, pod: _Pod) -> list[FieldError]:
+    if not containers:
+        return [field_errors.required(path)]
+    errors: list[FieldError] = []
+    taken: set[str] = set()
+    for index, container in enumerate(containers):
+        here = path.index(index)
+        errors += _common(container, here, pod)
+        if container.name in taken:
+            errors.append(field_errors.duplicate(here.child("name"), container.name))
+        taken.add(container.name)
+        errors += validate_probes(container, here, pod.pace)
+        if container.restart_policy is not None or container.restart_policy_rules:
+            errors += _restart_policy(container, here, pod)
+    return errors + _host_ports(containers, path)
+
+
+def _init(spec: PodSpec, path: Path, pod: _Pod) -> list[FieldError]:
+    errors: list[FieldError] = []
+    taken = {container.name for container in spec.containers}
+    for index, container in enumerate(spec.init_containers):
+        here = path.index(index)
+        errors += _common(container, here, pod)
+        if container.restart_policy is not None or container.restart_policy_rules:
+            errors += _restart_policy(container, here, pod, init=True)
+        if container.name in taken:
+            errors.append(field_errors.duplicate(here.child("name"), container.name))
+        elif container.name:
+            taken.add(container.name)
+        errors += _host_ports([container], path)
+        if is_sidecar(container):
+            errors += validate_probes(container, here, pod.pace)
+        else:
+            errors += _not_for_init(container, here)
+            if container.resize_policy:
+                detail = "must not be set for init containers"
+                errors.append(field_errors.invalid(here.child("resizePolicy"), container.resize_policy, detail))
+    return errors
+
+
+def _not_for_init(container: Container, path: Path) -> list[FieldError]:
+    given = {
+        "lifecycle": container.lifecycle,
+        "livenessProbe": container.liveness_probe,
+        "readinessProbe": container.readiness_probe,
+        "startupProbe": container.startup_probe,
+    }
+    return [field_errors.forbidden(path.child(name), _NOT_FOR_INIT) for name, value in given.items() if value]
+
+
+def _ephemeral(spec: PodSpec, path: Path, pod: _Pod) -> list[FieldError]:
+    errors: list[FieldError] = []
+    others = {container.name for container in (*spec.containers, *spec.init_containers)}
+    taken = set(others)
+    for index, container in enumerate(spec.ephemeral_containers):
+        here = path.index(index)
+        errors += _common(container, here, pod)
+        errors += image_without_spaces(container, here)
+        if container.name in taken:
+            errors.append(field_errors.duplicate(here.child("name"), container.name))
+        taken.add(container.name)
+        target = container.target_container_name
+        if target and target not in others:
+            errors.append(field_errors.not_found(here.child("targetContainerName"), target))
+        errors += only(container, _EPHEMERAL_FIELDS, here, _NOT_FOR_EPHEMERAL)
+        errors += _ephemeral_mounts(container, here.child("volumeMounts"))
+    return errors
+
+
+def _ephemeral_mounts(container: EphemeralContainer, path: Path) -> list[FieldError]:
+    errors = []
+    for index, mount in enumerate(container.volume_mounts):
+        for name, value in (("subPath", mount.sub_path), ("subPathExpr", mount.sub_path_expr)):
+            if value:
+                errors.append(field_errors.forbidden(path.index(index).child(name), _NOT_FOR_EPHEMERAL))
+    return errors
+
+
+def image_without_spaces(container: Container, path: Path) -> list[FieldError]:
+    """In pods, not in templates: some tools put a blank into a template's image until they know better."""
+    if container.image == container.image.strip():
+        return []
+    detail = "must not have leading or trailing whitespace"
+    return [field_errors.invalid(path.child("image"), container.image, detail)]
+
+
+# -- what all have in common
+
+
+def _common(container: Container, path: Path, pod: _Pod) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if not container.name:
+        errors.append(field_errors.required(path.child("name")))
+    elif wrong := names.dns1123_label(container.name):
+        errors += names.validate(path.child("name"), container.name, wrong)
+    if not container.image:
+        errors.append(field_errors.required(path.child("image")))
+    policy = container.termination_message_policy
+    if not policy:
+        errors.append(field_errors.required(path.child("terminationMessagePolicy")))
+    elif policy not in _MESSAGE_POLICIES:
+        errors.append(field_errors.not_supported(path.child("terminationMessagePolicy"), policy, _MESSAGE_POLICIES))
+    if container.ports:
+        errors += validate_ports(container.ports, path.child("ports"))
+    if container.env:
+        errors += validate_env(container.env, path.child("env"), pod.rules.options, pod.volumes)
+    if container.env_from:
+        errors += validate_env_from(container.env_from, path.child("envFrom"), pod.rules.options)
+    if container.volume_mounts:
+        errors += _mounts(container, pod.volumes, path.child("volumeMounts"))
+    if container.volume_devices:
+        errors += _devices(container, pod.volumes, path.child("volumeDevices"))
+    errors += pull_policy(container.image_pull_policy, path.child("imagePullPolicy"))
+    lenient = pod.rules.indivisible_huge_pages
+    resources = path.child("resources")
+    errors += validate_resources(container.resources, pod.claims, resources, indivisible_huge_pages=lenient)
+    if container.resize_policy:
+        errors += _resize_policy(container.resize_policy, path.child("resizePolicy"), pod.restart_policy)
+    if container.security_context is not None:
+        context = path.child("securityContext")
+        errors += validate_container_security(container.security_context, context, host_users=pod.host_users)
+    return errors
+
+
+def _host_ports(containers: list[Container], path: Path) -> list[FieldError]:
+    errors = []
+    taken: set[str] = set()
+    for index, container in enumerate(containers):
+        for position, port in enumerate(container.ports):
+            if port.host_port:
+                key = f"{port.protocol}/{port.host_ip}/{port.host_port}"
+                if key in taken:
+                    here = path.index(index).child("ports").index(position).child("hostPort")
+                    errors.append(field_errors.duplicate(here, key))
+                taken.add(key)
+    return errors
+
+
+# -- restarting and resizing
+
+
+def _restart_policy(container: Container, path: Path, pod: _Pod, *, init: bool = False) -> list[FieldError]:
+    """A policy of its own: sidecars have always had it, the others since `restartPolicyRules` came."""
+    policy, here = container.restart_policy, path.child("restartPolicy")
+    if not pod.rules.options.container_restart_policy:
+        if not init:
+            return [field_errors.forbidden(here, "may not be set for non-init containers")]
+        return [] if policy == "Always" else [field_errors.not_supported(here, policy, ("Always",))]
+    errors: list[FieldError] = []
+    if policy is not None and policy not in _RESTART_POLICIES:
+        errors.append(field_errors.not_supported(here, policy, _RESTART_POLICIES))
+    rules, rules_path = container.restart_policy_rules, path.child("restartPolicyRules")
+    if rules and policy is None:
+        errors.append(field_errors.required(here, "must specify restartPolicy when restart rules are used"))
+    if rules and init and policy == "Always":
+        errors.append(field_errors.forbidden(rules_path, "not supported for restartPolicy=Always init containers"))
+    if len(rules) > _MAX_RESTART_RULES:
+        errors.append(field_errors.too_many(rules_path, len(rules), _MAX_RESTART_RULES))
+    for index, rule in enumerate(rules):
+        errors += _restart_rule(rule, rules_path.index(index))
+    return errors
+
+
+def _restart_rule(rule: ContainerRestartRule, path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if rule.action not in _RESTART_ACTIONS:
+        errors.append(field_errors.not_supported(path.child("action"), rule.action, _RESTART_ACTIONS))
+    codes, here = rule.exit_codes, path.child("exitCodes")
+    if codes is None:
+        errors.append(field_errors.required(here, "must be specified"))
+        return errors
+    if codes.operator not in ("In", "NotIn"):
+        errors.append(field_errors.not_supported(here.child("operator"), codes.operator, ("In", "NotIn")))
+    if not codes.values:
+        errors.append(field_errors.required(here.child("values"), "must have at least one value"))
+    elif len(codes.values) > _MAX_EXIT_CODES:
+        errors.append(field_errors.too_many(here.child("values"), len(codes.values), _MAX_EXIT_CODES))
+    for index, code in enumerate(codes.values):
+        if not 0 <= code <= 255:
+            errors.append(field_errors.invalid(here.child("values").index(index), code, names.outside(0, 255)))
+    return errors
+
+
+def _resize_policy(policies: list[ContainerResizePolicy], path: Path, restart_policy: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, policy in enumerate(policies):
+        if policy.resource_name in seen:
+            errors.append(field_errors.duplicate(path.index(index), policy.resource_name))
+        seen.add(policy.resource_name)
+        for value, supported in (
+            (policy.resource_name, _RESIZE_RESOURCES),
+            (policy.restart_policy, _RESIZE_POLICIES),
+        ):
+            if not value:
+                errors.append(field_errors.required(path))
+            elif value not in supported:
+                errors.append(field_errors.not_supported(path, value, supported))
+        if restart_policy == "Never" and policy.restart_policy != "NotRequired":
+            detail = "must be 'NotRequired' when `restartPolicy` is 'Never'"
+            errors.append(field_errors.invalid(path, policy.restart_policy, detail))
+    return errors
+
+
+# -- volumes
+
+
+def _mounts(container: Container, volumes: dict[str, Volume], path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    taken: set[str] = set()
+    devices = {device.name: device.device_path for device in container.volume_devices}
+    for index, mount in enumerate(container.volume_mounts):
+        here = path.index(index)
+        volume = volumes.get(mount.name)
+        if not mount.name:
+            errors.append(field_errors.required(here.child("name")))
+        if volume is None:
+            errors.append(field_errors.not_found(here.child("name"), mount.name))
+        if not mount.mount_path:
+            errors.append(field_errors.required(here.child("mountPath")))
+        if mount.mount_path in taken:
+            errors.append(field_errors.invalid(here.child("mountPath"), mount.mount_path, "must be unique"))
+        taken.add(mount.mount_path)
+        if mount.name in devices:
+            detail = "must not already exist in volumeDevices"
+            errors.append(field_errors.invalid(here.child("name"), mount.name, detail))
+        if mount.mount_path in devices.values():
+            detail = "must not already exist as a path in volumeDevices"
+            errors.append(field_errors.invalid(here.child("mountPath"), mount.mount_path, detail))
+        errors += _sub_path(mount, here, path)
+        errors += _propagation(mount, container, path)
+    return errors
+
+
+def _sub_path(mount: VolumeMount, here: Path, mounts: Path) -> list[FieldError]:
+    """Kubernetes reports the path's shape at the list, not at the mount."""
+    errors: list[FieldError] = []
+    if mount.sub_path:
+        errors += local_path(mount.sub_path, mounts.child("subPath"))
+    if mount.sub_path_expr:
+        if mount.sub_path:
+            detail = "subPathExpr and subPath are mutually exclusive"
+            errors.append(field_errors.invalid(here.child("subPathExpr"), mount.sub_path_expr, detail))
+        errors += local_path(mount.sub_path_expr, mounts.child("subPathExpr"))
+    return errors
+
+
+def _propagation(mount: VolumeMount, container: Container, path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    mode, here = mount.mount_propagation, path.child("mountPropagation")
+    if mode is not None:
+        if mode not in _PROPAGATIONS:
+            errors.append(field_errors.not_supported(here, mode, _PROPAGATIONS))
+        privileged = container.security_context is not None and container.security_context.privileged
+        if mode == "Bidirectional" and not privileged:
+            detail = "Bidirectional mount propagation is available only to privileged containers"
+            errors.append(field_errors.forbidden(here, detail))
+    recursive, here = mount.recursive_read_only, path.child("recursiveReadOnly")
+    if recursive is not None and recursive not in _RECURSIVE_READ_ONLY:
+        errors.append(field_errors.not_supported(here, recursive, _RECURSIVE_READ_ONLY))
+    elif recursive in ("Enabled", "IfPossible"):
+        if not mount.read_only:
+            errors.append(field_errors.forbidden(here, "may only be specified when readOnly is true"))
+        if mode not in (None, "None"):
+            detail = "may only be specified when mountPropagation is None or not specified"
+            errors.append(field_errors.forbidden(here, detail))
+    return errors
+
+
+def _devices(container: Container, volumes: dict[str, Volume], path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    paths: set[str] = set()
+    taken: set[str] = set()
+    mounts = {mount.name: mount.mount_path for mount in container.volume_mounts}
+    for index, device in enumerate(container.volume_devices):
+        here = path.index(index)
+        errors += _device(device, volumes.get(device.name), here)
+        if device.name and device.name in taken:
+            errors.append(field_errors.invalid(here.child("name"), device.name, "must be unique"))
+        taken.add(device.name)
+        if device.device_path in paths:
+            errors.append(field_errors.invalid(here.child("devicePath"), device.device_path, "must be unique"))
+        paths.add(device.device_path)
+        if device.name in mounts:
+            detail = "must not already exist in volumeMounts"
+            errors.append(field_errors.invalid(here.child("name"), device.name, detail))
+        if device.device_path in mounts.values():
+            detail = "must not already exist as a path in volumeMounts"
+            errors.append(field_errors.invalid(here.child("devicePath"), device.device_path, detail))
+    return errors
+
+
+def _device(device: VolumeDevice, volume: Volume | None, path: Path) -> list[FieldError]:
+    errors = [] if device.name else [field_errors.required(path.child("name"))]
+    if volume is None:
+        errors.append(field_errors.not_found(path.child("name"), device.name))
+    elif volume.persistent_volume_claim is None and volume.ephemeral is None:
+        detail = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
+        errors.append(field_errors.invalid(path.child("name"), device.name, detail))
+    if not device.device_path:
+        errors.append(field_errors.required(path.child("devicePath")))
+    elif ".." in device.device_path.split("/"):
+        detail = "can not contain backsteps ('..')"
+        errors.append(field_errors.invalid(path.child("devicePath"), device.device_path, detail))
+    return errors

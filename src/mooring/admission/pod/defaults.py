@@ -1,0 +1,252 @@
+"""What a pod gets when its author says nothing. Pods and pod templates share `default_pod_spec`; `default_pod` adds
+what only pods get. Called first in the pipeline, and by the workload kinds for their templates.
+"""
+
+import re
+
+from mooring.admission.pod.requests import aggregate_requests, is_pod_level_resource
+from mooring.api.core_v1 import (
+    Container,
+    ContainerPort,
+    EmptyDirVolumeSource,
+    Lifecycle,
+    ObjectFieldSelector,
+    Pod,
+    PodSecurityContext,
+    PodSpec,
+    Probe,
+    ProjectedVolumeSource,
+    ResourceRequirements,
+    Volume,
+)
+from mooring.api.core_v1.container import HTTPGetAction
+from mooring.api.core_v1.pod_volume import DownwardAPIVolumeFile, EphemeralVolumeSource
+from mooring.api.quantity import MILLI, Quantity
+
+DEFAULT_MODE = 0o644
+TOKEN_EXPIRATION_SECONDS = 3600
+GRACE_PERIOD_SECONDS = 30
+_VOLUME_SOURCES = tuple(name for name in Volume.__struct_fields__ if name != "name")
+
+_HOST = r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*|\[[a-fA-F0-9:]+\])"
+_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_IMAGE = re.compile(
+    rf"(?:{_HOST}(?::[0-9]+)?/)?{_PART}(?:/{_PART})*"
+    r"(?::(?P<tag>\w[\w.-]{0,127}))?"
+    r"(?P<digest>@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?",
+    re.ASCII,
+)
+
+
+def default_pod(pod: Pod) -> None:
+    """Fill in a pod: what its spec gets everywhere, and what only pods get."""
+    spec = pod.spec
+    default_pod_spec(spec)
+    for container in spec.containers:
+        _default_requests(container.resources)
+    for container in spec.init_containers:
+        _default_requests(container.resources)
+    if spec.resources is not None:
+        _default_pod_requests(spec, spec.resources)
+    if spec.enable_service_links is None:
+        spec.enable_service_links = True
+    if spec.host_network:
+        for container in (*spec.containers, *spec.init_containers):
+            for port in container.ports:
+                port.host_port = port.host_port or port.container_port
+
+
+def default_pod_spec(spec: PodSpec) -> None:
+    """Fill in a PodSpec, in a pod or in a template."""
+    if not spec.dns_policy:
+        spec.dns_policy = "ClusterFirst"
+    if not spec.restart_policy:
+        spec.restart_policy = "Always"
+    if spec.security_context is None:
+        spec.security_context = PodSecurityContext()
+    if spec.termination_grace_period_seconds is None:
+        spec.termination_grace_period_seconds = GRACE_PERIOD_SECONDS
+    if not spec.scheduler_name:
+        spec.scheduler_name = "default-scheduler"
+    spec.service_account_name = spec.service_account_name or spec.service_account
+    spec.service_account = spec.service_account_name
+    for container in spec.containers:
+        _default_container(container)
+    for container in spec.init_containers:
+        _default_container(container)
+    for container in spec.ephemeral_containers:
+        _default_container(container)
+    for volume in spec.volumes:
+        _default_volume(volume)
+    if spec.overhead:
+        round_to_milli(spec.overhead)
+    if spec.resources is not None:
+        _round_requirements(spec.resources)
+
+
+def pull_policy(image: str) -> str:
+    """What the image's tag says about pulling: `latest`, or no tag at all, may have changed since the last time."""
+    found = _IMAGE.fullmatch(image)
+    if found is None:
+        return "IfNotPresent"
+    tag = found["tag"] or ("" if found["digest"] else "latest")
+    return "Always" if tag == "latest" else "IfNotPresent"
+
+
+def round_to_milli(resources: dict[str, Quantity]) -> None:
+    """Kubernetes keeps nothing smaller than a thousandth of a resource."""
+    for name, quantity in resources.items():
+        resources[name] = quantity.round_up(MILLI)
+
+
+# -- containers
+
+
+def _default_container(container: Container) -> None:
+    if not container.image_pull_policy:
+        container.image_pull_policy = pull_policy(container.image)
+    if not container.termination_message_path:
+        container.termination_message_path = "/dev/termination-log"
+    if not container.termination_message_policy:
+        container.termination_message_policy = "File"
+    for port in container.ports:
+        _default_port(port)
+    for variable in container.env:
+        if variable.value_from is not None and variable.value_from.field_ref is not None:
+            _default_field_ref(variable.value_from.field_ref)
+    _round_requirements(container.resources)
+    for probe in (container.liveness_probe, container.readiness_probe, container.startup_probe):
+        if probe is not None:
+            _default_probe(probe)
+    if container.lifecycle is not None:
+        _default_lifecycle(container.lifecycle)
+
+
+def _default_port(port: ContainerPort) -> None:
+    if not port.protocol:
+        port.protocol = "TCP"
+
+
+def _default_field_ref(selector: ObjectFieldSelector) -> None:
+    if not selector.api_version:
+        selector.api_version = "v1"
+
+
+def _default_probe(probe: Probe) -> None:
+    probe.timeout_seconds = probe.timeout_seconds or 1
+    probe.period_seconds = probe.period_seconds or 10
+    probe.success_threshold = probe.success_threshold or 1
+    probe.failure_threshold = probe.failure_threshold or 3
+    if probe.http_get is not None:
+        _default_http_get(probe.http_get)
+    if probe.grpc is not None and probe.grpc.service is None:
+        probe.grpc.service = ""
+
+
+def _default_http_get(action: HTTPGetAction) -> None:
+    action.path = action.path or "/"
+    action.scheme = action.scheme or "HTTP"
+
+
+def _default_lifecycle(lifecycle: Lifecycle) -> None:
+    for handler in (lifecycle.post_start, lifecycle.pre_stop):
+        if handler is not None and handler.http_get is not None:
+            _default_http_get(handler.http_get)
+
+
+# -- resources
+
+
+def _round_requirements(resources: ResourceRequirements) -> None:
+    if resources.limits:
+        round_to_milli(resources.limits)
+    if resources.requests:
+        round_to_milli(resources.requests)
+
+
+def _default_requests(resources: ResourceRequirements) -> None:
+    for name, limit in resources.limits.items():
+        resources.requests.setdefault(name, limit)
+
+
+def _default_pod_requests(spec: PodSpec, resources: ResourceRequirements) -> None:
+    """Where a pod as a whole has limits: requests are what its containers ask for together, else the limits."""
+    if not resources.limits:
+        return
+    for name, quantity in aggregate_requests(spec).items():
+        if is_pod_level_resource(name) and not name.startswith("hugepages-"):
+            resources.requests.setdefault(name, quantity)
+    for name, limit in resources.limits.items():
+        if is_pod_level_resource(name):
+            resources.requests.setdefault(name, limit)
+
+
+# -- volumes
+
+
+def _default_volume(volume: Volume) -> None:
+    if volume.config_map is not None:
+        volume.config_map.default_mode = _mode(volume.config_map.default_mode)
+    elif volume.secret is not None:
+        volume.secret.default_mode = _mode(volume.secret.default_mode)
+    elif volume.projected is not None:
+        _default_projected(volume.projected)
+    elif volume.downward_api is not None:
+        volume.downward_api.default_mode = _mode(volume.downward_api.default_mode)
+        _default_files(volume.downward_api.items)
+    elif volume.host_path is not None:
+        volume.host_path.type = volume.host_path.type or ""
+    elif volume.ephemeral is not None:
+        _default_ephemeral(volume.ephemeral)
+    elif volume.image is not None:
+        volume.image.pull_policy = volume.image.pull_policy or pull_policy(volume.image.reference)
+    elif all(getattr(volume, name) is None for name in _VOLUME_SOURCES):
+        volume.empty_dir = EmptyDirVolumeSource()
+    else:
+        _default_in_tree(volume)
+
+
+def _mode(mode: int | None) -> int:
+    return DEFAULT_MODE if mode is None else mode
+
+
+def _default_files(files: list[DownwardAPIVolumeFile]) -> None:
+    for file in files:
+        if file.field_ref is not None:
+            _default_field_ref(file.field_ref)
+
+
+def _default_projected(projected: ProjectedVolumeSource) -> None:
+    projected.default_mode = _mode(projected.default_mode)
+    for source in projected.sources:
+        if source.service_account_token is not None and source.service_account_token.expiration_seconds is None:
+            source.service_account_token.expiration_seconds = TOKEN_EXPIRATION_SECONDS
+        if source.downward_api is not None:
+            _default_files(source.downward_api.items)
+
+
+def _default_ephemeral(ephemeral: EphemeralVolumeSource) -> None:
+    template = ephemeral.volume_claim_template
+    if template is not None:
+        template.spec.volume_mode = template.spec.volume_mode or "Filesystem"
+        round_to_milli(template.spec.resources.limits)
+        round_to_milli(template.spec.resources.requests)
+
+
+def _default_in_tree(volume: Volume) -> None:
+    """The sources that CSI drivers have replaced."""
+    if volume.iscsi is not None:
+        volume.iscsi.iscsi_interface = volume.iscsi.iscsi_interface or "default"
+    if volume.rbd is not None:
+        volume.rbd.pool = volume.rbd.pool or "rbd"
+        volume.rbd.user = volume.rbd.user or "admin"
+        volume.rbd.keyring = volume.rbd.keyring or "/etc/ceph/keyring"
+    if volume.azure_disk is not None:
+        disk = volume.azure_disk
+        disk.caching_mode = disk.caching_mode if disk.caching_mode is not None else "ReadWrite"
+        disk.kind = disk.kind if disk.kind is not None else "Shared"
+        disk.fs_type = disk.fs_type if disk.fs_type is not None else "ext4"
+        disk.read_only = bool(disk.read_only)
+    if volume.scale_io is not None:
+        volume.scale_io.storage_mode = volume.scale_io.storage_mode or "ThinProvisioned"
+        volume.scale_io.fs_type = volume.scale_io.fs_type or "xfs"

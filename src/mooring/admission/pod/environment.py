@@ -1,0 +1,165 @@
+"""The rules of a container's ports and environment variables."""
+
+from mooring.admission.options import AdmissionOptions
+from mooring.admission.pod.selectors import validate_field_ref, validate_resource_field_ref
+from mooring.admission.pod.volumes import non_reserved_path
+from mooring.api import field_errors, names
+from mooring.api.core_v1 import (
+    ConfigMapKeySelector,
+    ContainerPort,
+    EnvFromSource,
+    EnvVar,
+    EnvVarSource,
+    FileKeySelector,
+    SecretKeySelector,
+    Volume,
+)
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
+_FIELDS = (
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+)
+_SOURCES = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+_ONE_SOURCE = "may not have more than one field specified at a time"
+
+
+def validate_ports(ports: list[ContainerPort], path: Path) -> list[FieldError]:
+    """What is wrong with the ports that a container names."""
+    errors: list[FieldError] = []
+    taken: set[str] = set()
+    for index, port in enumerate(ports):
+        here = path.index(index)
+        if port.name:
+            if wrong := names.port_name(port.name):
+                errors += names.validate(here.child("name"), port.name, wrong)
+            elif port.name in taken:
+                errors.append(field_errors.duplicate(here.child("name"), port.name))
+            taken.add(port.name)
+        if port.container_port == 0:
+            errors.append(field_errors.required(here.child("containerPort")))
+        else:
+            errors += _number(port.container_port, here, "containerPort")
+        if port.host_port != 0:
+            errors += _number(port.host_port, here, "hostPort")
+        if not port.protocol:
+            errors.append(field_errors.required(here.child("protocol")))
+        elif port.protocol not in _PROTOCOLS:
+            errors.append(field_errors.not_supported(here.child("protocol"), port.protocol, _PROTOCOLS))
+    return errors
+
+
+def _number(number: int, path: Path, name: str) -> list[FieldError]:
+    return [field_errors.invalid(path.child(name), number, message) for message in names.port_number(number)]
+
+
+def validate_env(
+    variables: list[EnvVar], path: Path, options: AdmissionOptions, volumes: dict[str, Volume]
+) -> list[FieldError]:
+    """What is wrong with the environment variables of a container."""
+    errors: list[FieldError] = []
+    for index, variable in enumerate(variables):
+        if not variable.name:
+            errors.append(field_errors.required(path.index(index).child("name")))
+        elif wrong := _name(variable.name, options):
+            errors += names.validate(path.index(index).child("name"), variable.name, wrong)
+        if variable.value_from is not None:
+            here = path.index(index).child("valueFrom")
+            errors += _value_from(variable.value_from, bool(variable.value), here, volumes)
+    return errors
+
+
+def validate_env_from(sources: list[EnvFromSource], path: Path, options: AdmissionOptions) -> list[FieldError]:
+    """What is wrong with the ConfigMaps and Secrets whose keys become environment variables."""
+    errors: list[FieldError] = []
+    for index, source in enumerate(sources):
+        here = path.index(index)
+        if source.prefix:
+            errors += names.validate(here.child("prefix"), source.prefix, _name(source.prefix, options))
+        found = 0
+        for name, reference in (("configMapRef", source.config_map_ref), ("secretRef", source.secret_ref)):
+            if reference is not None:
+                found += 1
+                errors += _reference(reference.name, here.child(name))
+        if not found:
+            errors.append(field_errors.invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"))
+        elif found > 1:
+            errors.append(field_errors.invalid(path, "", _ONE_SOURCE))
+    return errors
+
+
+def _name(name: str, options: AdmissionOptions) -> names.Messages:
+    return names.relaxed_env_var_name(name) if options.relaxed_env_names else names.env_var_name(name)
+
+
+def _reference(name: str, path: Path) -> list[FieldError]:
+    if not name:
+        return [field_errors.required(path.child("name"))]
+    wrong = names.dns1123_subdomain(names.generated(name))
+    return names.validate(path.child("name"), name, wrong)
+
+
+def _value_from(source: EnvVarSource, has_value: bool, path: Path, volumes: dict[str, Volume]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    found = 0
+    if source.field_ref is not None:
+        found += 1
+        errors += validate_field_ref(source.field_ref, path.child("fieldRef"), _FIELDS)
+    if source.resource_field_ref is not None:
+        found += 1
+        here = path.child("resourceFieldRef")
+        errors += validate_resource_field_ref(source.resource_field_ref, here, in_volume=False)
+    if source.config_map_key_ref is not None:
+        found += 1
+        errors += _key(source.config_map_key_ref, path.child("configMapKeyRef"))
+    if source.secret_key_ref is not None:
+        found += 1
+        errors += _key(source.secret_key_ref, path.child("secretKeyRef"))
+    if source.file_key_ref is not None:
+        found += 1
+        errors += _file_key(source.file_key_ref, path.child("fileKeyRef"), volumes)
+    if not found:
+        errors.append(field_errors.invalid(path, "", _SOURCES))
+    elif has_value:
+        errors.append(field_errors.invalid(path, "", "may not be specified when `value` is not empty"))
+    elif found > 1:
+        errors.append(field_errors.invalid(path, "", _ONE_SOURCE))
+    return errors
+
+
+def _key(selector: ConfigMapKeySelector | SecretKeySelector, path: Path) -> list[FieldError]:
+    errors = names.validate(path.child("name"), selector.name, names.dns1123_subdomain(selector.name))
+    if not selector.key:
+        errors.append(field_errors.required(path.child("key")))
+    else:
+        errors += names.validate(path.child("key"), selector.key, names.config_map_key(selector.key))
+    return errors
+
+
+def _file_key(selector: FileKeySelector, path: Path, volumes: dict[str, Volume]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if not selector.key:
+        errors.append(field_errors.required(path.child("key")))
+    else:
+        errors += names.validate(path.child("key"), selector.key, names.relaxed_env_var_name(selector.key))
+    if not selector.volume_name:
+        errors.append(field_errors.required(path.child("volumeName")))
+    elif selector.volume_name not in volumes:
+        errors.append(field_errors.not_found(path.child("volumeName"), selector.volume_name))
+    elif volumes[selector.volume_name].empty_dir is None:
+        detail = "referenced volume must be of type emptyDir"
+        errors.append(field_errors.invalid(path.child("volumeName"), selector.volume_name, detail))
+    if not selector.path:
+        errors.append(field_errors.required(path.child("path")))
+    else:
+        errors += non_reserved_path(selector.path, path.child("path"))
+    return errors

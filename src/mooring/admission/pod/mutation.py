@@ -1,0 +1,139 @@
+"""What the server changes in a pod that is created: priority, default tolerations, merged label keys, gated fields."""
+
+from collections.abc import Callable
+
+from mooring.admission.options import AdmissionOptions
+from mooring.admission.pod.rules import pod_affinity_terms, uses_label_keys
+from mooring.admission.strategy import Priority, Request
+from mooring.api import errors
+from mooring.api.core_v1 import Pod, PodSpec, Toleration
+from mooring.api.meta_v1 import LabelSelector, LabelSelectorRequirement
+
+NOT_READY = "node.kubernetes.io/not-ready"
+UNREACHABLE = "node.kubernetes.io/unreachable"
+DEFAULT_TOLERATION_SECONDS = 300
+_NO_PRIORITY = Priority("", 0)
+
+
+# -- what admission plugins do
+
+
+def resolve_priority(pod: Pod, old: Pod | None, request: Request) -> None:
+    """Give the pod the number of its PriorityClass; it must not say another one."""
+    spec = pod.spec
+    if old is not None:
+        if spec.priority is None:
+            spec.priority = old.spec.priority
+        if spec.preemption_policy is None:
+            spec.preemption_policy = old.spec.preemption_policy
+        return
+    if spec.priority_class_name:
+        found = request.lookups.priority_class(spec.priority_class_name)
+        if found is None:
+            raise _forbidden(pod, f"no PriorityClass with name {spec.priority_class_name} was found")
+    else:
+        found = request.lookups.default_priority_class() or _NO_PRIORITY
+        spec.priority_class_name = found.name
+    if spec.priority is not None and spec.priority != found.value:
+        raise _forbidden(
+            pod,
+            f"the integer value of priority ({spec.priority}) must not be provided in pod spec; "
+            f"priority admission controller computed {found.value} from the given PriorityClass name",
+        )
+    if spec.preemption_policy is not None and spec.preemption_policy != found.preemption_policy:
+        raise _forbidden(
+            pod,
+            f"the string value of PreemptionPolicy ({spec.preemption_policy}) must not be provided in pod spec; "
+            f"priority admission controller computed {found.preemption_policy} from the given PriorityClass name",
+        )
+    spec.priority = found.value
+    spec.preemption_policy = found.preemption_policy
+
+
+def _forbidden(pod: Pod, why: str) -> errors.Forbidden:
+    return errors.forbidden("pods", pod.metadata.name, why)
+
+
+def add_default_tolerations(spec: PodSpec) -> None:
+    """Let a pod stay five minutes on a node that is not ready or cannot be reached, unless it says otherwise.
+
+    A toleration with an expression has an empty key and is no wildcard: it never stands for these two.
+    """
+    missing = [NOT_READY, UNREACHABLE]
+    for toleration in spec.tolerations:
+        if not toleration.expression and toleration.effect in ("", "NoExecute"):
+            if not toleration.key:
+                return
+            if toleration.key in missing:
+                missing.remove(toleration.key)
+    for key in missing:
+        spec.tolerations.append(
+            Toleration(key=key, operator="Exists", effect="NoExecute", toleration_seconds=DEFAULT_TOLERATION_SECONDS)
+        )
+
+
+# -- label keys (KEP-3633)
+
+
+def merge_label_keys(pod: Pod, options: AdmissionOptions) -> None:
+    """Put what the label keys stand for into the selectors; on create only."""
+    labels, spec = pod.metadata.labels, pod.spec
+    if options.label_keys_in_pod_affinity:
+        for term in pod_affinity_terms(spec):
+            if term.label_selector is not None:
+                _merge(term.label_selector, "In", term.match_label_keys, labels)
+                _merge(term.label_selector, "NotIn", term.mismatch_label_keys, labels)
+    if options.label_keys_in_spread and options.label_keys_in_spread_merge:
+        for constraint in spec.topology_spread_constraints:
+            if constraint.label_selector is not None:
+                _merge(constraint.label_selector, "In", constraint.match_label_keys, labels)
+
+
+def _merge(selector: LabelSelector, operator: str, keys: list[str], labels: dict[str, str]) -> None:
+    selector.match_expressions += [
+        LabelSelectorRequirement(key=key, operator=operator, values=[labels[key]]) for key in keys if key in labels
+    ]
+
+
+# -- fields behind a gate that is off
+
+
+def drop_disabled_fields(
+    spec: PodSpec, old: PodSpec | None, options: AdmissionOptions, warn: Callable[[str], None]
+) -> None:
+    """Drop what a gate hides, unless the old object has it already, and say so."""
+    if not options.label_keys_in_pod_affinity and uses_label_keys(spec) and not (old and uses_label_keys(old)):
+        for term in pod_affinity_terms(spec):
+            term.match_label_keys, term.mismatch_label_keys = [], []
+        warn(
+            "matchLabelKeys and mismatchLabelKeys of pod affinity are dropped: "
+            "they need the feature gate MatchLabelKeysInPodAffinity"
+        )
+    if not options.label_keys_in_spread and _uses_spread_keys(spec) and not (old and _uses_spread_keys(old)):
+        for constraint in spec.topology_spread_constraints:
+            constraint.match_label_keys = []
+        warn(
+            "matchLabelKeys of topology spread constraints is dropped: "
+            "it needs the feature gate MatchLabelKeysInPodTopologySpread"
+        )
+    if not options.node_inclusion_policy and _uses_policies(spec) and not (old and _uses_policies(old)):
+        for constraint in spec.topology_spread_constraints:
+            constraint.node_affinity_policy, constraint.node_taints_policy = None, None
+        warn(
+            "nodeAffinityPolicy and nodeTaintsPolicy of topology spread constraints are dropped: "
+            "they need the feature gate NodeInclusionPolicyInPodTopologySpread"
+        )
+    if not options.pod_level_resources and spec.resources is not None and not (old and old.resources is not None):
+        spec.resources = None
+        warn("resources of the pod as a whole is dropped: it needs the feature gate PodLevelResources")
+
+
+def _uses_spread_keys(spec: PodSpec) -> bool:
+    return any(constraint.match_label_keys for constraint in spec.topology_spread_constraints)
+
+
+def _uses_policies(spec: PodSpec) -> bool:
+    return any(
+        constraint.node_affinity_policy is not None or constraint.node_taints_policy is not None
+        for constraint in spec.topology_spread_constraints
+    )

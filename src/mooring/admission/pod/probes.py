@@ -1,0 +1,152 @@
+"""The rules of probes and lifecycle hooks."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from mooring.api import field_errors, names
+from mooring.api.core_v1 import Container, Lifecycle, LifecycleHandler, PodSpec, Probe
+from mooring.api.core_v1.container import ExecAction, GRPCAction, HTTPGetAction, SleepAction, TCPSocketAction
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+
+NEGATIVE = "must be greater than or equal to 0"
+_SCHEMES = ("HTTP", "HTTPS")
+_NAMED_SIGNALS = (
+    "ABRT ALRM BUS CHLD CLD CONT FPE HUP ILL INT IO IOT KILL PIPE POLL PROF PWR QUIT RTMAX RTMIN SEGV STKFLT STOP SYS "
+    "TERM TRAP TSTP TTIN TTOU URG USR1 USR2 VTALRM WINCH XCPU XFSZ"
+)
+_SIGNALS = tuple(
+    sorted(
+        {f"SIG{name}" for name in _NAMED_SIGNALS.split()}
+        | {f"SIGRTMIN+{number}" for number in range(1, 16)}
+        | {f"SIGRTMAX-{number}" for number in range(1, 15)}
+    )
+)
+_WINDOWS_SIGNALS = ("SIGKILL", "SIGTERM")
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What probes and hooks need to know of their pod."""
+
+    grace_period: int | None
+    os: str
+
+
+def pace_of(spec: PodSpec) -> Pace:
+    return Pace(spec.termination_grace_period_seconds, spec.os.name if spec.os is not None else "")
+
+
+def validate_probes(container: Container, path: Path, pace: Pace) -> list[FieldError]:
+    """What is wrong with the hooks and probes of a container that may have them."""
+    errors: list[FieldError] = []
+    if container.lifecycle is not None:
+        errors += _lifecycle(container.lifecycle, path.child("lifecycle"), pace)
+    for name, probe in (
+        ("livenessProbe", container.liveness_probe),
+        ("readinessProbe", container.readiness_probe),
+        ("startupProbe", container.startup_probe),
+    ):
+        if probe is not None:
+            errors += _probe(probe, path.child(name), pace, readiness=name == "readinessProbe")
+    return errors
+
+
+def _probe(probe: Probe, path: Path, pace: Pace, *, readiness: bool) -> list[FieldError]:
+    errors = _handler(probe, path, pace)
+    for name, value in (
+        ("initialDelaySeconds", probe.initial_delay_seconds),
+        ("timeoutSeconds", probe.timeout_seconds),
+        ("periodSeconds", probe.period_seconds),
+        ("successThreshold", probe.success_threshold),
+        ("failureThreshold", probe.failure_threshold),
+    ):
+        if value < 0:
+            errors.append(field_errors.invalid(path.child(name), value, NEGATIVE))
+    seconds = probe.termination_grace_period_seconds
+    if seconds is not None and seconds <= 0:
+        here = path.child("terminationGracePeriodSeconds")
+        errors.append(field_errors.invalid(here, seconds, "must be greater than 0"))
+    if readiness and seconds is not None:
+        here = path.child("terminationGracePeriodSeconds")
+        errors.append(field_errors.invalid(here, seconds, "must not be set for readinessProbes"))
+    if not readiness and probe.success_threshold != 1:
+        errors.append(field_errors.invalid(path.child("successThreshold"), probe.success_threshold, "must be 1"))
+    return errors
+
+
+def _lifecycle(lifecycle: Lifecycle, path: Path, pace: Pace) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if lifecycle.post_start is not None:
+        errors += _handler(lifecycle.post_start, path.child("postStart"), pace)
+    if lifecycle.pre_stop is not None:
+        errors += _handler(lifecycle.pre_stop, path.child("preStop"), pace)
+    if lifecycle.stop_signal is not None:
+        errors += _stop_signal(lifecycle.stop_signal, path.child("stopSignal"), pace.os)
+    return errors
+
+
+def _stop_signal(signal: str, path: Path, os: str) -> list[FieldError]:
+    if not os:
+        return [field_errors.forbidden(path, "may not be set for containers with empty `spec.os.name`")]
+    supported = _WINDOWS_SIGNALS if os == "windows" else _SIGNALS
+    return [] if signal in supported else [field_errors.not_supported(path, signal, supported)]
+
+
+def _handler(handler: Probe | LifecycleHandler, path: Path, pace: Pace) -> list[FieldError]:
+    errors: list[FieldError] = []
+    found = False
+    for attribute, name in (
+        ("exec", "exec"),
+        ("http_get", "httpGet"),
+        ("tcp_socket", "tcpSocket"),
+        ("grpc", "grpc"),
+        ("sleep", "sleep"),
+    ):
+        action: Any = getattr(handler, attribute, None)
+        if action is None:
+            continue
+        if found:
+            errors.append(field_errors.forbidden(path.child(name), "may not specify more than 1 handler type"))
+        else:
+            errors += _action(action, path.child(name), pace)
+        found = True
+    if not found:
+        errors.append(field_errors.required(path, "must specify a handler type"))
+    return errors
+
+
+def _action(
+    action: ExecAction | HTTPGetAction | TCPSocketAction | GRPCAction | SleepAction, path: Path, pace: Pace
+) -> list[FieldError]:
+    match action:
+        case ExecAction():
+            return [] if action.command else [field_errors.required(path.child("command"))]
+        case HTTPGetAction():
+            return _http_get(action, path)
+        case SleepAction():
+            return _sleep(action, path, pace)
+        case TCPSocketAction() | GRPCAction():
+            return _port(action.port, path.child("port"))
+
+
+def _http_get(action: HTTPGetAction, path: Path) -> list[FieldError]:
+    errors = [] if action.path else [field_errors.required(path.child("path"))]
+    errors += _port(action.port, path.child("port"))
+    if action.scheme not in _SCHEMES:
+        errors.append(field_errors.not_supported(path.child("scheme"), action.scheme, _SCHEMES))
+    for header in action.http_headers:
+        errors += names.validate(path.child("httpHeaders"), header.name, names.http_header_name(header.name))
+    return errors
+
+
+def _sleep(action: SleepAction, path: Path, pace: Pace) -> list[FieldError]:
+    if pace.grace_period is None or 0 <= action.seconds <= pace.grace_period:
+        return []
+    detail = f"must be non-negative and less than terminationGracePeriodSeconds ({pace.grace_period})"
+    return [field_errors.invalid(path, action.seconds, detail)]
+
+
+def _port(port: int | str, path: Path) -> list[FieldError]:
+    messages = names.port_name(port) if isinstance(port, str) else names.port_number(port)
+    return [field_errors.invalid(path, port, message) for message in messages]

@@ -1,0 +1,176 @@
+"""The rules of resource requests and limits: of containers, of a pod as a whole, and its overhead."""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from mooring.admission.pod.requests import aggregate_requests, is_pod_level_resource
+from mooring.api import field_errors, names
+from mooring.api.core_v1 import PodSpec, ResourceRequirements
+from mooring.api.core_v1.container import ResourceClaim
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.quantity import Quantity, QuantityError
+
+NEGATIVE = "must be greater than or equal to 0"
+_HUGE_PAGES = "hugepages-"
+_CONTAINER_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
+_STANDARD_RESOURCES = _CONTAINER_RESOURCES | {
+    "configmaps",
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+    "requests.storage",
+    "resourcequotas",
+    "secrets",
+    "services",
+    "services.loadbalancers",
+    "services.nodeports",
+    "storage",
+}
+_POD_RESOURCES = ("cpu", "hugepages-", "memory")
+NameProblems = Callable[[str], tuple[str, ...]]
+
+
+def validate_resources(
+    resources: ResourceRequirements,
+    claims: frozenset[str],
+    path: Path,
+    *,
+    indivisible_huge_pages: bool = False,
+    pod_level: bool = False,
+) -> list[FieldError]:
+    """What is wrong with requests and limits. `claims` are the names in `spec.resourceClaims`."""
+    if not (resources.limits or resources.requests or resources.claims):
+        return []
+    errors: list[FieldError] = []
+    limits, requests = path.child("limits"), path.child("requests")
+    for name, quantity in resources.limits.items():
+        errors += _resource(name, quantity, limits, pod_level, indivisible_huge_pages)
+    for name, quantity in resources.requests.items():
+        errors += _resource(name, quantity, requests, pod_level, indivisible_huge_pages)
+        errors += _within_limit(name, quantity, resources.limits.get(name), path)
+    given = {*resources.limits, *resources.requests}
+    if not given & {"cpu", "memory"} and any(name.startswith(_HUGE_PAGES) for name in given):
+        errors.append(field_errors.forbidden(path, "HugePages require cpu or memory"))
+    if resources.claims and not pod_level:
+        errors += _claims(resources.claims, claims, path.child("claims"))
+    return errors
+
+
+def validate_pod_resources(spec: PodSpec, resources: ResourceRequirements, path: Path) -> list[FieldError]:
+    """What is wrong with the requests and limits of a pod as a whole."""
+    errors: list[FieldError] = []
+    if resources.claims:
+        errors.append(field_errors.forbidden(path.child("claims"), "claims cannot be set for Resources at pod-level"))
+    errors += validate_resources(resources, frozenset(), path, pod_level=True)
+    for name, total in aggregate_requests(spec).items():
+        own = resources.requests.get(name)
+        if is_pod_level_resource(name) and own is not None and own < total:
+            detail = f"must be greater than or equal to aggregate container requests of {total}"
+            errors.append(field_errors.invalid(path.child("requests").key(name), str(own), detail))
+    for index, container in enumerate(spec.containers):
+        for name, limit in container.resources.limits.items():
+            own = resources.limits.get(name)
+            if own is not None and own < limit:
+                here = path.child("containers").index(index).key(name).child("limits")
+                detail = f"must be less than or equal to pod limits of {own}"
+                errors.append(field_errors.invalid(here, str(limit), detail))
+    return errors
+
+
+def _resource(
+    name: str, quantity: Quantity, path: Path, pod_level: bool, indivisible_huge_pages: bool
+) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if pod_level:
+        if not is_pod_level_resource(name):
+            errors.append(field_errors.not_supported(path.key(name), name, _POD_RESOURCES))
+    elif problems := container_resource_problems(name):
+        errors += [field_errors.invalid(path.key(name), name, problem) for problem in problems]
+    if quantity.sign() < 0:
+        errors.append(field_errors.invalid(path.key(name), str(quantity), NEGATIVE))
+    if is_extended(name) and quantity.milli_value() % 1000:
+        errors.append(field_errors.invalid(path.key(name), quantity, "must be an integer"))
+    if name.startswith(_HUGE_PAGES) and not indivisible_huge_pages and not _is_divisible(name, quantity):
+        detail = f"{quantity} is not positive integer multiple of {name}"
+        errors.append(field_errors.invalid(path.key(name), str(quantity), detail))
+    return errors
+
+
+def _within_limit(name: str, request: Quantity, limit: Quantity | None, path: Path) -> list[FieldError]:
+    overcommit = not is_extended(name) and not name.startswith(_HUGE_PAGES)
+    if limit is None:
+        detail = "Limit must be set for non overcommitable resources"
+        return [] if overcommit else [field_errors.required(path.child("limits"), detail)]
+    if not overcommit and request != limit:
+        detail = f"must be equal to {name} limit of {limit}"
+    elif request > limit:
+        detail = f"must be less than or equal to {name} limit of {limit}"
+    else:
+        return []
+    return [field_errors.invalid(path.child("requests"), str(request), detail)]
+
+
+def _claims(given: list[ResourceClaim], known: frozenset[str], path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, claim in enumerate(given):
+        if not claim.name:
+            errors.append(field_errors.required(path.index(index)))
+            continue
+        key = f"{claim.name}/{claim.request}" if claim.request else claim.name
+        if key in seen or claim.name in seen:
+            errors.append(field_errors.duplicate(path.index(index), key))
+        seen.add(key)
+        if claim.name not in known:
+            errors.append(_unknown_claim(claim.name, known, path.index(index)))
+    return errors
+
+
+def _unknown_claim(name: str, known: frozenset[str], path: Path) -> FieldError:
+    listed = f": {', '.join(sorted(known))}" if known else " which is empty"
+    detail = f"must be one of the names in pod.spec.resourceClaims{listed}"
+    return field_errors.FieldError(field_errors.ErrorType.NOT_FOUND, path, name, detail)
+
+
+# -- the names of resources
+
+
+@lru_cache(maxsize=1024)
+def container_resource_problems(name: str) -> tuple[str, ...]:
+    """What is wrong with the name of a resource in a container."""
+    problems = names.label_key(name)
+    if not problems and "/" not in name and name not in _STANDARD_RESOURCES and not name.startswith(_HUGE_PAGES):
+        problems = ("must be a standard resource type or fully qualified",)
+    if "/" not in name:
+        if name not in _CONTAINER_RESOURCES and not name.startswith(_HUGE_PAGES):
+            problems += ("must be a standard resource for containers",)
+    elif not is_native(name) and not is_extended(name):
+        problems += ("doesn't follow extended resource name standard",)
+    return problems
+
+
+def is_native(name: str) -> bool:
+    """A resource that Kubernetes itself knows."""
+    return "/" not in name or "kubernetes.io/" in name
+
+
+@lru_cache(maxsize=1024)
+def is_extended(name: str) -> bool:
+    """A resource that somebody else has brought, such as a GPU: counted in whole numbers, never overcommitted."""
+    return not is_native(name) and not name.startswith("requests.") and not names.label_key(f"requests.{name}")
+
+
+def _is_divisible(name: str, quantity: Quantity) -> bool:
+    try:
+        page = Quantity.parse(name.removeprefix(_HUGE_PAGES))
+    except QuantityError:
+        return False
+    size = page.value()
+    return size > 0 and quantity.value() % size == 0

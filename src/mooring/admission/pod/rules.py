@@ -1,0 +1,211 @@
+"""What is allowed in one pod or pod template: the options of the server, widened by what the old object uses already.
+
+A rule that was tightened, or a gate that was switched off, must not make stored objects unchangeable. So the rules are
+made per object: `rules_for_create` for a new one, `rules_for_update` after looking at the old PodSpec (ratcheting).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from mooring.admission.node_selector import NodeSelectorRules
+from mooring.admission.options import AdmissionOptions
+from mooring.admission.pod import new_fields
+from mooring.api import label_selector, names
+from mooring.api.core_v1 import NodeSelectorTerm, PodAffinityTerm, PodSpec
+from mooring.api.field_path import Path
+from mooring.api.meta_v1 import ObjectMeta
+
+NUMERIC_OPERATORS = frozenset({"Lt", "Gt"})
+SEMVER_OPERATORS = frozenset({"SemverLt", "SemverGt", "SemverEq"})
+_OLD = Path("old")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodRules:
+    """What one pod or template may contain."""
+
+    options: AdmissionOptions
+    is_pod: bool
+    """A pod, not a template: a few rules hold only for pods."""
+    invalid_selector_values: bool = False
+    """Label selectors of pod affinity may compare with what cannot be a label's value."""
+    invalid_spread_selectors: bool = False
+    """Label selectors of topology spread constraints are not checked."""
+    invalid_required_values: bool = False
+    """Required node affinity may compare with what cannot be a label's value."""
+    invalid_deletion_cost: bool = False
+    indivisible_huge_pages: bool = False
+    nonlocal_token_paths: bool = False
+    taint_expressions: frozenset[str] = field(default_factory=frozenset)
+    """Expressions over taints that are stored already."""
+    node_expressions: frozenset[str] = field(default_factory=frozenset)
+    """Expressions over nodes that are stored already."""
+
+    def judge_of_taints(self, expression: str) -> str | None:
+        """What is wrong with an expression in a toleration."""
+        judges = self.options.judges
+        judge = judges.stored_taint if expression in self.taint_expressions else judges.new_taint
+        return judge(expression)
+
+    def judge_of_nodes(self, expression: str) -> str | None:
+        """What is wrong with an expression in a node selector term."""
+        judges = self.options.judges
+        judge = judges.stored_node if expression in self.node_expressions else judges.new_node
+        return judge(expression)
+
+    def node_selector_rules(self) -> NodeSelectorRules:
+        """The same rules, as node selectors are checked by."""
+        return NodeSelectorRules(
+            semver_operators=self.options.semver_operators,
+            judge=self.judge_of_nodes if self.options.cel else None,
+            invalid_label_values=self.invalid_required_values,
+        )
+
+
+@lru_cache(maxsize=16)
+def rules_for_create(options: AdmissionOptions, *, is_pod: bool) -> PodRules:
+    """The rules for a new pod or template."""
+    return PodRules(options=options, is_pod=is_pod)
+
+
+def rules_for_update(
+    options: AdmissionOptions, old: PodSpec, old_metadata: ObjectMeta | None = None, *, is_pod: bool
+) -> PodRules:
+    """The rules for a change of `old`: what it uses already stays allowed, each gate and each rule by itself."""
+    return PodRules(
+        options=replace(
+            options,
+            comparison_operators=options.comparison_operators or uses_operators(old, NUMERIC_OPERATORS),
+            semver_operators=options.semver_operators or uses_operators(old, SEMVER_OPERATORS),
+            cel=options.cel or uses_cel(old),
+            label_keys_in_spread_merge=options.label_keys_in_spread_merge or _has_merged_spread_keys(old),
+            relaxed_env_names=options.relaxed_env_names or _has_relaxed_env_names(old),
+            relaxed_dns_searches=options.relaxed_dns_searches or _has_relaxed_dns_searches(old),
+            unwritable_fields=frozenset(
+                name for name in options.unwritable_fields if not any(new_fields.uses(name, old, _OLD))
+            ),
+        ),
+        is_pod=is_pod,
+        invalid_selector_values=_has_invalid_selector_values(old),
+        invalid_spread_selectors=any(
+            label_selector.validate(constraint.label_selector, _OLD) for constraint in old.topology_spread_constraints
+        ),
+        invalid_required_values=_has_invalid_required_values(old),
+        invalid_deletion_cost=old_metadata is not None and deletion_cost_problem(old_metadata) is not None,
+        indivisible_huge_pages=True,
+        nonlocal_token_paths=True,
+        taint_expressions=frozenset(item.expression for item in old.tolerations if item.expression),
+        node_expressions=frozenset(
+            expression for term in node_selector_terms(old) for expression in term.match_cel_expressions
+        ),
+    )
+
+
+# -- what a PodSpec uses
+
+
+def node_selector_terms(spec: PodSpec) -> Iterator[NodeSelectorTerm]:
+    """The terms of node affinity, required and preferred."""
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    if affinity is None:
+        return
+    if affinity.required_during_scheduling_ignored_during_execution is not None:
+        yield from affinity.required_during_scheduling_ignored_during_execution.node_selector_terms
+    for preferred in affinity.preferred_during_scheduling_ignored_during_execution:
+        yield preferred.preference
+
+
+def pod_affinity_terms(spec: PodSpec) -> Iterator[PodAffinityTerm]:
+    """The terms of pod affinity and anti-affinity, required and preferred."""
+    if spec.affinity is None:
+        return
+    for affinity in (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity):
+        if affinity is not None:
+            yield from affinity.required_during_scheduling_ignored_during_execution
+            for weighted in affinity.preferred_during_scheduling_ignored_during_execution:
+                yield weighted.pod_affinity_term
+
+
+def uses_operators(spec: PodSpec, operators: frozenset[str]) -> bool:
+    """Whether tolerations use any of these operators, or node affinity any of the semver ones among them."""
+    if any(toleration.operator in operators for toleration in spec.tolerations):
+        return True
+    semver_operators = operators & SEMVER_OPERATORS
+    return bool(semver_operators) and any(
+        requirement.operator in semver_operators
+        for term in node_selector_terms(spec)
+        for requirement in term.match_expressions
+    )
+
+
+def uses_cel(spec: PodSpec) -> bool:
+    """Whether tolerations or node affinity have CEL expressions."""
+    if any(toleration.expression for toleration in spec.tolerations):
+        return True
+    return any(term.match_cel_expressions for term in node_selector_terms(spec))
+
+
+def uses_label_keys(spec: PodSpec) -> bool:
+    """Whether pod affinity has `matchLabelKeys` or `mismatchLabelKeys`."""
+    return any(term.match_label_keys or term.mismatch_label_keys for term in pod_affinity_terms(spec))
+
+
+def deletion_cost_problem(metadata: ObjectMeta) -> str | None:
+    """The annotation's value if it is there and no 32-bit integer in its canonical form."""
+    value = metadata.annotations.get(DELETION_COST)
+    if value is None:
+        return None
+    digits = value.removeprefix("-")
+    plain = digits.isascii() and digits.isdigit() and (digits == "0" or not digits.startswith("0"))
+    return None if plain and value != "-0" and len(digits) <= 10 and -(2**31) <= int(value) < 2**31 else value
+
+
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+
+
+def _has_merged_spread_keys(spec: PodSpec) -> bool:
+    return any(
+        expression.key in constraint.match_label_keys
+        for constraint in spec.topology_spread_constraints
+        if constraint.label_selector is not None
+        for expression in constraint.label_selector.match_expressions
+    )
+
+
+def _has_invalid_selector_values(spec: PodSpec) -> bool:
+    for term in pod_affinity_terms(spec):
+        for selector in (term.label_selector, term.namespace_selector):
+            if selector is not None and any(
+                names.label_value(value) for item in selector.match_expressions for value in item.values
+            ):
+                return True
+    return False
+
+
+def _has_invalid_required_values(spec: PodSpec) -> bool:
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
+    return required is not None and any(
+        names.label_value(value)
+        for term in required.node_selector_terms
+        for requirement in term.match_expressions
+        for value in requirement.values
+    )
+
+
+def _has_relaxed_env_names(spec: PodSpec) -> bool:
+    containers = (*spec.containers, *spec.init_containers, *spec.ephemeral_containers)
+    return any(
+        names.env_var_name(name)
+        for container in containers
+        for name in (
+            *(variable.name for variable in container.env),
+            *(source.prefix for source in container.env_from if source.prefix),
+        )
+    )
+
+
+def _has_relaxed_dns_searches(spec: PodSpec) -> bool:
+    searches = spec.dns_config.searches if spec.dns_config is not None else []
+    return any(names.dns1123_subdomain(search.removesuffix(".")) for search in searches)

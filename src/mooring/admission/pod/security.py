@@ -1,0 +1,308 @@
+"""The rules of security contexts, of pods and of containers, and of what an operating system rules out."""
+
+import re
+from collections.abc import Iterator
+
+from mooring.admission.pod.volumes import local_path
+from mooring.api import field_errors, names
+from mooring.api.core_v1 import Container, PodSecurityContext, PodSpec, SecurityContext
+from mooring.api.core_v1.container import AppArmorProfile, SeccompProfile, WindowsSecurityContextOptions
+from mooring.api.core_v1.pod import Sysctl
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+
+MAX_ID = 2**31 - 1
+_PROFILE_TYPES = ("Localhost", "RuntimeDefault", "Unconfined")
+_SYSCTL_SEGMENT = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_SYSCTL = rf"({_SYSCTL_SEGMENT}[\./])*{_SYSCTL_SEGMENT}"
+_MAX_PROFILE_BYTES = 4095
+_MAX_GMSA_KIB = 64
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_NETBIOS = re.compile(r'[^\\/:\*\?"<>|\.][^\\/:\*\?"<>|]{0,14}')
+_WINDOWS_DNS = re.compile(r"[a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?(\.[a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?)*")
+_USER_CHARACTERS = re.compile(r'["/\\:;|=,+*?<>@\[\]]')
+_WINDOWS_POD = (
+    "app_armor_profile",
+    "se_linux_options",
+    "seccomp_profile",
+    "fs_group",
+    "fs_group_change_policy",
+    "sysctls",
+    "run_as_user",
+    "run_as_group",
+    "supplemental_groups",
+    "supplemental_groups_policy",
+    "se_linux_change_policy",
+)
+_WINDOWS_SPEC = ("host_users", "host_pid", "host_ipc", "share_process_namespace")
+_WINDOWS_CONTAINER = (
+    "app_armor_profile",
+    "se_linux_options",
+    "seccomp_profile",
+    "capabilities",
+    "read_only_root_filesystem",
+    "privileged",
+    "allow_privilege_escalation",
+    "proc_mount",
+    "run_as_user",
+    "run_as_group",
+)
+
+
+def containers_of(spec: PodSpec, path: Path) -> Iterator[tuple[Container, Path]]:
+    """All containers with their paths, in Kubernetes' order: init, regular, ephemeral."""
+    for name, containers in (
+        ("initContainers", spec.init_containers),
+        ("containers", spec.containers),
+        ("ephemeralContainers", spec.ephemeral_containers),
+    ):
+        for index, container in enumerate(containers):
+            yield container, path.child(name).index(index)
+
+
+# -- pods
+
+
+def validate_pod_security(spec: PodSpec, context: PodSecurityContext, path: Path) -> list[FieldError]:
+    """What is wrong with the security context of a pod."""
+    errors: list[FieldError] = []
+    for name, number in (
+        ("fsGroup", context.fs_group),
+        ("runAsUser", context.run_as_user),
+        ("runAsGroup", context.run_as_group),
+    ):
+        errors += _id(number, path.child(name)) if number is not None else []
+    for index, group in enumerate(context.supplemental_groups):
+        errors += _id(group, path.child("supplementalGroups").index(index))
+    if spec.share_process_namespace and spec.host_pid:
+        detail = "ShareProcessNamespace and HostPID cannot both be enabled"
+        errors.append(field_errors.invalid(path.child("shareProcessNamespace"), True, detail))
+    errors += _sysctls(context.sysctls, spec, path.child("sysctls"))
+    errors += _one_of(context.fs_group_change_policy, path, "fsGroupChangePolicy", ("Always", "OnRootMismatch"))
+    errors += _seccomp(context.seccomp_profile, path.child("seccompProfile"))
+    errors += _windows_options(context.windows_options, path.child("windowsOptions"))
+    errors += _app_armor(context.app_armor_profile, path.child("appArmorProfile"))
+    errors += _one_of(context.supplemental_groups_policy, path, "supplementalGroupsPolicy", ("Merge", "Strict"))
+    errors += _one_of(context.se_linux_change_policy, path, "seLinuxChangePolicy", ("MountOption", "Recursive"))
+    return errors
+
+
+def _id(number: int, path: Path) -> list[FieldError]:
+    return [] if 0 <= number <= MAX_ID else [field_errors.invalid(path, number, names.outside(0, MAX_ID))]
+
+
+def _one_of(value: str | None, path: Path, name: str, supported: tuple[str, ...]) -> list[FieldError]:
+    return (
+        [] if value is None or value in supported else [field_errors.not_supported(path.child(name), value, supported)]
+    )
+
+
+def _sysctls(sysctls: list[Sysctl], spec: PodSpec, path: Path) -> list[FieldError]:
+    errors = []
+    seen: set[str] = set()
+    for index, sysctl in enumerate(sysctls):
+        here = path.index(index).child("name")
+        name = sysctl.name
+        if not name:
+            errors.append(field_errors.required(here))
+        elif len(name) > 253 or not re.fullmatch(_SYSCTL, name):
+            errors.append(
+                field_errors.invalid(here, name, f"must have at most 253 characters and match regex ^{_SYSCTL}$")
+            )
+        elif name in seen:
+            errors.append(field_errors.duplicate(here, name))
+        dotted = name.replace("/", ".")
+        if spec.host_network and dotted.startswith("net."):
+            errors.append(field_errors.invalid(here, name, "may not be specified when 'hostNetwork' is true"))
+        elif spec.host_ipc and (
+            dotted.startswith(("kernel.shm", "kernel.msg", "fs.mqueue.")) or dotted == "kernel.sem"
+        ):
+            errors.append(field_errors.invalid(here, name, "may not be specified when 'hostIPC' is true"))
+        seen.add(name)
+    return errors
+
+
+# -- containers
+
+
+def validate_container_security(context: SecurityContext, path: Path, *, host_users: bool) -> list[FieldError]:
+    """What is wrong with the security context of a container."""
+    errors: list[FieldError] = []
+    for name, number in (("runAsUser", context.run_as_user), ("runAsGroup", context.run_as_group)):
+        errors += _id(number, path.child(name)) if number is not None else []
+    if context.proc_mount is not None:
+        errors += _one_of(context.proc_mount, path, "procMount", ("Default", "Unmasked"))
+        if host_users and context.proc_mount == "Unmasked":
+            detail = "`hostUsers` must be false to use `Unmasked`"
+            errors.append(field_errors.invalid(path.child("procMount"), context.proc_mount, detail))
+    errors += _seccomp(context.seccomp_profile, path.child("seccompProfile"))
+    if context.allow_privilege_escalation is False:
+        if context.privileged:
+            detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
+            errors.append(field_errors.invalid(path, context, detail))
+        if context.capabilities is not None and "CAP_SYS_ADMIN" in context.capabilities.add:
+            detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
+            errors.append(field_errors.invalid(path, context, detail))
+    errors += _windows_options(context.windows_options, path.child("windowsOptions"))
+    errors += _app_armor(context.app_armor_profile, path.child("appArmorProfile"))
+    return errors
+
+
+# -- profiles
+
+
+def _seccomp(profile: SeccompProfile | None, path: Path) -> list[FieldError]:
+    if profile is None:
+        return []
+    errors: list[FieldError] = []
+    if not profile.type:
+        errors.append(field_errors.required(path.child("type"), "type is required when seccompProfile is set"))
+    else:
+        errors += _one_of(profile.type, path, "type", _PROFILE_TYPES)
+    here = path.child("localhostProfile")
+    if profile.type == "Localhost":
+        if profile.localhost_profile is None:
+            errors.append(field_errors.required(here, "must be set when seccomp type is Localhost"))
+        else:
+            errors += local_path(profile.localhost_profile, here)
+    elif profile.localhost_profile is not None:
+        errors.append(field_errors.invalid(here, profile, "can only be set when seccomp type is Localhost"))
+    return errors
+
+
+def _app_armor(profile: AppArmorProfile | None, path: Path) -> list[FieldError]:
+    if profile is None:
+        return []
+    here, given = path.child("localhostProfile"), profile.localhost_profile
+    if not profile.type:
+        return [field_errors.required(path.child("type"), "type is required when appArmorProfile is set")]
+    if profile.type not in _PROFILE_TYPES:
+        return [field_errors.not_supported(path.child("type"), profile.type, _PROFILE_TYPES)]
+    if profile.type != "Localhost":
+        detail = "can only be set when AppArmor type is Localhost"
+        return [] if given is None else [field_errors.invalid(here, given, detail)]
+    errors = []
+    if given is not None and given != given.strip():
+        errors.append(field_errors.invalid(here, given, "must not be padded with whitespace"))
+    elif not given:
+        errors.append(field_errors.required(here, "must be set when AppArmor type is Localhost"))
+    if given is not None and len(given.encode(errors="surrogatepass")) > _MAX_PROFILE_BYTES:
+        errors.append(field_errors.too_long(here, _MAX_PROFILE_BYTES))
+    return errors
+
+
+# -- operating systems
+
+
+def _windows_options(options: WindowsSecurityContextOptions | None, path: Path) -> list[FieldError]:
+    if options is None:
+        return []
+    errors: list[FieldError] = []
+    name, spec, user = options.gmsa_credential_spec_name, options.gmsa_credential_spec, options.run_as_user_name
+    if name is not None:
+        errors += names.validate(path.child("gmsaCredentialSpecName"), name, names.dns1123_subdomain(name))
+    if spec is not None:
+        here = path.child("gmsaCredentialSpec")
+        if not spec:
+            errors.append(field_errors.invalid(here, spec, "gmsaCredentialSpec cannot be an empty string"))
+        elif len(spec.encode(errors="surrogatepass")) > _MAX_GMSA_KIB * 1024:
+            detail = f"gmsaCredentialSpec size must be under {_MAX_GMSA_KIB} KiB"
+            errors.append(field_errors.invalid(here, spec, detail))
+    if user is not None:
+        here = path.child("runAsUserName")
+        errors += [field_errors.invalid(here, user, f"runAsUserName{problem}") for problem in _user_problems(user)]
+    return errors
+
+
+def _user_problems(name: str) -> list[str]:
+    if not name:
+        return [" cannot be an empty string"]
+    if _CONTROL.search(name):
+        return [" cannot contain control characters"]
+    if name.count("\\") > 1:
+        return [" cannot contain more than one backslash"]
+    domain, backslash, user = name.rpartition("\\")
+    problems = []
+    if len(domain) >= 256:
+        problems.append("'s Domain length must be under 256 characters")
+    if backslash and not (_NETBIOS.fullmatch(domain) or _WINDOWS_DNS.fullmatch(domain)):
+        problems.append("'s Domain doesn't match the NetBios nor the DNS format")
+    if not user:
+        problems.append("'s User cannot be empty")
+    elif len(user) > 104:
+        problems.append("'s User length must not be longer than 104 characters")
+    if not user.strip(". "):
+        problems.append("'s User cannot contain only periods or spaces")
+    if _USER_CHARACTERS.search(user):
+        problems.append("""'s User cannot contain the following characters: "/\\:;|=,+*?<>@[]""")
+    return problems
+
+
+def validate_host_process(spec: PodSpec, path: Path) -> list[FieldError]:
+    """Windows' host processes: all containers are, or none."""
+    own = _host_process(spec.security_context)
+    errors: list[FieldError] = []
+    total = host = 0
+    for container, here in containers_of(spec, path):
+        total += 1
+        given = _host_process(container.security_context)
+        if own is not None and given is not None and own != given:
+            detail = f"pod hostProcess value must be identical if both are specified, was {str(own).lower()}"
+            field = here.child("securityContext", "windowsOptions", "hostProcess")
+            errors.append(field_errors.invalid(field, given, detail))
+        host += bool(own if given is None else given)
+    if not host:
+        return errors
+    if host != total:
+        detail = "If pod contains any hostProcess containers then all containers must be HostProcess containers"
+        errors.append(field_errors.invalid(path, "", detail))
+    if not spec.host_network:
+        detail = "hostNetwork must be true if pod contains any hostProcess containers"
+        errors.append(field_errors.invalid(path.child("hostNetwork"), False, detail))
+    return errors
+
+
+def _host_process(context: PodSecurityContext | SecurityContext | None) -> bool | None:
+    options = context.windows_options if context is not None else None
+    return options.host_process if options is not None else None
+
+
+def validate_os(spec: PodSpec, name: str, path: Path) -> list[FieldError]:
+    """What the pod's operating system does not have."""
+    if not name:
+        return [field_errors.required(path.child("os", "name"), "cannot be empty")]
+    if name not in ("linux", "windows"):
+        return [field_errors.not_supported(path.child("os"), name, ("linux", "windows"))]
+    return _linux(spec, path) if name == "linux" else _windows(spec, path)
+
+
+def _linux(spec: PodSpec, path: Path) -> list[FieldError]:
+    detail = "windows options cannot be set for a linux pod"
+    places = [(spec.security_context, path), *((item.security_context, at) for item, at in containers_of(spec, path))]
+    return [
+        field_errors.forbidden(at.child("securityContext", "windowsOptions"), detail)
+        for context, at in places
+        if context is not None and context.windows_options is not None
+    ]
+
+
+def _windows(spec: PodSpec, path: Path) -> list[FieldError]:
+    errors = _set(spec.security_context, _WINDOWS_POD, path.child("securityContext"))
+    errors += _set(spec, _WINDOWS_SPEC, path)
+    for container, here in containers_of(spec, path):
+        errors += _set(container.security_context, _WINDOWS_CONTAINER, here.child("securityContext"))
+    return errors
+
+
+def _set(
+    holder: PodSpec | PodSecurityContext | SecurityContext | None, attributes: tuple[str, ...], path: Path
+) -> list[FieldError]:
+    if holder is None:
+        return []
+    blank = type(holder)()
+    encoded = dict(zip(holder.__struct_fields__, holder.__struct_encode_fields__, strict=True))
+    return [
+        field_errors.forbidden(path.child(encoded[attribute]), "cannot be set for a windows pod")
+        for attribute in attributes
+        if getattr(holder, attribute) != getattr(blank, attribute)
+    ]

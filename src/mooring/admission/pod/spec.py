@@ -1,0 +1,248 @@
+"""Validation of a PodSpec from top to bottom, in the order in which Kubernetes reports.
+
+Pods and pod templates share it; `PodRules.is_pod` tells them apart. ``strategy.py`` adds what concerns only pods,
+``update.py`` what may change.
+"""
+
+import ipaddress
+import re
+
+from mooring.admission.pod import new_fields
+from mooring.admission.pod.affinity import validate_affinity, validate_spread
+from mooring.admission.pod.containers import validate_all_containers
+from mooring.admission.pod.resources import validate_pod_resources, validate_resources
+from mooring.admission.pod.rules import PodRules
+from mooring.admission.pod.security import validate_host_process, validate_os, validate_pod_security
+from mooring.admission.pod.tolerations import validate_tolerations
+from mooring.admission.pod.volumes import validate_volumes
+from mooring.api import field_errors, names
+from mooring.api.core_v1 import PodSpec, ResourceRequirements
+from mooring.api.core_v1.pod import HostAlias, PodDNSConfig, PodResourceClaim, PodSchedulingGate
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.meta_v1 import ObjectMeta
+
+_RESTART_POLICIES = ("Always", "OnFailure", "Never")
+_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
+_MAX_NAMESERVERS = 3
+_MAX_SEARCHES = 32
+_MAX_SEARCH_CHARACTERS = 2048
+_MAX_HOSTNAME_BYTES = 64
+_MAX_DEADLINE = 2**31 - 1
+_NOT_AN_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+_LEADING_ZEROS = re.compile(r"(?<![0-9])0+(?=[0-9])")
+
+
+def validate_pod_spec(spec: PodSpec, metadata: ObjectMeta | None, path: Path, rules: PodRules) -> list[FieldError]:
+    """What is wrong with a PodSpec. `metadata` is the pod's; a template has no name, so it gives none."""
+    errors: list[FieldError] = []
+    if spec.termination_grace_period_seconds is None:
+        errors.append(field_errors.required(path.child("terminationGracePeriodSeconds")))
+    volumes, found = validate_volumes(spec.volumes, metadata, path.child("volumes"), rules)
+    errors += found
+    if spec.resource_claims:
+        errors += _resource_claims(spec.resource_claims, path.child("resourceClaims"))
+    errors += validate_all_containers(spec, volumes, path, rules)
+    if spec.resources is not None:
+        errors += validate_pod_resources(spec, spec.resources, path.child("resources"))
+    if spec.host_network:
+        errors += _host_network_ports(spec, path.child("containers"), rules)
+    errors += _enumeration(spec.restart_policy, path, "restartPolicy", _RESTART_POLICIES)
+    errors += _enumeration(spec.dns_policy, path, "dnsPolicy", _DNS_POLICIES)
+    if spec.node_selector:
+        errors += names.validate_labels(spec.node_selector, path.child("nodeSelector"))
+    if spec.security_context is not None:
+        errors += validate_pod_security(spec, spec.security_context, path.child("securityContext"))
+    if spec.affinity is not None:
+        errors += validate_affinity(spec.affinity, path.child("affinity"), rules)
+    errors += _dns_config(spec.dns_config, spec.dns_policy, path.child("dnsConfig"), rules)
+    for index, gate in enumerate(spec.readiness_gates):
+        here = path.child("readinessGates").index(index).child("conditionType")
+        errors += names.validate(here, gate.condition_type, names.label_key(gate.condition_type))
+    if spec.scheduling_gates:
+        errors += _scheduling_gates(spec.scheduling_gates, path.child("schedulingGates"))
+    if spec.topology_spread_constraints:
+        here = path.child("topologySpreadConstraints")
+        errors += validate_spread(spec.topology_spread_constraints, here, rules)
+    errors += validate_host_process(spec, path)
+    if spec.host_users is False:
+        errors += _host_namespaces(spec, path)
+    errors += _names_and_numbers(spec, path)
+    if spec.tolerations:
+        errors += validate_tolerations(spec.tolerations, path.child("tolerations"), rules)
+    if spec.host_aliases:
+        errors += _host_aliases(spec.host_aliases, path.child("hostAliases"))
+    errors += _classes(spec, path)
+    if spec.overhead:
+        errors += validate_resources(ResourceRequirements(limits=spec.overhead), frozenset(), path.child("overhead"))
+    if spec.os is not None:
+        errors += validate_os(spec, spec.os.name, path)
+    if spec.hostname_override is not None:
+        errors += _hostname_override(spec, spec.hostname_override, path)
+    if rules.options.unwritable_fields:
+        errors += new_fields.validate(spec, path, rules.options.unwritable_fields)
+    return errors
+
+
+def _enumeration(value: str, path: Path, name: str, supported: tuple[str, ...]) -> list[FieldError]:
+    if value in supported:
+        return []
+    if not value:
+        return [field_errors.required(path.child(name))]
+    return [field_errors.not_supported(path.child(name), value, supported)]
+
+
+def _resource_claims(claims: list[PodResourceClaim], path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, claim in enumerate(claims):
+        here = path.index(index)
+        if not claim.name:
+            errors.append(field_errors.required(here.child("name")))
+        elif claim.name in seen:
+            errors.append(field_errors.duplicate(here.child("name"), claim.name))
+        else:
+            errors += names.validate(here.child("name"), claim.name, names.dns1123_label(claim.name))
+        seen.add(claim.name)
+        given = [claim.resource_claim_name, claim.resource_claim_template_name]
+        if None not in given:
+            detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            errors.append(field_errors.invalid(here, claim, detail))
+        if given == [None, None]:
+            detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            errors.append(field_errors.invalid(here, claim, detail))
+        for name, value in zip(("resourceClaimName", "resourceClaimTemplateName"), given, strict=True):
+            if value is not None:
+                errors += names.validate(here.child(name), value, names.dns1123_subdomain(value))
+    return errors
+
+
+def _host_network_ports(spec: PodSpec, path: Path, rules: PodRules) -> list[FieldError]:
+    detail = "must match `containerPort` when `hostNetwork` is true"
+    return [
+        field_errors.invalid(path.index(index).child("ports").index(position).child("hostPort"), port.host_port, detail)
+        for index, container in enumerate(spec.containers)
+        for position, port in enumerate(container.ports)
+        if port.host_port != port.container_port and (rules.is_pod or port.host_port)
+    ]
+
+
+def _scheduling_gates(gates: list[PodSchedulingGate], path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, gate in enumerate(gates):
+        errors += names.validate(path.index(index), gate.name, names.label_key(gate.name))
+        if gate.name in seen:
+            errors.append(field_errors.duplicate(path.index(index), gate.name))
+        seen.add(gate.name)
+    return errors
+
+
+def _host_namespaces(spec: PodSpec, path: Path) -> list[FieldError]:
+    given = {"hostNetwork": spec.host_network, "HostPID": spec.host_pid, "HostIPC": spec.host_ipc}
+    detail = "when `pod.Spec.HostUsers` is false"
+    return [field_errors.forbidden(path.child(name), detail) for name, value in given.items() if value]
+
+
+def _names_and_numbers(spec: PodSpec, path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for name, value in (("serviceAccountName", spec.service_account_name), ("nodeName", spec.node_name)):
+        if value and (wrong := names.dns1123_subdomain(value)):
+            errors += names.validate(path.child(name), value, wrong)
+    deadline = spec.active_deadline_seconds
+    if deadline is not None and not 1 <= deadline <= _MAX_DEADLINE:
+        detail = names.outside(1, _MAX_DEADLINE)
+        errors.append(field_errors.invalid(path.child("activeDeadlineSeconds"), deadline, detail))
+    for name, value in (("hostname", spec.hostname), ("subdomain", spec.subdomain)):
+        if value:
+            errors += names.validate(path.child(name), value, names.dns1123_label(value))
+    return errors
+
+
+def _classes(spec: PodSpec, path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for name, value in (
+        ("priorityClassName", spec.priority_class_name or None),
+        ("runtimeClassName", spec.runtime_class_name),
+    ):
+        if value is not None and (wrong := names.dns1123_subdomain(value)):
+            errors += names.validate(path.child(name), value, wrong)
+    if spec.preemption_policy is not None:
+        errors += _enumeration(spec.preemption_policy, path, "preemptionPolicy", _PREEMPTION_POLICIES)
+    return errors
+
+
+def _hostname_override(spec: PodSpec, name: str, path: Path) -> list[FieldError]:
+    here = path.child("hostnameOverride")
+    if len(name) > _MAX_HOSTNAME_BYTES:
+        errors = [field_errors.too_long(here, _MAX_HOSTNAME_BYTES)]
+    else:
+        errors = names.validate(here, name, names.dns1123_subdomain(name))
+    if spec.host_network:
+        errors.append(field_errors.forbidden(here, "may not be specified when hostNetwork is true"))
+    if spec.set_hostname_as_fqdn:
+        errors.append(field_errors.forbidden(here, "may not be specified when setHostnameAsFQDN is true"))
+    return errors
+
+
+# -- names of hosts
+
+
+def _dns_config(config: PodDNSConfig | None, policy: str, path: Path, rules: PodRules) -> list[FieldError]:
+    if policy == "None":
+        if config is None:
+            return [field_errors.required(path, "must provide `dnsConfig` when `dnsPolicy` is None")]
+        if not config.nameservers:
+            detail = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+            return [field_errors.required(path.child("nameservers"), detail)]
+    if config is None:
+        return []
+    errors: list[FieldError] = []
+    if len(config.nameservers) > _MAX_NAMESERVERS:
+        detail = f"must not have more than {_MAX_NAMESERVERS} nameservers"
+        errors.append(field_errors.invalid(path.child("nameservers"), config.nameservers, detail))
+    for index, server in enumerate(config.nameservers):
+        errors += validate_ip(server, path.child("nameservers").index(index))
+    errors += _searches(config.searches, path.child("searches"), rules)
+    for index, option in enumerate(config.options):
+        if not option.name:
+            errors.append(field_errors.required(path.child("options").index(index), "must not be empty"))
+    return errors
+
+
+def _searches(searches: list[str], path: Path, rules: PodRules) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if len(searches) > _MAX_SEARCHES:
+        errors.append(field_errors.invalid(path, searches, f"must not have more than {_MAX_SEARCHES} search paths"))
+    if len(" ".join(searches).encode(errors="surrogatepass")) > _MAX_SEARCH_CHARACTERS:
+        detail = f"must not have more than {_MAX_SEARCH_CHARACTERS} characters (including spaces) in the search list"
+        errors.append(field_errors.invalid(path, searches, detail))
+    relaxed = rules.options.relaxed_dns_searches
+    check = names.dns1123_subdomain_with_underscore if relaxed else names.dns1123_subdomain
+    for index, search in enumerate(searches):
+        if not (relaxed and search == "."):
+            domain = search.removesuffix(".")
+            errors += names.validate(path.index(index), domain, check(domain))
+    return errors
+
+
+def _host_aliases(aliases: list[HostAlias], path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, alias in enumerate(aliases):
+        here = path.index(index)
+        errors += validate_ip(alias.ip, here.child("ip"))
+        for position, name in enumerate(alias.hostnames):
+            errors += names.validate(here.child("hostnames").index(position), name, names.dns1123_subdomain(name))
+    return errors
+
+
+def validate_ip(text: str, path: Path) -> list[FieldError]:
+    """What is wrong with an IP address. Old fields take leading zeros, as Kubernetes always has."""
+    try:
+        if "%" not in text:
+            ipaddress.ip_address(_LEADING_ZEROS.sub("", text) if ":" not in text else text)
+            return []
+    except ValueError:
+        pass
+    return [field_errors.invalid(path, text, _NOT_AN_IP)]

@@ -1,0 +1,156 @@
+"""The strategy of pods and of their subresources `status` and `ephemeralcontainers`. (`binding`: ``binding.py``.)"""
+
+from mooring.admission import meta
+from mooring.admission.pod.annotations import MIRROR, validate_annotation_updates, validate_pod_annotations
+from mooring.admission.pod.containers import image_without_spaces
+from mooring.admission.pod.defaults import default_pod
+from mooring.admission.pod.mutation import (
+    add_default_tolerations,
+    drop_disabled_fields,
+    merge_label_keys,
+    resolve_priority,
+)
+from mooring.admission.pod.requests import qos_class
+from mooring.admission.pod.rules import PodRules, rules_for_create, rules_for_update
+from mooring.admission.pod.spec import validate_pod_spec
+from mooring.admission.pod.update import (
+    SPEC,
+    validate_ephemeral_update,
+    validate_spec_update,
+    validate_status_update,
+)
+from mooring.admission.pod.warnings import pod_spec_warnings
+from mooring.admission.strategy import Request, StatusStrategy, Strategy, keep_status
+from mooring.api import field_errors
+from mooring.api.base import copy_of
+from mooring.api.core_v1 import Pod, PodCondition, PodStatus
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+
+_ANNOTATIONS = meta.METADATA.child("annotations")
+GATED = PodCondition(
+    type="PodScheduled",
+    status="False",
+    reason="SchedulingGated",
+    message="Scheduling is blocked due to non-empty scheduling gates",
+)
+
+
+class PodStrategy(Strategy[Pod]):
+    """Pods."""
+
+    object_type = Pod
+    kind = "Pod"
+    resource = "pods"
+
+    def __init__(self) -> None:
+        super().__init__({"status": PodStatusStrategy(self), "ephemeralcontainers": EphemeralContainersStrategy(self)})
+
+    def default(self, obj: Pod) -> None:
+        default_pod(obj)
+
+    def mutate(self, obj: Pod, old: Pod | None, request: Request) -> None:
+        resolve_priority(obj, old, request)
+        add_default_tolerations(obj.spec)
+
+    def prepare_for_create(self, obj: Pod, request: Request) -> None:
+        obj.metadata.generation = 1
+        obj.status = PodStatus(phase="Pending", qos_class=qos_class(obj.spec))
+        drop_disabled_fields(obj.spec, None, request.options, request.warn)
+        if obj.spec.scheduling_gates:
+            obj.status.conditions.append(copy_of(GATED))
+        merge_label_keys(obj, request.options)
+
+    def validate_create(self, obj: Pod, request: Request) -> list[FieldError]:
+        errors = _validate_pod(obj, rules_for_create(request.options, is_pod=True))
+        if obj.spec.ephemeral_containers:
+            errors.append(field_errors.forbidden(SPEC.child("ephemeralContainers"), "cannot be set on create"))
+        if obj.spec.node_name and obj.spec.scheduling_gates:
+            detail = "cannot be set until all schedulingGates have been cleared"
+            errors.append(field_errors.forbidden(SPEC.child("nodeName"), detail))
+        return errors
+
+    def prepare_for_update(self, new: Pod, old: Pod, request: Request) -> None:
+        keep_status(new, old)
+        new.spec.ephemeral_containers = copy_of(old.spec.ephemeral_containers)  # they have a subresource of their own
+        drop_disabled_fields(new.spec, old.spec, request.options, request.warn)
+        new.metadata.generation = old.metadata.generation + (new.spec != old.spec)
+
+    def validate_update(self, new: Pod, old: Pod, request: Request) -> list[FieldError]:
+        rules = rules_for_update(request.options, old.spec, old.metadata, is_pod=True)
+        errors = meta.validate_object_meta_update(new.metadata, old.metadata)
+        errors += _validate_pod(new, rules)
+        errors += validate_annotation_updates(new.metadata, old.metadata, _ANNOTATIONS)
+        return errors + validate_spec_update(new.spec, old.spec)
+
+    def warnings(self, new: Pod, old: Pod | None, request: Request) -> list[str]:  # noqa: ARG002 - by the signature
+        return pod_spec_warnings(new.spec, SPEC) if old is None else []
+
+
+class PodStatusStrategy(StatusStrategy[Pod]):
+    """The status of a pod, which kubelets and the scheduler write."""
+
+    def prepare_for_update(self, new: Pod, old: Pod, request: Request) -> None:
+        super().prepare_for_update(new, old, request)
+        # A client that does not know of it must not reset it.
+        new.status.qos_class = new.status.qos_class or old.status.qos_class
+
+    def validate_update(self, new: Pod, old: Pod, request: Request) -> list[FieldError]:
+        errors = super().validate_update(new, old, request)
+        errors += validate_annotation_updates(new.metadata, old.metadata, _ANNOTATIONS)
+        return errors + validate_status_update(new, old)
+
+
+class EphemeralContainersStrategy(Strategy[Pod]):
+    """Adding ephemeral containers to a pod."""
+
+    def __init__(self, main: PodStrategy) -> None:
+        super().__init__()
+        self.main = main
+
+    def default(self, obj: Pod) -> None:
+        self.main.default(obj)
+
+    def prepare_for_update(self, new: Pod, old: Pod, request: Request) -> None:  # noqa: ARG002 - by the signature
+        wanted = new.spec.ephemeral_containers
+        keep_status(new, old)
+        new.spec = copy_of(old.spec)
+        new.spec.ephemeral_containers = wanted
+        new.metadata.generation = old.metadata.generation + (new.spec != old.spec)
+
+    def validate_update(self, new: Pod, old: Pod, request: Request) -> list[FieldError]:
+        if MIRROR in old.metadata.annotations:
+            return [field_errors.forbidden(Path(""), "static pods do not support ephemeral containers")]
+        rules = rules_for_update(request.options, old.spec, old.metadata, is_pod=True)
+        errors = meta.validate_object_meta_update(new.metadata, old.metadata)
+        errors += _validate_pod(new, rules)
+        errors += validate_annotation_updates(new.metadata, old.metadata, _ANNOTATIONS)
+        return errors + validate_ephemeral_update(new.spec.ephemeral_containers, old.spec.ephemeral_containers)
+
+
+def _validate_pod(pod: Pod, rules: PodRules) -> list[FieldError]:
+    """The rules that hold for new and for changed pods."""
+    errors = meta.validate_object_meta(pod.metadata)
+    errors += validate_pod_annotations(pod.metadata, pod.spec, _ANNOTATIONS, rules)
+    errors += validate_pod_spec(pod.spec, pod.metadata, SPEC, rules)
+    if not pod.spec.service_account_name:
+        errors += _tokens(pod)
+    for name, containers in (("containers", pod.spec.containers), ("initContainers", pod.spec.init_containers)):
+        for index, container in enumerate(containers):
+            if container.image != container.image.strip():
+                errors += image_without_spaces(container, SPEC.child(name).index(index))
+    return errors
+
+
+def _tokens(pod: Pod) -> list[FieldError]:
+    detail = "must not be specified when serviceAccountName is not set"
+    return [
+        field_errors.forbidden(
+            SPEC.child("volumes").index(index).child("projected", "sources").index(at).child("serviceAccountToken"),
+            detail,
+        )
+        for index, volume in enumerate(pod.spec.volumes)
+        if volume.projected is not None
+        for at, source in enumerate(volume.projected.sources)
+        if source.service_account_token is not None
+    ]

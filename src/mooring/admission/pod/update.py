@@ -1,0 +1,294 @@
+"""What may change in a pod: little. Images, deadlines, more tolerations; and a gated pod may be narrowed."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from mooring.admission.pod.containers import image_without_spaces
+from mooring.api import field_errors, names
+from mooring.api.base import copy_of
+from mooring.api.core_v1 import (
+    Affinity,
+    Container,
+    EphemeralContainer,
+    NodeAffinity,
+    NodeSelectorTerm,
+    Pod,
+    PodSchedulingGate,
+    PodSpec,
+    Toleration,
+)
+from mooring.api.core_v1.pod_status import ContainerStatus
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+
+_MUTABLE = ",".join(
+    (
+        "`spec.containers[*].image`",
+        "`spec.initContainers[*].image`",
+        "`spec.activeDeadlineSeconds`",
+        "`spec.tolerations` (only additions to existing tolerations)",
+        "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
+    )
+)
+_MAX_DEADLINE = 2**31 - 1
+_MAX_SHOWN = 10
+_SYSTEM_CONDITIONS = ("PodScheduled", "Ready", "Initialized")
+SPEC = Path("spec")
+STATUS = Path("status")
+
+
+def validate_spec_update(new: PodSpec, old: PodSpec) -> list[FieldError]:
+    """What is wrong with a change of a pod's spec through the pod itself."""
+    errors: list[FieldError] = []
+    for name, now, before in (
+        ("containers", new.containers, old.containers),
+        ("initContainers", new.init_containers, old.init_containers),
+    ):
+        errors += _images(now, before, SPEC.child(name))
+        if len(now) != len(before):
+            return errors
+    found, stop = _deadline(new.active_deadline_seconds, old.active_deadline_seconds)
+    errors += found
+    if stop:
+        return errors
+    errors += _added_tolerations(new.tolerations, old.tolerations)
+    errors += _removed_gates(new.scheduling_gates, old.scheduling_gates)
+    if new == old:
+        return errors
+    masked = _with_mutable_fields_of(old, new)
+    if old.scheduling_gates:
+        errors += _narrowed(new, old)
+        _mask_node_placement(masked, old)
+    if masked != old:
+        detail = f"pod updates may not change fields other than {_MUTABLE}\n{difference(old, masked)}"
+        errors.append(field_errors.forbidden(SPEC, detail))
+    return errors
+
+
+def _images(new: list[Container], old: list[Container], path: Path) -> list[FieldError]:
+    if len(new) != len(old):
+        return [field_errors.forbidden(path, "pod updates may not add or remove containers")]
+    errors: list[FieldError] = []
+    for index, container in enumerate(new):
+        if not container.image:
+            errors.append(field_errors.required(path.index(index).child("image")))
+        errors += image_without_spaces(container, path.index(index))
+    return errors
+
+
+def _deadline(new: int | None, old: int | None) -> tuple[list[FieldError], bool]:
+    """A deadline may be set, and may be brought forward. The second value says whether to look no further."""
+    path = SPEC.child("activeDeadlineSeconds")
+    if new is None:
+        detail = "must not update from a positive integer to nil value"
+        return ([] if old is None else [field_errors.invalid(path, None, detail)]), False
+    if not 0 <= new <= _MAX_DEADLINE:
+        return [field_errors.invalid(path, new, names.outside(0, _MAX_DEADLINE))], True
+    if old is not None and old < new:
+        return [field_errors.invalid(path, new, "must be less than or equal to previous value")], True
+    return [], False
+
+
+def _added_tolerations(new: list[Toleration], old: list[Toleration]) -> list[FieldError]:
+    now = {_without_seconds(toleration) for toleration in new}
+    if all(_without_seconds(toleration) in now for toleration in old):
+        return []
+    detail = "existing toleration can not be modified except its tolerationSeconds"
+    return [field_errors.forbidden(SPEC.child("tolerations"), detail)]
+
+
+def _without_seconds(toleration: Toleration) -> tuple[str, str, str, str, str]:
+    return (toleration.key, toleration.operator, toleration.value, toleration.effect, toleration.expression)
+
+
+def _removed_gates(new: list[PodSchedulingGate], old: list[PodSchedulingGate]) -> list[FieldError]:
+    known = {gate.name for gate in old}
+    return [
+        field_errors.forbidden(
+            SPEC.child("schedulingGates").index(index).child("name"),
+            f"only deletion is allowed, but found new scheduling gate '{gate.name}'",
+        )
+        for index, gate in enumerate(new)
+        if gate.name not in known
+    ]
+
+
+def _with_mutable_fields_of(old: PodSpec, new: PodSpec) -> PodSpec:
+    """The new spec with the old value in every field that may change: what still differs may not."""
+    masked = copy_of(new)
+    for now, before in zip(masked.containers, old.containers, strict=True):
+        now.image = before.image
+    for now, before in zip(masked.init_containers, old.init_containers, strict=True):
+        now.image = before.image
+    masked.active_deadline_seconds = old.active_deadline_seconds
+    masked.scheduling_gates = old.scheduling_gates
+    masked.tolerations = old.tolerations
+    grace = old.termination_grace_period_seconds
+    if grace is not None and grace < 0 and masked.termination_grace_period_seconds == 1:
+        masked.termination_grace_period_seconds = grace
+    return masked
+
+
+# -- pods with scheduling gates
+
+
+def _narrowed(new: PodSpec, old: PodSpec) -> list[FieldError]:
+    """Until its gates are gone, a pod may get more conditions on its node, never fewer or others."""
+    errors: list[FieldError] = []
+    if any(new.node_selector.get(key) != value for key, value in old.node_selector.items()):
+        detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+        errors.append(field_errors.invalid(SPEC.child("nodeSelector"), new.node_selector, detail))
+    was, now = _required_terms(old), _required_terms(new)
+    if not was:
+        return errors
+    path = SPEC.child("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+    if len(was) != len(now):
+        detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
+        return [*errors, field_errors.invalid(path, now, detail)]
+    for index, (term, before) in enumerate(zip(now, was, strict=True)):
+        if not _only_adds(term, before):
+            detail = "only additions are allowed (no mutations or deletions)"
+            errors.append(field_errors.invalid(path.index(index), term, detail))
+    return errors
+
+
+def _node_affinity(spec: PodSpec) -> NodeAffinity | None:
+    return spec.affinity.node_affinity if spec.affinity is not None else None
+
+
+def _required_terms(spec: PodSpec) -> list[NodeSelectorTerm]:
+    affinity = _node_affinity(spec)
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
+    return required.node_selector_terms if required is not None else []
+
+
+def _only_adds(new: NodeSelectorTerm, old: NodeSelectorTerm) -> bool:
+    """Whether the conditions of `old` come first in `new`. An empty term matches no node: it must stay empty."""
+    pairs: list[tuple[list[Any], list[Any]]] = [
+        (new.match_expressions, old.match_expressions),
+        (new.match_fields, old.match_fields),
+        (new.match_cel_expressions, old.match_cel_expressions),
+    ]
+    if not any(before for _, before in pairs):
+        return not any(now for now, _ in pairs)
+    return all(now[: len(before)] == before for now, before in pairs)
+
+
+def _mask_node_placement(masked: PodSpec, old: PodSpec) -> None:
+    """Node selector and node affinity have been judged by `_narrowed`."""
+    masked.node_selector = old.node_selector
+    before = _node_affinity(old)
+    if masked.affinity is None:
+        if before is not None:
+            masked.affinity = Affinity(node_affinity=before)
+    elif old.affinity is None and masked.affinity.pod_affinity is None and masked.affinity.pod_anti_affinity is None:
+        masked.affinity = None
+    else:
+        masked.affinity.node_affinity = before
+
+
+# -- ephemeral containers
+
+
+def validate_ephemeral_update(new: list[EphemeralContainer], old: list[EphemeralContainer]) -> list[FieldError]:
+    """Ephemeral containers may be added; those that are there stay as they are."""
+    path = SPEC.child("ephemeralContainers")
+    now = {container.name: container for container in new}
+    errors = []
+    for container in old:
+        if container.name not in now:
+            detail = f'existing ephemeral containers "{container.name}" may not be removed\n'
+            errors.append(field_errors.forbidden(path, detail))
+        elif container != now[container.name]:
+            shown = difference(container, now[container.name])
+            detail = f'existing ephemeral containers "{container.name}" may not be changed\n{shown}'
+            errors.append(field_errors.forbidden(path, detail))
+    return errors
+
+
+# -- status
+
+
+def validate_status_update(new: Pod, old: Pod) -> list[FieldError]:
+    """What is wrong with a change of a pod's status."""
+    errors: list[FieldError] = []
+    for index, condition in enumerate(new.status.conditions):
+        if condition.type not in _SYSTEM_CONDITIONS:
+            here = Path("metadata").child("conditions").index(index).child("Type")
+            errors += names.validate(here, condition.type, names.label_key(condition.type))
+    nominated = new.status.nominated_node_name
+    if nominated and nominated != old.status.nominated_node_name:
+        errors += names.validate(STATUS.child("nominatedNodeName"), nominated, names.dns1123_subdomain(nominated))
+    if new.status.qos_class != old.status.qos_class:
+        errors.append(field_errors.invalid(STATUS.child("qosClass"), new.status.qos_class, "field is immutable"))
+    policy = old.spec.restart_policy
+    sidecars = {item.name for item in old.spec.init_containers if item.restart_policy == "Always"}
+    for name, now, before, restarts in (
+        ("containerStatuses", new.status.container_statuses, old.status.container_statuses, policy),
+        ("initContainerStatuses", new.status.init_container_statuses, old.status.init_container_statuses, policy),
+        (
+            "ephemeralContainerStatuses",
+            new.status.ephemeral_container_statuses,
+            old.status.ephemeral_container_statuses,
+            "Never",
+        ),
+    ):
+        skipped = sidecars if name == "initContainerStatuses" else set()
+        errors += _transitions(now, before, STATUS.child(name), restarts, skipped)
+    claims = {claim.name for claim in new.spec.resource_claims}
+    for index, status in enumerate(new.status.resource_claim_statuses):
+        if status.name not in claims:
+            detail = "must match the name of an entry in `spec.resourceClaims`"
+            here = STATUS.child("resourceClaimStatuses").index(index).child("name")
+            errors.append(field_errors.invalid(here, status.name, detail))
+    return errors
+
+
+def _transitions(
+    new: list[ContainerStatus], old: list[ContainerStatus], path: Path, restart_policy: str, skipped: set[str]
+) -> list[FieldError]:
+    """A container that has ended for good does not start again."""
+    if restart_policy == "Always":
+        return []
+    running = {status.name for status in new if status.state.terminated is None}
+    errors = []
+    for index, status in enumerate(old):
+        ended = status.state.terminated
+        if ended is None or status.name in skipped or (ended.exit_code != 0 and restart_policy == "OnFailure"):
+            continue
+        if status.name in running:
+            detail = "may not be transitioned to non-terminated state"
+            errors.append(field_errors.forbidden(path.index(index).child("state"), detail))
+    return errors
+
+
+# -- showing what differs
+
+
+def difference(old: Any, new: Any) -> str:
+    """The fields in which two objects differ, a line for each value, shortened."""
+    lines = []
+    for path, before, after in _differences(
+        msgspec.to_builtins(old, enc_hook=str), msgspec.to_builtins(new, enc_hook=str), ""
+    ):
+        lines += [
+            f"- {path}: {before}" if before is not None else "",
+            f"+ {path}: {after}" if after is not None else "",
+        ]
+        if len(lines) > 2 * _MAX_SHOWN:
+            lines.append("…")
+            break
+    return "\n".join(filter(None, lines))
+
+
+def _differences(old: Any, new: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in {**old, **new}:
+            yield from _differences(old.get(key), new.get(key), f"{path}.{key}".lstrip("."))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (before, after) in enumerate(zip(old, new, strict=True)):
+            yield from _differences(before, after, f"{path}[{index}]")
+    elif old != new:
+        yield path, old, new

@@ -1,0 +1,604 @@
+"""The rules of a pod's volumes. Each source has a small function; `_SOURCES` names them in Kubernetes' order.
+
+The sources that PersistentVolumes share (`validate_host_path`, `validate_nfs`, …) are public.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mooring.admission import meta
+from mooring.admission.pod.rules import PodRules
+from mooring.admission.pod.selectors import validate_field_ref, validate_resource_field_ref
+from mooring.api import field_errors, label_selector, names
+from mooring.api.base import Object
+from mooring.api.core_v1 import ConfigMapVolumeSource, SecretVolumeSource, Volume
+from mooring.api.core_v1 import pod_volume as pv
+from mooring.api.core_v1 import volume_source as vs
+from mooring.api.core_v1.volume import PersistentVolumeClaimTemplate
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.meta_v1 import ObjectMeta
+
+ONE_TYPE = "may not specify more than 1 volume type"
+FILE_MODE = "must be a number between 0 and 0777 (octal), both inclusive"
+PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+_HOST_PATH_TYPES = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
+_DOWNWARD_FIELDS = (
+    "metadata.annotations",
+    "metadata.labels",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+)
+_IQN = re.compile(r"iqn\.\d{4}-\d{2}\.([a-zA-Z0-9.-]+)(:[^,;*&$|\s]+)$", re.ASCII)
+_EUI = re.compile(r"eui.[a-zA-Z0-9]{16}", re.ASCII)
+_NAA = re.compile(r"naa.[a-zA-Z0-9]{32}", re.ASCII)
+_CLAIM_METADATA = ("labels", "annotations")
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    path: Path
+    volume: str
+    pod: str
+    """The pod's name; empty in templates."""
+    rules: PodRules
+
+
+def validate_volumes(
+    volumes: list[Volume], metadata: ObjectMeta | None, path: Path, rules: PodRules
+) -> tuple[dict[str, Volume], list[FieldError]]:
+    """The volumes that containers can mount, by name, and what is wrong with the others."""
+    pod = metadata.name if metadata is not None else ""
+    created = {f"{pod}-{volume.name}" for volume in volumes if pod and volume.ephemeral is not None}
+    usable: dict[str, Volume] = {}
+    errors: list[FieldError] = []
+    for index, volume in enumerate(volumes):
+        here = path.index(index)
+        found = _source(volume, here, _Context(here, volume.name, pod, rules))
+        if not volume.name:
+            found.append(field_errors.required(here.child("name")))
+        elif wrong := names.dns1123_label(volume.name):
+            found += names.validate(here.child("name"), volume.name, wrong)
+        if volume.name in usable:
+            found.append(field_errors.duplicate(here.child("name"), volume.name))
+        if not found:
+            usable[volume.name] = volume
+        errors += found
+        claim = volume.persistent_volume_claim
+        if claim is not None and claim.claim_name in created:
+            detail = "must not reference a PVC that gets created for an ephemeral volume"
+            claim_path = here.child("persistentVolumeClaim", "claimName")
+            errors.append(field_errors.invalid(claim_path, claim.claim_name, detail))
+    return usable, errors
+
+
+def _source(volume: Volume, path: Path, context: _Context) -> list[FieldError]:
+    errors: list[FieldError] = []
+    found = False
+    for attribute, shown, name, check in _SOURCES:
+        source = getattr(volume, attribute)
+        if source is None:
+            continue
+        if found:
+            errors.append(field_errors.forbidden(path.child(shown), ONE_TYPE))
+        else:
+            errors += check(source, path.child(name), context)
+        found = True
+    if not found:
+        errors.append(field_errors.required(path, "must specify a volume type"))
+    if volume.iscsi is not None:
+        errors += _iscsi_name(volume.iscsi, path, context)
+    return errors
+
+
+# -- sources of every cluster
+
+
+def _empty_dir(source: pv.EmptyDirVolumeSource, path: Path, _: _Context) -> list[FieldError]:
+    if source.size_limit is not None and source.size_limit.sign() < 0:
+        detail = "SizeLimit field must be a valid resource quantity"
+        return [field_errors.forbidden(path.child("sizeLimit"), detail)]
+    return []
+
+
+def validate_host_path(source: vs.HostPathVolumeSource, path: Path) -> list[FieldError]:
+    """What is wrong with a path on the node."""
+    if not source.path:
+        return [field_errors.required(path.child("path"))]
+    errors = no_backsteps(source.path, path.child("path"))
+    if source.type is not None and source.type not in _HOST_PATH_TYPES:
+        errors.append(field_errors.not_supported(path.child("type"), source.type, _HOST_PATH_TYPES))
+    return errors
+
+
+def _git_repo(source: pv.GitRepoVolumeSource, path: Path, _: _Context) -> list[FieldError]:
+    return _required(source, path, "repository") + local_path(source.directory, path.child("directory"))
+
+
+def _secret(source: SecretVolumeSource, path: Path, _: _Context) -> list[FieldError]:
+    return _required(source, path, "secretName") + _files(source.default_mode, source.items, path)
+
+
+def _config_map(source: ConfigMapVolumeSource, path: Path, _: _Context) -> list[FieldError]:
+    return _required(source, path, "name") + _files(source.default_mode, source.items, path)
+
+
+def _files(mode: int | None, items: list[pv.KeyToPath], path: Path) -> list[FieldError]:
+    errors = file_mode(mode, path.child("defaultMode"))
+    for index, item in enumerate(items):
+        errors += _key_to_path(item, path.child("items").index(index))
+    return errors
+
+
+def _key_to_path(item: pv.KeyToPath, path: Path) -> list[FieldError]:
+    errors = _required(item, path, "key", "path")
+    errors += non_reserved_path(item.path, path.child("path"))
+    return errors + file_mode(item.mode, path.child("mode"))
+
+
+def _claim(source: pv.PersistentVolumeClaimVolumeSource, path: Path, _: _Context) -> list[FieldError]:
+    return _required(source, path, "claimName")
+
+
+def _downward_api(source: pv.DownwardAPIVolumeSource, path: Path, _: _Context) -> list[FieldError]:
+    errors = file_mode(source.default_mode, path.child("defaultMode"))
+    for file in source.items:
+        errors += _downward_file(file, path)
+    return errors
+
+
+def _downward_file(file: pv.DownwardAPIVolumeFile, path: Path) -> list[FieldError]:
+    errors = _required(file, path, "path")
+    errors += non_reserved_path(file.path, path.child("path"))
+    if file.field_ref is not None:
+        errors += validate_field_ref(file.field_ref, path.child("fieldRef"), _DOWNWARD_FIELDS)
+        if file.resource_field_ref is not None:
+            detail = "fieldRef and resourceFieldRef can not be specified simultaneously"
+            errors.append(field_errors.invalid(path, "resource", detail))
+    elif file.resource_field_ref is not None:
+        here = path.child("resourceFieldRef")
+        errors += validate_resource_field_ref(file.resource_field_ref, here, in_volume=True)
+    else:
+        errors.append(field_errors.required(path, "one of fieldRef and resourceFieldRef is required"))
+    return errors + file_mode(file.mode, path.child("mode"))
+
+
+def _csi(source: vs.CSIVolumeSource, path: Path, _: _Context) -> list[FieldError]:
+    errors = validate_csi_driver_name(source.driver, path.child("driver"))
+    secret = source.node_publish_secret_ref
+    if secret is not None:
+        if not secret.name:
+            errors.append(field_errors.required(path.child("nodePublishSecretRef", "name")))
+        else:
+            errors += names.validate(path.child("name"), secret.name, names.dns1123_subdomain(secret.name))
+    return errors
+
+
+def validate_csi_driver_name(name: str, path: Path) -> list[FieldError]:
+    """What is wrong with the name of a CSI driver."""
+    errors = [] if name else [field_errors.required(path)]
+    if len(name) > 63:
+        errors.append(field_errors.too_long(path, 63))
+    return errors + names.validate(path, name, names.dns1123_subdomain(name.lower()))
+
+
+def _ephemeral(source: pv.EphemeralVolumeSource, path: Path, context: _Context) -> list[FieldError]:
+    if source.volume_claim_template is None:
+        errors = [field_errors.required(path.child("volumeClaimTemplate"))]
+    else:
+        errors = _claim_template(source.volume_claim_template, path.child("volumeClaimTemplate"))
+    if context.pod and context.volume:
+        claim = f"{context.pod}-{context.volume}"
+        for message in names.dns1123_subdomain(claim):
+            detail = f'PVC name "{claim}": {message}'
+            errors.append(field_errors.invalid(context.path.child("name"), context.volume, detail))
+    return errors
+
+
+def _claim_template(template: PersistentVolumeClaimTemplate, path: Path) -> list[FieldError]:
+    metadata = template.metadata
+    errors = meta.validate_annotations(metadata.annotations, path.child("metadata", "annotations"))
+    errors += names.validate_labels(metadata.labels, path.child("metadata", "labels"))
+    errors += only(metadata, _CLAIM_METADATA, path.child("metadata"), "cannot be set")
+    spec, here = template.spec, path.child("spec")
+    if not spec.access_modes:
+        errors.append(field_errors.required(here.child("accessModes"), "at least 1 access mode is required"))
+    errors += label_selector.validate(spec.selector, here.child("selector"))
+    for mode in spec.access_modes:
+        if mode not in ACCESS_MODES:
+            errors.append(field_errors.not_supported(here.child("accessModes"), mode, ACCESS_MODES))
+    if "ReadWriteOncePod" in spec.access_modes and len(set(spec.access_modes) & set(ACCESS_MODES)) > 1:
+        detail = "may not use ReadWriteOncePod with other access modes"
+        errors.append(field_errors.forbidden(here.child("accessModes"), detail))
+    storage = spec.resources.requests.get("storage")
+    size = here.child("resources").key("storage")
+    if storage is None:
+        errors.append(field_errors.required(size))
+    elif storage.sign() <= 0:
+        errors.append(field_errors.invalid(size, str(storage), "must be greater than zero"))
+    if spec.storage_class_name:
+        wrong = names.dns1123_subdomain(spec.storage_class_name)
+        errors += names.validate(here.child("storageClassName"), spec.storage_class_name, wrong)
+    if spec.volume_mode is not None and spec.volume_mode not in ("Block", "Filesystem"):
+        supported = ("Block", "Filesystem")
+        errors.append(field_errors.not_supported(here.child("volumeMode"), spec.volume_mode, supported))
+    return errors
+
+
+def _image(source: pv.ImageVolumeSource, path: Path, context: _Context) -> list[FieldError]:
+    errors = _required(source, path, "reference") if context.rules.is_pod else []
+    return errors + pull_policy(source.pull_policy, path.child("pullPolicy"))
+
+
+# -- projections
+
+
+def _projected(source: pv.ProjectedVolumeSource, path: Path, context: _Context) -> list[FieldError]:
+    errors = file_mode(source.default_mode, path.child("defaultMode"))
+    paths: set[str] = set()
+    for index, projection in enumerate(source.sources):
+        here = path.child("sources").index(index)
+        given = [name for name in projection.__struct_fields__ if getattr(projection, name) is not None]
+        errors += _projection(projection, path, here, paths, context)
+        if len(given) > 1:
+            errors.append(field_errors.forbidden(here, "may not specify more than 1 volume type per source"))
+    return errors
+
+
+def _projection(
+    projection: pv.VolumeProjection, volume: Path, path: Path, paths: set[str], context: _Context
+) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for name, keyed in (("secret", projection.secret), ("configMap", projection.config_map)):
+        if keyed is not None:
+            errors += _required(keyed, path.child(name), "name")
+            for index, item in enumerate(keyed.items):
+                errors += _key_to_path(item, path.child(name, "items").index(index))
+                errors += _unique(item.path, keyed.name, volume, paths)
+    if projection.downward_api is not None:
+        for file in projection.downward_api.items:
+            errors += _downward_file(file, path.child("downwardAPI"))
+            errors += _unique(file.path, file.path, volume, paths)
+    if projection.service_account_token is not None:
+        here = path.child("serviceAccountToken")
+        errors += _token(projection.service_account_token, here, volume, context)
+    if projection.cluster_trust_bundle is not None:
+        bundle = projection.cluster_trust_bundle
+        errors += _trust_bundle(bundle, path.child("clusterTrustBundle"))
+        errors += _unique(bundle.path, bundle.path, volume, paths)
+    if projection.pod_certificate is not None:
+        errors += _certificate(projection.pod_certificate, path.child("podCertificate"), volume, paths)
+    return errors
+
+
+def _unique(file: str, shown: str, path: Path, paths: set[str]) -> list[FieldError]:
+    if not file:
+        return []
+    if file in paths:
+        return [field_errors.invalid(path, shown, "conflicting duplicate paths")]
+    paths.add(file)
+    return []
+
+
+def _token(token: pv.ServiceAccountTokenProjection, path: Path, volume: Path, context: _Context) -> list[FieldError]:
+    errors = []
+    seconds = token.expiration_seconds or 0
+    if seconds < 600:
+        detail = "may not specify a duration less than 10 minutes"
+        errors.append(field_errors.invalid(path.child("expirationSeconds"), seconds, detail))
+    if seconds > 1 << 32:
+        detail = "may not specify a duration larger than 2^32 seconds"
+        errors.append(field_errors.invalid(path.child("expirationSeconds"), seconds, detail))
+    if not token.path:
+        errors.append(field_errors.required(volume.child("path")))
+    elif not context.rules.nonlocal_token_paths:
+        errors += non_reserved_path(token.path, volume.child("path"))
+    return errors
+
+
+def _trust_bundle(bundle: pv.ClusterTrustBundleProjection, path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if bundle.name is not None and bundle.signer_name is not None:
+        errors.append(field_errors.invalid(path, bundle, "only one of name and signerName may be used"))
+    elif bundle.name is not None:
+        if not bundle.name:
+            errors.append(field_errors.required(path.child("name"), "must be a valid object name"))
+        for message in names.dns1123_subdomain(bundle.name.rpartition(":")[2]):
+            detail = f"not a valid clustertrustbundlename: {message}"
+            errors.append(field_errors.invalid(path.child("name"), bundle.name, detail))
+        if bundle.label_selector is not None:
+            detail = "labelSelector must be unset if name is specified"
+            errors.append(field_errors.invalid(path.child("labelSelector"), bundle.label_selector, detail))
+    elif bundle.signer_name is not None:
+        if not bundle.signer_name:
+            errors.append(field_errors.required(path.child("signerName"), "must be a valid signer name"))
+        else:
+            errors += names.validate_domain_prefixed_path(bundle.signer_name, path.child("signerName"))
+        errors += label_selector.validate(bundle.label_selector, path.child("labelSelector"))
+    else:
+        errors.append(field_errors.required(path, "either name or signerName must be specified"))
+    if not bundle.path:
+        errors.append(field_errors.required(path.child("path")))
+    return errors + non_reserved_path(bundle.path, path.child("path"))
+
+
+_KEY_TYPES = ("RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
+
+
+def _certificate(
+    certificate: pv.PodCertificateProjection, path: Path, volume: Path, paths: set[str]
+) -> list[FieldError]:
+    errors = names.validate_domain_prefixed_path(certificate.signer_name, path.child("signerName"))
+    if certificate.key_type not in _KEY_TYPES:
+        errors.append(field_errors.not_supported(path.child("keyType"), certificate.key_type, _KEY_TYPES))
+    files = {
+        "credentialBundlePath": certificate.credential_bundle_path,
+        "keyPath": certificate.key_path,
+        "certificateChainPath": certificate.certificate_chain_path,
+    }
+    if not any(files.values()):
+        detail = "specify at least one of credentialBundlePath, keyPath, and certificateChainPath"
+        errors.append(field_errors.required(path, detail))
+    for name, file in files.items():
+        errors += non_reserved_path(file, path.child(name))
+        errors += _unique(file, file, volume, paths)
+    return errors
+
+
+# -- sources that CSI drivers have replaced
+
+
+def validate_iscsi(source: vs.ISCSIVolumeSource | vs.ISCSIPersistentVolumeSource, path: Path) -> list[FieldError]:
+    """What is wrong with an iSCSI target."""
+    errors = _required(source, path, "targetPortal")
+    if not source.iqn:
+        errors.append(field_errors.required(path.child("iqn")))
+    else:
+        errors += _initiator(source.iqn, path.child("iqn"))
+    if not 0 <= source.lun <= 255:
+        errors.append(field_errors.invalid(path.child("lun"), source.lun, names.outside(0, 255)))
+    if (source.chap_auth_discovery or source.chap_auth_session) and source.secret_ref is None:
+        errors.append(field_errors.required(path.child("secretRef")))
+    if source.initiator_name is not None:
+        errors += _initiator(source.initiator_name, path.child("initiatorname"))
+    return errors
+
+
+def _initiator(name: str, path: Path) -> list[FieldError]:
+    if not name.startswith(("iqn", "eui", "naa")):
+        return [field_errors.invalid(path, name, "must be valid format starting with iqn, eui, or naa")]
+    valid = _IQN.search(name) or _EUI.fullmatch(name) or _NAA.fullmatch(name)
+    return [] if valid else [field_errors.invalid(path, name, "must be valid format")]
+
+
+def _iscsi_name(source: vs.ISCSIVolumeSource, path: Path, context: _Context) -> list[FieldError]:
+    if source.initiator_name is None or len(f"{context.volume}:{source.target_portal}") <= 64:
+        return []
+    detail = (
+        "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters "
+        "if iscsi.initiatorName is specified."
+    )
+    return [field_errors.invalid(path.child("name"), context.volume, detail)]
+
+
+def validate_fc(source: vs.FCVolumeSource, path: Path) -> list[FieldError]:
+    """What is wrong with a Fibre Channel target."""
+    errors = []
+    here = path.child("targetWWNs")
+    if not source.target_wwns and not source.wwids:
+        errors.append(field_errors.required(here, "must specify either targetWWNs or wwids, but not both"))
+    if source.target_wwns and source.wwids:
+        detail = "targetWWNs and wwids can not be specified simultaneously"
+        errors.append(field_errors.invalid(here, source.target_wwns, detail))
+    if source.target_wwns:
+        if source.lun is None:
+            errors.append(field_errors.required(path.child("lun"), "lun is required if targetWWNs is specified"))
+        elif not 0 <= source.lun <= 255:
+            errors.append(field_errors.invalid(path.child("lun"), source.lun, names.outside(0, 255)))
+    return errors
+
+
+def _partition(partition: int, path: Path) -> list[FieldError]:
+    if 0 <= partition <= 255:
+        return []
+    return [field_errors.invalid(path.child("partition"), partition, names.outside(1, 255))]
+
+
+def validate_gce(source: vs.GCEPersistentDiskVolumeSource, path: Path) -> list[FieldError]:
+    """What is wrong with a disk of Google's cloud."""
+    return _required(source, path, "pdName") + _partition(source.partition, path)
+
+
+def validate_aws(source: vs.AWSElasticBlockStoreVolumeSource, path: Path) -> list[FieldError]:
+    """What is wrong with a disk of Amazon's cloud."""
+    return _required(source, path, "volumeID") + _partition(source.partition, path)
+
+
+def validate_nfs(source: vs.NFSVolumeSource, path: Path) -> list[FieldError]:
+    """What is wrong with an NFS export."""
+    errors = _required(source, path, "server", "path")
+    if not source.path.startswith("/"):
+        errors.append(field_errors.invalid(path.child("path"), source.path, "must be an absolute path"))
+    return errors
+
+
+def validate_quobyte(source: vs.QuobyteVolumeSource, path: Path) -> list[FieldError]:
+    """What is wrong with a Quobyte volume."""
+    errors = []
+    pair = "must be a host:port pair or multiple pairs separated by commas"
+    if not source.registry:
+        errors.append(field_errors.required(path.child("registry"), pair))
+    elif len(source.tenant) >= 65:
+        detail = "must be a UUID and may not exceed a length of 64 characters"
+        errors.append(field_errors.required(path.child("tenant"), detail))
+    else:
+        wrong = (item for item in source.registry.split(",") if not re.fullmatch(r"(\[[^\]]*\]|[^:\[\]]*):[^:]*", item))
+        errors += [field_errors.invalid(path.child("registry"), source.registry, pair) for _ in wrong]
+    return errors + _required(source, path, "volume")
+
+
+def validate_flocker(source: vs.FlockerVolumeSource, path: Path) -> list[FieldError]:
+    """What is wrong with a Flocker dataset."""
+    errors = []
+    if not source.dataset_name and not source.dataset_uuid:
+        errors.append(field_errors.required(path, "one of datasetName and datasetUUID is required"))
+    if source.dataset_name and source.dataset_uuid:
+        detail = "datasetName and datasetUUID can not be specified simultaneously"
+        errors.append(field_errors.invalid(path, "resource", detail))
+    if "/" in source.dataset_name:
+        errors.append(field_errors.invalid(path.child("datasetName"), source.dataset_name, "must not contain '/'"))
+    return errors
+
+
+def validate_flex(source: vs.FlexVolumeSource | vs.FlexPersistentVolumeSource, path: Path) -> list[FieldError]:
+    """What is wrong with a FlexVolume: its options must not use Kubernetes' own names."""
+    errors = _required(source, path, "driver")
+    for key in source.options:
+        if f".{key.partition('/')[0].lower()}".endswith((".kubernetes.io", ".k8s.io")):
+            detail = "kubernetes.io and k8s.io namespaces are reserved"
+            errors.append(field_errors.invalid(path.child("options").key(key), key, detail))
+    return errors
+
+
+def validate_azure_disk(source: vs.AzureDiskVolumeSource, path: Path) -> list[FieldError]:
+    """What is wrong with a disk of Microsoft's cloud."""
+    errors = _required(source, path, "diskName", "diskURI")
+    modes, kinds = ("None", "ReadOnly", "ReadWrite"), ("Dedicated", "Managed", "Shared")
+    if source.caching_mode is not None and source.caching_mode not in modes:
+        errors.append(field_errors.not_supported(path.child("cachingMode"), source.caching_mode, modes))
+    if source.kind is not None and source.kind not in kinds:
+        errors.append(field_errors.not_supported(path.child("kind"), source.kind, kinds))
+    managed = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
+    blob = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
+    here = path.child("diskURI")
+    if source.kind == "Managed" and not source.disk_uri.startswith("/subscriptions/"):
+        errors.append(field_errors.not_supported(here, source.disk_uri, [managed]))
+    if source.kind not in (None, "Managed") and not source.disk_uri.startswith("https://"):
+        errors.append(field_errors.not_supported(here, source.disk_uri, [blob]))
+    return errors
+
+
+def _cinder(source: vs.CinderVolumeSource, path: Path, _: _Context) -> list[FieldError]:
+    errors = _required(source, path, "volumeID")
+    if source.secret_ref is not None:
+        errors += _required(source.secret_ref, path.child("secretRef"), "name")
+    return errors
+
+
+def _storage_os(source: vs.StorageOSVolumeSource, path: Path, _: _Context) -> list[FieldError]:
+    errors = _required(source, path, "volumeName")
+    for name, value in (("volumeName", source.volume_name), ("volumeNamespace", source.volume_namespace)):
+        if value:
+            errors += names.validate(path.child(name), value, names.dns1123_label(value))
+    if source.secret_ref is not None:
+        errors += _required(source.secret_ref, path.child("secretRef"), "name")
+    return errors
+
+
+# -- what the sources share
+
+
+def _required(source: Object, path: Path, *fields: str) -> list[FieldError]:
+    """An error for each field, by its JSON name, that is empty."""
+    given = _by_json_name(source)
+    return [field_errors.required(path.child(name)) for name in fields if not given[name]]
+
+
+def _by_json_name(source: Object) -> dict[str, Any]:
+    return {
+        name: getattr(source, attribute)
+        for attribute, name in zip(source.__struct_fields__, source.__struct_encode_fields__, strict=True)
+    }
+
+
+def only(source: Object, allowed: tuple[str, ...], path: Path, detail: str) -> list[FieldError]:
+    """An error for each field that is set and not among those allowed (by attribute)."""
+    blank = type(source)()
+    return [
+        field_errors.forbidden(path.child(name), detail)
+        for attribute, name in zip(source.__struct_fields__, source.__struct_encode_fields__, strict=True)
+        if attribute not in allowed and getattr(source, attribute) != getattr(blank, attribute)
+    ]
+
+
+def file_mode(mode: int | None, path: Path) -> list[FieldError]:
+    """The permissions of a file."""
+    return [] if mode is None or 0 <= mode <= 0o777 else [field_errors.invalid(path, mode, FILE_MODE)]
+
+
+def pull_policy(policy: str, path: Path) -> list[FieldError]:
+    """When an image is pulled."""
+    if policy in PULL_POLICIES:
+        return []
+    if not policy:
+        return [field_errors.required(path)]
+    return [field_errors.not_supported(path, policy, PULL_POLICIES)]
+
+
+def no_backsteps(target: str, path: Path) -> list[FieldError]:
+    """A path that does not climb."""
+    return [field_errors.invalid(path, target, "must not contain '..'")] if ".." in target.split("/") else []
+
+
+def local_path(target: str, path: Path) -> list[FieldError]:
+    """A path that stays below where it starts."""
+    absolute = [field_errors.invalid(path, target, "must be a relative path")] if target.startswith("/") else []
+    return absolute + no_backsteps(target, path)
+
+
+def non_reserved_path(target: str, path: Path) -> list[FieldError]:
+    """The name of a file in a volume: names that begin with `..` are Kubernetes' own."""
+    errors = local_path(target, path)
+    if target.startswith("..") and not target.startswith("../"):
+        errors.append(field_errors.invalid(path, target, "must not start with '..'"))
+    return errors
+
+
+_Check = Callable[[Any, Path, _Context], list[FieldError]]
+
+
+def _needs(*fields: str) -> _Check:
+    return lambda source, path, _: _required(source, path, *fields)
+
+
+def _plain(check: Callable[[Any, Path], list[FieldError]]) -> _Check:
+    return lambda source, path, _: check(source, path)
+
+
+# attribute, name in "more than one" errors, name in the source's own errors, check. Kubernetes' order and slips.
+_SOURCES: tuple[tuple[str, str, str, _Check], ...] = (
+    ("empty_dir", "emptyDir", "emptyDir", _empty_dir),
+    ("host_path", "hostPath", "hostPath", _plain(validate_host_path)),
+    ("git_repo", "gitRepo", "gitRepo", _git_repo),
+    ("gce_persistent_disk", "gcePersistentDisk", "persistentDisk", _plain(validate_gce)),
+    ("aws_elastic_block_store", "awsElasticBlockStore", "awsElasticBlockStore", _plain(validate_aws)),
+    ("secret", "secret", "secret", _secret),
+    ("nfs", "nfs", "nfs", _plain(validate_nfs)),
+    ("iscsi", "iscsi", "iscsi", _plain(validate_iscsi)),
+    ("glusterfs", "glusterfs", "glusterfs", _needs("endpoints", "path")),
+    ("flocker", "flocker", "flocker", _plain(validate_flocker)),
+    ("persistent_volume_claim", "persistentVolumeClaim", "persistentVolumeClaim", _claim),
+    ("rbd", "rbd", "rbd", _needs("monitors", "image")),
+    ("cinder", "cinder", "cinder", _cinder),
+    ("cephfs", "cephFS", "cephfs", _needs("monitors")),
+    ("quobyte", "quobyte", "quobyte", _plain(validate_quobyte)),
+    ("downward_api", "downwarAPI", "downwardAPI", _downward_api),
+    ("fc", "fc", "fc", _plain(validate_fc)),
+    ("flex_volume", "flexVolume", "flexVolume", _plain(validate_flex)),
+    ("config_map", "configMap", "configMap", _config_map),
+    ("azure_file", "azureFile", "azureFile", _needs("secretName", "shareName")),
+    ("vsphere_volume", "vsphereVolume", "vsphereVolume", _needs("volumePath")),
+    ("photon_persistent_disk", "photonPersistentDisk", "photonPersistentDisk", _needs("pdID")),
+    ("portworx_volume", "portworxVolume", "portworxVolume", _needs("volumeID")),
+    ("azure_disk", "azureDisk", "azureDisk", _plain(validate_azure_disk)),
+    ("storageos", "storageos", "storageos", _storage_os),
+    ("projected", "projected", "projected", _projected),
+    ("scale_io", "scaleIO", "scaleIO", _needs("gateway", "system", "volumeName")),
+    ("csi", "csi", "csi", _csi),
+    ("ephemeral", "ephemeral", "ephemeral", _ephemeral),
+    ("image", "image", "image", _image),
+)

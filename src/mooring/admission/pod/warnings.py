@@ -1,0 +1,140 @@
+"""What the server tells about a pod or template that it accepts: deprecated names, duplicates, what cannot work."""
+
+from collections.abc import Iterator
+
+from mooring.admission.pod.security import containers_of
+from mooring.api import names
+from mooring.api.core_v1 import Container, NodeSelectorTerm, PodAffinityTerm, PodSpec
+from mooring.api.field_path import Path
+from mooring.api.quoting import quoted
+
+_NULL_SELECTOR = "a null labelSelector results in matching no pod"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_DEPRECATED_LABELS = {
+    "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
+    "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
+    "failure-domain.beta.kubernetes.io/region": 'deprecated since v1.17; use "topology.kubernetes.io/region" instead',
+    "failure-domain.beta.kubernetes.io/zone": 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead',
+    "beta.kubernetes.io/instance-type": 'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead',
+}
+
+
+def pod_spec_warnings(spec: PodSpec, path: Path) -> list[str]:
+    """All warnings about a PodSpec."""
+    return [
+        *_node_selector(spec, path),
+        *_affinity(spec, path),
+        *_spread(spec, path),
+        *_host_aliases(spec, path),
+        *_containers(spec, path),
+        *_numbers(spec, path),
+    ]
+
+
+def _deprecated(path: Path, key: str) -> Iterator[str]:
+    if key in _DEPRECATED_LABELS:
+        yield f"{path}: {_DEPRECATED_LABELS[key]}"
+
+
+def _node_selector(spec: PodSpec, path: Path) -> Iterator[str]:
+    for key in spec.node_selector:
+        yield from _deprecated(path.child("nodeSelector").key(key), key)
+
+
+def _spread(spec: PodSpec, path: Path) -> Iterator[str]:
+    for index, constraint in enumerate(spec.topology_spread_constraints):
+        here = path.child("topologySpreadConstraints").index(index)
+        yield from _deprecated(here.child("topologyKey"), constraint.topology_key)
+        if constraint.label_selector is None:
+            yield f"{here.child('labelSelector')}: {_NULL_SELECTOR}"
+
+
+def _affinity(spec: PodSpec, path: Path) -> Iterator[str]:
+    affinity = spec.affinity
+    if affinity is None:
+        return
+    if affinity.node_affinity is not None:
+        here = path.child("affinity", "nodeAffinity")
+        required = affinity.node_affinity.required_during_scheduling_ignored_during_execution
+        for index, term in enumerate(required.node_selector_terms if required is not None else ()):
+            yield from _term(term, here.child(_REQUIRED, "nodeSelectorTerms").index(index), preferred=False)
+        for index, weighted in enumerate(affinity.node_affinity.preferred_during_scheduling_ignored_during_execution):
+            yield from _term(
+                weighted.preference, here.child(_PREFERRED).index(index).child("preference"), preferred=True
+            )
+    for name, pods in (("podAffinity", affinity.pod_affinity), ("podAntiAffinity", affinity.pod_anti_affinity)):
+        if pods is not None:
+            here = path.child("affinity", name)
+            for index, pod_term in enumerate(pods.required_during_scheduling_ignored_during_execution):
+                yield from _pod_term(pod_term, here.child(_REQUIRED).index(index))
+            for index, weighted_pod in enumerate(pods.preferred_during_scheduling_ignored_during_execution):
+                at = here.child(_PREFERRED).index(index).child("podAffinityTerm")
+                yield from _pod_term(weighted_pod.pod_affinity_term, at)
+
+
+def _term(term: NodeSelectorTerm, path: Path, *, preferred: bool) -> Iterator[str]:
+    for index, requirement in enumerate(term.match_expressions):
+        here = path.child("matchExpressions").index(index)
+        yield from _deprecated(here.child("key"), requirement.key)
+        if preferred:
+            for position, value in enumerate(requirement.values):
+                for message in names.label_value(value):
+                    yield f"{here.child('values').index(position)}: {value} is invalid, {message}"
+
+
+def _pod_term(term: PodAffinityTerm, path: Path) -> Iterator[str]:
+    if term.label_selector is None:
+        yield f"{path.child('labelSelector')}: {_NULL_SELECTOR}"
+    yield from _deprecated(path.child("topologyKey"), term.topology_key)
+
+
+def _host_aliases(spec: PodSpec, path: Path) -> Iterator[str]:
+    seen: set[str] = set()
+    for index, alias in enumerate(spec.host_aliases):
+        if alias.ip in seen:
+            yield f"{path.child('hostAliases').index(index).child('ip')}: duplicate ip {quoted(alias.ip)}"
+        seen.add(alias.ip)
+    secrets: set[str] = set()
+    for index, secret in enumerate(spec.image_pull_secrets):
+        here = path.child("imagePullSecrets").index(index)
+        if not secret.name:
+            yield f"{here.child('name')}: invalid empty name {quoted(secret.name)}"
+        elif secret.name in secrets:
+            yield f"{here.child('name')}: duplicate name {quoted(secret.name)}"
+        secrets.add(secret.name)
+
+
+def _containers(spec: PodSpec, path: Path) -> Iterator[str]:
+    for container, here in containers_of(spec, path):
+        yield from _variables(container, here)
+        yield from _ports(container, here)
+
+
+def _variables(container: Container, path: Path) -> Iterator[str]:
+    values: dict[str, str] = {}
+    for index, variable in enumerate(container.env):
+        own_reference = f"$({variable.name})" in variable.value
+        if variable.name in values and not own_reference:
+            here = path.child("env").index(index)
+            yield (
+                f"{here}: hides previous definition of {quoted(variable.name)}, which may be dropped when using apply"
+            )
+        values[variable.name] = variable.value
+
+
+def _ports(container: Container, path: Path) -> Iterator[str]:
+    seen: dict[tuple[str, int], int] = {}
+    for index, port in enumerate(container.ports):
+        key = (port.protocol, port.container_port)
+        if key in seen and port.host_port == container.ports[seen[key]].host_port:
+            here = path.child("ports")
+            yield f"{here.index(index)}: duplicate port definition with {here.index(seen[key])}"
+        seen.setdefault(key, index)
+
+
+def _numbers(spec: PodSpec, path: Path) -> Iterator[str]:
+    grace = spec.termination_grace_period_seconds
+    if grace is not None and grace < 0:
+        here = path.child("terminationGracePeriodSeconds")
+        yield f"{here}: must be >= 0; negative values are invalid and will be treated as 1"

@@ -1,0 +1,265 @@
+"""Replays requests recorded from Kubernetes' API server: through admission alone, or sent to a server that runs.
+
+A file holds a request and its response a line. Without a server every create is decoded, admitted and compared;
+requests that need one (reads, and what depends on stored objects) are left out and counted. With ``--server`` every
+request is sent as it was recorded.
+
+Equal means: the same code; for a Status the same reason and the same causes; for an object the same spec, defaults
+included, and the same labels. Texts that quote Go may differ in their words, and times that the server sets are
+compared by presence.
+"""
+
+import argparse
+import http.client
+import json
+import ssl
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from mooring.admission.options import AdmissionOptions, for_component
+from mooring.admission.pipeline import admit_create
+from mooring.admission.strategy import Request
+from mooring.api import codec, errors
+from mooring.api.codec import DecodeError, FieldValidation
+from mooring.api.kinds import Kind
+from mooring.api.meta_v1 import Resource
+from mooring.api.scheme import Scheme
+from mooring.base import component
+from mooring.testing.replay.result import Result, UnreadableFileError
+
+RECORDED_GATES = "TolerationAffinitySemverOperators=false,TaintTolerationNodeAffinityCEL=false"
+"""The server that was recorded knows neither of the two, so its answers list nothing of them."""
+_GO_WORDS = ("json: cannot unmarshal", "strconv.")
+_TIMEOUT_SECONDS = 30
+_SCHEME = Scheme()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server says: the HTTP code and the body, decoded if it is JSON."""
+
+    code: int
+    body: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A recorded request and the answer it got."""
+
+    name: str
+    method: str
+    path: str
+    query: str
+    body: Any
+    answer: Answer
+
+    @classmethod
+    def parse(cls, line: str) -> "Case":
+        """Read a line; raises `ValueError`, `KeyError` or `TypeError` if it is none."""
+        recorded = json.loads(line)
+        response = recorded["response"]
+        answer = Answer(int(response["code"]), response["body"])
+        query, body = recorded.get("query") or "", recorded.get("body")
+        return cls(str(recorded["id"]), str(recorded["method"]), str(recorded["path"]), query, body, answer)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="recorded requests, one a line")
+    parser.add_argument("--server", metavar="URL", help="send the requests to this server instead")
+    parser.add_argument("--token", help="the bearer token to send with them")
+    parser.add_argument("--ca", type=Path, metavar="FILE", help="the certificate authority to trust")
+    parser.add_argument(
+        "--feature-gates", default=RECORDED_GATES, help="gates of admission without a server (default: as recorded)"
+    )
+
+
+def run(args: argparse.Namespace) -> Result:
+    result = Result()
+    answer: Callable[[Case], Answer | str]
+    if args.server:
+        answer = _Server(args.server, args.token, args.ca).answer
+    else:
+        answer = _Admission(for_component(component.resolve(gates=args.feature_gates))).answer
+    for file in args.files:
+        result.add(replay(file, answer))
+    return result
+
+
+def replay(file: Path, answer: Callable[[Case], Answer | str]) -> Result:
+    """One file's requests. `answer` gives an answer, or the reason why it cannot."""
+    result = Result()
+    for case in _cases(file):
+        name = f"{file.name} {case.name}"
+        given = answer(case)
+        if isinstance(given, str):
+            result.left_out.append(f"{name}: {given}")
+        else:
+            result.judge(name, next(_differences(case.answer, given), None))
+    return result
+
+
+def _cases(file: Path) -> Iterator[Case]:
+    try:
+        lines = file.read_text().splitlines()
+    except (OSError, ValueError) as error:
+        raise UnreadableFileError(f"{file}: {error}") from error
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                yield Case.parse(line)
+            except (ValueError, KeyError, TypeError) as error:
+                raise UnreadableFileError(f"{file}:{number}: not a recorded request: {error!r}") from error
+
+
+# -- admission alone
+
+
+@dataclass(frozen=True, slots=True)
+class _Admission:
+    options: AdmissionOptions
+
+    def answer(self, case: Case) -> Answer | str:
+        """What admission makes of a create; why it cannot judge anything else."""
+        if case.method != "POST":
+            return "only creates can be judged without a server"
+        if case.answer.code == 404:
+            return "whether something exists is known to a server only"
+        namespace, kind = _target(case.path)
+        if kind is None:
+            return f"no kind is served at {case.path}"
+        try:
+            obj = _decoded(case, kind)
+            request = Request(options=self.options, now=datetime.now(UTC), namespace=namespace)
+            admitted = admit_create(_SCHEME.convert(obj, _SCHEME.hub(kind)), request)
+            shown = _SCHEME.convert(admitted.object, kind)
+        except errors.StatusError as refusal:
+            return Answer(refusal.code, codec.to_tree(refusal.status))
+        return Answer(201, json.loads(codec.encode(shown)))
+
+
+def _target(path: str) -> tuple[str, Kind | None]:
+    """The namespace and the kind in the path of a collection."""
+    parts = path.strip("/").split("/")
+    group, version, rest = ("", parts[1], parts[2:]) if parts[0] == "api" else (parts[1], parts[2], parts[3:])
+    namespace = ""
+    if len(rest) > 2 and rest[0] == "namespaces":
+        namespace, rest = rest[1], rest[2:]
+    return namespace, _SCHEME.resource(group, version, rest[0])
+
+
+def _decoded(case: Case, kind: Kind) -> Resource:
+    validation = FieldValidation(parse_qs(case.query).get("fieldValidation", ["Strict"])[0])
+    subject = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
+    given = (case.body.get("apiVersion") or kind.api_version, case.body.get("kind") or kind.kind)
+    if given != (kind.api_version, kind.kind):
+        raise errors.bad_request(f'{subject}: no kind "{given[1]}" is registered for version "{given[0]}"')
+    try:
+        obj = codec.decode(json.dumps(case.body).encode(), kind.type, validation).object
+    except DecodeError as error:
+        raise errors.bad_request(f"{subject}: {error}") from error
+    obj.api_version, obj.kind = given
+    return obj
+
+
+# -- a server that runs
+
+
+class _Server:
+    def __init__(self, url: str, token: str | None, ca: Path | None) -> None:
+        self._url = urlsplit(url)
+        if self._url.scheme not in ("http", "https") or not self._url.hostname:
+            raise UnreadableFileError(f"--server: {url} is not a URL such as https://127.0.0.1:6443")
+        self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._tls = ssl.create_default_context(cafile=str(ca) if ca else None)
+        self._connection = self._connect()
+
+    def _connect(self) -> http.client.HTTPConnection:
+        host, port = self._url.hostname or "", self._url.port
+        if self._url.scheme == "https":
+            return http.client.HTTPSConnection(host, port, timeout=_TIMEOUT_SECONDS, context=self._tls)
+        return http.client.HTTPConnection(host, port, timeout=_TIMEOUT_SECONDS)
+
+    def answer(self, case: Case) -> Answer | str:
+        """What the server says to a request."""
+        target = f"{self._url.path.rstrip('/')}{case.path}{'?' + case.query if case.query else ''}"
+        body = None if case.body is None else json.dumps(case.body)
+        try:
+            self._connection.request(case.method, target, body, self._headers)
+            response = self._connection.getresponse()
+            text = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            self._connection.close()
+            raise UnreadableFileError(f"{self._url.geturl()}: {error}") from error
+        try:
+            return Answer(response.status, json.loads(text))
+        except ValueError:
+            return Answer(response.status, text.decode(errors="replace"))
+
+
+# -- comparison
+
+
+def _differences(recorded: Answer, given: Answer) -> Iterator[str]:
+    if recorded.code != given.code:
+        yield f"code {given.code} instead of {recorded.code}: {_message(given.body)}"
+        return
+    wanted = recorded.body
+    if not isinstance(wanted, dict):
+        return
+    if not isinstance(given.body, dict):
+        yield f"the body is not an object: {given.body!r:.200}"
+    elif wanted.get("kind") == "Status":
+        yield from _status_differences(wanted, given.body)
+    else:
+        yield from _object_differences(wanted, given.body)
+
+
+def _message(body: Any) -> str:
+    return str(body.get("message", "")) if isinstance(body, dict) else str(body)[:200]
+
+
+def _status_differences(wanted: dict[str, Any], given: dict[str, Any]) -> Iterator[str]:
+    if wanted.get("reason") != given.get("reason"):
+        yield f"reason {given.get('reason')} instead of {wanted.get('reason')}"
+    missing, extra = _causes(wanted) - _causes(given), _causes(given) - _causes(wanted)
+    if missing or extra:
+        yield f"causes: missing {sorted(missing)}, not recorded {sorted(extra)}"
+
+
+def _causes(status: dict[str, Any]) -> Counter[tuple[str, str, str]]:
+    causes = (status.get("details") or {}).get("causes") or []
+    return Counter((cause.get("reason", ""), cause.get("field", ""), _comparable(cause)) for cause in causes)
+
+
+def _comparable(cause: dict[str, Any]) -> str:
+    message = str(cause.get("message", ""))
+    return "…" if any(words in message for words in _GO_WORDS) else message
+
+
+def _object_differences(wanted: dict[str, Any], given: dict[str, Any]) -> Iterator[str]:
+    for name, recorded, shown in (
+        ("spec", _without_times(wanted.get("spec")), _without_times(given.get("spec"))),
+        ("labels", _labels(wanted), _labels(given)),
+    ):
+        if recorded != shown:
+            yield f"{name} {json.dumps(shown)} instead of {json.dumps(recorded)}"
+
+
+def _labels(body: dict[str, Any]) -> Any:
+    return (body.get("metadata") or {}).get("labels") or {}
+
+
+def _without_times(value: Any) -> Any:
+    """Times that a server sets, as the mere fact that they are there."""
+    if isinstance(value, dict):
+        return {key: "…" if key == "timeAdded" and item else _without_times(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_times(item) for item in value]
+    return value
