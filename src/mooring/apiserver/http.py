@@ -1,0 +1,131 @@
+"""A request and its response as handlers see them: no sockets, no ASGI, so that tests and in-process clients need none.
+
+The edge (``app.py``) makes a `Request` of what it received, finds the route (``routes.py``) and hands both to a handler;
+handlers return a `Response` or raise an error of ``mooring.api.errors``, which the edge turns into a Status.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from mooring.api import errors
+from mooring.api.authentication_v1 import UserInfo
+
+JSON = "application/json"
+YAML = "application/yaml"
+PRODUCED = (JSON, YAML)
+"""The formats that responses can have. Clients that prefer protobuf fall back to JSON."""
+
+Format = Literal["json", "yaml"]
+_NOT_TRUE = frozenset({"0", "false"})
+
+
+@dataclass(slots=True, kw_only=True)
+class Request:
+    """What a client asked. Header names are in lower case; a query parameter has all the values that were given."""
+
+    method: str
+    path: str
+    query: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    user: UserInfo = field(default_factory=UserInfo)
+    request_id: str = ""
+
+    def parameter(self, name: str) -> str:
+        """The first value of a query parameter; empty when it is absent."""
+        values = self.query.get(name)
+        return values[0] if values else ""
+
+    def flag(self, name: str) -> bool:
+        """A query parameter that is true or false: `watch`, `watch=` and `watch=1` all mean true."""
+        values = self.query.get(name)
+        return bool(values) and values[0].lower() not in _NOT_TRUE
+
+    @property
+    def content_type(self) -> str:
+        """The media type of the body without its parameters; empty when none was given."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def user_agent(self) -> str:
+        return self.headers.get("user-agent", "")
+
+    def accepted(self) -> "Accepted":
+        """What the response should look like; raises NotAcceptable when there is nothing that the client takes."""
+        return accepted(self.headers.get("accept", ""))
+
+
+@dataclass(slots=True)
+class Response:
+    """What the client is told. A body that comes in pieces (a watch) is an iterator; closing it ends the work."""
+
+    status: int = 200
+    body: bytes | AsyncIterator[bytes] = b""
+    content_type: str = JSON
+    headers: dict[str, str] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
+    """Texts for `Warning` headers, as they are; see `warning_header`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A format, and what the object should be shown as: itself when `shown_as` is empty."""
+
+    format: Format = "json"
+    shown_as: str = ""
+    """`Table`, `PartialObjectMetadata`, `PartialObjectMetadataList`, or a kind of discovery."""
+    group: str = ""
+    version: str = ""
+
+
+def accepted(header: str) -> Accepted:
+    """The first clause of an Accept header that can be served, the ones with the highest `q` first."""
+    if not header or header in {"*/*", JSON}:
+        return Accepted()
+    for clause in _by_preference(header):
+        found = _served(clause)
+        if found:
+            return found
+    raise errors.not_acceptable(PRODUCED)
+
+
+def warning_header(text: str) -> str:
+    """The value of a Warning header: `299 - "text"`, quoted, on one line."""
+    plain = "".join(char if char.isprintable() else " " for char in text)
+    quoted = plain.replace("\\", "\\\\").replace('"', '\\"')
+    return f'299 - "{quoted}"'
+
+
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    media_type: str
+    parameters: Mapping[str, str]
+
+    @property
+    def quality(self) -> float:
+        try:
+            return float(self.parameters.get("q", "1"))
+        except ValueError:
+            return 0.0
+
+
+def _by_preference(header: str) -> list[_Clause]:
+    clauses = []
+    for text in header.split(","):
+        media_type, *parameters = (part.strip() for part in text.split(";"))
+        pairs = (parameter.partition("=") for parameter in parameters)
+        clauses.append(_Clause(media_type.lower(), {name.strip().lower(): value.strip() for name, _, value in pairs}))
+    return sorted(clauses, key=lambda clause: -clause.quality)
+
+
+def _served(clause: _Clause) -> Accepted | None:
+    formats: dict[str, Format] = {JSON: "json", YAML: "yaml", "*/*": "json", "application/*": "json"}
+    form = formats.get(clause.media_type)
+    if form is None or clause.quality <= 0:
+        return None
+    shown_as = clause.parameters.get("as", "")
+    group, version = clause.parameters.get("g", ""), clause.parameters.get("v", "")
+    if shown_as in {"Table", "PartialObjectMetadata", "PartialObjectMetadataList"} and version not in {"v1", ""}:
+        return None  # v1beta1 of these is long gone
+    return Accepted(form, shown_as, group, version)

@@ -1,0 +1,94 @@
+"""From a path to the resource it names: `/apis/apps/v1/namespaces/default/deployments/web/scale`.
+
+`resolve` is called by the edge for every path below `/api/` and `/apis/` with a version in it; the handlers in
+``resources/`` and the authorizer get its result. Whether the resource has the verb is for the handlers to say.
+"""
+
+from dataclasses import dataclass
+
+from mooring.api.kinds import Kind
+from mooring.api.scheme import Scheme
+from mooring.apiserver.http import Request
+
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRoute:
+    """What a path names. Without a name it is a collection, without a namespace one of the whole cluster."""
+
+    kind: Kind
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    watch: bool = False
+    """The path was of the old form with `/watch/`."""
+
+    @property
+    def group(self) -> str:
+        return self.kind.group
+
+    @property
+    def version(self) -> str:
+        return self.kind.version
+
+    @property
+    def resource(self) -> str:
+        return self.kind.plural
+
+    def verb(self, request: Request) -> str:
+        """Kubernetes' word for what a request wants: `get`, `list`, `watch`, `create`, `deletecollection`…"""
+        if request.method in {"GET", "HEAD"}:
+            if self.watch or (request.flag("watch") and not self.subresource):
+                return "watch"
+            return "get" if self.name else "list"
+        if request.method == "DELETE":
+            return "delete" if self.name else "deletecollection"
+        return _VERBS.get(request.method, request.method.lower())
+
+
+def resolve(scheme: Scheme, path: str) -> ResourceRoute | None:
+    """The resource that a (decoded) path names, None when it names none that is served."""
+    group, version, rest = _split(path)
+    watch = bool(rest) and rest[0] == "watch" and len(rest) > 1
+    if watch:
+        rest = rest[1:]
+    if not rest or not all(rest):
+        return None
+    if rest[0] == "namespaces" and len(rest) >= 3:
+        route = _in_namespace(scheme, group, version, rest, watch=watch)
+        if route:
+            return route
+    return _resource(scheme, group, version, "", rest, watch=watch)
+
+
+def _split(path: str) -> tuple[str, str, list[str]]:
+    """Group, version and the parts behind them; `/api/v1/x` is of the core group."""
+    parts = path.strip("/").split("/") if path.startswith("/") else []
+    if len(parts) >= 2 and parts[0] == "api":
+        return "", parts[1], parts[2:]
+    if len(parts) >= 3 and parts[0] == "apis":
+        return parts[1], parts[2], parts[3:]
+    return "", "", []
+
+
+def _in_namespace(scheme: Scheme, group: str, version: str, rest: list[str], *, watch: bool) -> ResourceRoute | None:
+    """`namespaces/default/pods/web`; None for `namespaces/default/status`, which belongs to the namespace itself."""
+    kind = scheme.resource(group, version, rest[2])
+    if kind is None or not kind.namespaced:
+        return None
+    return _resource(scheme, group, version, rest[1], rest[2:], watch=watch)
+
+
+def _resource(
+    scheme: Scheme, group: str, version: str, namespace: str, rest: list[str], *, watch: bool
+) -> ResourceRoute | None:
+    kind = scheme.resource(group, version, rest[0])
+    if kind is None or len(rest) > 3:
+        return None
+    if kind.namespaced and not namespace and len(rest) > 1:
+        return None
+    name, subresource = (*rest[1:], "", "")[:2]
+    if subresource and kind.subresource(subresource) is None:
+        return None
+    return ResourceRoute(kind, namespace, name, subresource, watch)
