@@ -1,7 +1,7 @@
 """A request and its response as handlers see them: no sockets, no ASGI, so that tests and in-process clients need none.
 
-The edge (``app.py``) makes a `Request` of what it received, finds the route (``routes.py``) and hands both to a handler;
-handlers return a `Response` or raise an error of ``mooring.api.errors``, which the edge turns into a Status.
+The edge (``app.py``) makes a `Request` of what it received, finds the route (``routes.py``) and hands both to a
+handler, which returns a `Response` or raises an error of ``mooring.api.errors``; the edge makes a Status of that.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -40,7 +40,7 @@ class Request:
     def flag(self, name: str) -> bool:
         """A query parameter that is true or false: `watch`, `watch=` and `watch=1` all mean true."""
         values = self.query.get(name)
-        return bool(values) and values[0].lower() not in _NOT_TRUE
+        return values[0].lower() not in _NOT_TRUE if values else False
 
     @property
     def content_type(self) -> str:
