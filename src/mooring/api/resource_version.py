@@ -56,18 +56,18 @@ class ListVersion:
     any_version: bool = False
 
 
-def for_list(resource_version: str, match: str, continue_token: str) -> ListVersion:
+def for_list(resource_version: str, match: str, continue_token: str, limit: int = 0) -> ListVersion:
     """How a list with these parameters is to be read; `validate_list` must have found nothing wrong.
 
-    A continue token carries its own version. Without `resourceVersionMatch`, "0" means any version, a number means
-    not older, and nothing the latest.
+    A continue token carries its own version. Without `resourceVersionMatch`, "0" means any version, nothing the
+    latest, and a number means not older, or exactly that version when the list comes in pages.
     """
     if continue_token or not resource_version:
         return ListVersion()
     version = parse(resource_version)
     if version == 0:
         return ListVersion(any_version=True)
-    return ListVersion(version, exact=match == EXACT)
+    return ListVersion(version, exact=match == EXACT or (not match and limit > 0))
 
 
 def validate_list(

@@ -96,6 +96,11 @@ def test_lists(case: Case) -> None:
         assert resource_version.for_list(case.version, case.match, case.continue_token) == case.expected
 
 
+def test_pages_are_of_exactly_the_version_asked_for() -> None:
+    assert resource_version.for_list("5", "", "", limit=10) == ListVersion(5, exact=True)
+    assert resource_version.for_list("5", "NotOlderThan", "", limit=10) == ListVersion(5)
+
+
 @pytest.mark.parametrize(
     ("match", "initial", "count"),
     [("", None, 0), ("NotOlderThan", True, 0), ("NotOlderThan", None, 1), ("", True, 1), ("Exact", True, 2)],
