@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from .errors import EvaluationError
-from .values import INT_MAX, INT_MIN, UINT_MAX, Duration, Timestamp, UInt
+from .values import INT_MAX, INT_MIN, UINT_MAX, Duration, Timestamp, UInt, Value, no_such_overload
 
 
 def _int(number: int) -> int:
@@ -113,3 +113,18 @@ def earlier(a: Timestamp, b: Duration) -> Timestamp:
 
 def elapsed(a: Timestamp, b: Timestamp) -> Duration:
     return Duration.of(a.nanos - b.nanos)
+
+
+def add(a: Value, b: Value) -> Value:
+    """`a + b` for numbers and durations of one type, whichever that is."""
+    if a.__class__ is not b.__class__:
+        raise no_such_overload()
+    if a.__class__ is int:
+        return add_int(a, b)
+    if a.__class__ is UInt:
+        return add_uint(a, b)
+    if a.__class__ is float:
+        return a + b
+    if a.__class__ is Duration:
+        return add_durations(a, b)
+    raise no_such_overload()

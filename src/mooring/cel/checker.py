@@ -402,13 +402,16 @@ def _replaced(each: Type, by_name: Mapping[str, Type]) -> Type:
     return Type(each.kind, each.name, tuple([_replaced(inner, by_name) for inner in each.params]))
 
 
+_NULLABLE = frozenset({Kind.NULL, Kind.OPAQUE, Kind.OBJECT, Kind.DURATION, Kind.TIMESTAMP})
+
+
 def _more_general(a: Type, b: Type) -> Type:
     return a if _covers(a, b) else b
 
 
 def _covers(a: Type, b: Type) -> bool:
     """Whether everything of type b may be said to be of type a."""
-    if a.is_dyn:
+    if a.is_dyn or (b.kind is Kind.NULL and a.kind in _NULLABLE):
         return True
     if b.is_dyn or a.kind is not b.kind or a.name != b.name:
         return False
@@ -417,7 +420,6 @@ def _covers(a: Type, b: Type) -> bool:
     return len(a.params) == len(b.params) and all(map(_covers, a.params, b.params))
 
 
-_NULLABLE = frozenset({Kind.NULL, Kind.OPAQUE, Kind.OBJECT, Kind.DURATION, Kind.TIMESTAMP})
 _WITH_PARAMS = frozenset({Kind.LIST, Kind.MAP, Kind.OPAQUE})
 
 

@@ -178,7 +178,9 @@ class CallCost:
     result: Term | None = None
     estimator: Callable[[Sequence[Argument]], CallEstimate] | None = None
     counter: Callable[[Sequence[Any], Any], int] | None = None
-    """Gets the argument values and the result (an exception when the call failed)."""
+    """Gets the argument values and the result (None before the call is made; an exception when it failed)."""
+    counts_result: bool = False
+    """Whether `counter` needs the result. If not, the call is paid for before it is made: too dear, and it never is."""
 
     def estimate(self, args: Sequence[Argument]) -> CallEstimate:
         if self.estimator is not None:

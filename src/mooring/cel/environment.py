@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from . import costs
-from .checker import Declarations, check
+from . import checker, costs
+from .checker import Declarations
 from .codegen import Evaluate, generate
 from .costs import CallCost, Range
 from .errors import CompileError, DeclarationError, Issue
@@ -158,7 +158,7 @@ class Environment:
             return self._compile_with_room(expression, check_types)
 
     def _compile_with_room(self, expression: str, check_types: bool) -> Program:
-        """Whether an expression is too deep must not depend on how deep its caller is; a new thread starts at the top."""
+        """Whether an expression is too deep must not depend on its caller: a new thread starts at the top."""
         made: list[Program] = []
 
         def run() -> None:
@@ -178,7 +178,7 @@ class Environment:
         source = Source(expression)
         expr = parse(source, self._macros, optional_syntax=self._settings.optional_syntax)
         if expr is not None:
-            check(source, expr, self._declarations, lenient=not check_types)
+            checker.check(source, expr, self._declarations, lenient=not check_types)
         if expr is not None and check_types and not source.issues:
             self._validate(source, expr)
         if expr is None or source.issues:

@@ -301,7 +301,6 @@ class _Planner:
         overloads = call.overloads
         if overloads[0].lazy:
             return _Step(_lazy(overloads[0], runs))
-        impl = invoker(call)
         first = overloads[0].cost
         cost = first if all(each.cost is first for each in overloads) else NOMINAL
         count = self._equals_counter(cost) if call.function == op.EQUALS else cost.count
@@ -309,7 +308,8 @@ class _Planner:
             count = lambda _args, _result: 0  # noqa: E731  one line beats a name
         if call.function == op.NOT_STRICTLY_FALSE:
             return _Step(_not_strictly_false(runs[0]))
-        return _Step(_several(impl, count, runs) if len(runs) > 2 else _up_to_two(impl, count, runs))
+        invocation = _Invocation(invoker(call), count, cost.counts_result, runs)
+        return _Step(invocation.run_several if len(runs) > 2 else invocation.run)
 
     def _equals_counter(self, cost: CallCost) -> Callable[[Sequence[Value], Value], int]:
         special = {type_.name: each for type_, each in self._options.equality.items()}
@@ -727,13 +727,20 @@ def _lazy(overload: Overload, runs: Sequence[Run]) -> Run:
 Counter = Callable[[Sequence[Value], Value], int]
 
 
-def _up_to_two(impl: Callable[..., Value], count: Counter, runs: Sequence[Run]) -> Run:
-    """cel-go evaluates both arguments, whatever the first gives, and counts the call even when one failed."""
+@dataclass(slots=True)
+class _Invocation:
+    """The call of a function, all of whose arguments are evaluated."""
 
-    def run(frame: Frame) -> Value:
+    impl: Callable[..., Value]
+    count: Counter
+    counts_result: bool
+    args: Sequence[Run]
+
+    def run(self, frame: Frame) -> Value:
+        """cel-go evaluates both arguments, whatever the first gives, and counts the call even when one failed."""
         values: list[Value] = []
         error: EvaluationError | None = None
-        for each in runs:
+        for each in self.args:
             try:
                 values.append(each(frame))
             except CostLimitExceeded:
@@ -741,35 +748,30 @@ def _up_to_two(impl: Callable[..., Value], count: Counter, runs: Sequence[Run]) 
             except EvaluationError as problem:
                 error = error or problem
                 values.append(problem)
-        if error is None:
+        if error is not None:
+            frame.charge(self.count(values, error))
+            raise error
+        return self._called(frame, values)
+
+    def run_several(self, frame: Frame) -> Value:
+        """With three arguments and more cel-go stops at the first error, before the call counts."""
+        return self._called(frame, [each(frame) for each in self.args])
+
+    def _called(self, frame: Frame, values: Sequence[Value]) -> Value:
+        if not self.counts_result:
+            frame.charge(self.count(values, None))
             try:
-                result = impl(*values)
+                return self.impl(*values)
             except Exception as problem:
-                error = as_error(problem)
-            else:
-                frame.charge(count(values, result))
-                return result
-        frame.charge(count(values, error))
-        raise error
-
-    return run
-
-
-def _several(impl: Callable[..., Value], count: Counter, runs: Sequence[Run]) -> Run:
-    """With three arguments and more cel-go stops at the first error, before the call counts."""
-
-    def run(frame: Frame) -> Value:
-        values = [each(frame) for each in runs]
+                raise as_error(problem) from problem
         try:
-            result = impl(*values)
+            result = self.impl(*values)
         except Exception as problem:
             error = as_error(problem)
-            frame.charge(count(values, error))
+            frame.charge(self.count(values, error))
             raise error from problem
-        frame.charge(count(values, result))
+        frame.charge(self.count(values, result))
         return result
-
-    return run
 
 
 def invoker(call: Call) -> Callable[..., Value]:

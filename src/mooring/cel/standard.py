@@ -8,7 +8,6 @@ timestamps.py and values.py; here stand the signatures and the costs. `STANDARD`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 from . import arithmetic, conversions, timestamps, values
@@ -18,6 +17,7 @@ from .costs import STRING as PER_CHARACTER
 from .errors import EvaluationError
 from .library import Constant, Function, Library, Overload
 from .macros import STANDARD_MACROS
+from .regex import compile_pattern, matches
 from .types import (
     BOOL,
     BYTES,
@@ -118,9 +118,14 @@ _NUMBERS: Final = {"int64": INT, "uint64": UINT, "double": DOUBLE}
 
 
 def _comparison(function: str, suffix: str, a: Type, b: Type) -> Overload:
+    """Between an integer and a double the integer becomes a double, and loses digits if it is large."""
     name, symbol, impl = _ORDERS[function]
     cost = COMPARE if a in (STRING, BYTES) else CallCost()
-    return Overload(f"{name}_{suffix}", (a, b), BOOL, impl, cost=cost, inline=f"({{0}} {symbol} {{1}})")
+    left, right = ("float({0})", "float({1})") if a != b and DOUBLE in (a, b) else ("{0}", "{1}")
+    if a != b and DOUBLE in (a, b):
+        compare = impl
+        impl = lambda x, y: compare(float(x), float(y))  # noqa: E731  one line beats a name
+    return Overload(f"{name}_{suffix}", (a, b), BOOL, impl, cost=cost, inline=f"({left} {symbol} {right})")
 
 
 _ORDER: Final = tuple(
@@ -304,30 +309,6 @@ _COLLECTIONS: Final = (
 # Texts
 
 
-@lru_cache(maxsize=1024)
-def regex(pattern: str) -> Any:
-    """A compiled regular expression of RE2, which matches in linear time."""
-    import re2  # noqa: PLC0415  loading the library takes longer than everything else here
-
-    try:
-        return re2.compile(pattern, _regex_options())
-    except re2.error as problem:
-        raise EvaluationError(f"error parsing regexp: {problem}") from None
-
-
-@lru_cache(maxsize=1)
-def _regex_options() -> Any:
-    import re2  # noqa: PLC0415  as above
-
-    options = re2.Options()
-    options.log_errors = False
-    return options
-
-
-def _matches(text: str, pattern: str) -> bool:
-    return regex(pattern).search(text) is not None
-
-
 _TEXTS: Final = (
     Function(
         "contains",
@@ -374,8 +355,8 @@ _TEXTS: Final = (
     Function(
         "matches",
         (
-            Overload("matches", (STRING, STRING), BOOL, _matches, cost=MATCHES),
-            Overload("matches_string", (STRING, STRING), BOOL, _matches, member=True, cost=MATCHES),
+            Overload("matches", (STRING, STRING), BOOL, matches, cost=MATCHES),
+            Overload("matches_string", (STRING, STRING), BOOL, matches, member=True, cost=MATCHES),
         ),
     ),
 )
@@ -504,6 +485,6 @@ STANDARD: Final = Library(
 LITERAL_VALIDATORS: Final = (
     LiteralValidator("duration", 0, conversions.to_duration),
     LiteralValidator("timestamp", 0, conversions.to_timestamp),
-    LiteralValidator("matches", 0, regex),
+    LiteralValidator("matches", 0, compile_pattern),
 )
 """Refuse literals that can never work. Global `matches(text, pattern)` is left to run time, as in cel-go."""

@@ -335,7 +335,7 @@ def equal(a: Value, b: Value) -> bool:
             return _equal_maps(a, b)
         return bool(a == b)
     if class_a in _NUMBERS and class_b in _NUMBERS:
-        return bool(a == b)
+        return _same_number(a, b)
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         same_kind = runtime_type(a) == runtime_type(b)
         return same_kind and _equal_maps(a, b)
@@ -346,6 +346,11 @@ def equal(a: Value, b: Value) -> bool:
 
 def _equal_maps(a: Mapping[Value, Value], b: Mapping[Value, Value]) -> bool:
     return len(a) == len(b) and all(key in b and equal(value, b[key]) for key, value in a.items())
+
+
+def _same_number(a: int | float, b: int | float) -> bool:
+    """A double is compared as a double, so that large integers lose digits, as in cel-go."""
+    return float(a) == float(b) if float in (a.__class__, b.__class__) else a == b
 
 
 _NUMBERS: Final = frozenset({int, UInt, float})
@@ -380,7 +385,7 @@ def size_of(value: Value) -> int:
     measure = getattr(value, "cel_size", None)
     if measure is not None:
         return int(measure())
-    return len(value) if isinstance(value, (Mapping, tuple)) else 1
+    return len(value) if isinstance(value, Mapping | tuple) else 1
 
 
 _SIZED: Final = frozenset({str, bytes, list, dict})

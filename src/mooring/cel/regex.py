@@ -1,0 +1,37 @@
+"""Regular expressions: RE2, which matches in linear time whatever the pattern. Called by standard.py and libraries."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+from .errors import EvaluationError
+
+_REMEMBERED: Final = 256
+"""Longer texts are not worth remembering."""
+
+
+@lru_cache(maxsize=1024)
+def compile_pattern(pattern: str) -> Any:
+    """A compiled pattern, with `search` and `finditer` as in Python's `re`."""
+    import re2  # noqa: PLC0415  loading the library takes longer than everything else in this package
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as problem:
+        raise EvaluationError(f"error parsing regexp: {problem}") from None
+
+
+def matches(text: str, pattern: str) -> bool:
+    """Whether the pattern is found anywhere in the text."""
+    if len(text) <= _REMEMBERED:
+        return _matches(text, pattern)
+    return compile_pattern(pattern).search(text) is not None
+
+
+@lru_cache(maxsize=4096)
+def _matches(text: str, pattern: str) -> bool:
+    """In a cluster the same texts come again and again, and a look into the cache is ten times faster."""
+    return compile_pattern(pattern).search(text) is not None
