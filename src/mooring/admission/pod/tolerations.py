@@ -77,14 +77,14 @@ def _operator(toleration: Toleration, path: Path, options: AdmissionOptions) -> 
             detail = "value must be empty when `operator` is 'Exists'"
             return [field_errors.invalid(path.child("operator"), value, detail)] if value else []
         case "Lt" | "Gt" if options.comparison_operators:
-            return [field_errors.invalid(path.child("value"), value, problem) for problem in _number_problems(value)]
+            return [field_errors.invalid(path.child("value"), value, problem) for problem in number_problems(value)]
         case "SemverLt" | "SemverGt" | "SemverEq" if options.semver_operators:
             return _version(value, path.child("value"))
         case operator:
             return [field_errors.not_supported(path.child("operator"), operator, supported_operators(options))]
 
 
-def _number_problems(value: str) -> list[str]:
+def number_problems(value: str) -> list[str]:
     """Why `value` is not the canonical form of a signed 64-bit integer: its form and its range are told apart."""
     problems = []
     if not _CANONICAL.fullmatch(value):

@@ -116,15 +116,15 @@ def validate_host_path(source: vs.HostPathVolumeSource, path: Path) -> list[Fiel
 
 
 def _git_repo(source: pv.GitRepoVolumeSource, path: Path, _: _Context) -> list[FieldError]:
-    return _required(source, path, "repository") + local_path(source.directory, path.child("directory"))
+    return required_fields(source, path, "repository") + local_path(source.directory, path.child("directory"))
 
 
 def _secret(source: SecretVolumeSource, path: Path, _: _Context) -> list[FieldError]:
-    return _required(source, path, "secretName") + _files(source.default_mode, source.items, path)
+    return required_fields(source, path, "secretName") + _files(source.default_mode, source.items, path)
 
 
 def _config_map(source: ConfigMapVolumeSource, path: Path, _: _Context) -> list[FieldError]:
-    return _required(source, path, "name") + _files(source.default_mode, source.items, path)
+    return required_fields(source, path, "name") + _files(source.default_mode, source.items, path)
 
 
 def _files(mode: int | None, items: list[pv.KeyToPath], path: Path) -> list[FieldError]:
@@ -135,13 +135,13 @@ def _files(mode: int | None, items: list[pv.KeyToPath], path: Path) -> list[Fiel
 
 
 def _key_to_path(item: pv.KeyToPath, path: Path) -> list[FieldError]:
-    errors = _required(item, path, "key", "path")
+    errors = required_fields(item, path, "key", "path")
     errors += non_reserved_path(item.path, path.child("path"))
     return errors + file_mode(item.mode, path.child("mode"))
 
 
 def _claim(source: pv.PersistentVolumeClaimVolumeSource, path: Path, _: _Context) -> list[FieldError]:
-    return _required(source, path, "claimName")
+    return required_fields(source, path, "claimName")
 
 
 def _downward_api(source: pv.DownwardAPIVolumeSource, path: Path, _: _Context) -> list[FieldError]:
@@ -152,7 +152,7 @@ def _downward_api(source: pv.DownwardAPIVolumeSource, path: Path, _: _Context) -
 
 
 def _downward_file(file: pv.DownwardAPIVolumeFile, path: Path) -> list[FieldError]:
-    errors = _required(file, path, "path")
+    errors = required_fields(file, path, "path")
     errors += non_reserved_path(file.path, path.child("path"))
     if file.field_ref is not None:
         errors += validate_field_ref(file.field_ref, path.child("fieldRef"), _DOWNWARD_FIELDS)
@@ -230,7 +230,7 @@ def _claim_template(template: PersistentVolumeClaimTemplate, path: Path) -> list
 
 
 def _image(source: pv.ImageVolumeSource, path: Path, context: _Context) -> list[FieldError]:
-    errors = _required(source, path, "reference") if context.rules.is_pod else []
+    errors = required_fields(source, path, "reference") if context.rules.is_pod else []
     return errors + pull_policy(source.pull_policy, path.child("pullPolicy"))
 
 
@@ -255,7 +255,7 @@ def _projection(
     errors: list[FieldError] = []
     for name, keyed in (("secret", projection.secret), ("configMap", projection.config_map)):
         if keyed is not None:
-            errors += _required(keyed, path.child(name), "name")
+            errors += required_fields(keyed, path.child(name), "name")
             for index, item in enumerate(keyed.items):
                 errors += _key_to_path(item, path.child(name, "items").index(index))
                 errors += _unique(item.path, keyed.name, volume, paths)
@@ -354,7 +354,7 @@ def _certificate(
 
 def validate_iscsi(source: vs.ISCSIVolumeSource | vs.ISCSIPersistentVolumeSource, path: Path) -> list[FieldError]:
     """What is wrong with an iSCSI target."""
-    errors = _required(source, path, "targetPortal")
+    errors = required_fields(source, path, "targetPortal")
     if not source.iqn:
         errors.append(field_errors.required(path.child("iqn")))
     else:
@@ -410,17 +410,17 @@ def _partition(partition: int, path: Path) -> list[FieldError]:
 
 def validate_gce(source: vs.GCEPersistentDiskVolumeSource, path: Path) -> list[FieldError]:
     """What is wrong with a disk of Google's cloud."""
-    return _required(source, path, "pdName") + _partition(source.partition, path)
+    return required_fields(source, path, "pdName") + _partition(source.partition, path)
 
 
 def validate_aws(source: vs.AWSElasticBlockStoreVolumeSource, path: Path) -> list[FieldError]:
     """What is wrong with a disk of Amazon's cloud."""
-    return _required(source, path, "volumeID") + _partition(source.partition, path)
+    return required_fields(source, path, "volumeID") + _partition(source.partition, path)
 
 
 def validate_nfs(source: vs.NFSVolumeSource, path: Path) -> list[FieldError]:
     """What is wrong with an NFS export."""
-    errors = _required(source, path, "server", "path")
+    errors = required_fields(source, path, "server", "path")
     if not source.path.startswith("/"):
         errors.append(field_errors.invalid(path.child("path"), source.path, "must be an absolute path"))
     return errors
@@ -438,7 +438,7 @@ def validate_quobyte(source: vs.QuobyteVolumeSource, path: Path) -> list[FieldEr
     else:
         wrong = (item for item in source.registry.split(",") if not re.fullmatch(r"(\[[^\]]*\]|[^:\[\]]*):[^:]*", item))
         errors += [field_errors.invalid(path.child("registry"), source.registry, pair) for _ in wrong]
-    return errors + _required(source, path, "volume")
+    return errors + required_fields(source, path, "volume")
 
 
 def validate_flocker(source: vs.FlockerVolumeSource, path: Path) -> list[FieldError]:
@@ -456,7 +456,7 @@ def validate_flocker(source: vs.FlockerVolumeSource, path: Path) -> list[FieldEr
 
 def validate_flex(source: vs.FlexVolumeSource | vs.FlexPersistentVolumeSource, path: Path) -> list[FieldError]:
     """What is wrong with a FlexVolume: its options must not use Kubernetes' own names."""
-    errors = _required(source, path, "driver")
+    errors = required_fields(source, path, "driver")
     for key in source.options:
         if f".{key.partition('/')[0].lower()}".endswith((".kubernetes.io", ".k8s.io")):
             detail = "kubernetes.io and k8s.io namespaces are reserved"
@@ -466,7 +466,7 @@ def validate_flex(source: vs.FlexVolumeSource | vs.FlexPersistentVolumeSource, p
 
 def validate_azure_disk(source: vs.AzureDiskVolumeSource, path: Path) -> list[FieldError]:
     """What is wrong with a disk of Microsoft's cloud."""
-    errors = _required(source, path, "diskName", "diskURI")
+    errors = required_fields(source, path, "diskName", "diskURI")
     modes, kinds = ("None", "ReadOnly", "ReadWrite"), ("Dedicated", "Managed", "Shared")
     if source.caching_mode is not None and source.caching_mode not in modes:
         errors.append(field_errors.not_supported(path.child("cachingMode"), source.caching_mode, modes))
@@ -483,26 +483,26 @@ def validate_azure_disk(source: vs.AzureDiskVolumeSource, path: Path) -> list[Fi
 
 
 def _cinder(source: vs.CinderVolumeSource, path: Path, _: _Context) -> list[FieldError]:
-    errors = _required(source, path, "volumeID")
+    errors = required_fields(source, path, "volumeID")
     if source.secret_ref is not None:
-        errors += _required(source.secret_ref, path.child("secretRef"), "name")
+        errors += required_fields(source.secret_ref, path.child("secretRef"), "name")
     return errors
 
 
 def _storage_os(source: vs.StorageOSVolumeSource, path: Path, _: _Context) -> list[FieldError]:
-    errors = _required(source, path, "volumeName")
+    errors = required_fields(source, path, "volumeName")
     for name, value in (("volumeName", source.volume_name), ("volumeNamespace", source.volume_namespace)):
         if value:
             errors += names.validate(path.child(name), value, names.dns1123_label(value))
     if source.secret_ref is not None:
-        errors += _required(source.secret_ref, path.child("secretRef"), "name")
+        errors += required_fields(source.secret_ref, path.child("secretRef"), "name")
     return errors
 
 
 # -- what the sources share
 
 
-def _required(source: Object, path: Path, *fields: str) -> list[FieldError]:
+def required_fields(source: Object, path: Path, *fields: str) -> list[FieldError]:
     """An error for each field, by its JSON name, that is empty."""
     given = _by_json_name(source)
     return [field_errors.required(path.child(name)) for name in fields if not given[name]]
@@ -562,7 +562,7 @@ _Check = Callable[[Any, Path, _Context], list[FieldError]]
 
 
 def _needs(*fields: str) -> _Check:
-    return lambda source, path, _: _required(source, path, *fields)
+    return lambda source, path, _: required_fields(source, path, *fields)
 
 
 def _plain(check: Callable[[Any, Path], list[FieldError]]) -> _Check:

@@ -11,7 +11,7 @@ from mooring.api.quoting import quoted
 _NULL_SELECTOR = "a null labelSelector results in matching no pod"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_DEPRECATED_LABELS = {
+DEPRECATED_LABELS = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
     "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
     "failure-domain.beta.kubernetes.io/region": 'deprecated since v1.17; use "topology.kubernetes.io/region" instead',
@@ -33,8 +33,8 @@ def pod_spec_warnings(spec: PodSpec, path: Path) -> list[str]:
 
 
 def _deprecated(path: Path, key: str) -> Iterator[str]:
-    if key in _DEPRECATED_LABELS:
-        yield f"{path}: {_DEPRECATED_LABELS[key]}"
+    if key in DEPRECATED_LABELS:
+        yield f"{path}: {DEPRECATED_LABELS[key]}"
 
 
 def _node_selector(spec: PodSpec, path: Path) -> Iterator[str]:
