@@ -1,0 +1,228 @@
+"""Node selectors, compiled: node affinity of pods (required and preferred), `nodeSelector`, PersistentVolumes.
+
+A selector is compiled once and then asked about nodes, one at a time here and over all nodes in `columns`. What can
+never match (a gate that is off, an operator or value that is not valid, a term without conditions) is found when it is
+compiled, and drops the whole term: an invalid condition never turns a term into "match all".
+
+Called by the scheduler (through `columns`), the volume and DaemonSet controllers, and the advisor.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+from mooring.api import core_v1, label_selector, names
+from mooring.api.label_selector import Operator, Requirement
+from mooring.base import logs
+from mooring.constraints import expressions, semver
+from mooring.constraints.expressions import NodeExpression
+from mooring.constraints.options import ConstraintOptions
+
+log = logs.get(__name__)
+
+Labels: TypeAlias = Mapping[str, str]
+NAME_FIELD = "metadata.name"
+"""The only field of a node that `matchFields` can choose."""
+_LABEL_OPERATORS = {
+    "In": Operator.IN,
+    "NotIn": Operator.NOT_IN,
+    "Exists": Operator.EXISTS,
+    "DoesNotExist": Operator.DOES_NOT_EXIST,
+    "Gt": Operator.GREATER_THAN,
+    "Lt": Operator.LESS_THAN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRequirement:
+    """A condition on a label whose value is a version: the node's version is on the left of the operator."""
+
+    key: str
+    operator: str
+    version: semver.Version
+
+    def matches(self, labels: Labels) -> bool:
+        value = labels.get(self.key)
+        if value is None:
+            return False
+        version = semver.tolerant_or_none(value)
+        if version is None:
+            if logs.once(("semver label", self.key, value)):
+                log.debug("Parse semver failed for value %s in label %s", value, self.key)
+            return False
+        return semver.OPERATORS[self.operator](version, self.version)
+
+
+Condition: TypeAlias = Requirement | VersionRequirement | NodeExpression
+"""A condition on the labels. Two are equal when they ask for the same, so verdicts on them can be shared."""
+
+
+def reads(condition: Condition) -> tuple[str, ...] | None:
+    """The label keys that a condition looks at; None when it may look at all of them."""
+    return condition.reads if isinstance(condition, NodeExpression) else (condition.key,)
+
+
+@dataclass(frozen=True, slots=True)
+class NameRequirement:
+    """A condition on the node's name, from `matchFields`."""
+
+    name: str
+    equal: bool
+
+    def matches(self, name: str) -> bool:
+        return (self.name == name) is self.equal
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """Conditions that must all hold."""
+
+    names: tuple[NameRequirement, ...]
+    labels: tuple[Condition, ...]
+
+    def matches(self, labels: Labels, name: str) -> bool:
+        return all(condition.matches(name) for condition in self.names) and all(
+            condition.matches(labels) for condition in self.labels
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """Terms of which one must hold; without any, nothing matches."""
+
+    terms: tuple[Term, ...]
+
+    def matches(self, labels: Labels, name: str) -> bool:
+        return any(term.matches(labels, name) for term in self.terms)
+
+    def node_names(self) -> frozenset[str] | None:
+        """The only nodes that could match, when every term names its nodes; else None."""
+        chosen: set[str] = set()
+        for term in self.terms:
+            wanted = {condition.name for condition in term.names if condition.equal}
+            if not wanted:
+                return None
+            if len(wanted) == 1:  # a term that wants two names at once has no node
+                chosen |= wanted
+        return frozenset(chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredAffinity:
+    """What a pod demands of its node: every pair of `nodeSelector`, and the required node affinity."""
+
+    node_selector: tuple[Requirement, ...] = ()
+    affinity: Selector | None = None
+
+    def matches(self, labels: Labels, name: str) -> bool:
+        return all(condition.matches(labels) for condition in self.node_selector) and (
+            self.affinity is None or self.affinity.matches(labels, name)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredAffinity:
+    """What a pod would like: terms with weights."""
+
+    terms: tuple[tuple[int, Term], ...] = ()
+
+    def score(self, labels: Labels, name: str) -> int:
+        return sum(weight for weight, term in self.terms if term.matches(labels, name))
+
+
+ANY_NODE = RequiredAffinity()
+NO_PREFERENCE = PreferredAffinity()
+
+
+def required_affinity(spec: core_v1.PodSpec, options: ConstraintOptions) -> RequiredAffinity:
+    """`nodeSelector` and the required node affinity of a pod, which must both hold."""
+    affinity = spec.affinity and spec.affinity.node_affinity
+    required = affinity and affinity.required_during_scheduling_ignored_during_execution
+    if not required and not spec.node_selector:
+        return ANY_NODE
+    pairs = label_selector.from_labels(spec.node_selector).requirements
+    return RequiredAffinity(pairs, selector(required, options) if required else None)
+
+
+def preferred_affinity(spec: core_v1.PodSpec, options: ConstraintOptions) -> PreferredAffinity:
+    """The preferred node affinity of a pod."""
+    affinity = spec.affinity and spec.affinity.node_affinity
+    preferred = affinity and affinity.preferred_during_scheduling_ignored_during_execution
+    return preferred_terms(preferred, options) if preferred else NO_PREFERENCE
+
+
+def preferred_terms(
+    preferred: Sequence[core_v1.PreferredSchedulingTerm], options: ConstraintOptions
+) -> PreferredAffinity:
+    compiled = ((entry.weight, term(entry.preference, options)) for entry in preferred if entry.weight)
+    return PreferredAffinity(tuple((weight, found) for weight, found in compiled if found))
+
+
+def volume_matches(volume: core_v1.PersistentVolume, labels: Labels, options: ConstraintOptions) -> bool:
+    """Whether a PersistentVolume can be used on a node with these labels."""
+    found = volume_selector(volume, options)
+    # As in Kubernetes only the labels count: no name is known here, so `matchFields` with In never matches.
+    return found is None or found.matches(labels, "")
+
+
+def volume_selector(volume: core_v1.PersistentVolume, options: ConstraintOptions) -> Selector | None:
+    """The node affinity of a PersistentVolume; None when it can be used everywhere."""
+    affinity = volume.spec.node_affinity
+    if affinity is None or affinity.required is None:
+        return None
+    return selector(affinity.required, options)
+
+
+def selector(node_selector: core_v1.NodeSelector, options: ConstraintOptions) -> Selector:
+    compiled = (term(entry, options) for entry in node_selector.node_selector_terms)
+    return Selector(tuple(found for found in compiled if found))
+
+
+def term(source: core_v1.NodeSelectorTerm, options: ConstraintOptions) -> Term | None:
+    """The term, compiled; None when it can never match."""
+    by_name = [_name_requirement(entry) for entry in source.match_fields]
+    by_label: list[Condition | None] = [requirement(entry, options) for entry in source.match_expressions]
+    by_label += [
+        expressions.node_expression(expression) if options.cel else None for expression in source.match_cel_expressions
+    ]
+    conditions_on_name = tuple(condition for condition in by_name if condition)
+    conditions_on_labels = tuple(condition for condition in by_label if condition)
+    impossible = len(conditions_on_name) < len(by_name) or len(conditions_on_labels) < len(by_label)
+    if impossible or not (by_name or by_label):
+        return None
+    return Term(conditions_on_name, conditions_on_labels)
+
+
+def _name_requirement(source: core_v1.NodeSelectorRequirement) -> NameRequirement | None:
+    if source.key != NAME_FIELD or source.operator not in ("In", "NotIn") or len(source.values) != 1:
+        return None
+    return NameRequirement(source.values[0], source.operator == "In")
+
+
+def requirement(source: core_v1.NodeSelectorRequirement, options: ConstraintOptions) -> Condition | None:
+    """A condition of `matchExpressions`, compiled; None when it is not valid, or its gate is off."""
+    if source.operator in semver.OPERATORS and not options.semver_operators:
+        return None
+    return _compiled(source.key, source.operator, tuple(source.values))
+
+
+@lru_cache(maxsize=4096)
+def _compiled(key: str, operator: str, values: tuple[str, ...]) -> Condition | None:
+    if names.label_key(key):
+        return None
+    if operator in semver.OPERATORS:
+        # Not checked as label values: in preferred terms they need not be, and a version may have a `+`.
+        version = semver.tolerant_or_none(values[0]) if len(values) == 1 else None
+        return VersionRequirement(key, operator, version) if version else None
+    if any(names.label_value(value) for value in values) or not _has_right_values(operator, values):
+        return None
+    return Requirement(key, _LABEL_OPERATORS[operator], tuple(sorted(set(values))))
+
+
+def _has_right_values(operator: str, values: tuple[str, ...]) -> bool:
+    if operator in ("In", "NotIn"):
+        return bool(values)
+    if operator in ("Exists", "DoesNotExist"):
+        return not values
+    return operator in ("Gt", "Lt") and len(values) == 1 and label_selector.lax_int64(values[0]) is not None
