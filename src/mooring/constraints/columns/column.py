@@ -1,0 +1,106 @@
+"""A dictionary-encoded property of the nodes, and verdicts on it that are brought up to date instead of made anew.
+
+Worked example, for the label ``zone``: the rows hold ``a b a -`` (``-``: no node in this row).
+
+    codes   [1, 2, 1, 0]            samples [-, {"zone": "a"}, {"zone": "b"}]
+
+A verdict judges the samples into a table, ``[False, True, False]`` for ``zone In (a)``, and gathers
+``table[codes]`` = ``[True, False, True, False]``. When row 3 becomes a node in ``b``, the column notes the row as
+changed; the verdict, when next asked, gathers row 3 alone. A new value adds one entry to the table first.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Sample = TypeVar("Sample")
+Array = NDArray[Any]
+_SLACK = 64
+
+
+class Column(Generic[Sample]):
+    """A code for each row and a sample for each code. Code 0 is a row without a node."""
+
+    def __init__(self, capacity: int) -> None:
+        self.codes: NDArray[np.int32] = np.zeros(capacity, np.int32)
+        self.samples: list[Sample | None] = [None]
+        self.changes: list[int] = []
+        """Rows whose code has changed, oldest first, since the epoch began."""
+        self.epoch = 0
+        self._code_of: dict[Hashable, int] = {}
+
+    def put(self, row: int, identity: Hashable, sample: Callable[[], Sample]) -> None:
+        """Give `row` the code of `identity`; a new identity takes its `sample` into the dictionary."""
+        code = self._code_of.get(identity)
+        if code is None:
+            code = self._code_of[identity] = len(self.samples)
+            self.samples.append(sample())
+        self._set(row, code)
+
+    def remove(self, row: int) -> None:
+        self._set(row, 0)
+
+    def _set(self, row: int, code: int) -> None:
+        if self.codes[row] == code:
+            return
+        self.codes[row] = code
+        self.changes.append(row)
+        if len(self.changes) > len(self.codes) + _SLACK:  # gathering everything is cheaper than following the list
+            self.changes.clear()
+            self.epoch += 1
+
+    def grow(self, capacity: int) -> None:
+        self.codes = grown(self.codes, capacity)
+        self.epoch += 1
+        self.changes.clear()
+
+    def is_stale(self, nodes: int) -> bool:
+        """Whether most samples can no longer be in use: values are only ever added."""
+        return len(self.samples) > 2 * nodes + _SLACK
+
+
+class Verdict(Generic[Sample]):
+    """What a judge says about every row of a column."""
+
+    def __init__(
+        self, column: Column[Sample], judge: Callable[[Sample], int], dtype: type[np.generic], no_node: int = 0
+    ) -> None:
+        self._column = column
+        self._judge = judge
+        self._table: Array = np.array([no_node], dtype)
+        self._rows: Array = np.empty(0, dtype)
+        self._shown: Array = self._rows
+        self._epoch = -1
+        self._seen = 0
+
+    def rows(self) -> Array:
+        """The verdict by row, up to date: a read-only view that the next change of nodes may change."""
+        column = self._column
+        if self._epoch == column.epoch and self._seen == len(column.changes):
+            return self._shown
+        if len(self._table) < len(column.samples):
+            self._judge_new_samples()
+        if self._epoch != column.epoch:
+            self._rows = self._table[column.codes]
+            self._shown = self._rows.view()
+            self._shown.flags.writeable = False
+            self._epoch = column.epoch
+        else:
+            changed = np.array(column.changes[self._seen :], np.intp)
+            self._rows[changed] = self._table[column.codes[changed]]
+        self._seen = len(column.changes)
+        return self._shown
+
+    def _judge_new_samples(self) -> None:
+        new = self._column.samples[len(self._table) :]
+        verdicts = [self._judge(sample) for sample in new if sample is not None]
+        self._table = np.concatenate((self._table, np.array(verdicts, self._table.dtype)))
+
+
+def grown(array: Array, capacity: int) -> Array:
+    """A copy with room for `capacity` rows, zero in the new ones."""
+    larger = np.zeros(capacity, array.dtype)
+    larger[: len(array)] = array
+    return larger

@@ -1,0 +1,168 @@
+"""Node labels as columns: node selectors judged for all nodes at once.
+
+A column is made when a condition first asks for it: for one label key, for the few keys that a CEL expression reads
+(each distinct combination of their values is evaluated once), or for the whole label set when it looks at all labels.
+Columns and verdicts that nobody has asked about for long are dropped; both can be made again from the labels.
+"""
+
+from collections import OrderedDict
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.constraints.columns.column import Column, Verdict, grown
+from mooring.constraints.node_selector import (
+    Condition,
+    Labels,
+    NameRequirement,
+    PreferredAffinity,
+    RequiredAffinity,
+    Selector,
+    Term,
+    reads,
+)
+
+Mask: TypeAlias = NDArray[np.bool_]
+Keys: TypeAlias = tuple[str, ...] | None
+"""The label keys that a condition reads; None when it may read all of them."""
+
+
+class LabelColumns:
+    """Names and labels of the nodes, row by row. Rows without a node never match."""
+
+    def __init__(self, capacity: int = 64, max_columns: int = 256, max_verdicts: int = 1024) -> None:
+        self.nodes: Mask = np.zeros(capacity, np.bool_)
+        """The rows that have a node."""
+        self.revision = 0
+        """Rises with every change of a name or label."""
+        self._count = 0
+        self._labels: list[Labels | None] = [None] * capacity
+        self._names: list[str] = [""] * capacity
+        self._row_of: dict[str, int] = {}
+        self._columns: OrderedDict[Keys, Column[Labels]] = OrderedDict()
+        self._verdicts: OrderedDict[Condition, Verdict[Labels]] = OrderedDict()
+        self._max_columns = max_columns
+        self._max_verdicts = max_verdicts
+
+    def put(self, row: int, name: str, labels: Labels) -> None:
+        """Set the node of `row`. The labels are kept, not copied: they must not be changed afterwards."""
+        self._make_room(row)
+        if self.nodes[row] and self._names[row] == name and self._labels[row] == labels:
+            return
+        if self._names[row] != name:
+            self._forget_name(row)
+            self._names[row] = name
+            self._row_of[name] = row
+        self._count += not self.nodes[row]
+        self.nodes[row] = True
+        self._labels[row] = labels
+        self.revision += 1
+        for keys, column in self._columns.items():
+            _encode(column, row, labels, keys)
+        self._drop_stale()
+
+    def remove(self, row: int) -> None:
+        """There is no node in `row` any more."""
+        if row >= len(self.nodes) or not self.nodes[row]:
+            return
+        self._forget_name(row)
+        self._count -= 1
+        self.nodes[row] = False
+        self._labels[row] = None
+        self.revision += 1
+        for column in self._columns.values():
+            column.remove(row)
+
+    def mask(self, condition: Condition) -> Mask:
+        """The rows whose labels meet one condition: a read-only view, good until nodes change."""
+        verdict = self._verdicts.get(condition)
+        if verdict is None:
+            column = self._column(reads(condition))
+            verdict = self._verdicts[condition] = Verdict(column, condition.matches, np.bool_)
+            if len(self._verdicts) > self._max_verdicts:
+                self._verdicts.popitem(last=False)
+        else:
+            self._verdicts.move_to_end(condition)
+            self._columns.move_to_end(reads(condition))
+        return verdict.rows()
+
+    def name_mask(self, condition: NameRequirement) -> Mask:
+        row = self._row_of.get(condition.name)
+        found = np.zeros_like(self.nodes) if condition.equal else self.nodes.copy()
+        if row is not None:
+            found[row] = condition.equal
+        return found
+
+    def term_mask(self, term: Term) -> Mask:
+        masks = [self.name_mask(condition) for condition in term.names]
+        masks += [self.mask(condition) for condition in term.labels]
+        return masks[0] if len(masks) == 1 else np.logical_and.reduce(masks)
+
+    def selector_mask(self, selector: Selector) -> Mask:
+        if not selector.terms:
+            return np.zeros_like(self.nodes)
+        masks = [self.term_mask(term) for term in selector.terms]
+        return masks[0] if len(masks) == 1 else np.logical_or.reduce(masks)
+
+    def required_mask(self, required: RequiredAffinity) -> Mask:
+        """The rows that a pod's `nodeSelector` and required node affinity allow."""
+        masks = [self.mask(condition) for condition in required.node_selector]
+        if required.affinity is not None:
+            masks.append(self.selector_mask(required.affinity))
+        if not masks:
+            return self.nodes
+        return masks[0] if len(masks) == 1 else np.logical_and.reduce(masks)
+
+    def preferred_scores(self, preferred: PreferredAffinity) -> NDArray[np.int64]:
+        """For each row the sum of the weights of the terms that match."""
+        scores = np.zeros(len(self.nodes), np.int64)
+        for weight, term in preferred.terms:
+            scores += np.multiply(self.term_mask(term), weight, dtype=np.int64)
+        return scores
+
+    def _column(self, keys: Keys) -> Column[Labels]:
+        column = self._columns.get(keys)
+        if column is None:
+            column = Column(len(self.nodes))
+            for row in np.flatnonzero(self.nodes).tolist():
+                labels = self._labels[row]
+                if labels is not None:
+                    _encode(column, row, labels, keys)
+            self._columns[keys] = column
+            if len(self._columns) > self._max_columns:
+                self._drop(next(iter(self._columns)))
+        self._columns.move_to_end(keys)
+        return column
+
+    def _drop_stale(self) -> None:
+        for keys in [keys for keys, column in self._columns.items() if column.is_stale(self._count)]:
+            self._drop(keys)
+
+    def _drop(self, keys: Keys) -> None:
+        del self._columns[keys]
+        for condition in [condition for condition in self._verdicts if reads(condition) == keys]:
+            del self._verdicts[condition]
+
+    def _forget_name(self, row: int) -> None:
+        if self._row_of.get(self._names[row]) == row:
+            del self._row_of[self._names[row]]
+        self._names[row] = ""
+
+    def _make_room(self, row: int) -> None:
+        if row < len(self.nodes):
+            return
+        capacity = max(row + 1, 2 * len(self.nodes))
+        added = capacity - len(self.nodes)
+        self.nodes = grown(self.nodes, capacity)
+        self._labels += [None] * added
+        self._names += [""] * added
+        for column in self._columns.values():
+            column.grow(capacity)
+
+
+def _encode(column: Column[Labels], row: int, labels: Labels, keys: Keys) -> None:
+    if keys is None:
+        column.put(row, frozenset(labels.items()), lambda: labels)
+    else:
+        column.put(row, tuple(map(labels.get, keys)), lambda: {key: labels[key] for key in keys if key in labels})

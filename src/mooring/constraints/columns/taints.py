@@ -1,0 +1,191 @@
+"""Node taints as a column of taint sets: tolerations judged for all nodes at once.
+
+Nodes with the same taints share a set. A pod's tolerations are judged once per distinct taint, then once per distinct
+set, then gathered. When a taint was added is part of its identity only for tolerations whose expression reads it,
+because it makes every node's taint distinct.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.api.core_v1 import Taint, Toleration
+from mooring.constraints import expressions
+from mooring.constraints.columns.column import Column, Verdict
+from mooring.constraints.options import ConstraintOptions
+from mooring.constraints.tolerations import DO_NOT_SCHEDULE, PREFER_NO_SCHEDULE, any_tolerates
+
+TOLERATED = -1
+"""Instead of a taint's number: every taint of the node is tolerated."""
+NO_NODE = -2
+"""Instead of a taint's number: there is no node in this row."""
+
+TolerationsKey: TypeAlias = tuple[tuple[str, str, str, str, str], ...]
+TaintSet: TypeAlias = tuple[int, ...]
+
+
+def key_of(tolerations: Sequence[Toleration]) -> TolerationsKey:
+    """What of a pod's tolerations decides whether they match: pods with the same key share verdicts."""
+    return tuple((entry.key, entry.operator, entry.value, entry.effect, entry.expression) for entry in tolerations)
+
+
+@dataclass(frozen=True, slots=True)
+class Untolerated:
+    """For each row the number of the first taint that keeps a pod away, or `TOLERATED`, or `NO_NODE`."""
+
+    numbers: NDArray[np.int32]
+    taints: Sequence[Taint]
+
+    def mask(self) -> NDArray[np.bool_]:
+        """The rows whose node may be used."""
+        return np.equal(self.numbers, TOLERATED)
+
+    def taint(self, row: int) -> Taint | None:
+        number = int(self.numbers[row])
+        return self.taints[number] if number >= 0 else None
+
+
+class TaintColumns:
+    """The taints of the nodes, row by row."""
+
+    def __init__(self, options: ConstraintOptions, capacity: int = 64, max_verdicts: int = 512) -> None:
+        self.revision = 0
+        """Rises with every change of a taint."""
+        self._options = options
+        self._taints: list[Sequence[Taint] | None] = [None] * capacity
+        self._count = 0
+        self._max_verdicts = max_verdicts
+        self._plain = _TaintSets(self._taints, timed=False)
+        self._timed: _TaintSets | None = None
+        self._verdicts: OrderedDict[tuple[TolerationsKey, bool], tuple[_TaintSets, Verdict[TaintSet]]] = OrderedDict()
+
+    def put(self, row: int, taints: Sequence[Taint]) -> None:
+        """Set the taints of the node in `row`. They are kept, not copied: they must not be changed afterwards."""
+        self._make_room(row)
+        if self._taints[row] == taints:
+            return
+        self._count += self._taints[row] is None
+        self._taints[row] = taints
+        self.revision += 1
+        for sets in filter(None, (self._plain, self._timed)):
+            sets.put(row, taints)
+        if self._plain.column.is_stale(self._count) or (self._timed and self._timed.column.is_stale(self._count)):
+            self._start_again()
+
+    def remove(self, row: int) -> None:
+        """There is no node in `row` any more."""
+        if row >= len(self._taints) or self._taints[row] is None:
+            return
+        self._taints[row] = None
+        self._count -= 1
+        self.revision += 1
+        for sets in filter(None, (self._plain, self._timed)):
+            sets.column.remove(row)
+
+    def untolerated(self, tolerations: Sequence[Toleration]) -> Untolerated:
+        """The first NoSchedule or NoExecute taint of every node that `tolerations` do not match."""
+        sets, verdict = self._verdict(tolerations, preferences=False)
+        return Untolerated(verdict.rows(), sets.taints)
+
+    def untolerated_preferences(self, tolerations: Sequence[Toleration]) -> NDArray[np.int32]:
+        """How many PreferNoSchedule taints of every node `tolerations` do not match."""
+        _, verdict = self._verdict(tolerations, preferences=True)
+        return verdict.rows()
+
+    def _verdict(
+        self, tolerations: Sequence[Toleration], *, preferences: bool
+    ) -> tuple["_TaintSets", Verdict[TaintSet]]:
+        key = (key_of(tolerations), preferences)
+        found = self._verdicts.get(key)
+        if found is not None:
+            self._verdicts.move_to_end(key)
+            return found
+        sets = self._sets(tolerations)
+        judge = _count_judge if preferences else _first_judge
+        judged = judge(sets.taints, tuple(tolerations), self._options)
+        found = sets, Verdict(sets.column, judged, np.int32, 0 if preferences else NO_NODE)
+        self._verdicts[key] = found
+        if len(self._verdicts) > self._max_verdicts:
+            self._verdicts.popitem(last=False)
+        return found
+
+    def _sets(self, tolerations: Sequence[Toleration]) -> "_TaintSets":
+        if not self._options.cel or not any(
+            entry.expression and expressions.reads_time_added(entry.expression) for entry in tolerations
+        ):
+            return self._plain
+        if self._timed is None:
+            self._timed = _TaintSets(self._taints, timed=True)
+        return self._timed
+
+    def _start_again(self) -> None:
+        self._verdicts.clear()
+        self._plain = _TaintSets(self._taints, timed=False)
+        self._timed = None
+
+    def _make_room(self, row: int) -> None:
+        if row < len(self._taints):
+            return
+        capacity = max(row + 1, 2 * len(self._taints))
+        self._taints += [None] * (capacity - len(self._taints))
+        for sets in filter(None, (self._plain, self._timed)):
+            sets.column.grow(capacity)
+
+
+class _TaintSets:
+    """Distinct taints, numbered, and the column of the sets that the nodes have."""
+
+    def __init__(self, rows: Sequence[Sequence[Taint] | None], *, timed: bool) -> None:
+        self.taints: list[Taint] = []
+        self.column: Column[TaintSet] = Column(len(rows))
+        self._numbers: dict[tuple[str, str, str, str | None], int] = {}
+        self._timed = timed
+        for row, taints in enumerate(rows):
+            if taints is not None:
+                self.put(row, taints)
+
+    def put(self, row: int, taints: Sequence[Taint]) -> None:
+        numbers = tuple(self._number(taint) for taint in taints)
+        self.column.put(row, numbers, lambda: numbers)
+
+    def _number(self, taint: Taint) -> int:
+        identity = (taint.key, taint.value, taint.effect, taint.time_added if self._timed else None)
+        number = self._numbers.get(identity)
+        if number is None:
+            number = self._numbers[identity] = len(self.taints)
+            self.taints.append(taint)
+        return number
+
+
+def _first_judge(
+    taints: Sequence[Taint], tolerations: tuple[Toleration, ...], options: ConstraintOptions
+) -> Callable[[TaintSet], int]:
+    repels = _repels(taints, tolerations, DO_NOT_SCHEDULE, options)
+    return lambda numbers: next(filter(repels, numbers), TOLERATED)
+
+
+def _count_judge(
+    taints: Sequence[Taint], tolerations: tuple[Toleration, ...], options: ConstraintOptions
+) -> Callable[[TaintSet], int]:
+    repels = _repels(taints, tolerations, frozenset({PREFER_NO_SCHEDULE}), options)
+    return lambda numbers: sum(map(repels, numbers))
+
+
+def _repels(
+    taints: Sequence[Taint], tolerations: tuple[Toleration, ...], effects: frozenset[str], options: ConstraintOptions
+) -> Callable[[int], bool]:
+    """Whether the taint of a number has one of `effects` and is not tolerated; judged once per taint."""
+    known: dict[int, bool] = {}
+
+    def repels(number: int) -> bool:
+        verdict = known.get(number)
+        if verdict is None:
+            taint = taints[number]
+            verdict = known[number] = taint.effect in effects and not any_tolerates(tolerations, taint, options)
+        return verdict
+
+    return repels
