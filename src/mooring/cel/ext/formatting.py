@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mooring.cel.errors import EvaluationError
 from mooring.cel.types import Kind
-from mooring.cel.values import Duration, Timestamp, TypeValue, Value, runtime_type, to_string
+from mooring.cel.values import Duration, Timestamp, TypeValue, Value, from_key, runtime_type, to_string
 
 DEFAULT_PRECISION = 6
 MAX_PRECISION = 1000  # digits; more only serve to build long strings
@@ -171,11 +171,13 @@ def _plain_string(value: Value) -> str:
         case list():
             return f"[{', '.join(map(_plain_string, value))}]"
         case dict():
-            entries = sorted((_plain_string(key), _plain_string(item)) for key, item in value.items())
+            entries = sorted((_plain_string(from_key(key)), _plain_string(item)) for key, item in value.items())
             return f"{{{', '.join(f'{key}: {item}' for key, item in entries)}}}"
         case float():
             return _special(value) or _shortest_fixed(value)
-        case bool() | int() | str() | bytes() | Timestamp() | Duration() | TypeValue():
+        case TypeValue():
+            return value.name
+        case bool() | int() | str() | bytes() | Timestamp() | Duration():
             return to_string(value)
     raise _refuse(_STRING_CLAUSE, value)
 
@@ -220,9 +222,11 @@ def _literal_string(value: Value) -> str:
         case list():
             return f"[{', '.join(map(_literal, value))}]"
         case dict():
-            entries = sorted((_literal_key(key), _literal(item)) for key, item in value.items())
+            entries = sorted((_literal_key(from_key(key)), _literal(item)) for key, item in value.items())
             return f"{{{', '.join(f'{key}:{item}' for key, item in entries)}}}"
-        case bool() | int() | float() | str() | bytes() | Timestamp() | Duration() | TypeValue():
+        case TypeValue():
+            return value.name
+        case bool() | int() | float() | str() | bytes() | Timestamp() | Duration():
             return to_string(value)
     raise _refuse(_STRING_CLAUSE, value)
 

@@ -29,11 +29,11 @@ from mooring.cel.types import (
 from mooring.cel.types import (
     STRING as TEXT,
 )
-from mooring.cel.values import Duration, Timestamp, UInt, Value, equal
+from mooring.cel.values import Duration, Timestamp, UInt, Value, equal, size_of
 
 LATEST: Final = 3
 MAX_RANGE: Final = 1_000_000
-"""Numbers that `lists.range` makes at most: its cost is counted only when they are there."""
+"""Numbers that `lists.range` makes at most, so that an evaluation without a limit does not fill the memory."""
 COMPARABLE: Final = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, TEXT, BYTES)
 """The types whose values have an order, so that lists of them can be sorted."""
 _ORDERED: Final = frozenset({int, UInt, float, bool, Duration, Timestamp, str, bytes})
@@ -135,29 +135,40 @@ def _squared(index: int, factor: float) -> CallCost:
 
     def count(args: Sequence[Any], _result: Any) -> int:
         items = args[index]
+        if not isinstance(items, list):
+            return _counted(1, 2)
         reads_text = bool(items) and isinstance(items[0], str | bytes)
         return _counted(len(items) ** 2, 2 + STRING if reads_text else 2)
 
     return CallCost(estimator=estimate, counter=count)
 
 
-def _result_size(_args: Sequence[Any], result: Any) -> int:
-    return _counted(len(result) if isinstance(result, list) else 1, 1)
+def _count_slice(_args: Sequence[Any], result: Any) -> int:
+    return _counted(size_of(result), 1)
 
 
-def _flattened(args: Sequence[Any], _result: Any) -> int:
-    return _counted(len(args[0]), args[1] if len(args) > 1 else 1)
+def _count_flatten(args: Sequence[Any], _result: Any) -> int:
+    depth = args[1] if len(args) > 1 and isinstance(args[1], int) else 1
+    return _counted(size_of(args[0]), max(depth, 0))
+
+
+def _count_reverse(args: Sequence[Any], _result: Any) -> int:
+    return _counted(size_of(args[0]), 1)
+
+
+def _count_range(args: Sequence[Any], _result: Any) -> int:
+    return _counted(max(args[0], 0) if isinstance(args[0], int) else 1, 1)
 
 
 def _sort_cost(element: Type, index: int) -> CallCost:
     return _squared(index, 2 + STRING if element in (TEXT, BYTES) else 2)
 
 
-_SLICE: Final = CallCost(estimator=_estimate_slice, counter=_result_size)
-_FLATTEN: Final = CallCost(estimator=_estimate_flatten, counter=_flattened)
-_REVERSE: Final = CallCost(estimator=lambda args: _allocating(args[0].size, 1), counter=_result_size)
+_SLICE: Final = CallCost(estimator=_estimate_slice, counter=_count_slice, counts_result=True)
+_FLATTEN: Final = CallCost(estimator=_estimate_flatten, counter=_count_flatten)
+_REVERSE: Final = CallCost(estimator=lambda args: _allocating(args[0].size, 1), counter=_count_reverse)
 # cel-go means to estimate by the size of the range, but its estimator never takes part.
-_RANGE: Final = CallCost(estimator=lambda _args: CallEstimate(ONE), counter=_result_size)
+_RANGE: Final = CallCost(estimator=lambda _args: CallEstimate(ONE), counter=_count_range)
 
 
 # sortBy

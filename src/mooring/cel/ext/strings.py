@@ -184,7 +184,7 @@ INDEX_OF: Final = CallCost(scaled(arg(0), STRING), counter=lambda args, _result:
 _REPLACE: Final = CallCost(scaled(arg(0), 2 * STRING), estimator=_estimate_replace)
 _SPLIT: Final = CallCost(scaled(arg(0), 2 * STRING), estimator=_estimate_split)
 _JOIN: Final = CallCost(
-    estimator=_estimate_join, counter=lambda _args, result: rounded_up(size_of(result) * 2 * STRING)
+    estimator=_estimate_join, counter=lambda _args, result: rounded_up(size_of(result) * 2 * STRING), counts_result=True
 )
 
 

@@ -1,0 +1,47 @@
+"""Kubernetes' regex library: `find` and `findAll`, with RE2's syntax and its linear time."""
+
+from typing import Final
+
+from mooring.cel.costs import REGEX, STRING, CallCost, arg, fixed, scaled, up_to
+from mooring.cel.library import Function, Library, Overload
+from mooring.cel.regex import compile_pattern
+from mooring.cel.types import INT, list_of
+from mooring.cel.types import STRING as TEXT
+
+
+def find(text: str, pattern: str) -> str:
+    found = compile_pattern(pattern).search(text)
+    return str(found.group()) if found else ""
+
+
+def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+    """The matches from left to right; an empty one right after another match does not count, as in Go."""
+    matches: list[str] = []
+    end = -1
+    for found in compile_pattern(pattern).finditer(text):
+        if len(matches) == limit:
+            break
+        if found.end() > end or found.start() > end:
+            matches.append(found.group())
+        end = found.end()
+    return matches
+
+
+# One more than the length, because an empty text costs the work of compiling the pattern too.
+_COST: Final = CallCost(scaled(arg(0) + fixed(1), STRING) * scaled(arg(1), REGEX), result=up_to(arg(0)))
+
+REGEX_LIBRARY: Final = Library(
+    "kubernetes.regex",
+    functions=(
+        Function("find", (Overload("string_find_string", (TEXT, TEXT), TEXT, find, member=True, cost=_COST),)),
+        Function(
+            "findAll",
+            (
+                Overload("string_find_all_string", (TEXT, TEXT), list_of(TEXT), find_all, member=True, cost=_COST),
+                Overload(
+                    "string_find_all_string_int", (TEXT, TEXT, INT), list_of(TEXT), find_all, member=True, cost=_COST
+                ),
+            ),
+        ),
+    ),
+)

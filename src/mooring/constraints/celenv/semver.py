@@ -1,0 +1,106 @@
+"""Kubernetes' semver library, and `semver.compare(version, range)`, which KEP-5500 adds to it.
+
+`semver(text)` is strict; `semver(text, true)` drops a `v`, fills in what is missing and strips leading zeros, but
+unlike the operators of KEP-5721 and `semver.compare` it does not trim spaces.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, ClassVar, Final
+
+from mooring.cel.costs import NOMINAL, STRING, CallCost, arg, fixed, scaled
+from mooring.cel.errors import EvaluationError
+from mooring.cel.ext.traversal import READ
+from mooring.cel.library import Function, Library, Overload
+from mooring.cel.types import BOOL, INT, Type, opaque
+from mooring.cel.types import STRING as TEXT
+from mooring.constraints.semver import SemverError, Version, parse, parse_range, parse_tolerant
+
+
+class Semver(Version):
+    """A version as a CEL value."""
+
+    __slots__ = ()
+    cel_type: ClassVar[Type] = opaque("kubernetes.Semver")
+
+
+@lru_cache(maxsize=8192)
+def _parsed(text: str, normalize: bool) -> Semver | str:
+    """A version, or the words of the error: an outcome that can be cached either way."""
+    try:
+        version = parse_tolerant(text) if normalize and text.strip() == text else parse(text)
+    except SemverError as error:
+        return str(error)
+    return Semver(version.precedence, version.canonical)
+
+
+def semver(text: str, normalize: bool = False) -> Semver:
+    outcome = _parsed(text, normalize)
+    if isinstance(outcome, str):
+        raise EvaluationError(outcome)
+    return outcome
+
+
+def is_semver(text: str, normalize: bool = False) -> bool:
+    return isinstance(_parsed(text, normalize), Semver)
+
+
+@lru_cache(maxsize=8192)
+def _compared(text: str, range_text: str) -> bool | str:
+    """Whether a version is in a range, or the words of the error."""
+    try:
+        return parse_range(range_text).matches(parse_tolerant(text))
+    except SemverError as error:
+        return str(error)
+
+
+def compare(text: str, range_text: str) -> bool:
+    """Whether a version, parsed tolerantly, is in a range such as `>=3.25 <4.0`."""
+    outcome = _compared(text, range_text)
+    if isinstance(outcome, str):
+        raise EvaluationError(outcome)
+    return outcome
+
+
+def compare_to(a: Semver, b: Semver) -> int:
+    return (a.precedence > b.precedence) - (a.precedence < b.precedence)
+
+
+_S: Final = Semver.cel_type
+
+
+def _member(name: str, overload: str, others: tuple[Type, ...], result: Type, impl: Callable[..., Any]) -> Function:
+    return Function(name, (Overload(overload, (_S, *others), result, impl, member=True),))
+
+
+SEMVER_LIBRARY: Final = Library(
+    "kubernetes.semver",
+    functions=(
+        Function(
+            "semver",
+            (
+                Overload("string_to_semver", (TEXT,), _S, semver, cost=READ),
+                Overload("string_bool_to_semver", (TEXT, BOOL), _S, semver, cost=READ),
+            ),
+        ),
+        Function(
+            "isSemver",
+            (
+                Overload("is_semver_string", (TEXT,), BOOL, is_semver, cost=READ),
+                Overload("is_semver_string_bool", (TEXT, BOOL), BOOL, is_semver, cost=READ),
+            ),
+        ),
+        _member("major", "semver_major", (), INT, lambda version: version.precedence[0]),
+        _member("minor", "semver_minor", (), INT, lambda version: version.precedence[1]),
+        _member("patch", "semver_patch", (), INT, lambda version: version.precedence[2]),
+        _member("isGreaterThan", "semver_is_greater_than", (_S,), BOOL, lambda a, b: a.precedence > b.precedence),
+        _member("isLessThan", "semver_is_less_than", (_S,), BOOL, lambda a, b: a.precedence < b.precedence),
+        _member("compareTo", "semver_compare_to", (_S,), INT, compare_to),
+    ),
+    equality={_S: NOMINAL},
+)
+
+# It costs what `semver()` of both arguments would, and one more.
+_COMPARE_COST: Final = CallCost(scaled(arg(0), STRING) + scaled(arg(1), STRING) + fixed(1))
+_COMPARE: Final = Overload("semver_compare_string_string", (TEXT, TEXT), BOOL, compare, cost=_COMPARE_COST)
+COMPARE_LIBRARY: Final = Library("kubernetes.semver.compare", functions=(Function("semver.compare", (_COMPARE,)),))

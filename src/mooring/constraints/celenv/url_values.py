@@ -1,0 +1,193 @@
+"""URLs as Go's ``net/url`` reads them, because that is what Kubernetes' `url()` and `isURL()` do.
+
+`parse` accepts what Go's ``ParseRequestURI`` accepts (an absolute URI or an absolute path) and then splits it as Go's
+``Parse`` does. Escapes stand for bytes, so this module works on UTF-8 bytes and hands out text.
+Called by `mooring.constraints.celenv.url` and by the `uri` format.
+"""
+
+import string
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+from mooring.cel.types import Type, opaque
+
+_UNRESERVED = frozenset((string.ascii_letters + string.digits + "-_.~").encode())
+_SCHEME = frozenset((string.ascii_letters + string.digits + "+-.").encode())
+_HOST = _UNRESERVED | frozenset(b"!$&'()*+,;=:[]<>\"")
+_USERINFO = _UNRESERVED | frozenset(b":!$&'()*+,;=%@")
+_PATH = _UNRESERVED | frozenset(b"$&+,/:;=@")
+_PATH_AS_WRITTEN = _PATH | frozenset(b"!'()*[]%")
+_HEX = frozenset(string.hexdigits.encode())
+
+
+class URLError(ValueError):
+    """The text is not a URL; `str()` of it says why, in the words of Go's parser."""
+
+
+@dataclass(frozen=True, slots=True)
+class URL:
+    """A URL in its parts; equality is that of the URLs written out."""
+
+    cel_type: ClassVar[Type] = opaque("kubernetes.URL")
+    scheme: str
+    opaque: str
+    userinfo: str
+    host: str
+    escaped_path: str
+    raw_query: str | None
+    fragment: str
+
+    def port(self) -> str:
+        return self._split_host()[1]
+
+    def hostname(self) -> str:
+        name = self._split_host()[0]
+        return name[1:-1] if name.startswith("[") and name.endswith("]") else name
+
+    def query(self) -> dict[str, list[str]]:
+        """The query's values by key, unescaped; what cannot be unescaped is left out, as Go does."""
+        values: dict[str, list[str]] = {}
+        for pair in (self.raw_query or "").split("&"):
+            if not pair or ";" in pair:
+                continue
+            key, _, value = pair.partition("=")
+            try:
+                key, value = (_text(_unescape(part.replace("+", " ").encode())) for part in (key, value))
+            except URLError:
+                continue
+            values.setdefault(key, []).append(value)
+        return values
+
+    def _split_host(self) -> tuple[str, str]:
+        name, colon, port = self.host.rpartition(":")
+        return (name, port) if colon and _is_port(port) else (self.host, "")
+
+
+def parse(text: str) -> URL:
+    """The URL in `text`; raises URLError."""
+    outcome = _parsed(text)
+    if isinstance(outcome, str):
+        raise URLError(f'parse "{text}": {outcome}')
+    return outcome
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> URL | str:
+    """A URL, or the words of the error: an outcome that can be cached either way."""
+    raw = text.encode(errors="surrogatepass")
+    try:
+        _split(raw, is_request=True)  # which has no fragment: `#` belongs to the path or the query
+        rest, hash_sign, fragment = raw.partition(b"#")
+        url = _split(rest, is_request=False)
+        fragment = _unescape(fragment) if hash_sign else b""
+    except URLError as error:
+        return str(error)
+    scheme, opaque, userinfo, host, path, query = url
+    raw_query = None if query is None else _text(query)
+    return URL(_text(scheme), _text(opaque), _text(userinfo), _text(host), _text(path), raw_query, _text(fragment))
+
+
+def _split(raw: bytes, *, is_request: bool) -> tuple[bytes, bytes, bytes, bytes, bytes, bytes | None]:
+    """Scheme, opaque part, user information, host, escaped path, query."""
+    if any(byte < 0x20 or byte == 0x7F for byte in raw):
+        raise URLError("net/url: invalid control character in URL")
+    if not raw and is_request:
+        raise URLError("empty url")
+    if raw == b"*":
+        return b"", b"", b"", b"", b"*", None
+    scheme, rest = _scheme(raw)
+    rest, question_mark, query = rest.partition(b"?")
+    asked = query if question_mark else None
+    if not rest.startswith(b"/"):
+        if scheme:
+            return scheme, rest, b"", b"", b"", asked
+        if is_request:
+            raise URLError("invalid URI for request")
+        if b":" in rest.partition(b"/")[0]:
+            raise URLError("first path segment in URL cannot contain colon")
+    userinfo = host = b""
+    if rest.startswith(b"//") and (scheme or (not is_request and not rest.startswith(b"///"))):
+        authority, slash, path = rest[2:].partition(b"/")
+        userinfo, host = _authority(authority)
+        rest = slash + path
+    return scheme, b"", userinfo, host, _escaped_path(rest), asked
+
+
+def _scheme(raw: bytes) -> tuple[bytes, bytes]:
+    for index, byte in enumerate(raw):
+        if byte == ord(":"):
+            if index == 0:
+                raise URLError("missing protocol scheme")
+            return raw[:index].lower(), raw[index + 1 :]
+        if byte not in _SCHEME or (index == 0 and not raw[:1].isalpha()):
+            break
+    return b"", raw
+
+
+def _authority(authority: bytes) -> tuple[bytes, bytes]:
+    userinfo, _, host = authority.rpartition(b"@")
+    if any(byte not in _USERINFO for byte in userinfo):
+        raise URLError("net/url: invalid userinfo")
+    return _unescape(userinfo), _host(host)
+
+
+def _host(host: bytes) -> bytes:
+    if host.startswith(b"["):
+        bracketed, closing, port = host.rpartition(b"]")
+        if not closing:
+            raise URLError("missing ']' in host")
+        _check_port(port)
+        name, zone_sign, zone = bracketed.partition(b"%25")
+        if zone_sign:
+            return _unescape_host(name) + b"%" + _unescape(zone) + b"]" + port
+        return _unescape_host(host)
+    name, colon, port = host.rpartition(b":")
+    if colon:
+        _check_port(colon + port)
+        if b":" in name:
+            raise URLError(f'invalid host "{_text(host)}": too many colons')
+    return _unescape_host(host)
+
+
+def _check_port(colon_port: bytes) -> None:
+    if colon_port and not (colon_port.startswith(b":") and _is_port(_text(colon_port[1:]))):
+        raise URLError(f'invalid port "{_text(colon_port)}" after host')
+
+
+def _is_port(text: str) -> bool:
+    return not text or (text.isascii() and text.isdigit())
+
+
+def _unescape_host(host: bytes) -> bytes:
+    for index, byte in enumerate(host):
+        if byte == ord("%"):
+            escaped = host[index : index + 3]
+            # Only bytes that are not ASCII may be escaped in a host, and the percent sign of a zone.
+            if len(escaped) == 3 and escaped[1] in b"01234567" and escaped != b"%25":
+                raise URLError(f'invalid URL escape "{_text(escaped)}"')
+        elif byte < 0x80 and byte not in _HOST:
+            raise URLError(f'invalid character "{chr(byte)}" in host name')
+    return _unescape(host)
+
+
+def _escaped_path(path: bytes) -> bytes:
+    """The path with what needs it escaped: as it was written where that is a proper escaping."""
+    plain = _unescape(path)
+    if all(byte in _PATH_AS_WRITTEN for byte in path):
+        return path
+    return b"".join(bytes([byte]) if byte in _PATH else b"%%%02X" % byte for byte in plain)
+
+
+def _unescape(escaped: bytes) -> bytes:
+    first, *others = escaped.split(b"%")
+    parts = [first]
+    for part in others:
+        if len(part) < 2 or part[0] not in _HEX or part[1] not in _HEX:
+            raise URLError(f'invalid URL escape "%{_text(part[:2])}"')
+        parts.append(bytes([int(part[:2], 16)]) + part[2:])
+    return b"".join(parts)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode(errors="replace")
