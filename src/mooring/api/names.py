@@ -225,6 +225,7 @@ def condition_reason(value: str) -> Messages:
     return _check(value, _CONDITION_REASON, None, mismatch(rule, _CONDITION_REASON, *examples))
 
 
+@lru_cache(maxsize=1024)
 def port_name(value: str) -> Messages:
     """The name of a port: an IANA service name."""
     messages = _check(value, "[-a-z0-9]+", 15, "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
