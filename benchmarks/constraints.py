@@ -20,7 +20,6 @@ from mooring.constraints import node_selector, semver, tolerations
 from mooring.constraints.columns import LabelColumns, TaintColumns
 from mooring.constraints.options import ConstraintOptions
 
-NODES = 5_000
 ALL_ON = ConstraintOptions()
 ALL_OFF = ConstraintOptions(numeric_tolerations=False, semver_operators=False, cel=False)
 KERNELS = ["5.4.0-150", "5.10.0-28", "5.15.0-91", "6.1.0-18", "6.6.12", "6.8.0-31"]
@@ -32,7 +31,8 @@ def main() -> None:
     _row("Equal and Exists, gates off", f"{off:.0f} ns")
     _row("Equal and Exists, gates on", f"{on:.0f} ns")
     _row("on / off", f"{on / off:.3f}", "≤ 1.05")
-    _columns()
+    _columns(5_000, "≤ 200 µs")
+    _columns(50_000)
     _versions()
 
 
@@ -79,9 +79,9 @@ def _labels(number: int, turn: int = 0) -> dict[str, str]:
     }
 
 
-def _columns() -> None:
+def _columns(nodes: int, target: str = "") -> None:
     labels, taints = LabelColumns(), TaintColumns(ALL_ON)
-    for row in range(NODES):
+    for row in range(nodes):
         labels.put(row, f"node-{row}", _labels(row))
         taints.put(row, [Taint(key="sla", value=str(900 + row % 100), effect="NoSchedule")])
     spec, pod = _pod()
@@ -92,29 +92,30 @@ def _columns() -> None:
         return int(np.count_nonzero(mask))
 
     first = timeit.timeit(judge, number=1)
-    _row(f"{NODES} nodes, SemverGt + Gt + CEL, first time", f"{first * 1e3:.1f} ms")
-    _row("the same afterwards", f"{_median(judge):.0f} µs", "≤ 200 µs")
+    _row(f"{nodes:,} nodes, SemverGt + Gt + CEL, first time", f"{first * 1e3:.1f} ms")
+    _row("the same afterwards", f"{_median(judge):.0f} µs", target)
     turn = 0
 
     def judge_after_change() -> int:
         nonlocal turn
         turn += 1
-        labels.put(turn % NODES, f"node-{turn % NODES}", _labels(turn % NODES, turn))
-        taints.put(turn % NODES, [Taint(key="sla", value=str(900 + turn % 50), effect="NoSchedule")])
+        row = turn % nodes
+        labels.put(row, f"node-{row}", _labels(row, turn))
+        taints.put(row, [Taint(key="sla", value=str(900 + turn % 50), effect="NoSchedule")])
         return judge()
 
-    _row("the same after a node has changed its labels and taints", f"{_median(judge_after_change):.0f} µs", "≤ 200 µs")
-    one_by_one = timeit.timeit(lambda: _one_by_one(spec, pod), number=1)
+    _row("the same after a node has changed its labels and taints", f"{_median(judge_after_change):.0f} µs", target)
+    one_by_one = timeit.timeit(lambda: _one_by_one(nodes, spec, pod), number=1)
     _row("the same one node at a time, for comparison", f"{one_by_one * 1e3:.1f} ms")
 
 
-def _one_by_one(spec: PodSpec, pod: list[Toleration]) -> int:
+def _one_by_one(nodes: int, spec: PodSpec, pod: list[Toleration]) -> int:
     required = node_selector.required_affinity(spec, ALL_ON)
     return sum(
         required.matches(_labels(row), f"node-{row}")
         and tolerations.find_untolerated([Taint(key="sla", value=str(row % 100), effect="NoSchedule")], pod, ALL_ON)
         is None
-        for row in range(NODES)
+        for row in range(nodes)
     )
 
 

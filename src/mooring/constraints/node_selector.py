@@ -96,17 +96,6 @@ class Selector:
     def matches(self, labels: Labels, name: str) -> bool:
         return any(term.matches(labels, name) for term in self.terms)
 
-    def node_names(self) -> frozenset[str] | None:
-        """The only nodes that could match, when every term names its nodes; else None."""
-        chosen: set[str] = set()
-        for term in self.terms:
-            wanted = {condition.name for condition in term.names if condition.equal}
-            if not wanted:
-                return None
-            if len(wanted) == 1:  # a term that wants two names at once has no node
-                chosen |= wanted
-        return frozenset(chosen)
-
 
 @dataclass(frozen=True, slots=True)
 class RequiredAffinity:
@@ -177,6 +166,24 @@ def volume_selector(volume: core_v1.PersistentVolume, options: ConstraintOptions
 def selector(node_selector: core_v1.NodeSelector, options: ConstraintOptions) -> Selector:
     compiled = (term(entry, options) for entry in node_selector.node_selector_terms)
     return Selector(tuple(found for found in compiled if found))
+
+
+def named_nodes(node_selector: core_v1.NodeSelector) -> frozenset[str] | None:
+    """The only nodes that could match, when every term names its nodes; else None.
+
+    It looks at the terms as they are written, as kube-scheduler does: a term that can never match counts too.
+    """
+    chosen: frozenset[str] | None = None
+    for entry in node_selector.node_selector_terms:
+        wanted = [
+            frozenset(field.values)
+            for field in entry.match_fields
+            if field.key == NAME_FIELD and field.operator == "In"
+        ]
+        if not wanted:
+            return None
+        chosen = (chosen or frozenset()) | frozenset.intersection(*wanted)
+    return chosen
 
 
 def term(source: core_v1.NodeSelectorTerm, options: ConstraintOptions) -> Term | None:

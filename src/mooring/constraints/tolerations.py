@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol, TypeVar
 
 from mooring.api.core_v1 import Taint, Toleration
+from mooring.api.quoting import quoted
 from mooring.base import logs
 from mooring.constraints import expressions, semver
 from mooring.constraints.integers import canonical_int64
@@ -88,9 +89,9 @@ def _compare_numbers(operator: str, wanted: str, taint: TaintLike) -> bool:
     value = canonical_int64(taint.value)
     if value is None and logs.once(("numeric taint", taint.key, taint.value)):
         log.warning(
-            'Failed to parse taint value "%s" as integer for numeric comparison: '
+            "Failed to parse taint value %s as integer for numeric comparison: "
             "must be a decimal integer of 64 bits without leading zeros",
-            taint.value,
+            quoted(taint.value),
             extra={"fields": {"key": taint.key, "effect": taint.effect}},
         )
     if value is None or bound is None:
@@ -126,6 +127,18 @@ def find_untolerated(
     """The first taint with one of `effects` that no toleration matches: the one that events name."""
     for taint in taints:
         if taint.effect in effects and not any_tolerates(tolerations, taint, options):
+            return taint
+    return None
+
+
+def find_untolerated_device_taint(
+    taints: Iterable[TaintLike], tolerations: Sequence[DeviceTolerationLike], options: ConstraintOptions
+) -> TaintLike | None:
+    """The first taint that keeps a device from being allocated."""
+    for taint in taints:
+        if taint.effect in DO_NOT_SCHEDULE and not any(
+            tolerates_device_taint(toleration, taint, options) for toleration in tolerations
+        ):
             return taint
     return None
 

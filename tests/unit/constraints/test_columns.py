@@ -1,7 +1,6 @@
 """The column form: it agrees with the form for one object, whatever changes, and judges each distinct thing once."""
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 import pytest
@@ -192,8 +191,8 @@ class TestVerdict:
     @staticmethod
     def _column(values: str) -> Column[str]:
         column: Column[str] = Column(len(values))
-        for row, value in enumerate(values):
-            column.put(row, value, partial(str, value))
+        codes = {value: column.add(value, value) for value in sorted(set(values))}
+        column.fill([codes[value] for value in values])
         return column
 
     @pytest.mark.req("5721.9")
@@ -207,8 +206,8 @@ class TestVerdict:
         column = self._column("abcab" * 100)
         verdict = Verdict(column, judge, np.bool_)
         assert verdict.rows().sum() == 200
-        column.put(1, "a", lambda: "a")
-        column.put(2, "d", lambda: "d")
+        column.set(1, 1)
+        column.set(2, column.add("d", "d"))
         assert verdict.rows().sum() == 201
         assert judged == ["a", "b", "c", "d"]
 
@@ -221,7 +220,7 @@ class TestVerdict:
         column = self._column("ab")
         verdict = Verdict(column, lambda value: value == "b", np.bool_)
         for turn in range(301):
-            column.put(0, "ab"[turn % 2], lambda: "")
+            column.set(0, 1 + turn % 2)
             if turn % 100 == 0:
                 assert verdict.rows()[0] == (turn % 2 == 1)
         assert list(verdict.rows()) == [False, True]

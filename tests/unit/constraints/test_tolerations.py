@@ -381,6 +381,17 @@ def test_device_tolerations_choose_key_and_effect() -> None:
 
 
 @pytest.mark.req("5471.8")
+def test_the_first_untolerated_taint_of_a_device_is_found() -> None:
+    told, tolerated, fatal = (
+        resource_v1.DeviceTaint(key="budget", value=value, effect=effect)
+        for value, effect in [("1", "None"), ("50", "NoSchedule"), ("8", "NoExecute")]
+    )
+    pod = [resource_v1.DeviceToleration(key="budget", operator="Gt", value="24")]
+    assert tolerations.find_untolerated_device_taint([told, tolerated, fatal], pod, ALL_ON) is fatal
+    assert tolerations.find_untolerated_device_taint([told, tolerated], pod, ALL_ON) is None
+
+
+@pytest.mark.req("5471.8")
 def test_a_device_taint_evicts_after_its_period() -> None:
     device = resource_v1.DeviceTaint(key="budget", value="5", effect="NoExecute")
     patient = resource_v1.DeviceToleration(key="budget", operator="Gt", value="1", toleration_seconds=40)

@@ -31,30 +31,37 @@ class Column(Generic[Sample]):
         self.epoch = 0
         self._code_of: dict[Hashable, int] = {}
 
-    def put(self, row: int, identity: Hashable, sample: Callable[[], Sample]) -> None:
-        """Give `row` the code of `identity`; a new identity takes its `sample` into the dictionary."""
-        code = self._code_of.get(identity)
-        if code is None:
-            code = self._code_of[identity] = len(self.samples)
-            self.samples.append(sample())
-        self._set(row, code)
+    def code(self, identity: Hashable) -> int | None:
+        """The code of a property that some row has, or had."""
+        return self._code_of.get(identity)
 
-    def remove(self, row: int) -> None:
-        self._set(row, 0)
+    def add(self, identity: Hashable, sample: Sample) -> int:
+        """A code for a property that is new."""
+        code = self._code_of[identity] = len(self.samples)
+        self.samples.append(sample)
+        return code
 
-    def _set(self, row: int, code: int) -> None:
+    def set(self, row: int, code: int) -> None:
+        """Give `row` a code; 0 when it has no node any more."""
         if self.codes[row] == code:
             return
         self.codes[row] = code
         self.changes.append(row)
         if len(self.changes) > len(self.codes) + _SLACK:  # gathering everything is cheaper than following the list
-            self.changes.clear()
-            self.epoch += 1
+            self._begin_epoch()
+
+    def fill(self, codes: list[int]) -> None:
+        """Give every row its code."""
+        self.codes = np.array(codes, np.int32)
+        self._begin_epoch()
 
     def grow(self, capacity: int) -> None:
         self.codes = grown(self.codes, capacity)
-        self.epoch += 1
+        self._begin_epoch()
+
+    def _begin_epoch(self) -> None:
         self.changes.clear()
+        self.epoch += 1
 
     def is_stale(self, nodes: int) -> bool:
         """Whether most samples can no longer be in use: values are only ever added."""
@@ -71,7 +78,7 @@ class Verdict(Generic[Sample]):
         self._judge = judge
         self._table: Array = np.array([no_node], dtype)
         self._rows: Array = np.empty(0, dtype)
-        self._shown: Array = self._rows
+        self._shown: Array = read_only(self._rows)
         self._epoch = -1
         self._seen = 0
 
@@ -84,8 +91,7 @@ class Verdict(Generic[Sample]):
             self._judge_new_samples()
         if self._epoch != column.epoch:
             self._rows = self._table[column.codes]
-            self._shown = self._rows.view()
-            self._shown.flags.writeable = False
+            self._shown = read_only(self._rows)
             self._epoch = column.epoch
         else:
             changed = np.array(column.changes[self._seen :], np.intp)
@@ -104,3 +110,10 @@ def grown(array: Array, capacity: int) -> Array:
     larger = np.zeros(capacity, array.dtype)
     larger[: len(array)] = array
     return larger
+
+
+def read_only(array: Array) -> Array:
+    """A view of the array that its owner can change and others cannot."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.constraints.columns.column import Column, Verdict, grown
+from mooring.constraints.columns.column import Column, Verdict, grown, read_only
 from mooring.constraints.node_selector import (
     Condition,
     Labels,
@@ -32,7 +32,8 @@ class LabelColumns:
     """Names and labels of the nodes, row by row. Rows without a node never match."""
 
     def __init__(self, capacity: int = 64, max_columns: int = 256, max_verdicts: int = 1024) -> None:
-        self.nodes: Mask = np.zeros(capacity, np.bool_)
+        self._nodes: Mask = np.zeros(capacity, np.bool_)
+        self.nodes: Mask = read_only(self._nodes)
         """The rows that have a node."""
         self.revision = 0
         """Rises with every change of a name or label."""
@@ -55,11 +56,11 @@ class LabelColumns:
             self._names[row] = name
             self._row_of[name] = row
         self._count += not self.nodes[row]
-        self.nodes[row] = True
+        self._nodes[row] = True
         self._labels[row] = labels
         self.revision += 1
         for keys, column in self._columns.items():
-            _encode(column, row, labels, keys)
+            column.set(row, _code(column, labels, keys))
         self._drop_stale()
 
     def remove(self, row: int) -> None:
@@ -68,11 +69,11 @@ class LabelColumns:
             return
         self._forget_name(row)
         self._count -= 1
-        self.nodes[row] = False
+        self._nodes[row] = False
         self._labels[row] = None
         self.revision += 1
         for column in self._columns.values():
-            column.remove(row)
+            column.set(row, 0)
 
     def mask(self, condition: Condition) -> Mask:
         """The rows whose labels meet one condition: a read-only view, good until nodes change."""
@@ -125,10 +126,7 @@ class LabelColumns:
         column = self._columns.get(keys)
         if column is None:
             column = Column(len(self.nodes))
-            for row in np.flatnonzero(self.nodes).tolist():
-                labels = self._labels[row]
-                if labels is not None:
-                    _encode(column, row, labels, keys)
+            column.fill([0 if labels is None else _code(column, labels, keys) for labels in self._labels])
             self._columns[keys] = column
             if len(self._columns) > self._max_columns:
                 self._drop(next(iter(self._columns)))
@@ -154,15 +152,18 @@ class LabelColumns:
             return
         capacity = max(row + 1, 2 * len(self.nodes))
         added = capacity - len(self.nodes)
-        self.nodes = grown(self.nodes, capacity)
+        self._nodes = grown(self._nodes, capacity)
+        self.nodes = read_only(self._nodes)
         self._labels += [None] * added
         self._names += [""] * added
         for column in self._columns.values():
             column.grow(capacity)
 
 
-def _encode(column: Column[Labels], row: int, labels: Labels, keys: Keys) -> None:
-    if keys is None:
-        column.put(row, frozenset(labels.items()), lambda: labels)
-    else:
-        column.put(row, tuple(map(labels.get, keys)), lambda: {key: labels[key] for key in keys if key in labels})
+def _code(column: Column[Labels], labels: Labels, keys: Keys) -> int:
+    """The code of these labels, as far as the column looks at them."""
+    identity = frozenset(labels.items()) if keys is None else tuple(map(labels.get, keys))
+    code = column.code(identity)
+    if code is not None:
+        return code
+    return column.add(identity, labels if keys is None else {key: labels[key] for key in keys if key in labels})

@@ -52,7 +52,7 @@ class Untolerated:
 class TaintColumns:
     """The taints of the nodes, row by row."""
 
-    def __init__(self, options: ConstraintOptions, capacity: int = 64, max_verdicts: int = 512) -> None:
+    def __init__(self, options: ConstraintOptions, capacity: int = 64, max_verdicts: int = 256) -> None:
         self.revision = 0
         """Rises with every change of a taint."""
         self._options = options
@@ -72,7 +72,7 @@ class TaintColumns:
         self._taints[row] = taints
         self.revision += 1
         for sets in filter(None, (self._plain, self._timed)):
-            sets.put(row, taints)
+            sets.column.set(row, sets.code(taints))
         if self._plain.column.is_stale(self._count) or (self._timed and self._timed.column.is_stale(self._count)):
             self._start_again()
 
@@ -84,7 +84,7 @@ class TaintColumns:
         self._count -= 1
         self.revision += 1
         for sets in filter(None, (self._plain, self._timed)):
-            sets.column.remove(row)
+            sets.column.set(row, 0)
 
     def untolerated(self, tolerations: Sequence[Toleration]) -> Untolerated:
         """The first NoSchedule or NoExecute taint of every node that `tolerations` do not match."""
@@ -144,13 +144,12 @@ class _TaintSets:
         self.column: Column[TaintSet] = Column(len(rows))
         self._numbers: dict[tuple[str, str, str, str | None], int] = {}
         self._timed = timed
-        for row, taints in enumerate(rows):
-            if taints is not None:
-                self.put(row, taints)
+        self.column.fill([0 if taints is None else self.code(taints) for taints in rows])
 
-    def put(self, row: int, taints: Sequence[Taint]) -> None:
-        numbers = tuple(self._number(taint) for taint in taints)
-        self.column.put(row, numbers, lambda: numbers)
+    def code(self, taints: Sequence[Taint]) -> int:
+        numbers = tuple([self._number(taint) for taint in taints])
+        code = self.column.code(numbers)
+        return self.column.add(numbers, numbers) if code is None else code
 
     def _number(self, taint: Taint) -> int:
         identity = (taint.key, taint.value, taint.effect, taint.time_added if self._timed else None)
