@@ -1,28 +1,48 @@
 """What the API server says about a CEL expression before it stores it (KEP-5500).
 
 Called for `expression` in tolerations and for `matchCELExpressions`. A new expression is judged in the environment of
-the minimum compatibility version, one that an update leaves as it was in the environment of stored expressions. The
-compiled programs, and the causes for which one was refused, are remembered, since controllers send the same few again
-and again.
+the minimum compatibility version, one that an update leaves as it was in that of stored expressions. Verdicts
+are remembered, since controllers send the same few expressions again and again.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 from mooring.api import field_errors
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.base.version import Version
 
+if TYPE_CHECKING:
+    from mooring.cel.environment import Program
+
 MAX_BYTES = 10 * 1024
 MAX_COST = 1_000_000
-_REMEMBERED = 2048
 TOO_COMPLEX = "too complex, exceeds cost limit"
+_REMEMBERED = 2048
 
-Judge = Callable[[str], str | None]
-"""Says what is wrong with an expression: None if nothing, `TOO_COMPLEX`, or why it cannot be compiled."""
+
+class Fault(StrEnum):
+    """What kind of error an expression gives."""
+
+    INVALID = "it does not compile, or not to a boolean"
+    INTERNAL = "no program can be made of it, because a constant part of it has no value"
+    TOO_COMPLEX = "it may cost too much"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why an expression is refused."""
+
+    fault: Fault
+    detail: str
+
+
+Judge = Callable[[str], Verdict | None]
+"""Says why an expression is refused; None if it is not."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +55,7 @@ class Judges:
     stored_node: Judge
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def judges_for(min_compatibility: Version) -> Judges:
     """The judges of a component with this minimum compatibility version."""
     return Judges(
@@ -46,27 +66,6 @@ def judges_for(min_compatibility: Version) -> Judges:
     )
 
 
-def _judge(subject: str, version: Version | None) -> Judge:
-    @lru_cache(maxsize=_REMEMBERED)
-    def judge(expression: str) -> str | None:
-        # Imported here because most servers and most runs of lint never meet an expression.
-        from mooring.constraints.celenv import environments  # noqa: PLC0415 - see above
-
-        family = getattr(environments, subject)
-        environment = family.stored_expressions() if version is None else family.new_expressions(version)
-        return _verdict(environment.compile(expression))
-
-    return judge
-
-
-def _verdict(program: Any) -> str | None:
-    if program.issues:
-        return "compilation failed: " + "\n".join(map(str, program.issues))
-    if str(program.output_type) != "bool":
-        return f"must evaluate to bool or the unknown type, not {program.output_type}"
-    return TOO_COMPLEX if program.max_cost > MAX_COST else None
-
-
 def validate(expression: str, path: Path, judge: Judge) -> list[FieldError]:
     """What is wrong with an expression at `path`: its length, its syntax and types, or its cost."""
     if len(expression.encode(errors="surrogatepass")) > MAX_BYTES:
@@ -74,6 +73,35 @@ def validate(expression: str, path: Path, judge: Judge) -> list[FieldError]:
     verdict = judge(expression)
     if verdict is None:
         return []
-    if verdict == TOO_COMPLEX:
-        return [field_errors.forbidden(path, TOO_COMPLEX)]
-    return [field_errors.invalid(path, expression, verdict)]
+    match verdict.fault:
+        case Fault.TOO_COMPLEX:
+            return [field_errors.forbidden(path, verdict.detail)]
+        case Fault.INTERNAL:
+            return [field_errors.internal(path, verdict.detail)]
+        case Fault.INVALID:
+            return [field_errors.invalid(path, expression, verdict.detail)]
+
+
+def _judge(subject: str, version: Version | None) -> Judge:
+    @lru_cache(maxsize=_REMEMBERED)
+    def judge(expression: str) -> Verdict | None:
+        # Imported here because most servers, and most runs of lint, never meet an expression.
+        from mooring.constraints import celenv  # noqa: PLC0415 - see above
+
+        environments: celenv.Environments = getattr(celenv, subject)
+        environment = environments.stored_expressions() if version is None else environments.new_expressions(version)
+        return _verdict(environment.compile(expression))
+
+    return judge
+
+
+def _verdict(program: "Program") -> Verdict | None:
+    if program.issues:
+        if not program.issues[0].line:  # no place in the text: folding constants failed
+            detail = program.issues[0].message.removeprefix("program: ")
+            return Verdict(Fault.INTERNAL, f"program instantiation failed: {detail}")
+        return Verdict(Fault.INVALID, "compilation failed: " + "\n".join(map(str, program.issues)))
+    if str(program.output_type) != "bool":
+        detail = f"must evaluate to bool or the unknown type, not {program.output_type}"
+        return Verdict(Fault.INVALID, detail)
+    return Verdict(Fault.TOO_COMPLEX, TOO_COMPLEX) if program.max_cost > MAX_COST else None

@@ -3,10 +3,10 @@
 What a selector matches is in ``mooring.constraints.node_selector``; this says which ones may be written.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from mooring.admission import expressions
+from mooring.admission.expressions import Judge
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from mooring.api.field_errors import FieldError
@@ -22,7 +22,7 @@ class NodeSelectorRules:
     """What is allowed in one object's node selectors, after gates and ratcheting."""
 
     semver_operators: bool
-    judge: Callable[[str], str | None] | None
+    judge: Judge | None
     """Judges CEL expressions; None refuses them with `cel_refusal`."""
     cel_refusal: str = CEL_IS_OFF
     invalid_label_values: bool = False

@@ -13,12 +13,11 @@ Deletion has no admission of its own; binding a pod is in ``pod/binding.py``.
 import secrets
 import uuid
 from dataclasses import dataclass
-from datetime import UTC
 from typing import Any, Generic, TypeVar
 
 from mooring.admission.registry import strategy_of
 from mooring.admission.strategy import Request, Strategy
-from mooring.api import errors, meta_v1
+from mooring.api import errors, meta_v1, times
 from mooring.api.field_errors import FieldError
 
 T = TypeVar("T", bound=meta_v1.Resource)
@@ -121,7 +120,7 @@ def _check_namespace_lives(obj: meta_v1.Resource, strategy: Strategy[Any], reque
 def _stamp(obj: meta_v1.Resource, request: Request) -> None:
     """What only the server says about an object: when it was created, and its unique id."""
     metadata = obj.metadata
-    metadata.creation_timestamp = request.now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    metadata.creation_timestamp = times.to_seconds(request.now)
     metadata.uid = str(uuid.uuid4())
     metadata.deletion_timestamp = None
     metadata.deletion_grace_period_seconds = None

@@ -1,8 +1,8 @@
 """Binding: the scheduler gives a pod its node. The API server calls `bind` under the pod's lock."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 
-from mooring.api import errors, field_errors
+from mooring.api import errors, field_errors, times
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import Binding, Pod, PodCondition
 from mooring.api.field_errors import FieldError
@@ -52,7 +52,7 @@ def _bound(pod: Pod, binding: Binding, now: datetime) -> Pod:
     scheduled = PodCondition(
         type="PodScheduled",
         status="True",
-        last_transition_time=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        last_transition_time=times.to_seconds(now),
     )
     others = [condition for condition in bound.status.conditions if condition.type != "PodScheduled"]
     bound.status.conditions = [*others, scheduled]

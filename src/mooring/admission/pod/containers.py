@@ -8,7 +8,7 @@ from mooring.admission.pod.requests import is_sidecar
 from mooring.admission.pod.resources import validate_resources
 from mooring.admission.pod.rules import PodRules
 from mooring.admission.pod.security import validate_container_security
-from mooring.admission.pod.volumes import local_path, only, pull_policy
+from mooring.admission.pod.volumes import PULL_POLICIES, local_path, only, pull_policy
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import Container, EphemeralContainer, PodSpec, Volume, VolumeDevice, VolumeMount
 from mooring.api.core_v1.container import ContainerResizePolicy, ContainerRestartRule
@@ -183,7 +183,8 @@ def _common(container: Container, path: Path, pod: _Pod) -> list[FieldError]:
         errors += _mounts(container, pod.volumes, path.child("volumeMounts"))
     if container.volume_devices:
         errors += _devices(container, pod.volumes, path.child("volumeDevices"))
-    errors += pull_policy(container.image_pull_policy, path.child("imagePullPolicy"))
+    if container.image_pull_policy not in PULL_POLICIES:
+        errors += pull_policy(container.image_pull_policy, path.child("imagePullPolicy"))
     lenient = pod.rules.indivisible_huge_pages
     resources = path.child("resources")
     errors += validate_resources(container.resources, pod.claims, resources, indivisible_huge_pages=lenient)

@@ -3,6 +3,7 @@ what only pods get. Called first in the pipeline, and by the workload kinds for 
 """
 
 import re
+from functools import lru_cache
 
 from mooring.admission.pod.requests import aggregate_requests, is_pod_level_resource
 from mooring.api.core_v1 import (
@@ -84,6 +85,7 @@ def default_pod_spec(spec: PodSpec) -> None:
         _round_requirements(spec.resources)
 
 
+@lru_cache(maxsize=1024)
 def pull_policy(image: str) -> str:
     """What the image's tag says about pulling: `latest`, or no tag at all, may have changed since the last time."""
     found = _IMAGE.fullmatch(image)

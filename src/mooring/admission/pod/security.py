@@ -77,11 +77,15 @@ def validate_pod_security(spec: PodSpec, context: PodSecurityContext, path: Path
     if spec.share_process_namespace and spec.host_pid:
         detail = "ShareProcessNamespace and HostPID cannot both be enabled"
         errors.append(field_errors.invalid(path.child("shareProcessNamespace"), True, detail))
-    errors += _sysctls(context.sysctls, spec, path.child("sysctls"))
+    if context.sysctls:
+        errors += _sysctls(context.sysctls, spec, path.child("sysctls"))
     errors += _one_of(context.fs_group_change_policy, path, "fsGroupChangePolicy", ("Always", "OnRootMismatch"))
-    errors += _seccomp(context.seccomp_profile, path.child("seccompProfile"))
-    errors += _windows_options(context.windows_options, path.child("windowsOptions"))
-    errors += _app_armor(context.app_armor_profile, path.child("appArmorProfile"))
+    if context.seccomp_profile is not None:
+        errors += _seccomp(context.seccomp_profile, path.child("seccompProfile"))
+    if context.windows_options is not None:
+        errors += _windows_options(context.windows_options, path.child("windowsOptions"))
+    if context.app_armor_profile is not None:
+        errors += _app_armor(context.app_armor_profile, path.child("appArmorProfile"))
     errors += _one_of(context.supplemental_groups_policy, path, "supplementalGroupsPolicy", ("Merge", "Strict"))
     errors += _one_of(context.se_linux_change_policy, path, "seLinuxChangePolicy", ("MountOption", "Recursive"))
     return errors
@@ -135,7 +139,8 @@ def validate_container_security(context: SecurityContext, path: Path, *, host_us
         if host_users and context.proc_mount == "Unmasked":
             detail = "`hostUsers` must be false to use `Unmasked`"
             errors.append(field_errors.invalid(path.child("procMount"), context.proc_mount, detail))
-    errors += _seccomp(context.seccomp_profile, path.child("seccompProfile"))
+    if context.seccomp_profile is not None:
+        errors += _seccomp(context.seccomp_profile, path.child("seccompProfile"))
     if context.allow_privilege_escalation is False:
         if context.privileged:
             detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
@@ -143,17 +148,17 @@ def validate_container_security(context: SecurityContext, path: Path, *, host_us
         if context.capabilities is not None and "CAP_SYS_ADMIN" in context.capabilities.add:
             detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
             errors.append(field_errors.invalid(path, context, detail))
-    errors += _windows_options(context.windows_options, path.child("windowsOptions"))
-    errors += _app_armor(context.app_armor_profile, path.child("appArmorProfile"))
+    if context.windows_options is not None:
+        errors += _windows_options(context.windows_options, path.child("windowsOptions"))
+    if context.app_armor_profile is not None:
+        errors += _app_armor(context.app_armor_profile, path.child("appArmorProfile"))
     return errors
 
 
 # -- profiles
 
 
-def _seccomp(profile: SeccompProfile | None, path: Path) -> list[FieldError]:
-    if profile is None:
-        return []
+def _seccomp(profile: SeccompProfile, path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
     if not profile.type:
         errors.append(field_errors.required(path.child("type"), "type is required when seccompProfile is set"))
@@ -170,9 +175,7 @@ def _seccomp(profile: SeccompProfile | None, path: Path) -> list[FieldError]:
     return errors
 
 
-def _app_armor(profile: AppArmorProfile | None, path: Path) -> list[FieldError]:
-    if profile is None:
-        return []
+def _app_armor(profile: AppArmorProfile, path: Path) -> list[FieldError]:
     here, given = path.child("localhostProfile"), profile.localhost_profile
     if not profile.type:
         return [field_errors.required(path.child("type"), "type is required when appArmorProfile is set")]
@@ -194,9 +197,7 @@ def _app_armor(profile: AppArmorProfile | None, path: Path) -> list[FieldError]:
 # -- operating systems
 
 
-def _windows_options(options: WindowsSecurityContextOptions | None, path: Path) -> list[FieldError]:
-    if options is None:
-        return []
+def _windows_options(options: WindowsSecurityContextOptions, path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
     name, spec, user = options.gmsa_credential_spec_name, options.gmsa_credential_spec, options.run_as_user_name
     if name is not None:

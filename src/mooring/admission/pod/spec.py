@@ -16,7 +16,7 @@ from mooring.admission.pod.security import validate_host_process, validate_os, v
 from mooring.admission.pod.tolerations import validate_tolerations
 from mooring.admission.pod.volumes import validate_volumes
 from mooring.api import field_errors, names
-from mooring.api.core_v1 import PodSpec, ResourceRequirements
+from mooring.api.core_v1 import PodSecurityContext, PodSpec, ResourceRequirements, Volume
 from mooring.api.core_v1.pod import HostAlias, PodDNSConfig, PodResourceClaim, PodSchedulingGate
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
@@ -31,6 +31,7 @@ _MAX_SEARCH_CHARACTERS = 2048
 _MAX_HOSTNAME_BYTES = 64
 _MAX_DEADLINE = 2**31 - 1
 _NOT_AN_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+_NO_CONTEXT = PodSecurityContext()
 _LEADING_ZEROS = re.compile(r"(?<![0-9])0+(?=[0-9])")
 
 
@@ -39,8 +40,10 @@ def validate_pod_spec(spec: PodSpec, metadata: ObjectMeta | None, path: Path, ru
     errors: list[FieldError] = []
     if spec.termination_grace_period_seconds is None:
         errors.append(field_errors.required(path.child("terminationGracePeriodSeconds")))
-    volumes, found = validate_volumes(spec.volumes, metadata, path.child("volumes"), rules)
-    errors += found
+    volumes: dict[str, Volume] = {}
+    if spec.volumes:
+        volumes, found = validate_volumes(spec.volumes, metadata, path.child("volumes"), rules)
+        errors += found
     if spec.resource_claims:
         errors += _resource_claims(spec.resource_claims, path.child("resourceClaims"))
     errors += validate_all_containers(spec, volumes, path, rules)
@@ -52,11 +55,12 @@ def validate_pod_spec(spec: PodSpec, metadata: ObjectMeta | None, path: Path, ru
     errors += _enumeration(spec.dns_policy, path, "dnsPolicy", _DNS_POLICIES)
     if spec.node_selector:
         errors += names.validate_labels(spec.node_selector, path.child("nodeSelector"))
-    if spec.security_context is not None:
+    if spec.security_context is not None and spec.security_context != _NO_CONTEXT:
         errors += validate_pod_security(spec, spec.security_context, path.child("securityContext"))
     if spec.affinity is not None:
         errors += validate_affinity(spec.affinity, path.child("affinity"), rules)
-    errors += _dns_config(spec.dns_config, spec.dns_policy, path.child("dnsConfig"), rules)
+    if spec.dns_config is not None or spec.dns_policy == "None":
+        errors += _dns_config(spec.dns_config, spec.dns_policy, path.child("dnsConfig"), rules)
     for index, gate in enumerate(spec.readiness_gates):
         here = path.child("readinessGates").index(index).child("conditionType")
         errors += names.validate(here, gate.condition_type, names.label_key(gate.condition_type))

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from mooring.admission import meta
 from mooring.admission.pod.rules import PodRules
 from mooring.admission.pod.selectors import validate_field_ref, validate_resource_field_ref
@@ -36,6 +38,7 @@ _DOWNWARD_FIELDS = (
 _IQN = re.compile(r"iqn\.\d{4}-\d{2}\.([a-zA-Z0-9.-]+)(:[^,;*&$|\s]+)$", re.ASCII)
 _EUI = re.compile(r"eui.[a-zA-Z0-9]{16}", re.ASCII)
 _NAA = re.compile(r"naa.[a-zA-Z0-9]{32}", re.ASCII)
+_NAME_AND_SOURCE = 2
 _CLAIM_METADATA = ("labels", "annotations")
 
 
@@ -77,16 +80,21 @@ def validate_volumes(
 
 
 def _source(volume: Volume, path: Path, context: _Context) -> list[FieldError]:
+    given = {
+        attribute
+        for attribute, source in zip(volume.__struct_fields__, msgspec.structs.astuple(volume), strict=True)
+        if source is not None
+    }
     errors: list[FieldError] = []
     found = False
-    for attribute, shown, name, check in _SOURCES:
-        source = getattr(volume, attribute)
-        if source is None:
+    for attribute in given if len(given) == _NAME_AND_SOURCE else _SOURCES:
+        if attribute not in given or attribute == "name":
             continue
+        shown, name, check = _SOURCES[attribute]
         if found:
             errors.append(field_errors.forbidden(path.child(shown), ONE_TYPE))
         else:
-            errors += check(source, path.child(name), context)
+            errors += check(getattr(volume, attribute), path.child(name), context)
         found = True
     if not found:
         errors.append(field_errors.required(path, "must specify a volume type"))
@@ -569,36 +577,37 @@ def _plain(check: Callable[[Any, Path], list[FieldError]]) -> _Check:
     return lambda source, path, _: check(source, path)
 
 
-# attribute, name in "more than one" errors, name in the source's own errors, check. Kubernetes' order and slips.
-_SOURCES: tuple[tuple[str, str, str, _Check], ...] = (
-    ("empty_dir", "emptyDir", "emptyDir", _empty_dir),
-    ("host_path", "hostPath", "hostPath", _plain(validate_host_path)),
-    ("git_repo", "gitRepo", "gitRepo", _git_repo),
-    ("gce_persistent_disk", "gcePersistentDisk", "persistentDisk", _plain(validate_gce)),
-    ("aws_elastic_block_store", "awsElasticBlockStore", "awsElasticBlockStore", _plain(validate_aws)),
-    ("secret", "secret", "secret", _secret),
-    ("nfs", "nfs", "nfs", _plain(validate_nfs)),
-    ("iscsi", "iscsi", "iscsi", _plain(validate_iscsi)),
-    ("glusterfs", "glusterfs", "glusterfs", _needs("endpoints", "path")),
-    ("flocker", "flocker", "flocker", _plain(validate_flocker)),
-    ("persistent_volume_claim", "persistentVolumeClaim", "persistentVolumeClaim", _claim),
-    ("rbd", "rbd", "rbd", _needs("monitors", "image")),
-    ("cinder", "cinder", "cinder", _cinder),
-    ("cephfs", "cephFS", "cephfs", _needs("monitors")),
-    ("quobyte", "quobyte", "quobyte", _plain(validate_quobyte)),
-    ("downward_api", "downwarAPI", "downwardAPI", _downward_api),
-    ("fc", "fc", "fc", _plain(validate_fc)),
-    ("flex_volume", "flexVolume", "flexVolume", _plain(validate_flex)),
-    ("config_map", "configMap", "configMap", _config_map),
-    ("azure_file", "azureFile", "azureFile", _needs("secretName", "shareName")),
-    ("vsphere_volume", "vsphereVolume", "vsphereVolume", _needs("volumePath")),
-    ("photon_persistent_disk", "photonPersistentDisk", "photonPersistentDisk", _needs("pdID")),
-    ("portworx_volume", "portworxVolume", "portworxVolume", _needs("volumeID")),
-    ("azure_disk", "azureDisk", "azureDisk", _plain(validate_azure_disk)),
-    ("storageos", "storageos", "storageos", _storage_os),
-    ("projected", "projected", "projected", _projected),
-    ("scale_io", "scaleIO", "scaleIO", _needs("gateway", "system", "volumeName")),
-    ("csi", "csi", "csi", _csi),
-    ("ephemeral", "ephemeral", "ephemeral", _ephemeral),
-    ("image", "image", "image", _image),
-)
+# By attribute: the name in "more than one" errors, the name in the source's own errors, and the check. The order, and
+# the slips in names, are Kubernetes'.
+_SOURCES: dict[str, tuple[str, str, _Check]] = {
+    "empty_dir": ("emptyDir", "emptyDir", _empty_dir),
+    "host_path": ("hostPath", "hostPath", _plain(validate_host_path)),
+    "git_repo": ("gitRepo", "gitRepo", _git_repo),
+    "gce_persistent_disk": ("gcePersistentDisk", "persistentDisk", _plain(validate_gce)),
+    "aws_elastic_block_store": ("awsElasticBlockStore", "awsElasticBlockStore", _plain(validate_aws)),
+    "secret": ("secret", "secret", _secret),
+    "nfs": ("nfs", "nfs", _plain(validate_nfs)),
+    "iscsi": ("iscsi", "iscsi", _plain(validate_iscsi)),
+    "glusterfs": ("glusterfs", "glusterfs", _needs("endpoints", "path")),
+    "flocker": ("flocker", "flocker", _plain(validate_flocker)),
+    "persistent_volume_claim": ("persistentVolumeClaim", "persistentVolumeClaim", _claim),
+    "rbd": ("rbd", "rbd", _needs("monitors", "image")),
+    "cinder": ("cinder", "cinder", _cinder),
+    "cephfs": ("cephFS", "cephfs", _needs("monitors")),
+    "quobyte": ("quobyte", "quobyte", _plain(validate_quobyte)),
+    "downward_api": ("downwarAPI", "downwardAPI", _downward_api),
+    "fc": ("fc", "fc", _plain(validate_fc)),
+    "flex_volume": ("flexVolume", "flexVolume", _plain(validate_flex)),
+    "config_map": ("configMap", "configMap", _config_map),
+    "azure_file": ("azureFile", "azureFile", _needs("secretName", "shareName")),
+    "vsphere_volume": ("vsphereVolume", "vsphereVolume", _needs("volumePath")),
+    "photon_persistent_disk": ("photonPersistentDisk", "photonPersistentDisk", _needs("pdID")),
+    "portworx_volume": ("portworxVolume", "portworxVolume", _needs("volumeID")),
+    "azure_disk": ("azureDisk", "azureDisk", _plain(validate_azure_disk)),
+    "storageos": ("storageos", "storageos", _storage_os),
+    "projected": ("projected", "projected", _projected),
+    "scale_io": ("scaleIO", "scaleIO", _needs("gateway", "system", "volumeName")),
+    "csi": ("csi", "csi", _csi),
+    "ephemeral": ("ephemeral", "ephemeral", _ephemeral),
+    "image": ("image", "image", _image),
+}
