@@ -9,7 +9,7 @@ unchecked expression is prepared for evaluation. Called by environment.py; read 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from . import operators as op
 from .library import Constant, Overload
@@ -47,8 +47,7 @@ from .types import (
 from .values import UInt
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Declarations:
+class Declarations(NamedTuple):
     """All names that an expression may use, as environment.py has gathered them."""
 
     container: str

@@ -385,10 +385,11 @@ class _Generator:
 
     def _gathered(self, expr: Comprehension, items: str, targets: Sequence[str]) -> str | None:
         """`map`, `filter` and `exists_one`: something is added to the accumulator, perhaps on a condition."""
-        step: Expr = expr.step
+        step = expr.step
         test = ""
         if isinstance(step, Call) and step.function == op.CONDITIONAL and _is_accumulator(step.args[2]):
-            step, test = step.args[1], f" if {self._condition(step.args[0])}"
+            test = f" if {self._condition(step.args[0])}"
+            step = step.args[1]
         if not isinstance(step, Call) or step.function != op.ADD or not _is_accumulator(step.args[0]):
             return None
         added, init = step.args[1], expr.accu_init

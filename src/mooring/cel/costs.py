@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
 from .types import Type
@@ -170,28 +169,40 @@ class CallEstimate(NamedTuple):
 _ONE: Final = fixed(1)
 
 
-@dataclass(frozen=True, slots=True)
 class CallCost:
-    """The cost of a call: `cost` and `result` as terms, or functions of your own where a formula does not do."""
+    """The cost of a call: `cost` and `result` as terms, or functions of your own where a formula does not do.
 
-    cost: Term = _ONE
-    result: Term | None = None
-    estimator: Callable[[Sequence[Argument]], CallEstimate] | None = None
-    counter: Callable[[Sequence[Any], Any], int] | None = None
-    """Gets the argument values and the result (None before the call is made; an exception when it failed)."""
-    counts_result: bool = False
-    """Whether `counter` needs the result. If not, the call is paid for before it is made: too dear, and it never is."""
+    `counter` gets the argument values and the result (None before the call is made, an exception when it failed).
+    `counts_result` says that it needs the result; otherwise the call is paid for before it is made.
+    """
+
+    __slots__ = ("_cost", "_counter", "_estimator", "_result", "counts_result")
+
+    def __init__(
+        self,
+        cost: Term = _ONE,
+        *,
+        result: Term | None = None,
+        estimator: Callable[[Sequence[Argument]], CallEstimate] | None = None,
+        counter: Callable[[Sequence[Any], Any], int] | None = None,
+        counts_result: bool = False,
+    ) -> None:
+        self._cost = cost
+        self._result = result
+        self._estimator = estimator
+        self._counter = counter
+        self.counts_result = counts_result
 
     def estimate(self, args: Sequence[Argument]) -> CallEstimate:
-        if self.estimator is not None:
-            return self.estimator(args)
+        if self._estimator is not None:
+            return self._estimator(args)
         sizes = [each.size for each in args]
-        return CallEstimate(self.cost.estimate(sizes), self.result.estimate(sizes) if self.result else None)
+        return CallEstimate(self._cost.estimate(sizes), self._result.estimate(sizes) if self._result else None)
 
     def count(self, args: Sequence[Value], result: Value) -> int:
-        if self.counter is not None:
-            return self.counter(args, result)
-        return self.cost.count([size_of(each) for each in args])
+        if self._counter is not None:
+            return self._counter(args, result)
+        return self._cost.count([size_of(each) for each in args])
 
 
 NOMINAL: Final = CallCost()

@@ -13,9 +13,7 @@ codegen.py.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from . import checker, costs
@@ -46,8 +44,7 @@ def _no_sizes(_path: tuple[str, ...]) -> Range | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Settings:
+class _Settings(NamedTuple):
     """Everything that was given to an environment."""
 
     variables: Mapping[str, Type]
@@ -109,8 +106,7 @@ class Environment:
         """The same with more in it; other settings are replaced by keyword."""
         old = self._settings
         extended = object.__new__(Environment)
-        extended._settings = replace(
-            old,
+        extended._settings = old._replace(
             variables={**old.variables, **(variables or {})},
             libraries=(*old.libraries, *libraries),
             types=(*old.types, *types),
@@ -159,6 +155,8 @@ class Environment:
 
     def _compile_with_room(self, expression: str, check_types: bool) -> Program:
         """Whether an expression is too deep must not depend on its caller: a new thread starts at the top."""
+        import threading  # noqa: PLC0415  hardly ever needed
+
         made: list[Program] = []
 
         def run() -> None:
@@ -209,8 +207,7 @@ def _add_overloads(known: list[Overload], function: str, more: Sequence[Overload
             known.append(overload)
 
 
-@dataclass(frozen=True, slots=True)
-class _Compiled:
+class _Compiled(NamedTuple):
     expr: Expr
     cost: Range
     interpreter: Interpreter

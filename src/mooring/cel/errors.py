@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
 class CelError(Exception):
@@ -39,8 +39,7 @@ class CostLimitExceeded(EvaluationError):  # noqa: N818  the words of cel-go
         super().__init__("operation cancelled: actual cost limit exceeded")
 
 
-@dataclass(frozen=True, slots=True)
-class Issue:
+class Issue(NamedTuple):
     """One thing that is wrong with an expression, and where. Columns count code points from 1."""
 
     message: str

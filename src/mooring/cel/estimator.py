@@ -8,7 +8,6 @@ to take every loop for as long as its range can be. Called by environment.py; at
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from . import costs
@@ -46,8 +45,7 @@ class Entries(NamedTuple):
         return Entries(self.is_list, self.key.union(other.key), self.value.union(other.value))
 
 
-@dataclass(frozen=True, slots=True)
-class _Local:
+class _Local(NamedTuple):
     path: Path
     size: Range | None
     entries: Entries | None
@@ -64,13 +62,15 @@ def estimate(expr: Expr, sizes: Sizes, *, has_cost: int, equality: Mapping[Type,
     return _Estimator(sizes, has_cost, equality).cost(expr)
 
 
-@dataclass(slots=True)
 class _Argument:
     """What costs.Argument promises, for one operand."""
 
-    expr: Expr
-    size: Range
-    element_size: Range
+    __slots__ = ("element_size", "expr", "size")
+
+    def __init__(self, expr: Expr, size: Range, element_size: Range) -> None:
+        self.expr = expr
+        self.size = size
+        self.element_size = element_size
 
     @property
     def type(self) -> Type:
@@ -85,15 +85,15 @@ class _Argument:
         return self.expr.value if isinstance(self.expr, Literal) else None
 
 
-@dataclass(slots=True)
 class _Estimator:
-    _sizes: Sizes
-    _has_cost: int
-    _equality: Mapping[Type, CallCost]
-    _paths: dict[int, Path] = field(default_factory=dict)
-    _known: dict[int, Range] = field(default_factory=dict)
-    _entries: dict[int, Entries] = field(default_factory=dict)
-    _locals: dict[str, list[_Local]] = field(default_factory=dict)
+    def __init__(self, sizes: Sizes, has_cost: int, equality: Mapping[Type, CallCost]) -> None:
+        self._sizes = sizes
+        self._has_cost = has_cost
+        self._equality = equality
+        self._paths: dict[int, Path] = {}
+        self._known: dict[int, Range] = {}
+        self._entries: dict[int, Entries] = {}
+        self._locals: dict[str, list[_Local]] = {}
 
     def cost(self, expr: Expr) -> Range:
         match expr:

@@ -15,9 +15,8 @@ resolved without the 1 for itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Never
+from typing import Final, NamedTuple, Never
 
 from . import costs
 from . import operators as op
@@ -25,6 +24,7 @@ from .conversions import adapter
 from .costs import NOMINAL, CallCost
 from .errors import CelError, CostLimitExceeded, EvaluationError
 from .library import Overload
+from .regex import compile_pattern
 from .standard import FOLDED, index_any
 from .syntax import (
     ACCUMULATOR,
@@ -91,23 +91,27 @@ _ABSENT: Final = object()
 """What an optional step of a path gives when nothing is there."""
 
 
-@dataclass(slots=True)
 class _Constant:
     """Costs nothing."""
 
-    value: Value
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
 
     def run(self, _frame: Frame) -> Value:
         return self.value
 
 
-@dataclass(slots=True)
 class _Attribute:
     """A value with a path behind it. `walk` gives what is at its end, or `_ABSENT` behind an optional step."""
 
-    walk: Run
-    own_cost: int = costs.IDENT
-    optional: bool = False
+    __slots__ = ("optional", "own_cost", "walk")
+
+    def __init__(self, walk: Run, own_cost: int = costs.IDENT, *, optional: bool = False) -> None:
+        self.walk = walk
+        self.own_cost = own_cost
+        self.optional = optional
 
     def resolve(self, frame: Frame) -> Value:
         value = self.walk(frame)
@@ -122,18 +126,19 @@ class _Attribute:
             frame.charge(self.own_cost)
 
 
-@dataclass(slots=True)
 class _Step:
     """Anything else; `run` charges for itself."""
 
-    run: Run
+    __slots__ = ("run",)
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
 
 
 _Plan = _Constant | _Attribute | _Step
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(NamedTuple):
     objects: Mapping[str, ObjectType]
     equality: Mapping[Type, CallCost]
     has_cost: int
@@ -308,8 +313,9 @@ class _Planner:
             count = lambda _args, _result: 0  # noqa: E731  one line beats a name
         if call.function == op.NOT_STRICTLY_FALSE:
             return _Step(_not_strictly_false(runs[0]))
-        invocation = _Invocation(invoker(call), count, cost.counts_result, runs)
-        return _Step(invocation.run_several if len(runs) > 2 else invocation.run)
+        invocation = _Invocation(invoker(call), count, runs, counts_result=cost.counts_result)
+        precompiled = self._options.optimize and _precompiled(overloads[0], args)
+        return _Step(invocation.run_several if precompiled or len(runs) > 2 else invocation.run)
 
     def _equals_counter(self, cost: CallCost) -> Callable[[Sequence[Value], Value], int]:
         special = {type_.name: each for type_, each in self._options.equality.items()}
@@ -465,8 +471,7 @@ class _Planner:
 _NO_FRAME: Final = Frame({}, 0, costs.MAX)
 
 
-@dataclass(slots=True)
-class _Loop:
+class _Loop(NamedTuple):
     """A comprehension at work."""
 
     iter_range: Run
@@ -710,6 +715,18 @@ def _not_strictly_false(argument: Run) -> Run:
     return run
 
 
+def _precompiled(overload: Overload, args: Sequence[_Plan]) -> bool:
+    """Whether the call has a constant regular expression; one that is invalid is an error of the program."""
+    pattern = args[overload.pattern] if overload.pattern is not None else None
+    if not isinstance(pattern, _Constant) or not isinstance(pattern.value, str):
+        return False
+    try:
+        compile_pattern(pattern.value)
+    except EvaluationError as error:
+        raise FoldingError(error.message) from None
+    return True
+
+
 def _lazy(overload: Overload, runs: Sequence[Run]) -> Run:
     *eager, last = runs
     impl = overload.impl
@@ -727,14 +744,16 @@ def _lazy(overload: Overload, runs: Sequence[Run]) -> Run:
 Counter = Callable[[Sequence[Value], Value], int]
 
 
-@dataclass(slots=True)
 class _Invocation:
     """The call of a function, all of whose arguments are evaluated."""
 
-    impl: Callable[..., Value]
-    count: Counter
-    counts_result: bool
-    args: Sequence[Run]
+    __slots__ = ("args", "count", "counts_result", "impl")
+
+    def __init__(self, impl: Callable[..., Value], count: Counter, args: Sequence[Run], *, counts_result: bool) -> None:
+        self.impl = impl
+        self.count = count
+        self.args = args
+        self.counts_result = counts_result
 
     def run(self, frame: Frame) -> Value:
         """cel-go evaluates both arguments, whatever the first gives, and counts the call even when one failed."""
@@ -754,7 +773,7 @@ class _Invocation:
         return self._called(frame, values)
 
     def run_several(self, frame: Frame) -> Value:
-        """With three arguments and more cel-go stops at the first error, before the call counts."""
+        """With three arguments and more, or a constant pattern, cel-go stops at the first error; no call, no cost."""
         return self._called(frame, [each(frame) for each in self.args])
 
     def _called(self, frame: Frame, values: Sequence[Value]) -> Value:

@@ -29,8 +29,8 @@ Read next: environment.py, which puts libraries together.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .costs import NOMINAL, CallCost
 from .types import ObjectType, Type
@@ -44,8 +44,7 @@ if TYPE_CHECKING:
 Implementation = Callable[..., Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Overload:
+class Overload(NamedTuple):
     """One signature of a function.
 
     `impl` gets Python values of the declared types (see values.py) and returns one; it raises `EvaluationError` when
@@ -62,28 +61,27 @@ class Overload:
     """Python source that is faster than a call, e.g. `"({1} in {0})"`; each argument appears at most once."""
     lazy: bool = False
     """The last argument is passed as a function without arguments, to be called only if its value is needed."""
+    pattern: int | None = None
+    """The argument that is a regular expression; when it is constant, it is compiled together with the program."""
     uncounted: bool = False
     """cel-go evaluates these without a call, so the runtime counter does not see them (the estimator does)."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Function:
+class Function(NamedTuple):
     """A function's name with all its overloads. The same name in another library adds overloads to it."""
 
     name: str
     overloads: tuple[Overload, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Constant:
+class Constant(NamedTuple):
     """A name that stands for a value, such as an enum's."""
 
     type: Type
     value: Value
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Macro:
+class Macro(NamedTuple):
     """A call that is rewritten by the parser. `args` is the number of arguments, None for any number."""
 
     name: str
@@ -92,16 +90,15 @@ class Macro:
     expand: Callable[[Expander, Expr | None, Sequence[Expr]], Expr | None]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Library:
+class Library(NamedTuple):
     """Functions, macros, constants, types and validators that an environment may switch on together."""
 
     name: str
     functions: tuple[Function, ...] = ()
     macros: tuple[Macro, ...] = ()
-    constants: Mapping[str, Constant] = field(default_factory=dict)
+    constants: Mapping[str, Constant] = MappingProxyType({})
     types: tuple[ObjectType | Type, ...] = ()
     """Object types, and opaque types whose names may be written in expressions (`type(x) == net.IP`)."""
     validators: tuple[Validator, ...] = ()
-    equality: Mapping[Type, CallCost] = field(default_factory=dict)
+    equality: Mapping[Type, CallCost] = MappingProxyType({})
     """What `==` costs between two values of a type, where that is not what comparing their sizes costs."""

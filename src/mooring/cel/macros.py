@@ -49,19 +49,19 @@ class Expander:
         return self.ident(ACCUMULATOR)
 
     def call(self, function: str, *args: Expr) -> Call:
-        return Call(self._next_id(), self._offset, function, None, args)
+        return Call(self._next_id(), self._offset, function, args)
 
     def member(self, target: Expr, function: str, *args: Expr) -> Call:
-        return Call(self._next_id(), self._offset, function, target, args)
+        return Call(self._next_id(), self._offset, function, args, target)
 
     def select(self, operand: Expr, name: str, *, test_only: bool = False) -> Select:
-        return Select(self._next_id(), self._offset, operand, name, test_only)
+        return Select(self._next_id(), self._offset, operand, name, test_only=test_only)
 
     def list(self, *elements: Expr) -> ListExpr:
         return ListExpr(self._next_id(), self._offset, elements)
 
     def map(self, *entries: tuple[Expr, Expr]) -> MapExpr:
-        made = [Entry(self._next_id(), self._offset, key, value) for key, value in entries]
+        made = [Entry(self._offset, key, value) for key, value in entries]
         return MapExpr(self._next_id(), self._offset, made)
 
     def loop(
@@ -77,10 +77,18 @@ class Expander:
         accu_var: str = ACCUMULATOR,
     ) -> Comprehension:
         """A fold; without a condition over everything, and without a result giving what was accumulated."""
-        condition = condition or self.literal(True)
-        result = result or self.ident(accu_var)
-        names = (iter_var, iter_var2, accu_var)
-        return Comprehension(self._next_id(), self._offset, iter_range, *names, init, condition, step, result)
+        return Comprehension(
+            self._next_id(),
+            self._offset,
+            iter_range=iter_range,
+            iter_var=iter_var,
+            iter_var2=iter_var2,
+            accu_var=accu_var,
+            accu_init=init,
+            condition=condition or self.literal(True),
+            step=step,
+            result=result or self.ident(accu_var),
+        )
 
     def bind(self, name: str, value: Expr, body: Expr) -> Comprehension:
         """`body` in which `name` stands for `value`: what `cel.bind` and `optMap` expand to."""
@@ -94,29 +102,36 @@ class Expander:
             case Ident():
                 return Ident(new_id(), offset, expr.name)
             case Select():
-                return Select(new_id(), offset, self.copy(expr.operand), expr.name, expr.test_only)
+                return Select(new_id(), offset, self.copy(expr.operand), expr.name, test_only=expr.test_only)
             case Call():
                 target = self.copy(expr.target) if expr.target is not None else None
-                return Call(new_id(), offset, expr.function, target, self._copies(expr.args))
+                return Call(new_id(), offset, expr.function, self._copies(expr.args), target)
             case ListExpr():
                 return ListExpr(new_id(), offset, self._copies(expr.elements), expr.optional)
             case MapExpr():
                 entries = [
-                    Entry(new_id(), each.offset, self.copy(each.key), self.copy(each.value), each.optional)
+                    Entry(each.offset, self.copy(each.key), self.copy(each.value), each.optional)
                     for each in expr.entries
                 ]
                 return MapExpr(new_id(), offset, entries)
             case StructExpr():
                 fields = [
-                    FieldInit(new_id(), each.offset, each.name, self.copy(each.value), each.optional)
-                    for each in expr.fields
+                    FieldInit(each.offset, each.name, self.copy(each.value), each.optional) for each in expr.fields
                 ]
                 return StructExpr(new_id(), offset, expr.type_name, fields)
             case Comprehension():
-                parts = (expr.iter_range, expr.accu_init, expr.condition, expr.step, expr.result)
-                iter_range, *rest = self._copies(parts)
-                names = (expr.iter_var, expr.iter_var2, expr.accu_var)
-                return Comprehension(new_id(), offset, iter_range, *names, *rest)
+                return Comprehension(
+                    new_id(),
+                    offset,
+                    iter_range=self.copy(expr.iter_range),
+                    iter_var=expr.iter_var,
+                    iter_var2=expr.iter_var2,
+                    accu_var=expr.accu_var,
+                    accu_init=self.copy(expr.accu_init),
+                    condition=self.copy(expr.condition),
+                    step=self.copy(expr.step),
+                    result=self.copy(expr.result),
+                )
             case Literal():
                 return Literal(new_id(), offset, expr.value)
         raise TypeError(expr)

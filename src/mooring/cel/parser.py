@@ -190,7 +190,7 @@ class _Parser:
             else:
                 break
         for (offset, condition), branch in zip(reversed(conditions), reversed(branches), strict=True):
-            value = Call(self._id(), offset, op.CONDITIONAL, None, (condition, branch, value))
+            value = Call(self._id(), offset, op.CONDITIONAL, (condition, branch, value))
         self._depth -= 1
         return value
 
@@ -212,7 +212,7 @@ class _Parser:
                 operands.append(_Chain(token, self._finished(left), right))
             return
         function = op.BINARY[token.kind]
-        operands.append(Call(self._id(), token.offset, function, None, (self._finished(left), right)))
+        operands.append(Call(self._id(), token.offset, function, (self._finished(left), right)))
 
     def _finished(self, operand: Expr | _Chain) -> Expr:
         if isinstance(operand, _Chain):
@@ -224,7 +224,7 @@ class _Parser:
         left = chain.terms[middle] if middle == low else self._balanced(chain, low, middle - 1)
         right = chain.terms[middle + 1] if middle == high else self._balanced(chain, middle + 1, high)
         function = op.AND if chain.kind == "&&" else op.OR
-        return Call(self._id(), chain.offsets[middle], function, None, (left, right))
+        return Call(self._id(), chain.offsets[middle], function, (left, right))
 
     def _operand(self) -> Expr:
         """Signs, a primary expression, and the selectors, indices and calls behind it."""
@@ -255,7 +255,7 @@ class _Parser:
                 function = op.OPTIONAL_INDEX if self._optional("'[?'") else op.INDEX
                 index = self._expression()
                 self._expect("]")
-                expr = Call(self._id(), offset, function, None, (expr, index))
+                expr = Call(self._id(), offset, function, (expr, index))
             elif (name := _dotted(expr)) is not None:
                 expr = self._struct(name, self._next().offset)
             else:
@@ -266,12 +266,12 @@ class _Parser:
                 raise _GiveUpError
         if sign is None or not odd:
             return expr
-        return Call(self._id(), sign.offset, op.NOT if sign.kind == "!" else op.NEGATE, None, (expr,))
+        return Call(self._id(), sign.offset, op.NOT if sign.kind == "!" else op.NEGATE, (expr,))
 
     def _member(self, operand: Expr, offset: int) -> Expr:
         if self._optional("'.?'"):
             name = self._field_name()
-            return Call(self._id(), offset, op.OPTIONAL_SELECT, None, (operand, Literal(self._id(), offset, name)))
+            return Call(self._id(), offset, op.OPTIONAL_SELECT, (operand, Literal(self._id(), offset, name)))
         if self._kind == "id" and self._tokens[self._position + 1].kind == "(":
             function = self._next().text
             return self._call(function, operand, self._next().offset)
@@ -300,7 +300,7 @@ class _Parser:
             while self._accept(","):
                 args.append(self._expression())
         self._expect(")")
-        call = Call(self._id(), offset, function, target, args)
+        call = Call(self._id(), offset, function, args, target)
         return self._expanded(call)
 
     def _expanded(self, call: Call) -> Expr:
@@ -403,7 +403,7 @@ class _Parser:
             optional = self._optional("'?'")
             key = self._expression()
             colon = self._expect(":")
-            entries.append(Entry(self._id(), colon.offset, key, self._expression(), optional))
+            entries.append(Entry(colon.offset, key, self._expression(), optional))
             if not self._accept(","):
                 break
         self._expect("}")
@@ -415,7 +415,7 @@ class _Parser:
             optional = self._optional("'?'")
             field_name = self._field_name()
             colon = self._expect(":")
-            fields.append(FieldInit(self._id(), colon.offset, field_name, self._expression(), optional))
+            fields.append(FieldInit(colon.offset, field_name, self._expression(), optional))
             if not self._accept(","):
                 break
         self._expect("}")

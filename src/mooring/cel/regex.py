@@ -7,17 +7,20 @@ from typing import Any, Final
 
 from .errors import EvaluationError
 
+_MEMORY: Final = 2**21
+"""For each pattern; RE2's own default of 8 MiB is much for a cache of many."""
 _REMEMBERED: Final = 256
 """Longer texts are not worth remembering."""
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def compile_pattern(pattern: str) -> Any:
     """A compiled pattern, with `search` and `finditer` as in Python's `re`."""
     import re2  # noqa: PLC0415  loading the library takes longer than everything else in this package
 
     options = re2.Options()
     options.log_errors = False
+    options.max_mem = _MEMORY
     try:
         return re2.compile(pattern, options)
     except re2.error as problem:

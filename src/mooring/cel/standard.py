@@ -355,8 +355,8 @@ _TEXTS: Final = (
     Function(
         "matches",
         (
-            Overload("matches", (STRING, STRING), BOOL, matches, cost=MATCHES),
-            Overload("matches_string", (STRING, STRING), BOOL, matches, member=True, cost=MATCHES),
+            Overload("matches", (STRING, STRING), BOOL, matches, cost=MATCHES, pattern=1),
+            Overload("matches_string", (STRING, STRING), BOOL, matches, member=True, cost=MATCHES, pattern=1),
         ),
     ),
 )

@@ -1,14 +1,13 @@
 """The syntax tree: what the parser builds, the checker annotates and the later phases read.
 
 Every node has an `id`, unique within its tree, and an `offset` into the source (in code points), which is where issues
-about it are reported. The checker fills in `type`, and `reference` on identifiers and calls.
+about it are reported. The checker fills in `type` and what names and calls refer to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .types import DYN, Type
 from .values import Value
@@ -20,48 +19,67 @@ ACCUMULATOR = "@result"
 """The variable in which comprehensions gather; nobody can write this name in an expression."""
 
 
-@dataclass(slots=True, eq=False)
 class Expr:
     """The base of all nodes."""
 
-    id: int
-    offset: int
-    type: Type = field(default=DYN, init=False)
+    __slots__ = ("id", "offset", "type")
+
+    def __init__(self, id_: int, offset: int) -> None:
+        self.id = id_
+        self.offset = offset
+        self.type: Type = DYN
 
 
-@dataclass(slots=True, eq=False)
 class Literal(Expr):
-    value: Value
+    __slots__ = ("value",)
+
+    def __init__(self, id_: int, offset: int, value: Value) -> None:
+        super().__init__(id_, offset)
+        self.value = value
 
 
-@dataclass(slots=True, eq=False)
 class Ident(Expr):
-    name: str
-    variable: str | None = field(default=None, init=False)
-    """The full name of the declared variable that this resolved to; None for a local or a constant."""
-    constant: Literal | None = field(default=None, init=False)
-    """The value, when the name stands for a constant or a type."""
+    """A name. The checker sets `variable` (its full name) or `constant`; for a local variable neither."""
+
+    __slots__ = ("constant", "name", "variable")
+
+    def __init__(self, id_: int, offset: int, name: str) -> None:
+        super().__init__(id_, offset)
+        self.name = name
+        self.variable: str | None = None
+        self.constant: Literal | None = None
 
 
-@dataclass(slots=True, eq=False)
 class Select(Expr):
-    """`operand.name`, or `has(operand.name)` when it only tests."""
+    """`operand.name`, or `has(operand.name)` when it only tests.
 
-    operand: Expr
-    name: str
-    test_only: bool = False
-    resolved: Ident | None = field(default=None, init=False)
-    """Set when the whole dotted path turned out to be one name, such as a variable `a.b` or a type."""
+    The checker sets `resolved` when the dotted path turned out to be one name, such as a variable `a.b` or a type.
+    """
+
+    __slots__ = ("name", "operand", "resolved", "test_only")
+
+    def __init__(self, id_: int, offset: int, operand: Expr, name: str, *, test_only: bool = False) -> None:
+        super().__init__(id_, offset)
+        self.operand = operand
+        self.name = name
+        self.test_only = test_only
+        self.resolved: Ident | None = None
 
 
-@dataclass(slots=True, eq=False)
 class Call(Expr):
-    """`function(args)`, `target.function(args)`, and every operator (`_+_`, `_?_:_`, `_[_]`, see operators.py)."""
+    """`function(args)`, `target.function(args)`, and every operator (`_+_`, `_?_:_`, `_[_]`, see operators.py).
 
-    function: str
-    target: Expr | None
-    args: Sequence[Expr]
-    overloads: Sequence[Overload] = field(default=(), init=False)
+    The checker sets `overloads` to those that fit the types.
+    """
+
+    __slots__ = ("args", "function", "overloads", "target")
+
+    def __init__(self, id_: int, offset: int, function: str, args: Sequence[Expr], target: Expr | None = None) -> None:
+        super().__init__(id_, offset)
+        self.function = function
+        self.target = target
+        self.args = args
+        self.overloads: Sequence[Overload] = ()
 
     @property
     def operands(self) -> list[Expr]:
@@ -69,61 +87,85 @@ class Call(Expr):
         return [*self.args] if self.target is None else [self.target, *self.args]
 
 
-@dataclass(slots=True, eq=False)
 class ListExpr(Expr):
-    elements: Sequence[Expr]
-    optional: frozenset[int] = frozenset()
-    """The indices of elements written with `?`."""
+    """`optional` has the indices of elements written with `?`."""
+
+    __slots__ = ("elements", "optional")
+
+    def __init__(self, id_: int, offset: int, elements: Sequence[Expr], optional: frozenset[int] = frozenset()) -> None:
+        super().__init__(id_, offset)
+        self.elements = elements
+        self.optional = optional
 
 
-@dataclass(slots=True, eq=False)
-class Entry:
+class Entry(NamedTuple):
     """An entry of a map."""
 
-    id: int
     offset: int
     key: Expr
     value: Expr
     optional: bool = False
 
 
-@dataclass(slots=True, eq=False)
 class MapExpr(Expr):
-    entries: Sequence[Entry]
+    __slots__ = ("entries",)
+
+    def __init__(self, id_: int, offset: int, entries: Sequence[Entry]) -> None:
+        super().__init__(id_, offset)
+        self.entries = entries
 
 
-@dataclass(slots=True, eq=False)
-class FieldInit:
+class FieldInit(NamedTuple):
     """A field of a message under construction."""
 
-    id: int
     offset: int
     name: str
     value: Expr
     optional: bool = False
 
 
-@dataclass(slots=True, eq=False)
 class StructExpr(Expr):
     """`type_name{field: value}`."""
 
-    type_name: str
-    fields: Sequence[FieldInit]
+    __slots__ = ("fields", "type_name")
+
+    def __init__(self, id_: int, offset: int, type_name: str, fields: Sequence[FieldInit]) -> None:
+        super().__init__(id_, offset)
+        self.type_name = type_name
+        self.fields = fields
 
 
-@dataclass(slots=True, eq=False)
 class Comprehension(Expr):
-    """A loop, as macros write it: fold `step` over `iter_range` while `condition` holds, then give `result`."""
+    """A loop, as macros write it: fold `step` over `iter_range` while `condition` holds, then give `result`.
 
-    iter_range: Expr
-    iter_var: str
-    iter_var2: str | None
-    """With two variables the first is the index or key and the second the value."""
-    accu_var: str
-    accu_init: Expr
-    condition: Expr
-    step: Expr
-    result: Expr
+    With a second variable the first is the index or key and the second the value.
+    """
+
+    __slots__ = ("accu_init", "accu_var", "condition", "iter_range", "iter_var", "iter_var2", "result", "step")
+
+    def __init__(
+        self,
+        id_: int,
+        offset: int,
+        *,
+        iter_range: Expr,
+        iter_var: str,
+        iter_var2: str | None,
+        accu_var: str,
+        accu_init: Expr,
+        condition: Expr,
+        step: Expr,
+        result: Expr,
+    ) -> None:
+        super().__init__(id_, offset)
+        self.iter_range = iter_range
+        self.iter_var = iter_var
+        self.iter_var2 = iter_var2
+        self.accu_var = accu_var
+        self.accu_init = accu_init
+        self.condition = condition
+        self.step = step
+        self.result = result
 
     @property
     def is_bind(self) -> bool:

@@ -19,8 +19,9 @@ Read next: values.py says how values of these types look in Python.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
+from types import MappingProxyType
+from typing import NamedTuple
 
 
 class Kind(Enum):
@@ -45,13 +46,33 @@ class Kind(Enum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True)
 class Type:
-    """A type; `str()` gives the text that error messages show."""
+    """A type; `str()` gives the text that error messages show. Equal types have equal kinds, names and parameters."""
 
-    kind: Kind
-    name: str
-    params: tuple[Type, ...] = ()
+    __slots__ = ("_hash", "kind", "name", "params")
+
+    def __init__(self, kind: Kind, name: str, params: tuple[Type, ...] = ()) -> None:
+        self.kind = kind
+        self.name = name
+        self.params = params
+        self._hash = hash((name, params))
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            other.__class__ is Type
+            and other._hash == self._hash
+            and other.kind is self.kind
+            and other.name == self.name
+            and other.params == self.params
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
     def __str__(self) -> str:
         if not self.params:
@@ -114,8 +135,7 @@ def object_type(name: str) -> Type:
     return Type(Kind.OBJECT, name)
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """A field of an object type.
 
     `attribute` is the Python attribute to read when the object is no mapping (default: the field's own name). A
@@ -126,12 +146,11 @@ class Field:
     attribute: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectType:
+class ObjectType(NamedTuple):
     """The declaration of a type with fields; give it to an environment, and use `.type` for variables and fields."""
 
     name: str
-    fields: Mapping[str, Field] = field(default_factory=dict)
+    fields: Mapping[str, Field] = MappingProxyType({})
 
     @property
     def type(self) -> Type:

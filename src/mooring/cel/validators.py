@@ -7,8 +7,7 @@ them. Three forms: over a literal argument, over a call, over the whole tree.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from .errors import EvaluationError
 from .syntax import Call, Expr, ListExpr, Literal, MapExpr, children
@@ -19,8 +18,7 @@ Finding = tuple[Expr, str]
 """Where, and what."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LiteralValidator:
+class LiteralValidator(NamedTuple):
     """Refuses calls whose argument is a literal that `validate` raises an `EvaluationError` for."""
 
     function: str
@@ -40,8 +38,7 @@ class LiteralValidator:
                     yield literal, f"invalid {self.function} argument"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CallValidator:
+class CallValidator(NamedTuple):
     """Looks at every call of a function."""
 
     function: str
@@ -52,8 +49,7 @@ class CallValidator:
             yield from self.validate(call)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TreeValidator:
+class TreeValidator(NamedTuple):
     """Looks at the whole expression."""
 
     validate: Callable[[Expr], Iterable[Finding]]

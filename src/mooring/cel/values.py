@@ -385,7 +385,8 @@ def size_of(value: Value) -> int:
     measure = getattr(value, "cel_size", None)
     if measure is not None:
         return int(measure())
-    return len(value) if isinstance(value, Mapping | tuple) else 1
+    sized: object = value
+    return len(sized) if isinstance(sized, Mapping | tuple) else 1
 
 
 _SIZED: Final = frozenset({str, bytes, list, dict})
@@ -408,6 +409,8 @@ def to_string(value: Value) -> str:
         return int.__repr__(value)
     if value.__class__ in (Timestamp, Duration):
         return str(value)
+    if value.__class__ is TypeValue:
+        return str(value.name)
     raise no_such_overload()
 
 
