@@ -50,10 +50,19 @@ class DeviceTolerationLike(Protocol):
 
 
 def tolerates(toleration: Toleration, taint: Taint, options: ConstraintOptions) -> bool:
-    """Whether `toleration` matches `taint`. The taint's value is on the left: ``Gt`` asks for a greater taint."""
+    """Whether `toleration` matches `taint`. The taint's value is on the left: `Gt` asks for a greater taint."""
     if toleration.expression:
         # The key is empty beside an expression, and must not be read as "every key" when the gate is off.
         return options.cel and expressions.matches_taint(toleration.expression, taint)
+    return _tolerates(toleration, taint, options.numeric_tolerations, options.semver_operators)
+
+
+def tolerates_device_taint(toleration: DeviceTolerationLike, taint: TaintLike, options: ConstraintOptions) -> bool:
+    """The same for devices, whose tolerations know `Equal`, `Exists`, `Lt` and `Gt` and nothing else."""
+    return _tolerates(toleration, taint, options.numeric_tolerations, False)
+
+
+def _tolerates(toleration: Toleration | DeviceTolerationLike, taint: TaintLike, numbers: bool, versions: bool) -> bool:
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -64,24 +73,10 @@ def tolerates(toleration: Toleration, taint: Taint, options: ConstraintOptions) 
     if operator == EXISTS:
         return True
     if operator in NUMERIC:
-        return options.numeric_tolerations and _compare_numbers(operator, toleration.value, taint)
+        return numbers and _compare_numbers(operator, toleration.value, taint)
     if operator in semver.OPERATORS:
-        return options.semver_operators and _compare_versions(operator, toleration.value, taint)
+        return versions and _compare_versions(operator, toleration.value, taint)
     return False
-
-
-def tolerates_device_taint(toleration: DeviceTolerationLike, taint: TaintLike, options: ConstraintOptions) -> bool:
-    """The same for devices, whose tolerations know ``Equal``, ``Exists``, ``Lt`` and ``Gt`` and nothing else."""
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    operator = toleration.operator
-    if operator in ("", EQUAL):
-        return toleration.value == taint.value
-    if operator == EXISTS:
-        return True
-    return operator in NUMERIC and options.numeric_tolerations and _compare_numbers(operator, toleration.value, taint)
 
 
 def _compare_numbers(operator: str, wanted: str, taint: TaintLike) -> bool:
