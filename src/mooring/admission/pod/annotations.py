@@ -2,7 +2,7 @@
 
 from mooring.admission.pod.rules import DELETION_COST, PodRules, deletion_cost_problem
 from mooring.admission.pod.security import containers_of
-from mooring.admission.pod.volumes import local_path
+from mooring.admission.volume_sources import local_path
 from mooring.api import field_errors
 from mooring.api.core_v1 import PodSpec
 from mooring.api.field_errors import FieldError

@@ -8,7 +8,7 @@ from mooring.admission.pod.requests import is_sidecar
 from mooring.admission.pod.resources import validate_resources
 from mooring.admission.pod.rules import PodRules
 from mooring.admission.pod.security import validate_container_security
-from mooring.admission.pod.volumes import PULL_POLICIES, local_path, only, pull_policy
+from mooring.admission.volume_sources import PULL_POLICIES, local_path, only, pull_policy
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import Container, EphemeralContainer, PodSpec, Volume, VolumeDevice, VolumeMount
 from mooring.api.core_v1.container import ContainerResizePolicy, ContainerRestartRule

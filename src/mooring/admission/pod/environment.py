@@ -2,7 +2,7 @@
 
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pod.selectors import validate_field_ref, validate_resource_field_ref
-from mooring.admission.pod.volumes import non_reserved_path
+from mooring.admission.volume_sources import non_reserved_path
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import (
     ConfigMapKeySelector,

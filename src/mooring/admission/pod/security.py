@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from mooring.admission.pod.volumes import local_path
+from mooring.admission.volume_sources import local_path
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import Container, PodSecurityContext, PodSpec, SecurityContext
 from mooring.api.core_v1.container import AppArmorProfile, SeccompProfile, WindowsSecurityContextOptions

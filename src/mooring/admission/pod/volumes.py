@@ -1,9 +1,8 @@
 """The rules of a pod's volumes. Each source has a small function; `_SOURCES` names them in Kubernetes' order.
 
-The sources that PersistentVolumes share (`validate_host_path`, `validate_nfs`, …) are public.
+The sources that PersistentVolumes share are in ``admission/volume_sources.py``.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +12,28 @@ import msgspec
 from mooring.admission import meta
 from mooring.admission.pod.rules import PodRules
 from mooring.admission.pod.selectors import validate_field_ref, validate_resource_field_ref
+from mooring.admission.volume_sources import (
+    ACCESS_MODES,
+    ONE_TYPE,
+    file_mode,
+    local_path,
+    non_reserved_path,
+    only,
+    pull_policy,
+    required_fields,
+    validate_aws,
+    validate_azure_disk,
+    validate_csi_driver_name,
+    validate_fc,
+    validate_flex,
+    validate_flocker,
+    validate_gce,
+    validate_host_path,
+    validate_iscsi,
+    validate_nfs,
+    validate_quobyte,
+)
 from mooring.api import field_errors, label_selector, names
-from mooring.api.base import Object
 from mooring.api.core_v1 import ConfigMapVolumeSource, SecretVolumeSource, Volume
 from mooring.api.core_v1 import pod_volume as pv
 from mooring.api.core_v1 import volume_source as vs
@@ -23,11 +42,6 @@ from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import ObjectMeta
 
-ONE_TYPE = "may not specify more than 1 volume type"
-FILE_MODE = "must be a number between 0 and 0777 (octal), both inclusive"
-PULL_POLICIES = ("Always", "IfNotPresent", "Never")
-ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
-_HOST_PATH_TYPES = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
 _DOWNWARD_FIELDS = (
     "metadata.annotations",
     "metadata.labels",
@@ -35,9 +49,6 @@ _DOWNWARD_FIELDS = (
     "metadata.namespace",
     "metadata.uid",
 )
-_IQN = re.compile(r"iqn\.\d{4}-\d{2}\.([a-zA-Z0-9.-]+)(:[^,;*&$|\s]+)$", re.ASCII)
-_EUI = re.compile(r"eui.[a-zA-Z0-9]{16}", re.ASCII)
-_NAA = re.compile(r"naa.[a-zA-Z0-9]{32}", re.ASCII)
 _NAME_AND_SOURCE = 2
 _CLAIM_METADATA = ("labels", "annotations")
 
@@ -113,16 +124,6 @@ def _empty_dir(source: pv.EmptyDirVolumeSource, path: Path, _: _Context) -> list
     return []
 
 
-def validate_host_path(source: vs.HostPathVolumeSource, path: Path) -> list[FieldError]:
-    """What is wrong with a path on the node."""
-    if not source.path:
-        return [field_errors.required(path.child("path"))]
-    errors = no_backsteps(source.path, path.child("path"))
-    if source.type is not None and source.type not in _HOST_PATH_TYPES:
-        errors.append(field_errors.not_supported(path.child("type"), source.type, _HOST_PATH_TYPES))
-    return errors
-
-
 def _git_repo(source: pv.GitRepoVolumeSource, path: Path, _: _Context) -> list[FieldError]:
     return required_fields(source, path, "repository") + local_path(source.directory, path.child("directory"))
 
@@ -184,14 +185,6 @@ def _csi(source: vs.CSIVolumeSource, path: Path, _: _Context) -> list[FieldError
         else:
             errors += names.validate(path.child("name"), secret.name, names.dns1123_subdomain(secret.name))
     return errors
-
-
-def validate_csi_driver_name(name: str, path: Path) -> list[FieldError]:
-    """What is wrong with the name of a CSI driver."""
-    errors = [] if name else [field_errors.required(path)]
-    if len(name) > 63:
-        errors.append(field_errors.too_long(path, 63))
-    return errors + names.validate(path, name, names.dns1123_subdomain(name.lower()))
 
 
 def _ephemeral(source: pv.EphemeralVolumeSource, path: Path, context: _Context) -> list[FieldError]:
@@ -357,32 +350,6 @@ def _certificate(
     return errors
 
 
-# -- sources that CSI drivers have replaced
-
-
-def validate_iscsi(source: vs.ISCSIVolumeSource | vs.ISCSIPersistentVolumeSource, path: Path) -> list[FieldError]:
-    """What is wrong with an iSCSI target."""
-    errors = required_fields(source, path, "targetPortal")
-    if not source.iqn:
-        errors.append(field_errors.required(path.child("iqn")))
-    else:
-        errors += _initiator(source.iqn, path.child("iqn"))
-    if not 0 <= source.lun <= 255:
-        errors.append(field_errors.invalid(path.child("lun"), source.lun, names.outside(0, 255)))
-    if (source.chap_auth_discovery or source.chap_auth_session) and source.secret_ref is None:
-        errors.append(field_errors.required(path.child("secretRef")))
-    if source.initiator_name is not None:
-        errors += _initiator(source.initiator_name, path.child("initiatorname"))
-    return errors
-
-
-def _initiator(name: str, path: Path) -> list[FieldError]:
-    if not name.startswith(("iqn", "eui", "naa")):
-        return [field_errors.invalid(path, name, "must be valid format starting with iqn, eui, or naa")]
-    valid = _IQN.search(name) or _EUI.fullmatch(name) or _NAA.fullmatch(name)
-    return [] if valid else [field_errors.invalid(path, name, "must be valid format")]
-
-
 def _iscsi_name(source: vs.ISCSIVolumeSource, path: Path, context: _Context) -> list[FieldError]:
     if source.initiator_name is None or len(f"{context.volume}:{source.target_portal}") <= 64:
         return []
@@ -391,103 +358,6 @@ def _iscsi_name(source: vs.ISCSIVolumeSource, path: Path, context: _Context) -> 
         "if iscsi.initiatorName is specified."
     )
     return [field_errors.invalid(path.child("name"), context.volume, detail)]
-
-
-def validate_fc(source: vs.FCVolumeSource, path: Path) -> list[FieldError]:
-    """What is wrong with a Fibre Channel target."""
-    errors = []
-    here = path.child("targetWWNs")
-    if not source.target_wwns and not source.wwids:
-        errors.append(field_errors.required(here, "must specify either targetWWNs or wwids, but not both"))
-    if source.target_wwns and source.wwids:
-        detail = "targetWWNs and wwids can not be specified simultaneously"
-        errors.append(field_errors.invalid(here, source.target_wwns, detail))
-    if source.target_wwns:
-        if source.lun is None:
-            errors.append(field_errors.required(path.child("lun"), "lun is required if targetWWNs is specified"))
-        elif not 0 <= source.lun <= 255:
-            errors.append(field_errors.invalid(path.child("lun"), source.lun, names.outside(0, 255)))
-    return errors
-
-
-def _partition(partition: int, path: Path) -> list[FieldError]:
-    if 0 <= partition <= 255:
-        return []
-    return [field_errors.invalid(path.child("partition"), partition, names.outside(1, 255))]
-
-
-def validate_gce(source: vs.GCEPersistentDiskVolumeSource, path: Path) -> list[FieldError]:
-    """What is wrong with a disk of Google's cloud."""
-    return required_fields(source, path, "pdName") + _partition(source.partition, path)
-
-
-def validate_aws(source: vs.AWSElasticBlockStoreVolumeSource, path: Path) -> list[FieldError]:
-    """What is wrong with a disk of Amazon's cloud."""
-    return required_fields(source, path, "volumeID") + _partition(source.partition, path)
-
-
-def validate_nfs(source: vs.NFSVolumeSource, path: Path) -> list[FieldError]:
-    """What is wrong with an NFS export."""
-    errors = required_fields(source, path, "server", "path")
-    if not source.path.startswith("/"):
-        errors.append(field_errors.invalid(path.child("path"), source.path, "must be an absolute path"))
-    return errors
-
-
-def validate_quobyte(source: vs.QuobyteVolumeSource, path: Path) -> list[FieldError]:
-    """What is wrong with a Quobyte volume."""
-    errors = []
-    pair = "must be a host:port pair or multiple pairs separated by commas"
-    if not source.registry:
-        errors.append(field_errors.required(path.child("registry"), pair))
-    elif len(source.tenant) >= 65:
-        detail = "must be a UUID and may not exceed a length of 64 characters"
-        errors.append(field_errors.required(path.child("tenant"), detail))
-    else:
-        wrong = (item for item in source.registry.split(",") if not re.fullmatch(r"(\[[^\]]*\]|[^:\[\]]*):[^:]*", item))
-        errors += [field_errors.invalid(path.child("registry"), source.registry, pair) for _ in wrong]
-    return errors + required_fields(source, path, "volume")
-
-
-def validate_flocker(source: vs.FlockerVolumeSource, path: Path) -> list[FieldError]:
-    """What is wrong with a Flocker dataset."""
-    errors = []
-    if not source.dataset_name and not source.dataset_uuid:
-        errors.append(field_errors.required(path, "one of datasetName and datasetUUID is required"))
-    if source.dataset_name and source.dataset_uuid:
-        detail = "datasetName and datasetUUID can not be specified simultaneously"
-        errors.append(field_errors.invalid(path, "resource", detail))
-    if "/" in source.dataset_name:
-        errors.append(field_errors.invalid(path.child("datasetName"), source.dataset_name, "must not contain '/'"))
-    return errors
-
-
-def validate_flex(source: vs.FlexVolumeSource | vs.FlexPersistentVolumeSource, path: Path) -> list[FieldError]:
-    """What is wrong with a FlexVolume: its options must not use Kubernetes' own names."""
-    errors = required_fields(source, path, "driver")
-    for key in source.options:
-        if f".{key.partition('/')[0].lower()}".endswith((".kubernetes.io", ".k8s.io")):
-            detail = "kubernetes.io and k8s.io namespaces are reserved"
-            errors.append(field_errors.invalid(path.child("options").key(key), key, detail))
-    return errors
-
-
-def validate_azure_disk(source: vs.AzureDiskVolumeSource, path: Path) -> list[FieldError]:
-    """What is wrong with a disk of Microsoft's cloud."""
-    errors = required_fields(source, path, "diskName", "diskURI")
-    modes, kinds = ("None", "ReadOnly", "ReadWrite"), ("Dedicated", "Managed", "Shared")
-    if source.caching_mode is not None and source.caching_mode not in modes:
-        errors.append(field_errors.not_supported(path.child("cachingMode"), source.caching_mode, modes))
-    if source.kind is not None and source.kind not in kinds:
-        errors.append(field_errors.not_supported(path.child("kind"), source.kind, kinds))
-    managed = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
-    blob = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
-    here = path.child("diskURI")
-    if source.kind == "Managed" and not source.disk_uri.startswith("/subscriptions/"):
-        errors.append(field_errors.not_supported(here, source.disk_uri, [managed]))
-    if source.kind not in (None, "Managed") and not source.disk_uri.startswith("https://"):
-        errors.append(field_errors.not_supported(here, source.disk_uri, [blob]))
-    return errors
 
 
 def _cinder(source: vs.CinderVolumeSource, path: Path, _: _Context) -> list[FieldError]:
@@ -504,65 +374,6 @@ def _storage_os(source: vs.StorageOSVolumeSource, path: Path, _: _Context) -> li
             errors += names.validate(path.child(name), value, names.dns1123_label(value))
     if source.secret_ref is not None:
         errors += required_fields(source.secret_ref, path.child("secretRef"), "name")
-    return errors
-
-
-# -- what the sources share
-
-
-def required_fields(source: Object, path: Path, *fields: str) -> list[FieldError]:
-    """An error for each field, by its JSON name, that is empty."""
-    given = _by_json_name(source)
-    return [field_errors.required(path.child(name)) for name in fields if not given[name]]
-
-
-def _by_json_name(source: Object) -> dict[str, Any]:
-    return {
-        name: getattr(source, attribute)
-        for attribute, name in zip(source.__struct_fields__, source.__struct_encode_fields__, strict=True)
-    }
-
-
-def only(source: Object, allowed: tuple[str, ...], path: Path, detail: str) -> list[FieldError]:
-    """An error for each field that is set and not among those allowed (by attribute)."""
-    blank = type(source)()
-    return [
-        field_errors.forbidden(path.child(name), detail)
-        for attribute, name in zip(source.__struct_fields__, source.__struct_encode_fields__, strict=True)
-        if attribute not in allowed and getattr(source, attribute) != getattr(blank, attribute)
-    ]
-
-
-def file_mode(mode: int | None, path: Path) -> list[FieldError]:
-    """The permissions of a file."""
-    return [] if mode is None or 0 <= mode <= 0o777 else [field_errors.invalid(path, mode, FILE_MODE)]
-
-
-def pull_policy(policy: str, path: Path) -> list[FieldError]:
-    """When an image is pulled."""
-    if policy in PULL_POLICIES:
-        return []
-    if not policy:
-        return [field_errors.required(path)]
-    return [field_errors.not_supported(path, policy, PULL_POLICIES)]
-
-
-def no_backsteps(target: str, path: Path) -> list[FieldError]:
-    """A path that does not climb."""
-    return [field_errors.invalid(path, target, "must not contain '..'")] if ".." in target.split("/") else []
-
-
-def local_path(target: str, path: Path) -> list[FieldError]:
-    """A path that stays below where it starts."""
-    absolute = [field_errors.invalid(path, target, "must be a relative path")] if target.startswith("/") else []
-    return absolute + no_backsteps(target, path)
-
-
-def non_reserved_path(target: str, path: Path) -> list[FieldError]:
-    """The name of a file in a volume: names that begin with `..` are Kubernetes' own."""
-    errors = local_path(target, path)
-    if target.startswith("..") and not target.startswith("../"):
-        errors.append(field_errors.invalid(path, target, "must not start with '..'"))
     return errors
 
 
