@@ -20,6 +20,7 @@ nested get no fast path. Called by environment.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from keyword import iskeyword
 from typing import Any, Final
 
 from . import operators as op
@@ -149,6 +150,8 @@ class _Generator:
         self._variables: dict[str, tuple[str, str]] = {}
         self._scopes: list[dict[str, str]] = []
         self._locals = 0
+        self._in_iterable = 0
+        """Python allows no `:=` where a generator says what it iterates over."""
 
     def function(self, expr: Expr) -> str:
         result = self._code(expr).source
@@ -236,10 +239,20 @@ class _Generator:
         read = self._name("f", lambda value: read_field(value, name, field))
         if kind is not Kind.OBJECT or field is None or not operand.isidentifier():
             return _Code(f"{read}({operand})")
+        return _Code(self._quick_field(operand, name, field, read))
+
+    def _quick_field(self, operand: str, name: str, field: Field, read: str) -> str:
+        """A field of a local variable: of a dict and of a plain object without a call, of anything else with `read`."""
         adapt = adapter(field.type)
         entry = f"{operand}[{name!r}]"
         entry = entry if adapt is None else f"{self._name('a', adapt)}({entry})"
-        return _Code(f"({entry} if {operand}.__class__ is dict else {read}({operand}))")
+        attribute = field.attribute or name
+        simple = attribute.isidentifier() and not iskeyword(attribute) and not hasattr(dict, attribute)
+        other = f"{read}({operand})"
+        if simple and adapt is None and not self._in_iterable:
+            found = self._local()
+            other = f"({found} if ({found} := {operand}.{attribute}) is not None else {other})"
+        return f"({entry} if {operand}.__class__ is dict else {other})"
 
     def _optional_select(self, call: Call) -> _Code:
         operand, literal = call.args
@@ -366,7 +379,9 @@ class _Generator:
         return result
 
     def _iterable(self, expr: Comprehension) -> str:
+        self._in_iterable += 1
         source, type_ = self._source(expr.iter_range), expr.iter_range.type
+        self._in_iterable -= 1
         if type_.kind is Kind.LIST:
             return source if expr.iter_var2 is None else f"enumerate({source})"
         if type_.kind is Kind.MAP and type_.params[0].kind in _PLAIN_KEYS:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Final
 
 from .errors import EvaluationError
 from .types import Kind, Type
-from .values import INT_MAX, INT_MIN, NANOS, UINT_MAX, Duration, Timestamp, UInt, Value
+from .values import INT_MAX, INT_MIN, NANOS, UINT_MAX, Duration, Timestamp, UInt, Value, to_key
 
 _INT: Final = re.compile(r"[+-]?[0-9]+")
 _UINT: Final = re.compile(r"[0-9]+")
@@ -190,6 +190,11 @@ def to_double(given: Value) -> Value:
     return float(given) if given.__class__ is int else given
 
 
+def to_bool_keys(given: Value) -> Value:
+    """A map whose keys came from outside as Python's own booleans."""
+    return {to_key(key): value for key, value in given.items()} if isinstance(given, Mapping) else given
+
+
 _ADAPTERS: Final[dict[Kind, Callable[[Value], Value]]] = {
     Kind.TIMESTAMP: to_timestamp,
     Kind.DURATION: to_duration,
@@ -200,4 +205,6 @@ _ADAPTERS: Final[dict[Kind, Callable[[Value], Value]]] = {
 
 def adapter(declared: Type) -> Callable[[Value], Value] | None:
     """What makes a CEL value of something given for a variable or field of this type; None if nothing needs doing."""
+    if declared.kind is Kind.MAP and declared.params[0].kind is Kind.BOOL:
+        return to_bool_keys
     return _ADAPTERS.get(declared.kind)

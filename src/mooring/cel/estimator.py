@@ -166,7 +166,7 @@ class _Estimator:
         for each in each_cost:
             total = total.plus(each)
         if not call.overloads:
-            return self._optional_select(call, total) if call.function == op.OPTIONAL_SELECT else ZERO
+            return total.plus(ONE) if call.function == op.OPTIONAL_SELECT else ZERO
         args = [self._argument(operand) for operand in operands]
         call_cost, result = _NOTHING, None
         for overload in call.overloads:
@@ -181,12 +181,6 @@ class _Estimator:
         if result is not None:
             self._known[call.id] = result
         return total.plus(call_cost)
-
-    def _optional_select(self, call: Call, total: Range) -> Range:
-        name = call.args[1]
-        if isinstance(name, Literal):
-            self._paths[call.id] = (*self._path(call.args[0]), name.value)
-        return total.plus(ONE)
 
     def _conditional(self, call: Call, each_cost: Sequence[Range]) -> Range:
         _condition, yes, no = call.args

@@ -380,13 +380,13 @@ def is_key(value: Value) -> bool:
 
 def size_of(value: Value) -> int:
     """The size that costs are computed from: characters, bytes, items, entries, and 1 for everything else."""
-    if value.__class__ in _SIZED:
+    known: type = value.__class__
+    if known in _SIZED:
         return len(value)
     measure = getattr(value, "cel_size", None)
     if measure is not None:
         return int(measure())
-    sized: object = value
-    return len(sized) if isinstance(sized, Mapping | tuple) else 1
+    return len(value) if isinstance(value, Mapping | tuple) else 1
 
 
 _SIZED: Final = frozenset({str, bytes, list, dict})
