@@ -44,7 +44,7 @@ def admit_create(obj: T, request: Request) -> Admitted[T]:
     strategy.mutate(obj, None, request)
     _stamp(obj, request)
     strategy.prepare_for_create(obj, request)
-    _generate_name(obj.metadata)
+    generate_name(obj.metadata)
     problems = strategy.validate_create(obj, request)
     if problems:
         raise _invalid(strategy, obj, problems)
@@ -127,7 +127,8 @@ def _stamp(obj: meta_v1.Resource, request: Request) -> None:
     metadata.self_link = ""
 
 
-def _generate_name(metadata: meta_v1.ObjectMeta) -> None:
+def generate_name(metadata: meta_v1.ObjectMeta) -> None:
+    """Make a name up from `generateName` where none was given. The server calls it again when that name is taken."""
     if metadata.generate_name and not metadata.name:
         suffix = "".join(secrets.choice(_SUFFIX_ALPHABET) for _ in range(5))
         metadata.name = metadata.generate_name[:MAX_GENERATED_BASE] + suffix
