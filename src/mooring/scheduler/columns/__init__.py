@@ -1,0 +1,12 @@
+"""The cluster as arrays over nodes. A node is a row; a removed node's row is used again.
+
+    cluster      the whole: nodes, placed pods, namespaces and all other objects; who wants to know, asks here
+    shapes       pods that look alike, interned
+    requests     how much a pod sets aside
+    resources    allocatable and used amounts       ports, images    what they say
+    topology     domains of a label key             pod_sets         chosen pods, counted by row and by domain
+    term_owners  the affinity terms of placed pods  change_log       which rows have changed since when
+
+Labels and taints are `mooring.constraints.columns`. Everything is kept up to date as nodes and pods come and go, never
+recomputed by walking over them. Knows nothing of plugins. Read next: ``cluster.py``.
+"""

@@ -1,0 +1,315 @@
+"""The cluster as the scheduler sees it: nodes and placed pods in columns, everything else in plain dicts by key.
+
+Fed by the scheduler's informers, by simulations and by replays, with objects that nobody changes any more. Plugins read
+it; the engine asks the change logs which rows to judge again. Pods that name a node which is not there (yet) are kept
+aside and placed when it comes.
+
+    nodes, row_of        by row, and the row of a name      labels, taints    `mooring.constraints.columns`
+    resources, ports, images, topologies, pod_sets, term_owners               the other columns
+    objects(Kind)        PersistentVolumes, claims, storage classes, … by "name" or "namespace/name"
+"""
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from mooring.api.core_v1 import Namespace, Node, Pod
+from mooring.api.meta_v1 import Resource
+from mooring.constraints.columns import LabelColumns, TaintColumns
+from mooring.constraints.options import ConstraintOptions
+from mooring.scheduler.columns.change_log import ChangeLog
+from mooring.scheduler.columns.images import ImageColumns
+from mooring.scheduler.columns.pod_sets import PodSets
+from mooring.scheduler.columns.ports import PortColumns
+from mooring.scheduler.columns.resources import ResourceColumns
+from mooring.scheduler.columns.shapes import PodInfo, PodShape, Shapes
+from mooring.scheduler.columns.term_owners import TermOwners
+from mooring.scheduler.columns.topology import Topologies
+
+T = TypeVar("T", bound=Resource)
+_CAPACITY = 64
+_ENDED = frozenset({"Succeeded", "Failed"})
+
+
+@dataclass(slots=True)
+class NodeInfo:
+    """A node, its row and the pods on it."""
+
+    row: int
+    node: Node
+    placed: dict[str, "PlacedPod"] = field(default_factory=dict)
+    """By key of the pod."""
+
+    @property
+    def name(self) -> str:
+        return self.node.metadata.name
+
+    @property
+    def pods(self) -> list[Pod]:
+        return [placed.pod for placed in self.placed.values()]
+
+
+@dataclass(slots=True)
+class PlacedPod:
+    """A pod on a node, bound or about to be."""
+
+    pod: Pod
+    shape: PodShape
+    node_name: str
+    group: Hashable
+
+
+class PodObserver(Protocol):
+    """Told when a pod comes to a node or leaves it: for plugins that keep counts of their own."""
+
+    def pod_placed(self, pod: Pod, node: NodeInfo) -> None: ...
+
+    def pod_left(self, pod: Pod, node: NodeInfo) -> None: ...
+
+
+def pod_key(pod: Pod) -> str:
+    """What tells pods apart: the uid, or the name where nobody has given one."""
+    return pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def object_key(namespace: str, name: str) -> str:
+    return f"{namespace}/{name}" if namespace else name
+
+
+class Cluster:
+    def __init__(self, constraints: ConstraintOptions | None = None, *, pod_level_resources: bool = True) -> None:
+        constraints = constraints or ConstraintOptions()
+        self.capacity = _CAPACITY
+        """How many rows every column has."""
+        self.nodes: list[NodeInfo | None] = [None] * _CAPACITY
+        self.row_of: dict[str, int] = {}
+        self.nodes_revision = 0
+        """Rises when a node comes or goes."""
+        self.namespaces: dict[str, Mapping[str, str]] = {}
+        """Labels by name."""
+        self.shapes = Shapes(pod_level_resources=pod_level_resources)
+        self.labels = LabelColumns(_CAPACITY)
+        self.taints = TaintColumns(constraints, _CAPACITY)
+        self.resources = ResourceColumns(_CAPACITY)
+        self.ports = PortColumns()
+        self.images = ImageColumns()
+        self.topologies = Topologies(_CAPACITY)
+        self.pod_sets = PodSets(self.namespaces, _CAPACITY)
+        self.term_owners = TermOwners(_CAPACITY)
+        self.node_changes = ChangeLog()
+        """Rows whose node has changed in a way that scheduling sees, come or gone."""
+        self.pod_changes = ChangeLog()
+        """Rows whose pods have changed."""
+        self.observers: list[PodObserver] = []
+        self._free_rows: list[int] = list(range(_CAPACITY - 1, -1, -1))
+        self._pods: dict[str, PlacedPod] = {}
+        self._objects: dict[type[Resource], dict[str, Resource]] = {}
+        self._revisions: dict[type[Resource], int] = {}
+        self._homeless: dict[str, dict[str, Pod]] = {}
+
+    # -- reading
+
+    def __len__(self) -> int:
+        return len(self.row_of)
+
+    def node(self, name: str) -> NodeInfo | None:
+        row = self.row_of.get(name)
+        return None if row is None else self.nodes[row]
+
+    def node_infos(self) -> Iterator[NodeInfo]:
+        """All nodes, in the order of their rows."""
+        return (info for info in self.nodes if info is not None)
+
+    def info(self, pod: Pod) -> PodInfo:
+        """A pod with its shape."""
+        return PodInfo(pod, self.shapes.shape_of(pod))
+
+    def placed(self, pod: Pod) -> PlacedPod | None:
+        """Where a pod is, if it is in the columns."""
+        return self._pods.get(pod_key(pod))
+
+    def placed_pods(self) -> Iterator[PlacedPod]:
+        return iter(self._pods.values())
+
+    def objects(self, kind: type[T]) -> dict[str, T]:
+        """All objects of a kind that have been `put`, by "name" or "namespace/name". Not to be changed."""
+        return self._objects.setdefault(kind, {})  # type: ignore[return-value] # each kind's dict has only that kind
+
+    def revision(self, kind: type[Resource]) -> int:
+        """Rises with every change among the objects of a kind."""
+        return self._revisions.get(kind, 0)
+
+    # -- writing
+
+    def put(self, thing: Resource) -> None:
+        """Add an object, or replace the one of the same name."""
+        if isinstance(thing, Node):
+            self.put_node(thing)
+        elif isinstance(thing, Pod):
+            self.put_pod(thing)
+        else:
+            kind = type(thing)
+            self._objects.setdefault(kind, {})[_key_of(thing)] = thing
+            self._revisions[kind] = self._revisions.get(kind, 0) + 1
+            if isinstance(thing, Namespace):
+                self._put_namespace(thing.metadata.name, thing.metadata.labels)
+
+    def remove(self, thing: Resource) -> None:
+        if isinstance(thing, Node):
+            self.remove_node(thing.metadata.name)
+        elif isinstance(thing, Pod):
+            self.remove_pod(thing)
+        elif self._objects.get(type(thing), {}).pop(_key_of(thing), None) is not None:
+            self._revisions[type(thing)] += 1
+            if isinstance(thing, Namespace):
+                self._put_namespace(thing.metadata.name, None)
+
+    def put_node(self, node: Node) -> None:
+        name = node.metadata.name
+        row = self.row_of.get(name)
+        if row is None:
+            self._add_node(node)
+            return
+        info = self.nodes[row]
+        if info is None:
+            raise AssertionError(f"the row of node {name} is empty")
+        before, info.node = info.node, node
+        if self._fill(row, node) or node.spec.unschedulable != before.spec.unschedulable:
+            self.node_changes.note(row)
+
+    def remove_node(self, name: str) -> None:
+        """Take a node away; its pods wait until it comes back or they are removed themselves."""
+        row = self.row_of.get(name)
+        info = None if row is None else self.nodes[row]
+        if row is None or info is None:
+            return
+        for placed in list(info.placed.values()):
+            self._displace(placed)
+            self._homeless.setdefault(name, {})[pod_key(placed.pod)] = placed.pod
+        del self.row_of[name]
+        self.nodes[row] = None
+        self.labels.remove(row)
+        self.taints.remove(row)
+        self.resources.remove(row)
+        self.images.remove(row)
+        self.topologies.put(row, None)
+        self._free_rows.append(row)
+        self.nodes_revision += 1
+        self.node_changes.note(row)
+
+    def put_pod(self, pod: Pod, node_name: str = "") -> None:
+        """Place a pod on its node, or on `node_name` when it is only assumed there. Others are ignored or removed."""
+        node_name = node_name or pod.spec.node_name
+        key = pod_key(pod)
+        before = self._pods.get(key)
+        if not node_name or pod.status.phase in _ENDED:
+            self.remove_pod(pod)
+            return
+        shape = self.shapes.shape_of(pod)
+        group = (shape.group, pod.metadata.deletion_timestamp is not None)
+        if before is not None:
+            if before.node_name == node_name and before.shape is shape and before.group == group:
+                before.pod = pod
+                return
+            self._displace(before)
+        row = self.row_of.get(node_name)
+        if row is None:
+            self._homeless.setdefault(node_name, {})[key] = pod
+            return
+        self._place(PlacedPod(pod, shape, node_name, group), row)
+
+    def remove_pod(self, pod: Pod) -> None:
+        key = pod_key(pod)
+        placed = self._pods.get(key)
+        if placed is not None:
+            self._displace(placed)
+            return
+        for name in (pod.spec.node_name,) if pod.spec.node_name in self._homeless else tuple(self._homeless):
+            self._homeless[name].pop(key, None)
+            if not self._homeless[name]:
+                del self._homeless[name]
+
+    # -- how
+
+    def _add_node(self, node: Node) -> None:
+        name = node.metadata.name
+        if not self._free_rows:
+            self._grow()
+        row = self._free_rows.pop()
+        self.row_of[name] = row
+        self.nodes[row] = NodeInfo(row, node)
+        self.nodes_revision += 1
+        self._fill(row, node)
+        self.node_changes.note(row)
+        for pod in self._homeless.pop(name, {}).values():
+            self.put_pod(pod, name)
+
+    def _fill(self, row: int, node: Node) -> bool:
+        """Write a node into its row; whether anything but its `unschedulable` changed."""
+        before = (self.labels.revision, self.taints.revision, self.images.revision)
+        self.labels.put(row, node.metadata.name, node.metadata.labels)
+        self.taints.put(row, node.spec.taints)
+        self.images.put(row, node.status.images)
+        if self.labels.revision != before[0]:
+            self.topologies.put(row, node.metadata.labels)
+        changed = self.resources.put(row, node)
+        return changed or before != (self.labels.revision, self.taints.revision, self.images.revision)
+
+    def _place(self, placed: PlacedPod, row: int) -> None:
+        info = self.nodes[row]
+        if info is None:
+            raise AssertionError(f"row {row} has no node to place a pod on")
+        shape, pod = placed.shape, placed.pod
+        key = pod_key(pod)
+        self._pods[key] = placed
+        info.placed[key] = placed
+        self.resources.add(row, shape)
+        if shape.ports:
+            self.ports.add(row, shape.ports)
+        if shape.terms.keys:
+            self.term_owners.add(row, shape.terms, self.topologies)
+        terminating = pod.metadata.deletion_timestamp is not None
+        self.pod_sets.add(row, placed.group, shape.namespace, shape.labels, terminating=terminating)
+        self.pod_changes.note(row)
+        for observer in self.observers:
+            observer.pod_placed(pod, info)
+
+    def _displace(self, placed: PlacedPod) -> None:
+        row = self.row_of[placed.node_name]
+        info = self.nodes[row]
+        if info is None:
+            raise AssertionError(f"row {row} has no node to take a pod from")
+        shape, key = placed.shape, pod_key(placed.pod)
+        del self._pods[key]
+        del info.placed[key]
+        self.resources.subtract(row, shape)
+        if shape.ports:
+            self.ports.subtract(row, shape.ports)
+        if shape.terms.keys:
+            self.term_owners.subtract(row, shape.terms)
+        self.pod_sets.subtract(row, placed.group)
+        self.pod_changes.note(row)
+        for observer in self.observers:
+            observer.pod_left(placed.pod, info)
+
+    def _put_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
+        if self.namespaces.get(name) == labels:
+            return
+        if labels is None:
+            del self.namespaces[name]
+        else:
+            self.namespaces[name] = labels
+        self.pod_sets.namespace_changed(name)
+        self.term_owners.start_again()
+
+    def _grow(self) -> None:
+        before, self.capacity = self.capacity, 2 * self.capacity
+        self.nodes += [None] * before
+        self._free_rows += range(self.capacity - 1, before - 1, -1)
+        for column in (self.resources, self.topologies, self.pod_sets, self.term_owners):
+            column.grow(self.capacity)
+        self.node_changes.limit = self.pod_changes.limit = self.capacity
+
+
+def _key_of(thing: Resource) -> str:
+    return object_key(thing.metadata.namespace, thing.metadata.name)

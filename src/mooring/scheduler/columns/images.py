@@ -1,0 +1,37 @@
+"""Which nodes have which container images, and how large they are there."""
+
+from collections.abc import Sequence
+
+from mooring.api.core_v1 import ContainerImage
+
+
+class ImageColumns:
+    def __init__(self) -> None:
+        self.revision = 0
+        """Rises when a node gains or loses an image."""
+        self._sizes: dict[str, dict[int, int]] = {}
+        self._names: dict[int, frozenset[tuple[str, int]]] = {}
+
+    def put(self, row: int, images: Sequence[ContainerImage]) -> None:
+        before = self._names.get(row, frozenset())
+        after = frozenset((name, image.size_bytes) for image in images for name in image.names)
+        if before == after:
+            return
+        self.revision += 1
+        for name, _ in before - after:
+            sizes = self._sizes[name]
+            sizes.pop(row, None)
+            if not sizes:
+                del self._sizes[name]
+        for name, size in after - before:
+            self._sizes.setdefault(name, {})[row] = size
+        self._names[row] = after
+        if not after:
+            del self._names[row]
+
+    def remove(self, row: int) -> None:
+        self.put(row, ())
+
+    def sizes(self, image: str) -> dict[int, int]:
+        """By row, the size of an image on the nodes that have it."""
+        return self._sizes.get(image, {})

@@ -1,0 +1,91 @@
+"""The scheduling framework: what a plugin is and what it may say. Knows no plugin.
+
+    status      outcomes as values
+    verdicts    outcomes for all nodes at once
+    plugins     the extension points, one Protocol each: the plugin API
+    events      what wakes a refused pod
+    options     gated behaviour, read once
+    registry    plugins by name, and what they are given when they are made
+
+Read next: ``plugins.py``.
+"""
+
+from mooring.scheduler.framework.events import Action, ClusterEvent, EventWithHint, Kind, QueueingHint
+from mooring.scheduler.framework.options import SchedulerFeatures
+from mooring.scheduler.framework.plugins import (
+    BindPlugin,
+    CycleState,
+    EnqueueExtensions,
+    FilterPlugin,
+    NodeFilterPlugin,
+    NodePreFilterPlugin,
+    NodeScoreNormalizer,
+    NodeScorePlugin,
+    Normalizer,
+    PermitPlugin,
+    Plugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PostFilterResult,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterResult,
+    QueueSortPlugin,
+    Reads,
+    ReservePlugin,
+    Scope,
+    ScorePlugin,
+)
+from mooring.scheduler.framework.registry import Factory, Handle, PluginArguments, Registry
+from mooring.scheduler.framework.status import SKIP, SUCCESS, Code, Status, error, pending, unresolvable, unschedulable
+from mooring.scheduler.framework.verdicts import ALL_ROWS, MAX_NODE_SCORE, Codes, Mask, Rows, Scores, Verdicts
+
+__all__ = [
+    "ALL_ROWS",
+    "MAX_NODE_SCORE",
+    "SKIP",
+    "SUCCESS",
+    "Action",
+    "BindPlugin",
+    "ClusterEvent",
+    "Code",
+    "Codes",
+    "CycleState",
+    "EnqueueExtensions",
+    "EventWithHint",
+    "Factory",
+    "FilterPlugin",
+    "Handle",
+    "Kind",
+    "Mask",
+    "NodeFilterPlugin",
+    "NodePreFilterPlugin",
+    "NodeScoreNormalizer",
+    "NodeScorePlugin",
+    "Normalizer",
+    "PermitPlugin",
+    "Plugin",
+    "PluginArguments",
+    "PostBindPlugin",
+    "PostFilterPlugin",
+    "PostFilterResult",
+    "PreBindPlugin",
+    "PreEnqueuePlugin",
+    "PreFilterResult",
+    "QueueSortPlugin",
+    "QueueingHint",
+    "Reads",
+    "Registry",
+    "ReservePlugin",
+    "Rows",
+    "SchedulerFeatures",
+    "Scope",
+    "ScorePlugin",
+    "Scores",
+    "Status",
+    "Verdicts",
+    "error",
+    "pending",
+    "unresolvable",
+    "unschedulable",
+]

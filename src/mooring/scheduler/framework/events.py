@@ -1,0 +1,107 @@
+"""What happens in the cluster, and which pods it may help: the vocabulary of queueing hints.
+
+A plugin that can refuse a pod says with `events_to_register` which events could change its mind, each with a hint: a
+function of the refused pod and the object before and after. The queue wakes the pod only if the hint of a plugin that
+refused it says `QUEUE`. Events are Kubernetes' own (`resource`, `action`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, Flag, auto
+from typing import Any
+
+from mooring.api.core_v1 import Pod
+
+
+class Action(Flag):
+    """What happened to an object. Updates are told apart by what changed."""
+
+    ADD = auto()
+    DELETE = auto()
+    UPDATE_NODE_ALLOCATABLE = auto()
+    UPDATE_NODE_LABEL = auto()
+    UPDATE_NODE_TAINT = auto()
+    """The taints or `unschedulable`."""
+    UPDATE_NODE_CONDITION = auto()
+    UPDATE_NODE_ANNOTATION = auto()
+    UPDATE_NODE_DECLARED_FEATURE = auto()
+    UPDATE_POD_LABEL = auto()
+    UPDATE_POD_SCALE_DOWN = auto()
+    """A pod asks for less than before."""
+    UPDATE_POD_TOLERATION = auto()
+    UPDATE_POD_SCHEDULING_GATES_ELIMINATED = auto()
+    UPDATE_POD_GENERATED_RESOURCE_CLAIM = auto()
+    UPDATE_OTHER = auto()
+    """An update of anything else, or of any other kind of object."""
+    UPDATE = (
+        UPDATE_NODE_ALLOCATABLE
+        | UPDATE_NODE_LABEL
+        | UPDATE_NODE_TAINT
+        | UPDATE_NODE_CONDITION
+        | UPDATE_NODE_ANNOTATION
+        | UPDATE_NODE_DECLARED_FEATURE
+        | UPDATE_POD_LABEL
+        | UPDATE_POD_SCALE_DOWN
+        | UPDATE_POD_TOLERATION
+        | UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+        | UPDATE_POD_GENERATED_RESOURCE_CLAIM
+        | UPDATE_OTHER
+    )
+    ALL = ADD | DELETE | UPDATE
+
+
+class Kind(Enum):
+    """The objects that events are about, by Kubernetes' names in its metrics."""
+
+    ASSIGNED_POD = "AssignedPod"
+    """A pod that has a node."""
+    UNSCHEDULED_POD = "UnscheduledPod"
+    """The refused pod itself."""
+    NODE = "Node"
+    PERSISTENT_VOLUME = "PersistentVolume"
+    PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
+    STORAGE_CLASS = "StorageClass"
+    CSI_NODE = "CSINode"
+    CSI_DRIVER = "CSIDriver"
+    CSI_STORAGE_CAPACITY = "CSIStorageCapacity"
+    VOLUME_ATTACHMENT = "VolumeAttachment"
+    RESOURCE_CLAIM = "ResourceClaim"
+    RESOURCE_SLICE = "ResourceSlice"
+    DEVICE_CLASS = "DeviceClass"
+    DEVICE_TAINT_RULE = "DeviceTaintRule"
+    NAMESPACE = "Namespace"
+    SERVICE = "Service"
+    WILDCARD = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEvent:
+    kind: Kind
+    action: Action
+
+    def covers(self, other: "ClusterEvent") -> bool:
+        """Whether `other`, which happened, is one of those that this one means."""
+        same = self.kind in (other.kind, Kind.WILDCARD) or other.kind is Kind.WILDCARD
+        return same and bool(self.action & other.action)
+
+
+class QueueingHint(Enum):
+    QUEUE = "Queue"
+    """The event may make the pod schedulable."""
+    SKIP = "QueueSkip"
+    """It does not."""
+
+    @classmethod
+    def of(cls, helps: bool) -> "QueueingHint":
+        return cls.QUEUE if helps else cls.SKIP
+
+
+HintFunction = Callable[[Pod, Any, Any], QueueingHint]
+"""Of the refused pod and the object before (None when added) and after (None when deleted)."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventWithHint:
+    event: ClusterEvent
+    hint: HintFunction | None = None
+    """Without one, the event always wakes the pod."""

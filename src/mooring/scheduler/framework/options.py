@@ -1,0 +1,36 @@
+"""The gated behaviour of plugins: read from the gates once, then handed to every plugin in its `Handle`."""
+
+from dataclasses import dataclass, field
+
+from mooring.base import known_gates
+from mooring.base.gates import FeatureGates
+from mooring.constraints import options
+from mooring.constraints.options import ConstraintOptions
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerFeatures:
+    constraints: ConstraintOptions = field(default_factory=ConstraintOptions)
+    spread_label_keys: bool = True
+    """`matchLabelKeys` of spread constraints are honoured ..."""
+    spread_label_keys_merged: bool = True
+    """... by the API server, which has merged them into the selector (then we must not do so again)."""
+    node_inclusion_policy: bool = True
+    """`nodeAffinityPolicy` and `nodeTaintsPolicy` of spread constraints are honoured."""
+    pod_level_resources: bool = True
+    storage_capacity_scoring: bool = True
+    async_preemption: bool = True
+    pop_from_backoff: bool = True
+
+
+def from_gates(gates: FeatureGates) -> SchedulerFeatures:
+    return SchedulerFeatures(
+        constraints=options.from_gates(gates),
+        spread_label_keys=gates.enabled(known_gates.LABEL_KEYS_IN_SPREAD),
+        spread_label_keys_merged=gates.enabled(known_gates.LABEL_KEYS_IN_SPREAD_MERGE),
+        node_inclusion_policy=gates.enabled(known_gates.NODE_INCLUSION_POLICY),
+        pod_level_resources=gates.enabled(known_gates.POD_LEVEL_RESOURCES),
+        storage_capacity_scoring=gates.enabled(known_gates.STORAGE_CAPACITY_SCORING),
+        async_preemption=gates.enabled(known_gates.ASYNC_PREEMPTION),
+        pop_from_backoff=gates.enabled(known_gates.POP_FROM_BACKOFF),
+    )

@@ -1,0 +1,236 @@
+"""The plugin API: one Protocol for each extension point, in the order in which a pod meets them.
+
+    queue_sort, pre_enqueue      which pod is next, and which may be tried at all
+    pre_filter, filter           which nodes can take it
+    post_filter                  what could be done when none can (preemption)
+    pre_score, score, normalize  which of them is best
+    reserve, permit              claim what it needs there, ask whether to go on
+    pre_bind, bind, post_bind    make it so
+
+A plugin has a `name` and any of these methods. Filter and Score come in two forms:
+
+* **Vectorised** (`FilterPlugin`, `ScorePlugin`): judges all rows of the node table at once and returns arrays.
+  With `scope = Scope.SHAPE` it may look only at `PodInfo.shape` and the cluster; pods that look alike then share its
+  verdicts, and it is asked again only about rows that changed, or about all when its `revision` did. With
+  `scope = Scope.POD` it is asked anew for every pod and may look at the pod itself.
+* **Per node** (`NodeFilterPlugin`, `NodeScorePlugin`): plain Python for one node at a time, asked only about nodes that
+  everybody before it accepted. This is the form for users' own plugins.
+
+What `pre_filter` and `pre_score` return as state is handed to the later calls; plugins keep nothing about a pod in
+themselves, so one instance serves all pods. Plugins whose state is needed after filtering find it in `CycleState`.
+Everything up to `reserve` is synchronous and does no I/O; `pre_bind` and `bind` may.
+Read next: ``scheduler/plugins/taint_toleration.py`` for a vectorised plugin, ``scheduler/profiles.py`` for the order.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, Flag, auto
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+
+from mooring.api.core_v1 import Pod
+from mooring.scheduler.columns.cluster import Cluster, NodeInfo
+from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.framework.events import EventWithHint
+from mooring.scheduler.framework.status import Status
+from mooring.scheduler.framework.verdicts import Mask, Rows, Scores, Verdicts
+
+S = TypeVar("S")
+
+
+class Scope(Enum):
+    """For whom a vectorised plugin's verdicts hold."""
+
+    SHAPE = "shape"
+    """For all pods of the same shape."""
+    POD = "pod"
+    """For this pod in this cycle."""
+
+
+class Reads(Flag):
+    """Which changes of a node make a SHAPE plugin judge its row again (changes elsewhere: `revision`)."""
+
+    NODE = auto()
+    """The node object: labels, taints, allocatable, images."""
+    PODS = auto()
+    """The pods on the node."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreFilterResult(Generic[S]):
+    state: S
+    node_names: frozenset[str] | None = None
+    """The only nodes that need to be looked at; None means all."""
+
+
+@dataclass(slots=True)
+class CycleState:
+    """What plugins carry through one attempt to schedule one pod."""
+
+    pre_filter: dict[str, Any] = field(default_factory=dict)
+    """By plugin, the state that its `pre_filter` returned (only plugins of `Scope.POD`)."""
+    data: dict[str, Any] = field(default_factory=dict)
+    """Anything else, by plugin."""
+
+
+class Plugin(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+@runtime_checkable
+class EnqueueExtensions(Protocol):
+    """Plugins that can refuse a pod tell which events may change that; without it, every event does."""
+
+    def events_to_register(self) -> Sequence[EventWithHint]: ...
+
+
+@runtime_checkable
+class QueueSortPlugin(Protocol):
+    """Exactly one orders the queue."""
+
+    def sort_key(self, pod: Pod, queued_at: float) -> tuple[Any, ...]:
+        """The pod with the smallest key is next; `queued_at` is a monotonic time."""
+        ...
+
+
+@runtime_checkable
+class PreEnqueuePlugin(Protocol):
+    """Asked before a pod enters the active queue; one that is refused waits until it changes."""
+
+    def pre_enqueue(self, pod: Pod) -> Status: ...
+
+
+@runtime_checkable
+class FilterPlugin(Protocol[S]):
+    """Vectorised: says for each row whether the pod can run there."""
+
+    scope: Scope
+    reads: Reads
+
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[S] | Status:
+        """What `filter` needs to know, or a status instead: `SKIP` when the plugin does not apply to the pod, `SUCCESS`
+        when it does and every node passes, a refusal when no node does."""
+        ...
+
+    def revision(self, state: S) -> int | None:
+        """A number that changes when verdicts on rows that did not change themselves may have (not asked of POD).
+
+        None leaves the plugin out for now, as `SKIP` does."""
+        ...
+
+    def filter(self, state: S, rows: Rows) -> Verdicts | Status:
+        """The verdicts on `rows`. A `Status` in their place is an error and ends the cycle."""
+        ...
+
+
+@runtime_checkable
+class NodeFilterPlugin(Protocol):
+    """Per node: says whether the pod can run there."""
+
+    def filter_node(self, cycle: CycleState, pod: Pod, node: NodeInfo) -> Status: ...
+
+
+@runtime_checkable
+class NodePreFilterPlugin(Protocol):
+    """Asked once before `filter_node`; what it learns it leaves in `cycle.data`."""
+
+    def pre_filter_pod(self, cycle: CycleState, pod: Pod, cluster: Cluster) -> Status: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PostFilterResult:
+    """`nominated` is the node that will have room once the victims have gone."""
+
+    status: Status
+    nominated: str | None = None
+    victims: tuple[Pod, ...] = ()
+
+
+@runtime_checkable
+class PostFilterPlugin(Protocol):
+    """Asked when no node can take the pod; `statuses` say why, node by node."""
+
+    def post_filter(self, pod: PodInfo, statuses: Mapping[str, Status]) -> PostFilterResult: ...
+
+
+@runtime_checkable
+class ScorePlugin(Protocol[S]):
+    """Vectorised: gives each row points."""
+
+    score_scope: Scope
+    score_reads: Reads
+
+    def pre_score(self, pod: PodInfo, cluster: Cluster) -> S | Status:
+        """What `score` needs to know; `SKIP` when all nodes are equal to this plugin."""
+        ...
+
+    def score_revision(self, state: S, feasible: Mask) -> int | None:
+        """A number that changes when points of untouched rows may have; None to leave the plugin out for now.
+
+        `feasible` are the rows that passed every filter, for plugins whose points depend on the competition.
+        """
+        ...
+
+    def score(self, state: S, rows: Rows) -> Scores: ...
+
+
+@runtime_checkable
+class Normalizer(Protocol):
+    """For Score plugins whose points become 0 to 100 only in comparison with those of other feasible nodes."""
+
+    def span(self, scores: Scores, feasible: Mask) -> tuple[int, ...]:
+        """What of the feasible nodes' points `normalized` needs; while it stays the same, so do normalised points."""
+        ...
+
+    def normalized(self, scores: Scores, span: tuple[int, ...]) -> Scores: ...
+
+
+@runtime_checkable
+class NodeScorePlugin(Protocol):
+    """Per node: gives a feasible node 0 to 100 points."""
+
+    def score_node(self, cycle: CycleState, pod: Pod, node: NodeInfo) -> int: ...
+
+
+@runtime_checkable
+class NodeScoreNormalizer(Protocol):
+    """Per-node plugins may bring their points to 0 to 100 when all feasible nodes have theirs."""
+
+    def normalize_scores(self, pod: Pod, scores: dict[str, int]) -> dict[str, int]: ...
+
+
+@runtime_checkable
+class ReservePlugin(Protocol):
+    """Claims in memory what the pod will use on its node; `unreserve` gives it back, whatever happened."""
+
+    def reserve(self, cycle: CycleState, pod: Pod, node_name: str) -> Status: ...
+
+    def unreserve(self, cycle: CycleState, pod: Pod, node_name: str) -> None: ...
+
+
+@runtime_checkable
+class PermitPlugin(Protocol):
+    """Lets the pod go on, refuses it, or makes it wait for so many seconds."""
+
+    def permit(self, cycle: CycleState, pod: Pod, node_name: str) -> tuple[Status, float]: ...
+
+
+@runtime_checkable
+class PreBindPlugin(Protocol):
+    """Does what must be done before the pod is bound, such as binding its volumes."""
+
+    async def pre_bind(self, cycle: CycleState, pod: Pod, node_name: str) -> Status: ...
+
+
+@runtime_checkable
+class BindPlugin(Protocol):
+    """Binds the pod; `SKIP` leaves it to the next one."""
+
+    async def bind(self, cycle: CycleState, pod: Pod, node_name: str) -> Status: ...
+
+
+@runtime_checkable
+class PostBindPlugin(Protocol):
+    """Told about every pod that was bound."""
+
+    def post_bind(self, cycle: CycleState, pod: Pod, node_name: str) -> None: ...
