@@ -1,14 +1,14 @@
 """Static types: resolves names and overloads, and annotates every node with its type.
 
 The rules are those of cel-go's checker, since the positions and texts of issues are part of what users see. Types of
-generic functions are found by unification: each use of a type parameter gets a fresh variable, and `_Bindings` keeps
+generic functions are found by unification: each use of a type parameter gets a fresh variable, and `Bindings` keeps
 what the variables turned out to be. With `lenient=True` nothing is reported and everything is dyn: that is how an
 unchecked expression is prepared for evaluation. Called by environment.py; read next: estimator.py and codegen.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from . import operators as op
@@ -41,9 +41,8 @@ from .types import (
     list_of,
     map_of,
     optional_of,
-    param,
-    walk,
 )
+from .unification import Bindings, more_general
 from .values import UInt
 
 
@@ -99,7 +98,7 @@ class _Checker:
         self._source = source
         self._declarations = declarations
         self._lenient = lenient
-        self._bindings = _Bindings()
+        self._bindings = Bindings()
         self._scopes: list[dict[str, Type]] = []
         self._checked: list[Expr] = []
 
@@ -259,7 +258,7 @@ class _Checker:
         for overload in overloads:
             if overload.member is not member or len(overload.args) != len(args):
                 continue
-            *wanted, returned = self._fresh((*overload.args, overload.result))
+            *wanted, returned = self._bindings.fresh((*overload.args, overload.result))
             if not self._bindings.assign_all(args, wanted):
                 continue
             matching.append(overload)
@@ -273,14 +272,6 @@ class _Checker:
             self._no_overload(call, args)
             return ERROR
         return result
-
-    def _fresh(self, signature: tuple[Type, ...]) -> tuple[Type, ...]:
-        """The signature with variables of its own in place of its type parameters."""
-        names = {each.name for each in walk(signature) if each.kind is Kind.PARAM}
-        if not names:
-            return signature
-        fresh = {name: self._bindings.variable() for name in names}
-        return tuple(_replaced(each, fresh) for each in signature)
 
     def _no_overload(self, call: Call, args: Sequence[Type]) -> None:
         shown = [str(self._bindings.resolve(each, open_as_dyn=True)) for each in args]
@@ -323,7 +314,7 @@ class _Checker:
         if previous is None:
             return current
         if self._bindings.assign(previous, current):
-            return _more_general(previous, current)
+            return more_general(previous, current)
         return DYN
 
     def _struct(self, expr: StructExpr) -> Type:
@@ -391,113 +382,3 @@ class _Checker:
 
 def _as_optional(found: Type) -> Type:
     return found if found.is_optional else optional_of(found)
-
-
-def _replaced(each: Type, by_name: Mapping[str, Type]) -> Type:
-    if each.kind is Kind.PARAM:
-        return by_name[each.name]
-    if not each.params:
-        return each
-    return Type(each.kind, each.name, tuple([_replaced(inner, by_name) for inner in each.params]))
-
-
-_NULLABLE = frozenset({Kind.NULL, Kind.OPAQUE, Kind.OBJECT, Kind.DURATION, Kind.TIMESTAMP})
-
-
-def _more_general(a: Type, b: Type) -> Type:
-    return a if _covers(a, b) else b
-
-
-def _covers(a: Type, b: Type) -> bool:
-    """Whether everything of type b may be said to be of type a."""
-    if a.is_dyn or (b.kind is Kind.NULL and a.kind in _NULLABLE):
-        return True
-    if b.is_dyn or a.kind is not b.kind or a.name != b.name:
-        return False
-    if a.kind is Kind.TYPE:
-        return True
-    return len(a.params) == len(b.params) and all(map(_covers, a.params, b.params))
-
-
-_WITH_PARAMS = frozenset({Kind.LIST, Kind.MAP, Kind.OPAQUE})
-
-
-class _Bindings:
-    """What the type variables stand for."""
-
-    def __init__(self) -> None:
-        self._bound: dict[str, Type] = {}
-        self._variables = 0
-
-    def variable(self) -> Type:
-        self._variables += 1
-        return param(f"_var{self._variables}")
-
-    def resolve(self, each: Type, *, open_as_dyn: bool = False) -> Type:
-        if each.kind is Kind.PARAM:
-            bound = self._bound.get(each.name)
-            if bound is not None:
-                return self.resolve(bound, open_as_dyn=open_as_dyn)
-            return DYN if open_as_dyn else each
-        if not each.params:
-            return each
-        params = tuple([self.resolve(inner, open_as_dyn=open_as_dyn) for inner in each.params])
-        return each if params == each.params else Type(each.kind, each.name, params)
-
-    def assign(self, a: Type, b: Type) -> bool:
-        """Whether the types agree; if they do, variables in them are bound accordingly, otherwise nothing changes."""
-        return self.assign_all((a,), (b,))
-
-    def assign_all(self, left: Iterable[Type], right: Iterable[Type]) -> bool:
-        before = dict(self._bound)
-        if all(map(self._agree, left, right)):
-            return True
-        self._bound = before
-        return False
-
-    def _agree(self, a: Type, b: Type) -> bool:
-        if b.kind is Kind.PARAM:
-            agrees, was_bound = self._substitute(a, b)
-            if agrees:
-                return True
-            if was_bound:
-                return False
-        if a.kind is Kind.PARAM:
-            return self._substitute(b, a)[0]
-        if a.is_dyn or b.is_dyn:
-            return True
-        if a.kind is Kind.NULL or b.kind is Kind.NULL:
-            return (b if a.kind is Kind.NULL else a).kind in _NULLABLE
-        if a.kind is Kind.TYPE:
-            return b.kind is Kind.TYPE
-        if a.kind is not b.kind or a.name != b.name or len(a.params) != len(b.params):
-            return False
-        return a.kind not in _WITH_PARAMS or all(map(self._agree, a.params, b.params))
-
-    def _substitute(self, found: Type, variable: Type) -> tuple[bool, bool]:
-        """Tries to bind the variable to the type; also says whether it was bound before."""
-        if found == variable:
-            return True, True
-        bound = self._bound.get(variable.name)
-        if bound is not None:
-            if found == bound:
-                return True, True
-            if not self._agree(found, bound):
-                return False, True
-            general = _more_general(found, bound)
-            if not self._refers(general, variable):
-                self._bound[variable.name] = general
-            return True, True
-        if self._refers(found, variable):
-            return False, False
-        self._bound[variable.name] = found
-        return True, False
-
-    def _refers(self, each: Type, variable: Type) -> bool:
-        """Whether the variable occurs in the type; binding it to that would be endless."""
-        if each == variable:
-            return True
-        if each.kind is Kind.PARAM:
-            bound = self._bound.get(each.name)
-            return bound is not None and self._refers(bound, variable)
-        return any(self._refers(inner, variable) for inner in each.params)

@@ -26,7 +26,9 @@ from typing import Any, Final
 from . import operators as op
 from . import values
 from .conversions import adapter
-from .interpreter import Options, has_field, invoker, optional_field, read_field
+from .dispatch import invoker
+from .fields import Accessor
+from .interpreter import Options
 from .standard import index_any, optional_index
 from .syntax import (
     ACCUMULATOR,
@@ -39,7 +41,7 @@ from .syntax import (
     MapExpr,
     Select,
 )
-from .types import BOOL, Field, Kind, Type
+from .types import BOOL, Kind, Type
 from .values import Value
 
 Evaluate = Callable[[Mapping[str, Value]], Value]
@@ -220,47 +222,37 @@ class _Generator:
             self._variables[name] = f"v{len(self._variables)}", read
         return self._variables[name][0]
 
-    def _field(self, operand: Type, name: str) -> Field | None:
-        declared = self._options.objects.get(operand.params[0].name if operand.is_optional else operand.name)
-        return declared.fields.get(name) if declared is not None else None
-
     def _select(self, expr: Select) -> _Code:
         if expr.resolved is not None:
             return self._ident(expr.resolved)
-        operand, name = self._source(expr.operand), expr.name
-        field = self._field(expr.operand.type, name)
-        kind = expr.operand.type.kind
-        if kind is Kind.MAP:
+        operand, name, type_ = self._source(expr.operand), expr.name, expr.operand.type
+        if type_.kind is Kind.MAP:
             return _Code(f"({name!r} in {operand})" if expr.test_only else f"{operand}[{name!r}]")
+        accessor = Accessor(type_, name, self._options.objects)
+        quick = type_.kind is Kind.OBJECT and operand.isidentifier()
         if expr.test_only:
-            has = self._name("h", lambda value: has_field(value, name, field))
-            quick = f"({name!r} in {operand} if {operand}.__class__ is dict else {has}({operand}))"
-            return _Code(quick if operand.isidentifier() else f"{has}({operand})")
-        read = self._name("f", lambda value: read_field(value, name, field))
-        if kind is not Kind.OBJECT or field is None or not operand.isidentifier():
-            return _Code(f"{read}({operand})")
-        return _Code(self._quick_field(operand, name, field, read))
+            test = f"{self._name('h', accessor.has)}({operand})"
+            return _Code(f"({name!r} in {operand} if {operand}.__class__ is dict else {test})" if quick else test)
+        read = f"{self._name('f', accessor.read)}({operand})"
+        return _Code(self._quick_field(operand, accessor, read) if quick else read)
 
-    def _quick_field(self, operand: str, name: str, field: Field, read: str) -> str:
-        """A field of a local variable: of a dict and of a plain object without a call, of anything else with `read`."""
-        adapt = adapter(field.type)
-        entry = f"{operand}[{name!r}]"
-        entry = entry if adapt is None else f"{self._name('a', adapt)}({entry})"
-        attribute = field.attribute or name
-        simple = attribute.isidentifier() and not iskeyword(attribute) and not hasattr(dict, attribute)
-        other = f"{read}({operand})"
-        if simple and adapt is None and not self._in_iterable:
+    def _quick_field(self, operand: str, accessor: Accessor, otherwise: str) -> str:
+        """A field of a local variable: from a dict or a plain object without a call, from anything else with one."""
+        entry, attribute = f"{operand}[{accessor.name!r}]", accessor.attribute or ""
+        readable = attribute.isidentifier() and not iskeyword(attribute) and not hasattr(dict, attribute)
+        if accessor.adapt is not None:
+            entry = f"{self._name('a', accessor.adapt)}({entry})"
+        elif readable and not self._in_iterable:
             found = self._local()
-            other = f"({found} if ({found} := {operand}.{attribute}) is not None else {other})"
-        return f"({entry} if {operand}.__class__ is dict else {other})"
+            otherwise = f"({found} if ({found} := {operand}.{attribute}) is not None else {otherwise})"
+        return f"({entry} if {operand}.__class__ is dict else {otherwise})"
 
     def _optional_select(self, call: Call) -> _Code:
-        operand, literal = call.args
-        if not isinstance(literal, Literal):
+        operand, name = call.args
+        if not isinstance(name, Literal):
             raise _Unsupported
-        name, field = literal.value, self._field(operand.type, literal.value)
-        find = self._name("f", lambda value: optional_field(value, name, field))
-        return _Code(f"{find}({self._source(operand)})")
+        accessor = Accessor(operand.type, name.value, self._options.objects)
+        return _Code(f"{self._name('f', accessor.read_optional)}({self._source(operand)})")
 
     # Calls
 
