@@ -58,7 +58,7 @@ class Lookups(Protocol):
 class NoCluster:
     """Lookups without a cluster: every namespace exists, and nothing but the system's own PriorityClasses does."""
 
-    def namespace_phase(self, name: str) -> str | None:  # noqa: ARG002 - whichever it is
+    def namespace_phase(self, name: str) -> str | None:
         return "Active"
 
     def priority_class(self, name: str) -> Priority | None:
@@ -125,17 +125,17 @@ class Strategy(Generic[T]):
     def mutate(self, obj: T, old: T | None, request: Request) -> None:
         """Do what admission plugins do. `old` is None for a create."""
 
-    def prepare_for_create(self, obj: T, request: Request) -> None:  # noqa: ARG002 - for kinds that need it
+    def prepare_for_create(self, obj: T, request: Request) -> None:
         """Clear what clients do not set on create: here the status; and count the first generation."""
         clear_status(obj)
         if self.has_generation:
             obj.metadata.generation = 1
 
-    def validate_create(self, obj: T, request: Request) -> list[FieldError]:  # noqa: ARG002 - see the docstring
+    def validate_create(self, obj: T, request: Request) -> list[FieldError]:
         """All that is wrong with a new object, `metadata` included (``meta.validate_object_meta``)."""
         return []
 
-    def prepare_for_update(self, new: T, old: T, request: Request) -> None:  # noqa: ARG002 - for kinds that need it
+    def prepare_for_update(self, new: T, old: T, request: Request) -> None:
         """Keep what an update of the main resource must not touch: here the status; and count the generation."""
         keep_status(new, old)
         if self.has_generation:
@@ -146,7 +146,7 @@ class Strategy(Generic[T]):
         """All that is wrong with a change, `metadata` included (``meta.validate_object_meta_update``)."""
         raise NotImplementedError(type(self).__name__)
 
-    def warnings(self, new: T, old: T | None, request: Request) -> list[str]:  # noqa: ARG002 - for kinds that warn
+    def warnings(self, new: T, old: T | None, request: Request) -> list[str]:
         """What is worth telling the client about an object that was accepted. `old` is None for a create."""
         return []
 
@@ -158,7 +158,7 @@ class StatusStrategy(Strategy[T]):
         super().__init__()
         self.main = main
 
-    def prepare_for_update(self, new: T, old: T, request: Request) -> None:  # noqa: ARG002 - for kinds that need it
+    def prepare_for_update(self, new: T, old: T, request: Request) -> None:
         """Only the status changes; `metadata` may change apart from what the server owns."""
         for name in new.__struct_fields__:
             if name not in ("api_version", "kind", "metadata", "status"):
@@ -170,7 +170,7 @@ class StatusStrategy(Strategy[T]):
     def default(self, obj: T) -> None:
         self.main.default(obj)
 
-    def validate_update(self, new: T, old: T, request: Request) -> list[FieldError]:  # noqa: ARG002 - as above
+    def validate_update(self, new: T, old: T, request: Request) -> list[FieldError]:
         """The rules of the metadata alone, unless the kind adds its own."""
         return meta.validate_object_meta_update(new.metadata, old.metadata)
 

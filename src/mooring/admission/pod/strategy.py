@@ -83,7 +83,7 @@ class PodStrategy(Strategy[Pod]):
         errors += validate_annotation_updates(new.metadata, old.metadata, _ANNOTATIONS)
         return errors + validate_spec_update(new.spec, old.spec)
 
-    def warnings(self, new: Pod, old: Pod | None, request: Request) -> list[str]:  # noqa: ARG002 - by the signature
+    def warnings(self, new: Pod, old: Pod | None, request: Request) -> list[str]:
         return pod_spec_warnings(new.spec, SPEC) if old is None else []
 
 
@@ -111,7 +111,7 @@ class EphemeralContainersStrategy(Strategy[Pod]):
     def default(self, obj: Pod) -> None:
         self.main.default(obj)
 
-    def prepare_for_update(self, new: Pod, old: Pod, request: Request) -> None:  # noqa: ARG002 - by the signature
+    def prepare_for_update(self, new: Pod, old: Pod, request: Request) -> None:
         wanted = new.spec.ephemeral_containers
         keep_status(new, old)
         new.spec = copy_of(old.spec)
