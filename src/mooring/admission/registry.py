@@ -1,7 +1,18 @@
-"""The strategies of all kinds, by the struct of the kind. ``pipeline.py`` looks here; a new kind adds its line here."""
+"""The strategies of all kinds, by the struct of the kind. ``pipeline.py`` looks here; a new kind adds its file here."""
 
 from typing import Any
 
+from mooring.admission import (
+    configuration,
+    daemon_set,
+    deployment,
+    namespace,
+    node,
+    persistent_volume,
+    persistent_volume_claim,
+    replica_set,
+    stateful_set,
+)
 from mooring.admission.pod.strategy import PodStrategy
 from mooring.admission.strategy import Strategy
 from mooring.api import meta_v1
@@ -20,3 +31,15 @@ def strategy_of(object_type: type[meta_v1.Resource]) -> Strategy[Any]:
 
 
 register(PodStrategy())
+for _family in (
+    namespace,
+    node,
+    configuration,
+    persistent_volume,
+    persistent_volume_claim,
+    deployment,
+    replica_set,
+    stateful_set,
+    daemon_set,
+):
+    register(*_family.STRATEGIES)

@@ -1,0 +1,132 @@
+"""ConfigMaps, Secrets and ServiceAccounts: their keys, their size, and that immutable ones stay as they are."""
+
+import msgspec
+
+from mooring.admission.meta import IMMUTABLE
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import Request
+from mooring.api import field_errors, names
+from mooring.api.core_v1 import ConfigMap, Secret, ServiceAccount
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+
+MAX_BYTES = 1024 * 1024
+WHEN_IMMUTABLE = "field is immutable when `immutable` is set"
+_DATA = Path("data")
+_BINARY_DATA = Path("binaryData")
+_SERVICE_ACCOUNT = "kubernetes.io/service-account.name"
+_REDACTED = "<secret contents redacted>"
+
+
+class ConfigMapStrategy(RuleStrategy[ConfigMap]):
+    """Text and bytes by name."""
+
+    object_type = ConfigMap
+    kind = "ConfigMap"
+    resource = "configmaps"
+    has_generation = False
+
+    def rules(self, obj: ConfigMap, old: ConfigMap | None, request: Request) -> list[FieldError]:
+        errors = []
+        if old is not None and old.immutable:
+            errors += _unchanged(obj.immutable, obj.data == old.data)
+            if obj.binary_data != old.binary_data:
+                errors.append(field_errors.forbidden(_BINARY_DATA, WHEN_IMMUTABLE))
+        for key in obj.data:
+            errors += _key(key, _DATA, "binaryData" if key in obj.binary_data else "")
+        for key in obj.binary_data:
+            errors += _key(key, _BINARY_DATA, "data" if key in obj.data else "")
+        size = sum(len(value.encode(errors="surrogatepass")) for value in obj.data.values())
+        size += sum(map(len, obj.binary_data.values()))
+        if size > MAX_BYTES:
+            errors.append(field_errors.too_long(Path(""), MAX_BYTES))
+        return errors
+
+
+class SecretStrategy(RuleStrategy[Secret]):
+    """Bytes by name, of a type that says which names there must be."""
+
+    object_type = Secret
+    kind = "Secret"
+    resource = "secrets"
+    has_generation = False
+
+    def default(self, obj: Secret) -> None:
+        obj.type = obj.type or "Opaque"
+        for key, text in obj.string_data.items():
+            obj.data[key] = text.encode(errors="surrogatepass")
+        obj.string_data = {}  # write-only: it is never read back
+
+    def rules(self, obj: Secret, old: Secret | None, request: Request) -> list[FieldError]:
+        errors = []
+        if old is not None:
+            if obj.type != old.type:
+                errors.append(field_errors.invalid(Path("type"), obj.type, IMMUTABLE))
+            if old.immutable:
+                errors += _unchanged(obj.immutable, obj.data == old.data)
+        for key in obj.data:
+            errors += names.validate(_DATA.key(key), key, names.config_map_key(key))
+        if sum(map(len, obj.data.values())) > MAX_BYTES:
+            errors.append(field_errors.too_long(_DATA, MAX_BYTES))
+        return errors + _secret_type(obj)
+
+
+class ServiceAccountStrategy(RuleStrategy[ServiceAccount]):
+    """An identity for pods; it has no rules of its own."""
+
+    object_type = ServiceAccount
+    kind = "ServiceAccount"
+    resource = "serviceaccounts"
+    has_generation = False
+    allow_unconditional_update = False
+
+
+def _unchanged(immutable: bool | None, same_data: bool) -> list[FieldError]:
+    errors = []
+    if not immutable:
+        errors.append(field_errors.forbidden(Path("immutable"), WHEN_IMMUTABLE))
+    if not same_data:
+        errors.append(field_errors.forbidden(_DATA, WHEN_IMMUTABLE))
+    return errors
+
+
+def _key(key: str, path: Path, also_in: str) -> list[FieldError]:
+    errors = names.validate(path.key(key), key, names.config_map_key(key))
+    if also_in:
+        errors.append(field_errors.invalid(path.key(key), key, f"duplicate of key present in {also_in}"))
+    return errors
+
+
+def _secret_type(secret: Secret) -> list[FieldError]:
+    """The keys that a type of secret must have."""
+    data = secret.data
+    match secret.type:
+        case "kubernetes.io/service-account-token":
+            if not secret.metadata.annotations.get(_SERVICE_ACCOUNT):
+                return [field_errors.required(Path("metadata", "annotations").key(_SERVICE_ACCOUNT))]
+        case "kubernetes.io/dockercfg":
+            return _json(data, ".dockercfg")
+        case "kubernetes.io/dockerconfigjson":
+            return _json(data, ".dockerconfigjson")
+        case "kubernetes.io/basic-auth":
+            if "username" not in data and "password" not in data:
+                return [field_errors.required(_DATA.key(key)) for key in ("username", "password")]
+        case "kubernetes.io/ssh-auth":
+            if not data.get("ssh-privatekey"):
+                return [field_errors.required(_DATA.key("ssh-privatekey"))]
+        case "kubernetes.io/tls":
+            return [field_errors.required(_DATA.key(key)) for key in ("tls.crt", "tls.key") if key not in data]
+    return []
+
+
+def _json(data: dict[str, bytes], key: str) -> list[FieldError]:
+    if key not in data:
+        return [field_errors.required(_DATA.key(key))]
+    try:
+        msgspec.json.decode(data[key], type=dict[str, object])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return [field_errors.invalid(_DATA.key(key), _REDACTED, str(error))]
+    return []
+
+
+STRATEGIES = (ConfigMapStrategy(), SecretStrategy(), ServiceAccountStrategy())

@@ -1,0 +1,106 @@
+"""DaemonSets."""
+
+from mooring.admission.meta import immutable
+from mooring.admission.numbers import at_most_all, non_negative
+from mooring.admission.pod.template import default_template, prepare_template, template_warnings
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import Request
+from mooring.admission.workload import (
+    SPEC,
+    TEMPLATE,
+    is_nothing,
+    rolling_numbers,
+    status_numbers,
+    validate_lasting_template,
+    validate_match,
+)
+from mooring.api import field_errors, label_selector
+from mooring.api.apps_v1 import DaemonSet, DaemonSetUpdateStrategy, RollingUpdateDaemonSet
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+
+
+class DaemonSetStrategy(RuleStrategy[DaemonSet]):
+    """Runs one pod on every node that it fits."""
+
+    object_type = DaemonSet
+    group = "apps"
+    kind = "DaemonSet"
+    resource = "daemonsets"
+    has_status = True
+
+    def default(self, obj: DaemonSet) -> None:
+        strategy = obj.spec.update_strategy
+        strategy.type = strategy.type or "RollingUpdate"
+        if strategy.type == "RollingUpdate":
+            strategy.rolling_update = strategy.rolling_update or RollingUpdateDaemonSet()
+            pace = strategy.rolling_update
+            pace.max_unavailable = 1 if pace.max_unavailable is None else pace.max_unavailable
+            pace.max_surge = 0 if pace.max_surge is None else pace.max_surge
+        if obj.spec.revision_history_limit is None:
+            obj.spec.revision_history_limit = 10
+        default_template(obj.spec.template)
+
+    def prepare_for_create(self, obj: DaemonSet, request: Request) -> None:
+        super().prepare_for_create(obj, request)
+        prepare_template(obj.spec.template, None, request)
+
+    def prepare_for_update(self, new: DaemonSet, old: DaemonSet, request: Request) -> None:
+        prepare_template(new.spec.template, old.spec.template, request)
+        super().prepare_for_update(new, old, request)
+
+    def rules(self, obj: DaemonSet, old: DaemonSet | None, request: Request) -> list[FieldError]:
+        spec, here = obj.spec, SPEC.child("selector")
+        errors = label_selector.validate(spec.selector, here)
+        errors += validate_match(spec.selector, spec.template, TEMPLATE)
+        if spec.selector is not None and not spec.selector.match_labels and not spec.selector.match_expressions:
+            detail = "empty selector is invalid for daemonset"
+            errors.append(field_errors.invalid(here, spec.selector, detail))
+        old_template = old.spec.template if old is not None else None
+        errors += validate_lasting_template(spec.template, old_template, TEMPLATE, "DaemonSet", request)
+        errors += non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
+        errors += _update_strategy(spec.update_strategy, SPEC.child("updateStrategy"))
+        errors += non_negative(spec.revision_history_limit, SPEC.child("revisionHistoryLimit"))
+        return errors if old is None else errors + immutable(spec.selector, old.spec.selector, SPEC, "selector")
+
+    def status_rules(self, new: DaemonSet, old: DaemonSet, request: Request) -> list[FieldError]:
+        status = new.status
+        return status_numbers(
+            {
+                "currentNumberScheduled": status.current_number_scheduled,
+                "numberMisscheduled": status.number_misscheduled,
+                "desiredNumberScheduled": status.desired_number_scheduled,
+                "numberReady": status.number_ready,
+                "observedGeneration": status.observed_generation,
+                "updatedNumberScheduled": status.updated_number_scheduled,
+                "numberAvailable": status.number_available,
+                "numberUnavailable": status.number_unavailable,
+                "collisionCount": status.collision_count,
+            }
+        )
+
+    def warnings(self, new: DaemonSet, old: DaemonSet | None, request: Request) -> list[str]:
+        return template_warnings(new.spec.template, old.spec.template if old is not None else None, TEMPLATE)
+
+
+def _update_strategy(strategy: DaemonSetUpdateStrategy, path: Path) -> list[FieldError]:
+    here, pace = path.child("rollingUpdate"), strategy.rolling_update
+    match strategy.type:
+        case "OnDelete":
+            return []
+        case "RollingUpdate" if pace is not None:
+            unavailable, surge = pace.max_unavailable or 0, pace.max_surge or 0
+            errors = rolling_numbers(unavailable, surge, here)
+            if not is_nothing(unavailable) and not is_nothing(surge):
+                detail = "may not be set when maxUnavailable is non-zero"
+                errors.append(field_errors.invalid(here.child("maxSurge"), surge, detail))
+            if is_nothing(unavailable) and is_nothing(surge):
+                detail = "cannot be 0 when maxSurge is 0"
+                errors.append(field_errors.required(here.child("maxUnavailable"), detail))
+            errors += at_most_all(unavailable, here.child("maxUnavailable"))
+            return errors + at_most_all(surge, here.child("maxSurge"))
+        case _:
+            return [field_errors.not_supported(path, strategy, ["RollingUpdate", "OnDelete"])]
+
+
+STRATEGIES = (DaemonSetStrategy(),)

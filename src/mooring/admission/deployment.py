@@ -1,0 +1,143 @@
+"""Deployments."""
+
+from mooring.admission.meta import immutable
+from mooring.admission.numbers import at_most_all, non_negative
+from mooring.admission.pod.template import default_template, prepare_template, template_warnings
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import Request
+from mooring.admission.workload import (
+    MORE_THAN_REPLICAS,
+    SPEC,
+    STATUS,
+    TEMPLATE,
+    at_most,
+    is_nothing,
+    name_warnings,
+    rolling_numbers,
+    status_numbers,
+    validate_lasting_template,
+    validate_match,
+    validate_selector,
+)
+from mooring.api import field_errors
+from mooring.api.apps_v1 import Deployment, DeploymentSpec, RollingUpdateDeployment
+from mooring.api.apps_v1 import DeploymentStrategy as UpdateStrategy
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+
+_NO_SELECTOR = "empty selector is invalid for deployment"
+
+
+class DeploymentStrategy(RuleStrategy[Deployment]):
+    """Runs equal pods and replaces them step by step."""
+
+    object_type = Deployment
+    group = "apps"
+    kind = "Deployment"
+    resource = "deployments"
+    has_status = True
+
+    def default(self, obj: Deployment) -> None:
+        spec = obj.spec
+        if spec.replicas is None:
+            spec.replicas = 1
+        _default_strategy(spec.strategy)
+        if spec.revision_history_limit is None:
+            spec.revision_history_limit = 10
+        if spec.progress_deadline_seconds is None:
+            spec.progress_deadline_seconds = 600
+        default_template(spec.template)
+
+    def prepare_for_create(self, obj: Deployment, request: Request) -> None:
+        super().prepare_for_create(obj, request)
+        prepare_template(obj.spec.template, None, request)
+
+    def prepare_for_update(self, new: Deployment, old: Deployment, request: Request) -> None:
+        prepare_template(new.spec.template, old.spec.template, request)
+        super().prepare_for_update(new, old, request)
+        if new.spec != old.spec or new.metadata.annotations != old.metadata.annotations:
+            new.metadata.generation = old.metadata.generation + 1
+
+    def rules(self, obj: Deployment, old: Deployment | None, request: Request) -> list[FieldError]:
+        errors = _validate_spec(obj.spec, old.spec if old is not None else None, request)
+        return errors if old is None else errors + immutable(obj.spec.selector, old.spec.selector, SPEC, "selector")
+
+    def status_rules(self, new: Deployment, old: Deployment, request: Request) -> list[FieldError]:
+        status = new.status
+        errors = status_numbers(
+            {
+                "observedGeneration": status.observed_generation,
+                "replicas": status.replicas,
+                "updatedReplicas": status.updated_replicas,
+                "readyReplicas": status.ready_replicas,
+                "availableReplicas": status.available_replicas,
+                "unavailableReplicas": status.unavailable_replicas,
+                "terminatingReplicas": status.terminating_replicas,
+                "collisionCount": status.collision_count,
+            }
+        )
+        parts = {
+            "updatedReplicas": status.updated_replicas,
+            "readyReplicas": status.ready_replicas,
+            "availableReplicas": status.available_replicas,
+        }
+        errors += at_most(parts, status.replicas, MORE_THAN_REPLICAS)
+        available = {"availableReplicas": status.available_replicas}
+        errors += at_most(available, status.ready_replicas, "cannot be greater than readyReplicas")
+        if old.status.collision_count is not None and (status.collision_count or 0) < old.status.collision_count:
+            here = STATUS.child("collisionCount")
+            errors.append(field_errors.invalid(here, status.collision_count or 0, "cannot be decremented"))
+        return errors
+
+    def warnings(self, new: Deployment, old: Deployment | None, request: Request) -> list[str]:
+        found = name_warnings(new.metadata) if old is None else []
+        return found + template_warnings(new.spec.template, old.spec.template if old is not None else None, TEMPLATE)
+
+
+def _default_strategy(strategy: UpdateStrategy) -> None:
+    strategy.type = strategy.type or "RollingUpdate"
+    if strategy.type != "RollingUpdate":
+        return
+    if strategy.rolling_update is None:
+        strategy.rolling_update = RollingUpdateDeployment()
+    pace = strategy.rolling_update
+    pace.max_unavailable = "25%" if pace.max_unavailable is None else pace.max_unavailable
+    pace.max_surge = "25%" if pace.max_surge is None else pace.max_surge
+
+
+def _validate_spec(spec: DeploymentSpec, old: DeploymentSpec | None, request: Request) -> list[FieldError]:
+    errors = non_negative(spec.replicas, SPEC.child("replicas"))
+    errors += validate_selector(spec.selector, SPEC.child("selector"), _NO_SELECTOR)
+    errors += validate_match(spec.selector, spec.template, TEMPLATE)
+    old_template = old.template if old is not None else None
+    errors += validate_lasting_template(spec.template, old_template, TEMPLATE, "ReplicaSet", request)
+    errors += _strategy(spec.strategy, SPEC.child("strategy"))
+    errors += non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
+    errors += non_negative(spec.revision_history_limit, SPEC.child("revisionHistoryLimit"))
+    deadline = spec.progress_deadline_seconds
+    if deadline is not None:
+        here = SPEC.child("progressDeadlineSeconds")
+        errors += non_negative(deadline, here)
+        if deadline <= spec.min_ready_seconds:
+            errors.append(field_errors.invalid(here, deadline, "must be greater than minReadySeconds"))
+    return errors
+
+
+def _strategy(strategy: UpdateStrategy, path: Path) -> list[FieldError]:
+    here, pace = path.child("rollingUpdate"), strategy.rolling_update
+    match strategy.type:
+        case "Recreate":
+            detail = "may not be specified when strategy `type` is 'Recreate'"
+            return [field_errors.forbidden(here, detail)] if pace is not None else []
+        case "RollingUpdate" if pace is not None:
+            unavailable, surge = pace.max_unavailable or 0, pace.max_surge or 0
+            errors = rolling_numbers(unavailable, surge, here)
+            if is_nothing(unavailable) and is_nothing(surge):
+                detail = "may not be 0 when `maxSurge` is 0"
+                errors.append(field_errors.invalid(here.child("maxUnavailable"), unavailable, detail))
+            return errors + at_most_all(unavailable, here.child("maxUnavailable"))
+        case _:
+            return [field_errors.not_supported(path, strategy, ["Recreate", "RollingUpdate"])]
+
+
+STRATEGIES = (DeploymentStrategy(),)

@@ -1,0 +1,92 @@
+"""Namespaces: born active with Kubernetes' finalizer, and labelled with their own name."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mooring.admission import meta
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import Request, StatusStrategy, Strategy
+from mooring.api import field_errors, names
+from mooring.api.base import copy_of
+from mooring.api.core_v1 import Namespace, NamespaceStatus
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+
+NAME_LABEL = "kubernetes.io/metadata.name"
+FINALIZER = "kubernetes"
+_PHASE = Path("status", "Phase")
+_FINALIZERS = Path("spec", "finalizers")
+
+
+class NamespaceStrategy(RuleStrategy[Namespace]):
+    """A scope for names."""
+
+    object_type = Namespace
+    kind = "Namespace"
+    resource = "namespaces"
+    namespaced = False
+    has_generation = False
+    has_status = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        subresources: Mapping[str, Strategy[Any]] = {**self.subresources, "finalize": FinalizeStrategy(self)}
+        self.subresources = subresources
+
+    def name_check(self, name: str) -> names.Messages:
+        return names.dns1123_label(name)
+
+    def default(self, obj: Namespace) -> None:
+        if obj.metadata.name:
+            obj.metadata.labels[NAME_LABEL] = obj.metadata.name
+
+    def prepare_for_create(self, obj: Namespace, request: Request) -> None:
+        obj.status = NamespaceStatus(phase="Active")
+        self.default(obj)  # the name may have been generated in the meantime
+        if FINALIZER not in obj.spec.finalizers:
+            obj.spec.finalizers.append(FINALIZER)
+
+    def prepare_for_update(self, new: Namespace, old: Namespace, request: Request) -> None:
+        super().prepare_for_update(new, old, request)
+        new.spec.finalizers = list(old.spec.finalizers)
+
+    def rules(self, obj: Namespace, old: Namespace | None, request: Request) -> list[FieldError]:
+        return [] if old is not None else _finalizers(obj.spec.finalizers, _FINALIZERS)
+
+    def status_rules(self, new: Namespace, old: Namespace, request: Request) -> list[FieldError]:
+        wanted, is_empty = (
+            ("Active", "is empty") if new.metadata.deletion_timestamp is None else ("Terminating", "is not empty")
+        )
+        if new.status.phase == wanted:
+            return []
+        detail = f"may only be '{wanted}' if `deletionTimestamp` {is_empty}"
+        return [field_errors.invalid(_PHASE, new.status.phase, detail)]
+
+
+class FinalizeStrategy(StatusStrategy[Namespace]):
+    """The `finalize` subresource: only `spec.finalizers` changes."""
+
+    def prepare_for_update(self, new: Namespace, old: Namespace, request: Request) -> None:
+        wanted = new.spec
+        super().prepare_for_update(new, old, request)
+        new.spec = wanted
+        new.status = copy_of(old.status)
+
+    def validate_update(self, new: Namespace, old: Namespace, request: Request) -> list[FieldError]:
+        errors = meta.validate_object_meta_update(new.metadata, old.metadata)
+        for index, name in enumerate(new.spec.finalizers):
+            errors += _finalizers([name], _FINALIZERS.index(index))
+        return errors
+
+
+def _finalizers(finalizers: list[str], path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for name in finalizers:
+        errors += names.validate(path, name, names.label_key(name))
+        if "/" not in name and name not in meta.STANDARD_FINALIZERS:
+            detail = "name is neither a standard finalizer name nor is it fully qualified"
+            errors.append(field_errors.invalid(path, name, detail))
+    return errors
+
+
+STRATEGIES = (NamespaceStrategy(),)

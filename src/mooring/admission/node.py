@@ -1,0 +1,165 @@
+"""Nodes: their taints, and what of a node cannot be changed.
+
+The value of a taint is a label's value and nothing more: numbers and versions are never asked of it, since a node must
+be able to register whatever its labels and taints say (KEP-5471, KEP-5721).
+
+`timeAdded` of a NoExecute taint tells how long it has been there. The server sets it when such a taint is added to a
+node, or its value changes, unless the client gave a time; an unchanged taint keeps the time that it had. A node that is
+created with a taint has no pods that could run out of time, so there the server sets none, as Kubernetes does.
+"""
+
+import ipaddress
+
+from mooring.admission.numbers import non_negative_quantity
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import Request
+from mooring.api import field_errors, names, times
+from mooring.api.core_v1 import Node, Taint
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.quantity import Quantity
+
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
+_TAINTS = Path("metadata", "taints")  # Kubernetes' slip for spec.taints
+_POD_CIDRS = Path("spec", "podCIDRs")
+_ONE_PER_FAMILY = "may specify no more than one CIDR for each IP family"
+
+
+class NodeStrategy(RuleStrategy[Node]):
+    """A machine that runs pods. It registers itself, status included."""
+
+    object_type = Node
+    kind = "Node"
+    resource = "nodes"
+    namespaced = False
+    has_generation = False
+    has_status = True
+
+    def default(self, obj: Node) -> None:
+        status, spec = obj.status, obj.spec
+        if status.capacity and not status.allocatable:
+            status.allocatable = dict(status.capacity)
+        if spec.pod_cidr and spec.pod_cidrs[:1] != [spec.pod_cidr]:
+            spec.pod_cidrs = [spec.pod_cidr]
+        elif spec.pod_cidrs:
+            spec.pod_cidr = spec.pod_cidrs[0]
+
+    def mutate(self, obj: Node, old: Node | None, request: Request) -> None:
+        if old is None:
+            _add_not_ready(obj)
+        else:
+            _stamp_taints(obj.spec.taints, old.spec.taints, times.to_seconds(request.now))
+
+    def prepare_for_create(self, obj: Node, request: Request) -> None:
+        obj.spec.config_source = None
+
+    def prepare_for_update(self, new: Node, old: Node, request: Request) -> None:
+        super().prepare_for_update(new, old, request)
+        if old.spec.config_source is None:
+            new.spec.config_source = None
+
+    def rules(self, obj: Node, old: Node | None, request: Request) -> list[FieldError]:
+        errors = validate_taints(obj.spec.taints, _TAINTS)
+        errors += _resources(obj.status.capacity, "capacity") + _resources(obj.status.allocatable, "allocatable")
+        return errors + (_pod_cidrs(obj.spec.pod_cidrs) if old is None else _changes(obj, old))
+
+    def status_rules(self, new: Node, old: Node, request: Request) -> list[FieldError]:
+        return self.rules(new, old, request)
+
+    def warnings(self, new: Node, old: Node | None, request: Request) -> list[str]:
+        found = []
+        if new.spec.config_source is not None:
+            found.append("spec.configSource: the feature is no longer available")
+        if new.spec.external_id:
+            found.append("spec.externalID: this field is deprecated, and is unused by Kubernetes")
+        return found
+
+
+def validate_taints(taints: list[Taint], path: Path) -> list[FieldError]:
+    """What is wrong with the taints of a node."""
+    errors: list[FieldError] = []
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(taints):
+        here = path.index(index)
+        errors += names.validate_label_key(taint.key, here.child("key"))
+        if wrong := names.label_value(taint.value):
+            errors.append(field_errors.invalid(here.child("value"), taint.value, ";".join(wrong)))
+        if not taint.effect:
+            errors.append(field_errors.required(here.child("effect")))
+        elif taint.effect not in EFFECTS:
+            errors.append(field_errors.not_supported(here.child("effect"), taint.effect, EFFECTS))
+        if (taint.key, taint.effect) in seen:
+            errors.append(field_errors.duplicate(here, taint, "taints must be unique by key and effect pair"))
+        seen.add((taint.key, taint.effect))
+    return errors
+
+
+def _add_not_ready(node: Node) -> None:
+    """A node that has just registered gets no pods until it has shown that it is ready."""
+    if not any(taint.key == NOT_READY.key and taint.effect == NOT_READY.effect for taint in node.spec.taints):
+        node.spec.taints.append(Taint(key=NOT_READY.key, effect=NOT_READY.effect))
+
+
+def _stamp_taints(new: list[Taint], old: list[Taint], now: str) -> None:
+    before = {(taint.key, taint.effect): taint for taint in old}
+    for taint in new:
+        if taint.time_added is not None:
+            continue
+        known = before.get((taint.key, taint.effect))
+        if known is not None and known.value == taint.value:
+            taint.time_added = known.time_added
+        elif taint.effect == "NoExecute":
+            taint.time_added = now
+
+
+def _pod_cidrs(cidrs: list[str]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    families: list[int] = []
+    for index, cidr in enumerate(cidrs):
+        try:
+            families.append(ipaddress.ip_network(cidr, strict=False).version)
+        except ValueError:
+            detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+            errors.append(field_errors.invalid(_POD_CIDRS.index(index), cidr, detail))
+    if not errors and len(set(families)) != len(families):
+        errors.append(field_errors.invalid(_POD_CIDRS, cidrs, _ONE_PER_FAMILY))
+    return errors
+
+
+def _resources(resources: dict[str, Quantity], name: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for resource, quantity in resources.items():
+        path = Path("status", name, resource)
+        errors += non_negative_quantity(quantity, path)
+        if is_integer_resource(resource) and quantity.milli_value() % 1000:
+            errors.append(field_errors.invalid(path, str(quantity), "must be an integer"))
+    return errors
+
+
+def is_integer_resource(name: str) -> bool:
+    """Whether there are only whole ones: pods, and what is named with a domain that is not Kubernetes' own."""
+    return name == "pods" or ("/" in name and "kubernetes.io/" not in name)
+
+
+def _changes(new: Node, old: Node) -> list[FieldError]:
+    errors = []
+    seen = []
+    for index, address in enumerate(new.status.addresses):
+        if address in seen:
+            errors.append(field_errors.duplicate(Path("status", "addresses").index(index), address))
+        seen.append(address)
+    if old.spec.pod_cidrs and new.spec.pod_cidrs != old.spec.pod_cidrs:
+        errors.append(_only_once("podCIDRs", "podCIDR"))
+    if old.spec.provider_id and new.spec.provider_id != old.spec.provider_id:
+        errors.append(_only_once("providerID", "providerID"))
+    if new.spec.external_id != old.spec.external_id:
+        errors.append(field_errors.forbidden(Path("spec", "externalID"), "may not be updated"))
+    return errors
+
+
+def _only_once(name: str, shown: str) -> FieldError:
+    return field_errors.forbidden(Path("spec", name), f'node updates may not change {shown} except from "" to valid')
+
+
+STRATEGIES = (NodeStrategy(),)

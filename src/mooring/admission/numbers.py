@@ -1,0 +1,52 @@
+"""Numbers with a lower bound, and numbers that may be a percentage (`maxUnavailable`), as most kinds have some."""
+
+from mooring.api import field_errors, names
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.int_or_string import PercentError, percent
+from mooring.api.quantity import Quantity
+
+NEGATIVE = "must be greater than or equal to 0"
+NOT_POSITIVE = "must be greater than zero"
+
+
+def non_negative(value: int | None, path: Path) -> list[FieldError]:
+    """Zero or more, or nothing."""
+    return [field_errors.invalid(path, value, NEGATIVE)] if value is not None and value < 0 else []
+
+
+def positive(value: int | None, path: Path) -> list[FieldError]:
+    """More than zero, or nothing."""
+    return [field_errors.invalid(path, value, NOT_POSITIVE)] if value is not None and value <= 0 else []
+
+
+def non_negative_quantity(value: Quantity, path: Path) -> list[FieldError]:
+    """A quantity of zero or more."""
+    return [field_errors.invalid(path, str(value), NEGATIVE)] if value.sign() < 0 else []
+
+
+def number_or_percent(value: int | str, path: Path) -> list[FieldError]:
+    """A number of zero or more, or a percentage."""
+    if isinstance(value, int):
+        return non_negative(value, path)
+    return names.validate(path, value, names.percent(value))
+
+
+def at_most_all(value: int | str, path: Path) -> list[FieldError]:
+    """A percentage of at most 100; what is no percentage is not looked at."""
+    part = _percent(value)
+    return (
+        [field_errors.invalid(path, value, "must not be greater than 100%")] if part is not None and part > 100 else []
+    )
+
+
+def is_zero(value: int | str) -> bool:
+    """Whether it is zero, as a number or as a percentage."""
+    return value == 0 or _percent(value) == 0
+
+
+def _percent(value: int | str) -> int | None:
+    try:
+        return percent(value)
+    except PercentError:
+        return None

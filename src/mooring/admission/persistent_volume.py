@@ -1,0 +1,443 @@
+"""PersistentVolumes: one source, a capacity, and a node affinity that takes versions and CEL as that of pods does.
+
+An affinity that the gates of today would refuse stays allowed in a volume that has it already, each gate by itself
+(`affinity_rules`). ``storage.py`` uses `validate_spec` for volumes that are written inline.
+"""
+
+import posixpath
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from mooring.admission import volume_sources as sources
+from mooring.admission.expressions import Verdict
+from mooring.admission.meta import IMMUTABLE
+from mooring.admission.node_selector import NodeSelectorRules, validate_node_selector
+from mooring.admission.options import AdmissionOptions
+from mooring.admission.pod.defaults import round_to_milli
+from mooring.admission.pod.rules import SEMVER_OPERATORS
+from mooring.admission.pod.warnings import DEPRECATED_LABELS
+from mooring.admission.rule_strategy import RuleStatusStrategy, RuleStrategy
+from mooring.admission.strategy import Request, Strategy
+from mooring.api import field_errors, names, times
+from mooring.api.base import Object, copy_of
+from mooring.api.core_v1 import NodeSelectorTerm, PersistentVolume, PersistentVolumeSpec, PersistentVolumeStatus
+from mooring.api.core_v1 import volume_source as vs
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+
+PROTECTION = "kubernetes.io/pv-protection"
+VOLUME_MODES = ("Block", "Filesystem")
+RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
+NOT_INLINE = "may not be specified in the context of inline volumes"
+_SPEC = Path("spec")
+
+
+class PersistentVolumeStrategy(RuleStrategy[PersistentVolume]):
+    """A piece of storage in the cluster."""
+
+    object_type = PersistentVolume
+    kind = "PersistentVolume"
+    resource = "persistentvolumes"
+    namespaced = False
+    has_generation = False
+    has_status = True
+
+    def status_strategy(self) -> Strategy[PersistentVolume]:
+        return PersistentVolumeStatusStrategy(self)
+
+    def default(self, obj: PersistentVolume) -> None:
+        obj.status.phase = obj.status.phase or "Pending"
+        spec = obj.spec
+        spec.persistent_volume_reclaim_policy = spec.persistent_volume_reclaim_policy or "Retain"
+        default_source(spec)
+        spec.volume_mode = spec.volume_mode or "Filesystem"
+        round_to_milli(spec.capacity)
+
+    def mutate(self, obj: PersistentVolume, old: PersistentVolume | None, request: Request) -> None:
+        """A volume must not vanish while a claim uses it."""
+        if old is None and PROTECTION not in obj.metadata.finalizers:
+            obj.metadata.finalizers.append(PROTECTION)
+
+    def prepare_for_create(self, obj: PersistentVolume, request: Request) -> None:
+        obj.status = PersistentVolumeStatus(phase="Pending", last_phase_transition_time=times.to_seconds(request.now))
+
+    def rules(self, obj: PersistentVolume, old: PersistentVolume | None, request: Request) -> list[FieldError]:
+        affinity = affinity_rules(request.options, old.spec if old is not None else None)
+        errors = validate_spec(obj.spec, _SPEC, affinity)
+        return errors if old is None else errors + _changes(obj.spec, old.spec, request.options)
+
+    def warnings(self, new: PersistentVolume, old: PersistentVolume | None, request: Request) -> list[str]:
+        return [
+            *(
+                f"spec.{name}: deprecated in {since}"
+                for attribute, name, since in _DEPRECATED
+                if getattr(new.spec, attribute) is not None
+            ),
+            *(
+                f"spec.nodeAffinity.required.nodeSelectorTerms[{index}].matchExpressions[{position}].key: "
+                f"{requirement.key} is {DEPRECATED_LABELS[requirement.key]}"
+                for index, term in enumerate(_terms(new.spec))
+                for position, requirement in enumerate(term.match_expressions)
+                if requirement.key in DEPRECATED_LABELS
+            ),
+        ]
+
+
+class PersistentVolumeStatusStrategy(RuleStatusStrategy[PersistentVolume]):
+    """The status of a volume: the time of the last change of its phase is the server's to say."""
+
+    def prepare_for_update(self, new: PersistentVolume, old: PersistentVolume, request: Request) -> None:
+        super().prepare_for_update(new, old, request)
+        new_status, old_status = new.status, old.status
+        if new_status.phase == old_status.phase:
+            new_status.last_phase_transition_time = (
+                new_status.last_phase_transition_time or old_status.last_phase_transition_time
+            )
+        elif new_status.last_phase_transition_time in (None, old_status.last_phase_transition_time):
+            new_status.last_phase_transition_time = times.to_seconds(request.now)
+
+
+_DEPRECATED = (
+    ("glusterfs", "glusterfs", "v1.25"),
+    ("cephfs", "cephfs", "v1.28, non-functional in v1.31+"),
+    ("flocker", "flocker", "v1.22, non-functional in v1.25+"),
+    ("photon_persistent_disk", "photonPersistentDisk", "v1.11, non-functional in v1.16+"),
+    ("quobyte", "quobyte", "v1.22, non-functional in v1.25+"),
+    ("rbd", "rbd", "v1.28, non-functional in v1.31+"),
+    ("scale_io", "scaleIO", "v1.16, non-functional in v1.22+"),
+    ("storageos", "storageOS", "v1.22, non-functional in v1.25+"),
+)
+_RENAMED_LABELS = {
+    "beta.kubernetes.io/arch": "kubernetes.io/arch",
+    "beta.kubernetes.io/os": "kubernetes.io/os",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
+}
+
+
+# -- node affinity
+
+
+def affinity_rules(options: AdmissionOptions, old: PersistentVolumeSpec | None) -> NodeSelectorRules:
+    """What the node affinity of a volume may contain: what the gates allow, and what it contains already."""
+    if old is None:
+        return NodeSelectorRules(
+            semver_operators=options.semver_operators, judge=options.judges.new_node if options.cel else None
+        )
+    stored = {expression for term in _terms(old) for expression in term.match_cel_expressions}
+    requirements = [requirement for term in _terms(old) for requirement in term.match_expressions]
+
+    def judge(expression: str) -> Verdict | None:
+        judges = options.judges
+        return (judges.stored_node if expression in stored else judges.new_node)(expression)
+
+    return NodeSelectorRules(
+        semver_operators=options.semver_operators
+        or any(requirement.operator in SEMVER_OPERATORS for requirement in requirements),
+        judge=judge if options.cel or stored else None,
+        invalid_label_values=any(
+            names.label_value(value) for requirement in requirements for value in requirement.values
+        ),
+    )
+
+
+def _terms(spec: PersistentVolumeSpec) -> Iterator[NodeSelectorTerm]:
+    if spec.node_affinity is not None and spec.node_affinity.required is not None:
+        yield from spec.node_affinity.required.node_selector_terms
+
+
+# -- the spec
+
+
+def validate_spec(
+    spec: PersistentVolumeSpec, path: Path, affinity: NodeSelectorRules, *, inline: bool = False
+) -> list[FieldError]:
+    """What is wrong with a volume; `inline` for one inside another object, which has a source and little else."""
+    errors = _inline(spec, path) if inline else []
+    errors += validate_access_modes(spec.access_modes, path.child("accessModes"), "")
+    policy = spec.persistent_volume_reclaim_policy
+    if not inline:
+        errors += _capacity(spec, path.child("capacity"))
+        if policy and policy not in RECLAIM_POLICIES:
+            here = path.child("persistentVolumeReclaimPolicy")
+            errors.append(field_errors.not_supported(here, policy, RECLAIM_POLICIES))
+        errors += _node_affinity(spec, path.child("nodeAffinity"), affinity)
+    errors += _source(spec, path)
+    if inline:
+        return errors
+    host_path = spec.host_path
+    if host_path is not None and posixpath.normpath(host_path.path) == "/" and policy == "Recycle":
+        detail = "may not be 'recycle' for a hostPath mount of '/'"
+        errors.append(field_errors.forbidden(path.child("persistentVolumeReclaimPolicy"), detail))
+    errors += validate_class_name(spec.storage_class_name, path.child("storageClassName"))
+    errors += validate_volume_mode(spec.volume_mode, path.child("volumeMode"))
+    return errors + _attributes_class(spec, path)
+
+
+def validate_access_modes(modes: list[str], path: Path, none_given: str) -> list[FieldError]:
+    """What is wrong with the access modes of a volume or claim."""
+    errors = [] if modes else [field_errors.required(path, none_given)]
+    unknown = [mode for mode in modes if mode not in sources.ACCESS_MODES]
+    errors += [field_errors.not_supported(path, mode, sources.ACCESS_MODES) for mode in unknown]
+    if "ReadWriteOncePod" in modes and len(set(modes) & set(sources.ACCESS_MODES)) > 1:
+        errors.append(field_errors.forbidden(path, "may not use ReadWriteOncePod with other access modes"))
+    return errors
+
+
+def validate_class_name(name: str | None, path: Path) -> list[FieldError]:
+    """What is wrong with the name of a StorageClass or VolumeAttributesClass, if there is one."""
+    return names.validate(path, name, names.dns1123_subdomain(name)) if name else []
+
+
+def validate_volume_mode(mode: str | None, path: Path) -> list[FieldError]:
+    """Block or Filesystem."""
+    return [] if mode is None or mode in VOLUME_MODES else [field_errors.not_supported(path, mode, VOLUME_MODES)]
+
+
+def _inline(spec: PersistentVolumeSpec, path: Path) -> list[FieldError]:
+    blank = PersistentVolumeSpec()
+    errors = [
+        field_errors.forbidden(path.child(name), NOT_INLINE)
+        for attribute, name in (
+            ("claim_ref", "claimRef"),
+            ("capacity", "capacity"),
+            ("persistent_volume_reclaim_policy", "persistentVolumeReclaimPolicy"),
+            ("node_affinity", "nodeAffinity"),
+            ("storage_class_name", "storageClassName"),
+            ("volume_mode", "volumeMode"),
+            ("volume_attributes_class_name", "volumeAttributesClassName"),
+        )
+        if getattr(spec, attribute) != getattr(blank, attribute)
+    ]
+    if spec.csi is None:
+        detail = "has to be specified in the context of inline volumes"
+        errors.append(field_errors.required(path.child("csi"), detail))
+    return errors
+
+
+def _capacity(spec: PersistentVolumeSpec, path: Path) -> list[FieldError]:
+    capacity = spec.capacity
+    errors = [] if capacity else [field_errors.required(path)]
+    if set(capacity) != {"storage"}:
+        errors.append(field_errors.not_supported(path, capacity or None, ["storage"]))
+    for name, quantity in capacity.items():
+        if quantity.value() < 0:
+            errors.append(field_errors.invalid(path.key(name), quantity.value(), "must be a valid resource quantity"))
+        if quantity.sign() <= 0:
+            errors.append(field_errors.invalid(path.key(name), str(quantity), "must be greater than zero"))
+    return errors
+
+
+def _node_affinity(spec: PersistentVolumeSpec, path: Path, rules: NodeSelectorRules) -> list[FieldError]:
+    if spec.node_affinity is None:
+        return []
+    if spec.node_affinity.required is None:
+        return [field_errors.required(path.child("required"), "must specify required node constraints")]
+    return validate_node_selector(spec.node_affinity.required, path.child("required"), rules)
+
+
+def _attributes_class(spec: PersistentVolumeSpec, path: Path) -> list[FieldError]:
+    name = spec.volume_attributes_class_name
+    if name is None:
+        return []
+    here = path.child("volumeAttributesClassName")
+    errors = validate_class_name(name, here) if name else [field_errors.required(here, "an empty string is disallowed")]
+    if spec.csi is None:
+        detail = "has to be specified when using volumeAttributesClassName"
+        errors.append(field_errors.required(path.child("csi"), detail))
+    return errors
+
+
+# -- changes
+
+
+def _changes(new: PersistentVolumeSpec, old: PersistentVolumeSpec, options: AdmissionOptions) -> list[FieldError]:
+    errors = []
+    if _sources(new, old) != _sources(old):
+        detail = "spec.persistentvolumesource is immutable after creation"
+        errors.append(field_errors.forbidden(Path("spec", "persistentvolumesource"), detail))
+    if new.volume_mode != old.volume_mode:
+        errors.append(field_errors.invalid(Path("volumeMode"), new.volume_mode, IMMUTABLE))
+    if not options.mutable_pv_node_affinity and old.node_affinity is not None and _moved(new, old):
+        errors.append(field_errors.invalid(Path("nodeAffinity"), new.node_affinity, IMMUTABLE))
+    if old.volume_attributes_class_name is not None and new.volume_attributes_class_name is None:
+        detail = "update from non-nil value to nil is forbidden"
+        errors.append(field_errors.forbidden(Path("spec", "volumeAttributesClassName"), detail))
+    return errors
+
+
+def _sources(spec: PersistentVolumeSpec, old: PersistentVolumeSpec | None = None) -> list[Any]:
+    """The source of a volume. A secret for growing it may be named later: where `old` has none it does not count."""
+    found = [getattr(spec, attribute) for attribute, *_ in _SOURCES]
+    if old is None or old.csi is None or old.csi.controller_expand_secret_ref is not None or spec.csi is None:
+        return found
+    csi = copy_of(spec.csi)
+    csi.controller_expand_secret_ref = None
+    return [csi if source is spec.csi else source for source in found]
+
+
+def _moved(new: PersistentVolumeSpec, old: PersistentVolumeSpec) -> bool:
+    """Whether the affinity means other nodes: labels may be renamed from their beta to their final names."""
+    if new.node_affinity == old.node_affinity:
+        return False
+    renamed = copy_of(old)
+    for mine, theirs in zip(_terms(renamed), _terms(new), strict=False):
+        for before, after in zip(mine.match_expressions, theirs.match_expressions, strict=False):
+            if _RENAMED_LABELS.get(before.key) == after.key:
+                before.key = after.key
+    return renamed.node_affinity != new.node_affinity
+
+
+# -- sources
+
+
+def default_source(spec: PersistentVolumeSpec) -> None:
+    """Fill in what a source leaves out."""
+    if spec.host_path is not None:
+        spec.host_path.type = spec.host_path.type or ""
+    if spec.iscsi is not None:
+        spec.iscsi.iscsi_interface = spec.iscsi.iscsi_interface or "default"
+    if spec.rbd is not None:
+        spec.rbd.pool = spec.rbd.pool or "rbd"
+        spec.rbd.user = spec.rbd.user or "admin"
+        spec.rbd.keyring = spec.rbd.keyring or "/etc/ceph/keyring"
+    if spec.scale_io is not None:
+        spec.scale_io.storage_mode = spec.scale_io.storage_mode or "ThinProvisioned"
+        spec.scale_io.fs_type = spec.scale_io.fs_type or "xfs"
+    disk = spec.azure_disk
+    if disk is not None:
+        disk.caching_mode = "ReadWrite" if disk.caching_mode is None else disk.caching_mode
+        disk.kind = "Shared" if disk.kind is None else disk.kind
+        disk.fs_type = "ext4" if disk.fs_type is None else disk.fs_type
+        disk.read_only = bool(disk.read_only)
+
+
+def _source(spec: PersistentVolumeSpec, path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    found = False
+    for attribute, name, check in _SOURCES:
+        source = getattr(spec, attribute)
+        if source is None:
+            continue
+        if found:
+            errors.append(field_errors.forbidden(path.child(name), sources.ONE_TYPE))
+        else:
+            errors += check(source, path.child(name))
+        found = True
+    if spec.local is not None and spec.node_affinity is None:
+        errors.append(field_errors.required(path.child("nodeAffinity"), "Local volume requires node affinity"))
+    if not found:
+        errors.append(field_errors.required(path, "must specify a volume type"))
+    return errors
+
+
+def _csi(source: vs.CSIPersistentVolumeSource, path: Path) -> list[FieldError]:
+    errors = sources.validate_csi_driver_name(source.driver, path.child("driver"))
+    if not source.volume_handle:
+        errors.append(field_errors.required(path.child("volumeHandle")))
+    for name, secret in (
+        ("controllerPublishSecretRef", source.controller_publish_secret_ref),
+        ("nodeStageSecretRef", source.node_stage_secret_ref),
+        ("nodePublishSecretRef", source.node_publish_secret_ref),
+        ("controllerExpandSecretRef", source.controller_expand_secret_ref),
+        ("nodeExpandSecretRef", source.node_expand_secret_ref),
+    ):
+        if secret is not None:
+            errors += _secret(secret.name, secret.namespace, path.child(name))
+    return errors
+
+
+def _secret(name: str, namespace: str, path: Path) -> list[FieldError]:
+    errors = (
+        names.validate(path.child("name"), name, names.dns1123_subdomain(name))
+        if name
+        else [field_errors.required(path.child("name"))]
+    )
+    if not namespace:
+        errors.append(field_errors.required(path.child("namespace")))
+    else:
+        errors += names.validate(path.child("namespace"), namespace, names.dns1123_label(namespace))
+    return errors
+
+
+def _local(source: vs.LocalVolumeSource, path: Path) -> list[FieldError]:
+    if not source.path:
+        return [field_errors.required(path.child("path"))]
+    return sources.no_backsteps(source.path, path.child("path"))
+
+
+def _glusterfs(source: vs.GlusterfsPersistentVolumeSource, path: Path) -> list[FieldError]:
+    errors = sources.required_fields(source, path, "endpoints", "path")
+    namespace = source.endpoints_namespace
+    here = path.child("endpointsNamespace")
+    if namespace == "":
+        detail = "if the endpointnamespace is set, it must be a valid namespace name"
+        errors.append(field_errors.required(here, detail))
+    elif namespace is not None:
+        errors += names.validate(here, namespace, names.dns1123_label(namespace))
+    return errors
+
+
+def _azure_file(source: vs.AzureFilePersistentVolumeSource, path: Path) -> list[FieldError]:
+    errors = sources.required_fields(source, path, "secretName", "shareName")
+    if source.secret_namespace == "":
+        errors.append(field_errors.required(path.child("secretNamespace")))
+    return errors
+
+
+def _cinder(source: vs.CinderPersistentVolumeSource, path: Path) -> list[FieldError]:
+    errors = sources.required_fields(source, path, "volumeID")
+    if source.secret_ref is not None:
+        errors += sources.required_fields(source.secret_ref, path.child("secretRef"), "name", "namespace")
+    return errors
+
+
+def _iscsi(source: vs.ISCSIPersistentVolumeSource, path: Path) -> list[FieldError]:
+    errors = sources.validate_iscsi(source, path)
+    if source.secret_ref is not None:
+        errors += sources.required_fields(source.secret_ref, path.child("secretRef"), "name")
+    return errors
+
+
+def _storage_os(source: vs.StorageOSPersistentVolumeSource, path: Path) -> list[FieldError]:
+    errors = sources.required_fields(source, path, "volumeName")
+    for name, value in (("volumeName", source.volume_name), ("volumeNamespace", source.volume_namespace)):
+        if value:
+            errors += names.validate(path.child(name), value, names.dns1123_label(value))
+    if source.secret_ref is not None:
+        errors += sources.required_fields(source.secret_ref, path.child("secretRef"), "name", "namespace")
+    return errors
+
+
+def _needs(*fields: str) -> Callable[[Object, Path], list[FieldError]]:
+    return lambda source, path: sources.required_fields(source, path, *fields)
+
+
+_SOURCES: tuple[tuple[str, str, Callable[[Any, Path], list[FieldError]]], ...] = (
+    ("host_path", "hostPath", sources.validate_host_path),
+    ("gce_persistent_disk", "gcePersistentDisk", sources.validate_gce),
+    ("aws_elastic_block_store", "awsElasticBlockStore", sources.validate_aws),
+    ("glusterfs", "glusterfs", _glusterfs),
+    ("flocker", "flocker", sources.validate_flocker),
+    ("nfs", "nfs", sources.validate_nfs),
+    ("rbd", "rbd", _needs("monitors", "image")),
+    ("quobyte", "quobyte", sources.validate_quobyte),
+    ("cephfs", "cephFS", _needs("monitors")),
+    ("iscsi", "iscsi", _iscsi),
+    ("cinder", "cinder", _cinder),
+    ("fc", "fc", sources.validate_fc),
+    ("flex_volume", "flexVolume", sources.validate_flex),
+    ("azure_file", "azureFile", _azure_file),
+    ("vsphere_volume", "vsphereVolume", _needs("volumePath")),
+    ("photon_persistent_disk", "photonPersistentDisk", _needs("pdID")),
+    ("portworx_volume", "portworxVolume", _needs("volumeID")),
+    ("azure_disk", "azureDisk", sources.validate_azure_disk),
+    ("scale_io", "scaleIO", _needs("gateway", "system", "volumeName")),
+    ("local", "local", _local),
+    ("storageos", "storageos", _storage_os),
+    ("csi", "csi", _csi),
+)
+"""Attribute, name in paths and rules of each source, in Kubernetes' order."""
+
+STRATEGIES = (PersistentVolumeStrategy(),)

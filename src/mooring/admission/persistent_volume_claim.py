@@ -1,0 +1,194 @@
+"""PersistentVolumeClaims: what is asked for may grow once the claim is bound, and nothing else of it changes.
+
+`validate_claim_spec` also serves the claim templates of StatefulSets.
+"""
+
+from mooring.admission.meta import IMMUTABLE
+from mooring.admission.numbers import non_negative_quantity
+from mooring.admission.persistent_volume import validate_access_modes, validate_class_name, validate_volume_mode
+from mooring.admission.pod.defaults import round_to_milli
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import Request
+from mooring.api import field_errors, label_selector, names
+from mooring.api.base import copy_of
+from mooring.api.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeClaimStatus
+from mooring.api.core_v1.references import TypedLocalObjectReference, TypedObjectReference
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.quantity import Quantity
+
+PROTECTION = "kubernetes.io/pvc-protection"
+CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+_SPEC = Path("spec")
+_STORAGE = Path("spec", "resources", "requests", "storage")
+_NOTHING = Quantity(0)
+_SPEC_IS_IMMUTABLE = (
+    "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+)
+
+
+class PersistentVolumeClaimStrategy(RuleStrategy[PersistentVolumeClaim]):
+    """Asks for storage, for pods to use."""
+
+    object_type = PersistentVolumeClaim
+    kind = "PersistentVolumeClaim"
+    resource = "persistentvolumeclaims"
+    has_generation = False
+    has_status = True
+
+    def default(self, obj: PersistentVolumeClaim) -> None:
+        default_claim(obj)
+
+    def mutate(self, obj: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request) -> None:
+        """A new claim gets the default class if it names none, and must not vanish while a pod uses it."""
+        if old is not None:
+            return
+        if obj.spec.storage_class_name is None and CLASS_ANNOTATION not in obj.metadata.annotations:
+            obj.spec.storage_class_name = request.lookups.default_storage_class()
+        if PROTECTION not in obj.metadata.finalizers:
+            obj.metadata.finalizers.append(PROTECTION)
+
+    def prepare_for_create(self, obj: PersistentVolumeClaim, request: Request) -> None:
+        obj.status = PersistentVolumeClaimStatus(phase="Pending")
+        normalize_data_sources(obj.spec)
+
+    def prepare_for_update(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim, request: Request) -> None:
+        super().prepare_for_update(new, old, request)
+        normalize_data_sources(new.spec)
+
+    def rules(
+        self, obj: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request
+    ) -> list[FieldError]:
+        errors = validate_claim_spec(obj.spec, _SPEC)
+        return errors if old is None else errors + _changes(obj, old)
+
+    def status_rules(
+        self, new: PersistentVolumeClaim, old: PersistentVolumeClaim, request: Request
+    ) -> list[FieldError]:
+        errors: list[FieldError] = []
+        if not new.spec.access_modes:
+            errors.append(field_errors.required(Path("Spec", "accessModes")))
+        for name, quantity in new.status.capacity.items():
+            errors += non_negative_quantity(quantity, Path("status", "capacity").key(name))
+        return errors
+
+    def warnings(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request) -> list[str]:
+        if CLASS_ANNOTATION not in new.metadata.annotations:
+            return []
+        return [
+            f'metadata.annotations[{CLASS_ANNOTATION}]: deprecated since v1.8; use "storageClassName" attribute instead'
+        ]
+
+
+def default_claim(claim: PersistentVolumeClaim) -> None:
+    """Fill in a claim, or one of the claim templates of a StatefulSet."""
+    claim.status.phase = claim.status.phase or "Pending"
+    claim.spec.volume_mode = claim.spec.volume_mode or "Filesystem"
+    round_to_milli(claim.spec.resources.limits)
+    round_to_milli(claim.spec.resources.requests)
+    round_to_milli(claim.status.capacity)
+
+
+def normalize_data_sources(spec: PersistentVolumeClaimSpec) -> None:
+    """`dataSource` and `dataSourceRef` say the same thing where only one is given and no other namespace is named."""
+    source, reference = spec.data_source, spec.data_source_ref
+    if source is not None and reference is None:
+        spec.data_source_ref = TypedObjectReference(api_group=source.api_group, kind=source.kind, name=source.name)
+    elif reference is not None and source is None and not reference.namespace:
+        spec.data_source = TypedLocalObjectReference(
+            api_group=reference.api_group, kind=reference.kind, name=reference.name
+        )
+
+
+def validate_claim_spec(spec: PersistentVolumeClaimSpec, path: Path) -> list[FieldError]:
+    """What is wrong with what a claim asks for."""
+    modes = validate_access_modes(spec.access_modes, path.child("accessModes"), "at least 1 access mode is required")
+    errors = modes + label_selector.validate(spec.selector, path.child("selector"))
+    storage = spec.resources.requests.get("storage")
+    size = path.child("resources").key("storage")
+    if storage is None:
+        errors.append(field_errors.required(size))
+    elif storage.sign() <= 0:
+        errors.append(field_errors.invalid(size, str(storage), "must be greater than zero"))
+    errors += validate_class_name(spec.storage_class_name, path.child("storageClassName"))
+    errors += validate_volume_mode(spec.volume_mode, path.child("volumeMode"))
+    errors += _data_sources(spec, path)
+    return errors + validate_class_name(spec.volume_attributes_class_name, path.child("volumeAttributesClassName"))
+
+
+def _data_sources(spec: PersistentVolumeClaimSpec, path: Path) -> list[FieldError]:
+    source, reference = spec.data_source, spec.data_source_ref
+    errors: list[FieldError] = []
+    if source is not None:
+        errors += _data_source(source, path.child("dataSource"))
+    if reference is not None:
+        errors += _data_source(reference, path.child("dataSourceRef"))
+        if reference.namespace:
+            here = path.child("dataSourceRef", "namespace")
+            errors += names.validate(here, reference.namespace, names.dns1123_label(reference.namespace))
+    if source is None or reference is None:
+        return errors
+    if reference.namespace:
+        detail = "may not be specified when dataSourceRef.namespace is specified"
+        errors.append(field_errors.invalid(path, str(path.child("dataSource")), detail))
+    elif (source.api_group, source.kind, source.name) != (reference.api_group, reference.kind, reference.name):
+        errors.append(field_errors.invalid(path, str(path.child("dataSource")), "must match dataSourceRef"))
+    return errors
+
+
+def _data_source(source: TypedLocalObjectReference | TypedObjectReference, path: Path) -> list[FieldError]:
+    errors = []
+    if not source.name:
+        errors.append(field_errors.required(path.child("name")))
+    if not source.kind:
+        errors.append(field_errors.required(path.child("kind")))
+    group = source.api_group or ""
+    if not group and source.kind != "PersistentVolumeClaim":
+        detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
+        errors.append(field_errors.invalid(path, source.kind, detail))
+    if group:
+        errors += names.validate(path.child("apiGroup"), group, names.dns1123_subdomain(group))
+    return errors
+
+
+# -- changes
+
+
+def _changes(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> list[FieldError]:
+    errors = []
+    if _settled(new, old) != _settled(old, old):
+        errors.append(field_errors.forbidden(_SPEC, _SPEC_IS_IMMUTABLE))
+    wanted = new.spec.resources.requests.get("storage", _NOTHING)
+    before = old.spec.resources.requests.get("storage", _NOTHING)
+    if wanted < before and wanted <= old.status.capacity.get("storage", _NOTHING):
+        errors.append(field_errors.forbidden(_STORAGE, "field can not be less than status.capacity"))
+    if new.spec.volume_mode != old.spec.volume_mode:
+        errors.append(field_errors.invalid(Path("volumeMode"), new.spec.volume_mode, IMMUTABLE))
+    return errors + _attributes_class(new.spec.volume_attributes_class_name, old.spec.volume_attributes_class_name)
+
+
+def _settled(claim: PersistentVolumeClaim, old: PersistentVolumeClaim) -> PersistentVolumeClaimSpec:
+    """The part of a claim that cannot be changed: what may be set once, or grow, is taken out."""
+    spec = copy_of(claim.spec)
+    spec.volume_attributes_class_name = None
+    if not old.spec.volume_name:
+        spec.volume_name = ""
+    if claim.status.phase == "Bound" and spec.resources.requests:
+        spec.resources.requests["storage"] = old.spec.resources.requests.get("storage", _NOTHING)
+    if old.spec.storage_class_name is None and CLASS_ANNOTATION not in claim.metadata.annotations:
+        spec.storage_class_name = None  # the default class is given to old claims when there is one at last
+    return spec
+
+
+def _attributes_class(new: str | None, old: str | None) -> list[FieldError]:
+    if old is None or new == old:
+        return []
+    here = Path("spec", "volumeAttributesClassName")
+    if new is None:
+        return [field_errors.forbidden(here, "update from non-nil value to nil is forbidden")]
+    if not new:
+        return [field_errors.forbidden(here, "update from non-nil value to an empty string is forbidden")]
+    return []
+
+
+STRATEGIES = (PersistentVolumeClaimStrategy(),)

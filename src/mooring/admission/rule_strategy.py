@@ -1,0 +1,59 @@
+"""`RuleStrategy`: the strategy of a kind whose rules hold alike when it is created and when it is changed.
+
+Most kinds are of that sort: the metadata is checked first, then the object. Such a kind says its rules once, in
+`rules`, which gets the old object too (None for a create) for what may not change. Read next: ``configuration.py`` for
+a small example, ``node.py`` for one with a life of its own.
+"""
+
+from typing import ClassVar, Generic, TypeVar
+
+from mooring.admission import meta
+from mooring.admission.strategy import Request, StatusStrategy, Strategy
+from mooring.api import meta_v1, names
+from mooring.api.field_errors import FieldError
+
+T = TypeVar("T", bound=meta_v1.Resource)
+
+
+class RuleStrategy(Strategy[T]):
+    """A kind whose rules are in one place."""
+
+    has_status: ClassVar[bool] = False
+    """Whether there is a `status` subresource."""
+
+    def __init__(self) -> None:
+        super().__init__({"status": self.status_strategy()} if self.has_status else None)
+
+    def status_strategy(self) -> Strategy[T]:
+        """The strategy of the `status` subresource."""
+        return RuleStatusStrategy(self)
+
+    def name_check(self, name: str) -> names.Messages:
+        """The syntax of the kind's names."""
+        return names.dns1123_subdomain(name)
+
+    def validate_create(self, obj: T, request: Request) -> list[FieldError]:
+        errors = meta.validate_object_meta(obj.metadata, namespaced=self.namespaced, name_check=self.name_check)
+        return errors + self.rules(obj, None, request)
+
+    def validate_update(self, new: T, old: T, request: Request) -> list[FieldError]:
+        return meta.validate_object_meta_update(new.metadata, old.metadata) + self.rules(new, old, request)
+
+    def rules(self, obj: T, old: T | None, request: Request) -> list[FieldError]:
+        """What is wrong with the object apart from its metadata. `old` is None for a create."""
+        return []
+
+    def status_rules(self, new: T, old: T, request: Request) -> list[FieldError]:
+        """What is wrong with a change of the status."""
+        return []
+
+
+class RuleStatusStrategy(StatusStrategy[T], Generic[T]):
+    """The `status` subresource of a `RuleStrategy`: the metadata's rules, then the kind's `status_rules`."""
+
+    def __init__(self, main: RuleStrategy[T]) -> None:
+        super().__init__(main)
+        self.kind_rules = main
+
+    def validate_update(self, new: T, old: T, request: Request) -> list[FieldError]:
+        return super().validate_update(new, old, request) + self.kind_rules.status_rules(new, old, request)

@@ -1,0 +1,211 @@
+"""StatefulSets and the ControllerRevisions that they and DaemonSets keep.
+
+The volumes that a StatefulSet's claim templates will bring do not stand in its pod template. They are added before the
+template is judged, so that a container may mount them.
+"""
+
+from mooring.admission.meta import IMMUTABLE
+from mooring.admission.numbers import at_most_all, non_negative, number_or_percent
+from mooring.admission.persistent_volume_claim import default_claim
+from mooring.admission.pod.template import default_template, prepare_template, template_warnings
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import Request
+from mooring.admission.workload import (
+    MORE_THAN_REPLICAS,
+    SPEC,
+    TEMPLATE,
+    at_most,
+    is_nothing,
+    name_warnings,
+    status_numbers,
+    validate_lasting_template,
+    validate_match,
+    validate_selector,
+)
+from mooring.api import field_errors, names
+from mooring.api.apps_v1 import (
+    ControllerRevision,
+    RollingUpdateStatefulSetStrategy,
+    StatefulSet,
+    StatefulSetPersistentVolumeClaimRetentionPolicy,
+    StatefulSetSpec,
+)
+from mooring.api.base import copy_of
+from mooring.api.core_v1 import PersistentVolumeClaimVolumeSource, PodTemplateSpec, Volume
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+
+_RETENTION = ("Retain", "Delete")
+_MUTABLE = (
+    "replicas",
+    "template",
+    "update_strategy",
+    "min_ready_seconds",
+    "ordinals",
+    "revision_history_limit",
+    "persistent_volume_claim_retention_policy",
+)
+_IMMUTABLE_SPEC = (
+    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
+    "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+)
+
+
+class StatefulSetStrategy(RuleStrategy[StatefulSet]):
+    """Runs pods that keep their names and their storage."""
+
+    object_type = StatefulSet
+    group = "apps"
+    kind = "StatefulSet"
+    resource = "statefulsets"
+    has_status = True
+
+    def default(self, obj: StatefulSet) -> None:
+        spec = obj.spec
+        spec.pod_management_policy = spec.pod_management_policy or "OrderedReady"
+        strategy = spec.update_strategy
+        strategy.type = strategy.type or "RollingUpdate"
+        if strategy.type == "RollingUpdate":
+            strategy.rolling_update = strategy.rolling_update or RollingUpdateStatefulSetStrategy()
+            strategy.rolling_update.partition = strategy.rolling_update.partition or 0
+        if spec.persistent_volume_claim_retention_policy is None:
+            spec.persistent_volume_claim_retention_policy = StatefulSetPersistentVolumeClaimRetentionPolicy()
+        retention = spec.persistent_volume_claim_retention_policy
+        retention.when_deleted = retention.when_deleted or "Retain"
+        retention.when_scaled = retention.when_scaled or "Retain"
+        if spec.replicas is None:
+            spec.replicas = 1
+        if spec.revision_history_limit is None:
+            spec.revision_history_limit = 10
+        default_template(spec.template)
+        for claim in spec.volume_claim_templates:
+            claim.api_version, claim.kind = "v1", "PersistentVolumeClaim"
+            default_claim(claim)
+
+    def prepare_for_create(self, obj: StatefulSet, request: Request) -> None:
+        super().prepare_for_create(obj, request)
+        prepare_template(obj.spec.template, None, request)
+
+    def prepare_for_update(self, new: StatefulSet, old: StatefulSet, request: Request) -> None:
+        prepare_template(new.spec.template, old.spec.template, request)
+        super().prepare_for_update(new, old, request)
+
+    def rules(self, obj: StatefulSet, old: StatefulSet | None, request: Request) -> list[FieldError]:
+        errors = _validate_spec(obj.spec, old.spec if old is not None else None, request)
+        if old is not None and any(
+            getattr(obj.spec, name) != getattr(old.spec, name)
+            for name in obj.spec.__struct_fields__
+            if name not in _MUTABLE
+        ):
+            errors.append(field_errors.forbidden(SPEC, _IMMUTABLE_SPEC))
+        return errors
+
+    def status_rules(self, new: StatefulSet, old: StatefulSet, request: Request) -> list[FieldError]:
+        status = new.status
+        parts = {
+            "readyReplicas": status.ready_replicas,
+            "currentReplicas": status.current_replicas,
+            "updatedReplicas": status.updated_replicas,
+            "availableReplicas": status.available_replicas,
+        }
+        errors = status_numbers(
+            {
+                "replicas": status.replicas,
+                **parts,
+                "observedGeneration": status.observed_generation,
+                "collisionCount": status.collision_count,
+            }
+        )
+        errors += at_most(parts, status.replicas, MORE_THAN_REPLICAS)
+        available = {"availableReplicas": status.available_replicas}
+        return errors + at_most(available, status.ready_replicas, "cannot be greater than status.readyReplicas")
+
+    def warnings(self, new: StatefulSet, old: StatefulSet | None, request: Request) -> list[str]:
+        found = name_warnings(new.metadata) if old is None else []
+        return found + template_warnings(new.spec.template, old.spec.template if old is not None else None, TEMPLATE)
+
+
+def _validate_spec(spec: StatefulSetSpec, old: StatefulSetSpec | None, request: Request) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if spec.pod_management_policy not in ("OrderedReady", "Parallel"):
+        detail = "must be 'OrderedReady' or 'Parallel'"
+        here = SPEC.child("podManagementPolicy")
+        errors.append(field_errors.invalid(here, spec.pod_management_policy, detail))
+    errors += _update_strategy(spec, SPEC.child("updateStrategy"))
+    errors += _retention(spec, SPEC.child("persistentVolumeClaimRetentionPolicy"))
+    errors += non_negative(spec.replicas, SPEC.child("replicas"))
+    errors += non_negative(spec.min_ready_seconds, SPEC.child("minReadySeconds"))
+    if spec.ordinals is not None:
+        errors += non_negative(spec.ordinals.start, SPEC.child("ordinals", "start"))
+    errors += non_negative(spec.revision_history_limit, SPEC.child("revisionHistoryLimit"))
+    if spec.service_name and (old is None or old.service_name != spec.service_name):
+        errors += names.validate(SPEC.child("serviceName"), spec.service_name, names.dns1035_label(spec.service_name))
+    errors += validate_selector(spec.selector, SPEC.child("selector"), "empty selector is invalid for statefulset")
+    errors += validate_match(spec.selector, spec.template, TEMPLATE)
+    old_template = _with_claims(old) if old is not None else None
+    return errors + validate_lasting_template(_with_claims(spec), old_template, TEMPLATE, "StatefulSet", request)
+
+
+def _with_claims(spec: StatefulSetSpec) -> PodTemplateSpec:
+    """The template with the volumes that the claim templates will bring."""
+    known = {volume.name for volume in spec.template.spec.volumes}
+    brought = [claim.metadata.name for claim in spec.volume_claim_templates if claim.metadata.name not in known]
+    if not brought:
+        return spec.template
+    template = copy_of(spec.template)
+    for name in brought:
+        source = PersistentVolumeClaimVolumeSource(claim_name=name)
+        template.spec.volumes.append(Volume(name=name, persistent_volume_claim=source))
+    return template
+
+
+def _update_strategy(spec: StatefulSetSpec, path: Path) -> list[FieldError]:
+    strategy = spec.update_strategy
+    here, pace = path.child("rollingUpdate"), strategy.rolling_update
+    match strategy.type:
+        case "OnDelete":
+            detail = "only allowed for updateStrategy 'RollingUpdate'"
+            return [field_errors.invalid(here, pace, detail)] if pace is not None else []
+        case "RollingUpdate" if pace is not None:
+            errors = non_negative(pace.partition, here.child("partition"))
+            if pace.max_unavailable is not None:
+                unavailable = here.child("maxUnavailable")
+                errors += number_or_percent(pace.max_unavailable, unavailable)
+                if is_nothing(pace.max_unavailable):
+                    errors.append(field_errors.invalid(unavailable, pace.max_unavailable, "cannot be 0"))
+                errors += at_most_all(pace.max_unavailable, unavailable)
+            return errors
+        case _:
+            return [field_errors.invalid(path, strategy, "must be 'RollingUpdate' or 'OnDelete'")]
+
+
+def _retention(spec: StatefulSetSpec, path: Path) -> list[FieldError]:
+    policy = spec.persistent_volume_claim_retention_policy
+    if policy is None:
+        return []
+    return [
+        field_errors.not_supported(path.child(name), value, _RETENTION)
+        for name, value in (("whenDeleted", policy.when_deleted), ("whenScaled", policy.when_scaled))
+        if value not in _RETENTION
+    ]
+
+
+class ControllerRevisionStrategy(RuleStrategy[ControllerRevision]):
+    """A past state, which never changes."""
+
+    object_type = ControllerRevision
+    group = "apps"
+    kind = "ControllerRevision"
+    resource = "controllerrevisions"
+    has_generation = False
+
+    def rules(self, obj: ControllerRevision, old: ControllerRevision | None, request: Request) -> list[FieldError]:
+        errors = non_negative(obj.revision, Path("revision"))
+        if old is not None and obj.data != old.data:
+            errors.append(field_errors.invalid(Path("data"), obj.data, IMMUTABLE))
+        if old is None and obj.data is None:
+            errors.append(field_errors.required(Path("data"), "data is mandatory"))
+        return errors
+
+
+STRATEGIES = (StatefulSetStrategy(), ControllerRevisionStrategy())
