@@ -1,0 +1,76 @@
+"""Objects as tables for people: the columns that kubectl prints, per kind.
+
+`Tables` is handed to the resources, which call it when a client asks for a Table. Kinds without columns of their own
+show name and age. A printer serves all versions of its kind, for their fields have the same names.
+"""
+
+from datetime import datetime
+
+from mooring.api.kinds import Kind
+from mooring.api.meta_v1 import Resource, TableColumnDefinition, TableRow
+from mooring.apiserver.tables import cluster, pods, storage, workloads
+from mooring.apiserver.tables.printer import Printer
+
+_CORE = ""
+_RBAC = "rbac.authorization.k8s.io"
+_STORAGE = "storage.k8s.io"
+_RESOURCE = "resource.k8s.io"
+
+_PRINTERS: dict[tuple[str, str], Printer] = {
+    (_CORE, "ConfigMap"): cluster.CONFIG_MAPS,
+    (_CORE, "Endpoints"): cluster.ENDPOINTS,
+    (_CORE, "Event"): cluster.CORE_EVENTS,
+    (_CORE, "LimitRange"): cluster.CREATED,
+    (_CORE, "Namespace"): cluster.NAMESPACES,
+    (_CORE, "Node"): cluster.NODES,
+    (_CORE, "PersistentVolume"): storage.PERSISTENT_VOLUMES,
+    (_CORE, "PersistentVolumeClaim"): storage.PERSISTENT_VOLUME_CLAIMS,
+    (_CORE, "Pod"): pods.PODS,
+    (_CORE, "PodTemplate"): pods.POD_TEMPLATES,
+    (_CORE, "ReplicationController"): workloads.REPLICATION_CONTROLLERS,
+    (_CORE, "ResourceQuota"): cluster.RESOURCE_QUOTAS,
+    (_CORE, "Secret"): cluster.SECRETS,
+    (_CORE, "Service"): cluster.SERVICES,
+    (_CORE, "ServiceAccount"): cluster.SERVICE_ACCOUNTS,
+    ("apps", "ControllerRevision"): workloads.CONTROLLER_REVISIONS,
+    ("apps", "DaemonSet"): workloads.DAEMON_SETS,
+    ("apps", "Deployment"): workloads.DEPLOYMENTS,
+    ("apps", "ReplicaSet"): workloads.REPLICA_SETS,
+    ("apps", "StatefulSet"): workloads.STATEFUL_SETS,
+    ("batch", "CronJob"): workloads.CRON_JOBS,
+    ("batch", "Job"): workloads.JOBS,
+    ("coordination.k8s.io", "Lease"): cluster.LEASES,
+    ("discovery.k8s.io", "EndpointSlice"): cluster.ENDPOINT_SLICES,
+    ("events.k8s.io", "Event"): cluster.EVENTS,
+    ("policy", "PodDisruptionBudget"): workloads.POD_DISRUPTION_BUDGETS,
+    (_RBAC, "ClusterRole"): cluster.CREATED,
+    (_RBAC, "ClusterRoleBinding"): cluster.ROLE_BINDINGS,
+    (_RBAC, "Role"): cluster.CREATED,
+    (_RBAC, "RoleBinding"): cluster.ROLE_BINDINGS,
+    (_RESOURCE, "ResourceClaim"): storage.RESOURCE_CLAIMS,
+    (_RESOURCE, "ResourceSlice"): storage.RESOURCE_SLICES,
+    ("scheduling.k8s.io", "PriorityClass"): workloads.PRIORITY_CLASSES,
+    (_STORAGE, "CSIDriver"): storage.CSI_DRIVERS,
+    (_STORAGE, "CSINode"): storage.CSI_NODES,
+    (_STORAGE, "CSIStorageCapacity"): storage.CSI_STORAGE_CAPACITIES,
+    (_STORAGE, "StorageClass"): storage.STORAGE_CLASSES,
+    (_STORAGE, "VolumeAttachment"): storage.VOLUME_ATTACHMENTS,
+    (_STORAGE, "VolumeAttributesClass"): storage.VOLUME_ATTRIBUTES_CLASSES,
+}
+
+
+class Tables:
+    """The columns and rows of all kinds."""
+
+    def columns(self, kind: Kind) -> list[TableColumnDefinition]:
+        return [*_printer(kind).columns]
+
+    def row(self, kind: Kind, obj: Resource, now: datetime) -> TableRow:
+        """The row of an object; what it carries of the object itself is for the caller to add."""
+        printer = _printer(kind)
+        conditions = printer.conditions(obj) if printer.conditions else []
+        return TableRow(cells=printer.cells(obj, now), conditions=conditions)
+
+
+def _printer(kind: Kind) -> Printer:
+    return _PRINTERS.get((kind.group, kind.kind), cluster.NAME_AND_AGE)

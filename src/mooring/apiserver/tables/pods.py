@@ -1,0 +1,161 @@
+"""Rows of pods: how many containers are ready, and the one word that says how the pod is."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from mooring.api.core_v1 import Container, ContainerStatus, Pod
+from mooring.api.meta_v1 import TableRowCondition
+from mooring.apiserver.tables.printer import NONE, Printer, age, text, wide
+
+_FINISHED = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
+
+
+@dataclass(slots=True)
+class _Summary:
+    """What the containers of a pod come to."""
+
+    reason: str
+    ready: int = 0
+    restarts: int = 0
+    last_restart: str = ""
+
+    def count_restarts(self, status: ContainerStatus) -> None:
+        self.restarts += status.restart_count
+        terminated = status.last_state.terminated
+        if terminated and terminated.finished_at:
+            self.last_restart = max(self.last_restart, terminated.finished_at)
+
+
+def _cells(pod: Pod, now: datetime) -> list[Any]:
+    summary = _summary(pod)
+    total = len(pod.spec.containers) + sum(_restarts_always(each) for each in pod.spec.init_containers)
+    restarts = str(summary.restarts)
+    if summary.restarts and summary.last_restart:
+        restarts += f" ({age(summary.last_restart, now)} ago)"
+    address = pod.status.pod_ips[0].ip if pod.status.pod_ips else pod.status.pod_ip
+    return [
+        pod.metadata.name,
+        f"{summary.ready}/{total}",
+        summary.reason,
+        restarts,
+        age(pod.metadata.creation_timestamp, now),
+        address or NONE,
+        pod.spec.node_name or NONE,
+        pod.status.nominated_node_name or NONE,
+        _readiness_gates(pod),
+    ]
+
+
+def _summary(pod: Pod) -> _Summary:
+    status = pod.status
+    summary = _Summary(status.reason or status.phase)
+    if any(each.type == "PodScheduled" and each.reason == "SchedulingGated" for each in status.conditions):
+        summary.reason = "SchedulingGated"
+    sidecars = _Summary("")
+    initializing = _initializing(pod, summary, sidecars)
+    if not initializing or _is_true(pod, "Initialized"):
+        summary.restarts, summary.last_restart = sidecars.restarts, sidecars.last_restart
+        _running(pod, summary)
+    if pod.metadata.deletion_timestamp:
+        if status.reason == "NodeLost":
+            summary.reason = "Unknown"
+        elif status.phase not in _FINISHED:
+            summary.reason = "Terminating"
+    return summary
+
+
+def _initializing(pod: Pod, summary: _Summary, sidecars: _Summary) -> bool:
+    """Whether an init container is not done yet; if so, the reason says which."""
+    specs = {each.name: each for each in pod.spec.init_containers}
+    for done, status in enumerate(pod.status.init_container_statuses):
+        summary.count_restarts(status)
+        sidecar = status.name in specs and _restarts_always(specs[status.name])
+        if sidecar:
+            sidecars.count_restarts(status)
+        state = status.state
+        if state.terminated and state.terminated.exit_code == 0:
+            continue
+        if sidecar and status.started:
+            summary.ready += status.ready
+            continue
+        if state.terminated:
+            summary.reason = f"Init:{_ended(state.terminated)}"
+        elif state.waiting and state.waiting.reason not in {"", "PodInitializing"}:
+            summary.reason = f"Init:{state.waiting.reason}"
+        else:
+            summary.reason = f"Init:{done}/{len(specs)}"
+        return True
+    return False
+
+
+def _running(pod: Pod, summary: _Summary) -> None:
+    """Take in the main containers; the first that has something to say wins."""
+    has_running = False
+    for status in reversed(pod.status.container_statuses):
+        summary.count_restarts(status)
+        state = status.state
+        if state.waiting and state.waiting.reason:
+            summary.reason = state.waiting.reason
+        elif state.terminated:
+            summary.reason = _ended(state.terminated)
+        elif status.ready and state.running:
+            has_running = True
+            summary.ready += 1
+    if summary.reason == "Completed" and has_running:
+        summary.reason = "Running" if _is_true(pod, "Ready") else "NotReady"
+
+
+def _ended(terminated: Any) -> str:
+    if terminated.reason:
+        return str(terminated.reason)
+    return f"Signal:{terminated.signal}" if terminated.signal else f"ExitCode:{terminated.exit_code}"
+
+
+def _restarts_always(container: Container) -> bool:
+    return container.restart_policy == "Always"
+
+
+def _is_true(pod: Pod, condition: str) -> bool:
+    return any(each.type == condition and each.status == "True" for each in pod.status.conditions)
+
+
+def _readiness_gates(pod: Pod) -> str:
+    gates = pod.spec.readiness_gates
+    met = sum(_is_true(pod, gate.condition_type) for gate in gates)
+    return f"{met}/{len(gates)}" if gates else NONE
+
+
+def _conditions(pod: Pod) -> list[TableRowCondition]:
+    message = _FINISHED.get(pod.status.phase)
+    if not message:
+        return []
+    return [TableRowCondition(type="Completed", status="True", reason=pod.status.phase, message=message)]
+
+
+PODS = Printer(
+    (
+        text("Name"),
+        text("Ready"),
+        text("Status"),
+        text("Restarts"),
+        text("Age"),
+        *map(wide, ("IP", "Node", "Nominated Node", "Readiness Gates")),
+    ),
+    _cells,
+    _conditions,
+)
+
+
+def _template_cells(template: Any, now: datetime) -> list[Any]:  # noqa: ARG001 - templates show no age
+    from_spec = template.template.spec.containers
+    pod_labels = template.template.metadata.labels
+    return [
+        template.metadata.name,
+        ",".join(each.name for each in from_spec),
+        ",".join(each.image for each in from_spec),
+        ",".join(f"{key}={value}" for key, value in sorted(pod_labels.items())) or NONE,
+    ]
+
+
+POD_TEMPLATES = Printer(tuple(map(text, ("Name", "Containers", "Images", "Pod Labels"))), _template_cells)
