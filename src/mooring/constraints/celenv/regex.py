@@ -1,11 +1,12 @@
 """Kubernetes' regex library: `find` and `findAll`, with RE2's syntax and its linear time."""
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from mooring.cel.costs import REGEX, STRING, CallCost, arg, fixed, scaled, up_to
 from mooring.cel.library import Function, Library, Overload
 from mooring.cel.regex import compile_pattern
-from mooring.cel.types import INT, list_of
+from mooring.cel.types import INT, Type, list_of
 from mooring.cel.types import STRING as TEXT
 
 
@@ -30,17 +31,21 @@ def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
 # One more than the length, because an empty text costs the work of compiling the pattern too.
 _COST: Final = CallCost(scaled(arg(0) + fixed(1), STRING) * scaled(arg(1), REGEX), result=up_to(arg(0)))
 
+
+def _member(overload: str, args: tuple[Type, ...], result: Type, impl: Callable[..., Any]) -> Overload:
+    """A pattern that is a literal is compiled, and refused, with the expression."""
+    return Overload(overload, args, result, impl, member=True, cost=_COST, pattern=1)
+
+
 REGEX_LIBRARY: Final = Library(
     "kubernetes.regex",
     functions=(
-        Function("find", (Overload("string_find_string", (TEXT, TEXT), TEXT, find, member=True, cost=_COST),)),
+        Function("find", (_member("string_find_string", (TEXT, TEXT), TEXT, find),)),
         Function(
             "findAll",
             (
-                Overload("string_find_all_string", (TEXT, TEXT), list_of(TEXT), find_all, member=True, cost=_COST),
-                Overload(
-                    "string_find_all_string_int", (TEXT, TEXT, INT), list_of(TEXT), find_all, member=True, cost=_COST
-                ),
+                _member("string_find_all_string", (TEXT, TEXT), list_of(TEXT), find_all),
+                _member("string_find_all_string_int", (TEXT, TEXT, INT), list_of(TEXT), find_all),
             ),
         ),
     ),

@@ -1,0 +1,135 @@
+"""The environments of tolerations and node affinity: what they know at which version."""
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import pytest
+
+from mooring.base.version import Version
+from mooring.cel.errors import CostLimitExceeded, EvaluationError
+from mooring.constraints.celenv import COST_LIMIT, NODE, TAINT, Environments
+
+
+@dataclass(frozen=True)
+class Introduction:
+    """An expression that may be written from a version on."""
+
+    expression: str
+    since: Version
+
+
+INTRODUCTIONS = (
+    Introduction("node.labels.size() > 0", Version(1, 35)),
+    Introduction("semver.compare('1.0.0', '>=1')", Version(1, 35)),
+    Introduction("[1, 2].includes(1)", Version(1, 37)),
+    Introduction("[2, 1].sort() == [1, 2]", Version(1, 34)),
+    Introduction("isSemver('v1', true)", Version(1, 33)),
+    Introduction("{'a': 1}.all(k, v, v == 1)", Version(1, 32)),
+    Introduction("format.named('uri').hasValue()", Version(1, 31)),
+    Introduction("isIP('10.0.0.1') && isCIDR('10.0.0.0/8')", Version(1, 30)),
+    Introduction("sets.contains([1], [1])", Version(1, 29)),
+    Introduction("strings.quote('a') == ''", Version(1, 29)),
+    Introduction("quantity('1').isInteger()", Version(1, 28)),
+    Introduction("optional.of(1).hasValue()", Version(1, 28)),
+    Introduction("{'a': 1}[?'a'].hasValue()", Version(1, 28)),
+    Introduction("1 < 2.0", Version(1, 28)),
+)
+
+
+@pytest.mark.req("5500.12", "4330.6")
+@pytest.mark.parametrize("case", INTRODUCTIONS, ids=lambda case: f"{case.expression} since {case.since}")
+def test_a_function_may_be_written_from_its_release_on(case: Introduction) -> None:
+    assert NODE.new_expressions(case.since.minus(1)).compile(case.expression).issues
+    assert NODE.new_expressions(case.since).compile(case.expression).issues == ()
+
+
+@pytest.mark.req("5500.12", "4330.6")
+@pytest.mark.parametrize("case", INTRODUCTIONS, ids=lambda case: case.expression)
+def test_a_stored_expression_is_always_understood(case: Introduction) -> None:
+    assert NODE.stored_expressions().compile(case.expression).issues == ()
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["math.abs(-1) == 1", "cel.bind(x, 1, x == 1)", "base64.encode(b'a') == ''", "'a'.reverse() == 'a'"],
+    ids=lambda expression: f"{expression} is not Kubernetes'",
+)
+def test_other_libraries_are_off(expression: str) -> None:
+    assert NODE.stored_expressions().compile(expression).issues
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    name: str
+    environments: Environments
+    expression: str
+    value: object
+    expected: bool
+
+
+TAINT_OBJECT = SimpleNamespace(key="maintenance", value="950", effect="NoExecute", time_added=None)
+EVALUATIONS = (
+    Evaluation("a taint as a mapping", TAINT, "taint.key == 'a'", {"key": "a", "value": "", "effect": ""}, True),
+    Evaluation("a taint as an object", TAINT, "int(taint.value) > 900", TAINT_OBJECT, True),
+    Evaluation("an absent time", TAINT, "has(taint.timeAdded)", TAINT_OBJECT, False),
+    Evaluation(
+        "a time as the API has it",
+        TAINT,
+        "has(taint.timeAdded) && taint.timeAdded < timestamp('2026-06-01T00:00:00Z')",
+        SimpleNamespace(key="a", value="", effect="", time_added="2026-03-01T12:00:00Z"),
+        True,
+    ),
+    Evaluation("a version in a range", TAINT, "semver.compare(taint.value, '>=3.25 <4')", {"value": "v3.27.2"}, True),
+    Evaluation("a node's label", NODE, "node.labels['zone'].startsWith('us-')", {"labels": {"zone": "us-1"}}, True),
+    Evaluation("a node as an object", NODE, "'a' in node.labels", SimpleNamespace(labels={"a": ""}), True),
+)
+
+
+@pytest.mark.req("5500.2")
+@pytest.mark.parametrize("case", EVALUATIONS, ids=lambda case: case.name)
+def test_evaluation(case: Evaluation) -> None:
+    program = case.environments.stored_expressions().compile(case.expression)
+    assert program.issues == ()
+    assert program.evaluate({case.environments.variable: case.value}) is case.expected
+
+
+@pytest.mark.req("5500.2")
+def test_reading_an_absent_time_is_an_error() -> None:
+    program = TAINT.stored_expressions().compile("taint.timeAdded > timestamp('2026-01-01T00:00:00Z')")
+    with pytest.raises(EvaluationError):
+        program.evaluate({"taint": TAINT_OBJECT})
+
+
+@dataclass(frozen=True)
+class Cost:
+    environments: Environments
+    expression: str
+    most: int
+
+
+COSTS = (
+    Cost(TAINT, "taint.key.contains('/')", 34),
+    Cost(TAINT, "taint.value.lowerAscii() == 'a'", 10),
+    Cost(TAINT, "taint.effect.contains('No')", 4),
+    Cost(NODE, "node.labels.all(k, k.startsWith('k'))", 2563),
+    Cost(NODE, "node.labels['a'].contains('-')", 10),
+    Cost(TAINT, "semver.compare(taint.value, '>=3.25.0')", 2 + 7 + 1 + 1),
+)
+
+
+@pytest.mark.parametrize("case", COSTS, ids=lambda case: case.expression)
+def test_estimates_assume_the_declared_sizes(case: Cost) -> None:
+    assert case.environments.stored_expressions().compile(case.expression).max_cost == case.most
+
+
+@pytest.mark.req("5500.4")
+def test_evaluation_stops_at_the_limit() -> None:
+    labels = {f"key-{index}": "x" for index in range(3000)}
+    program = NODE.stored_expressions().compile("node.labels.all(a, node.labels.all(b, a == b || a != b))")
+    with pytest.raises(CostLimitExceeded):
+        program.evaluate_counted({"node": {"labels": labels}}, limit=COST_LIMIT)
+
+
+def test_environments_are_built_once() -> None:
+    assert NODE.stored_expressions() is NODE.stored_expressions()
+    assert NODE.new_expressions(Version(1, 36)) is NODE.new_expressions(Version(1, 36))
