@@ -53,6 +53,10 @@ _PLAIN: Final = frozenset(
 _PLAIN_KEYS: Final = frozenset({Kind.INT, Kind.UINT, Kind.STRING})
 
 
+_CHEAP: Final = 1_000
+"""Compiling must stay fast; costlier calls are left to the evaluation, where a limit may stop them."""
+
+
 class _Unsupported(Exception):  # noqa: N818  never leaves this module
     """The expression has no fast path."""
 
@@ -273,12 +277,21 @@ class _Generator:
         args: list[_Code] = []
         for operand in call.operands:
             args.append(self._code(operand))  # noqa: PERF401  a comprehension would be one more frame a level
-        if all(arg.is_constant for arg in args) and not call.overloads[0].lazy:
-            try:
-                return self._constant(invoker(call)(*(arg.value for arg in args)))
-            except Exception:  # noqa: S110  it will fail again when it runs, in its place
-                pass
-        return _Code(self._operation(call, args))
+        folded = self._folded_call(call, args)
+        return folded if folded is not None else _Code(self._operation(call, args))
+
+    def _folded_call(self, call: Call, args: Sequence[_Code]) -> _Code | None:
+        """The result of a call with constant arguments, if it is cheap and does not fail."""
+        overload = call.overloads[0]
+        if overload.lazy or overload.cost.counts_result or not all(arg.is_constant for arg in args):
+            return None
+        constants = [arg.value for arg in args]
+        if overload.cost.count(constants, None) > _CHEAP:
+            return None
+        try:
+            return self._constant(invoker(call)(*constants))
+        except Exception:
+            return None
 
     def _operation(self, call: Call, args: Sequence[_Code]) -> str:
         """An operator with a shorter way for known types, or else a call."""

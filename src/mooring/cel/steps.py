@@ -6,7 +6,7 @@ here. Reaching the cost limit is never caught.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Never
 
 from . import costs
@@ -341,13 +341,13 @@ class Loop(NamedTuple):
             slots[accumulator] = captured(self.step, frame)
         return self.result(frame)
 
-    def _items(self, container: Value) -> Sequence[Value]:
+    def _items(self, container: Value) -> Iterable[Value]:
         if isinstance(container, Mapping):
             if self.second is None:
-                return [from_key(key) for key in container]
-            return [(from_key(key), value) for key, value in container.items()]
+                return map(from_key, container)
+            return ((from_key(key), value) for key, value in container.items())
         if isinstance(container, list | tuple):
-            return container if self.second is None else list(enumerate(container))
+            return container if self.second is None else enumerate(container)
         raise no_such_overload()
 
 
