@@ -83,6 +83,8 @@ def rules_for_update(
             label_keys_in_spread_merge=options.label_keys_in_spread_merge or _has_merged_spread_keys(old),
             relaxed_env_names=options.relaxed_env_names or _has_relaxed_env_names(old),
             relaxed_dns_searches=options.relaxed_dns_searches or _has_relaxed_dns_searches(old),
+            container_restart_policy=options.container_restart_policy
+            or any(container.restart_policy is not None for container in (*old.containers, *old.init_containers)),
             unwritable_fields=frozenset(
                 name for name in options.unwritable_fields if not any(new_fields.uses(name, old, _OLD))
             ),
