@@ -15,8 +15,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any, ClassVar
 
 from mooring.api.quoting import quoted
+from mooring.cel.types import Type, opaque
 
 MAX_NUMBER = 2**64 - 1
 _CACHED_TEXTS = 8192
@@ -27,6 +29,8 @@ _SPACE = (  # Unicode's White_Space; `str.strip()` alone would also take the sep
 )
 _DIGITS = re.compile(r"[0-9]*")
 _IDENTIFIER = re.compile(r"[0-9A-Za-z-]+")
+_PLAIN = re.compile(r"(v?)(0|[1-9][0-9]{0,17})\.(0|[1-9][0-9]{0,17})\.(0|[1-9][0-9]{0,17})")
+"""Most versions there are: three numbers, for which one match says everything."""
 
 
 class SemverError(ValueError):
@@ -41,6 +45,7 @@ PreRelease = tuple[tuple[int, int, str], ...]
 class Version:
     """A version. Order and equality are semver.org's precedence, so build metadata does not count."""
 
+    cel_type: ClassVar[Type] = opaque("kubernetes.Semver")
     precedence: tuple[int, int, int, bool, PreRelease] = field(repr=False)
     canonical: str = field(compare=False)
 
@@ -85,6 +90,9 @@ def tolerant_or_none(text: str) -> Version | None:
 @lru_cache(maxsize=_CACHED_TEXTS)
 def _parsed_tolerantly(text: str) -> Version | str:
     """A version, or the error's words: an outcome that can be cached either way."""
+    plain = _PLAIN.fullmatch(text)
+    if plain is not None:
+        return _of_numbers(plain)
     parts = text.strip(_SPACE).removeprefix("v").split(".", 2)
     if len(parts) < 3:
         if "-" in parts[-1] or "+" in parts[-1]:
@@ -97,12 +105,20 @@ def _parsed_tolerantly(text: str) -> Version | str:
 
 @lru_cache(maxsize=_CACHED_TEXTS)
 def _parsed_strictly(text: str) -> Version | str:
+    plain = _PLAIN.fullmatch(text)
+    if plain is not None and not plain[1]:
+        return _of_numbers(plain)
     if not text:
         return "Version string empty"
     parts = text.split(".", 2)
     if len(parts) != 3:
         return "No Major.Minor.Patch elements found"
     return _version(parts[0], parts[1], parts[2], leading_zeros=False)
+
+
+def _of_numbers(plain: re.Match[str]) -> Version:
+    v, major, minor, patch = plain.groups()
+    return Version((int(major), int(minor), int(patch), True, ()), plain[0][1:] if v else plain[0])
 
 
 def _version(major_text: str, minor_text: str, rest: str, *, leading_zeros: bool) -> Version | str:
@@ -172,7 +188,7 @@ def _build_problem(text: str) -> str:
     return ""
 
 
-Compare = Callable[[Version, Version], bool]
+Compare = Callable[[Any, Any], bool]
 
 OPERATORS: dict[str, Compare] = {"SemverLt": operator.lt, "SemverGt": operator.gt, "SemverEq": operator.eq}
 """The operators of tolerations and node selector requirements; the node's version is the first argument."""
@@ -211,7 +227,14 @@ class Range:
     alternatives: tuple[tuple[tuple[Compare, Version], ...], ...]
 
     def matches(self, version: Version) -> bool:
-        return any(all(compare(version, bound) for compare, bound in every) for every in self.alternatives)
+        precedence = version.precedence
+        for every in self.alternatives:
+            for compare, bound in every:
+                if not compare(precedence, bound.precedence):
+                    break
+            else:
+                return True
+        return False
 
 
 def parse_range(text: str) -> Range:
