@@ -8,6 +8,7 @@ import click
 COMMANDS = {
     "version": "mooring.cli.version:version",
     "gates": "mooring.cli.gates:gates",
+    "cel": "mooring.cli.cel:cel",
     "completion": "mooring.cli.completion:completion",
 }
 """Command name to the module and attribute that has it, in the order of `mooring --help`."""
