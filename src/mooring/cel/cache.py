@@ -1,9 +1,10 @@
 """A bounded cache of compiled programs that compiles each expression once, however many threads ask for it.
 
-Tolerations and node affinity have one each. An expression that does not compile is not remembered: the error goes to
-everyone who waited for that compilation, and the next one to ask compiles again.
+Tolerations and node affinity have one each. It is given a function that compiles, and raises for an expression that it
+refuses. Such an expression is not remembered: the error goes to everyone who waited for that compilation, and the next
+one to ask compiles again.
 
-    >>> cache = ProgramCache(environment.compile, size=1024)
+    >>> cache = ProgramCache(compile_for_taint, size=1024)
     >>> program = cache.get("taint.key == 'maintenance'")
     >>> cache.hits, cache.misses
     (0, 1)

@@ -222,15 +222,16 @@ def _inputs(file: IO[bytes] | None, environments: Environments) -> Iterator[tupl
     if file is None:
         yield "(empty)", {"labels": {}} if environments is NODE else {"key": "", "value": "", "effect": ""}
         return
+    name = getattr(file, "name", "input")
     try:
         documents = list(yaml.load_all(file, Loader=_Loader))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise click.ClickException(f"{file.name}: neither JSON nor YAML: {error}") from error
+        raise click.ClickException(f"{name}: neither JSON nor YAML: {error}") from error
     found = [each for document in documents for each in _items(document)]
     read = _node if environments is NODE else _taints
     for index, each in enumerate(found):
         if not isinstance(each, dict):
-            raise click.ClickException(f"{file.name}: item {index} is not an object")
+            raise click.ClickException(f"{name}: item {index} is not an object")
         yield from read(index, each)
 
 
@@ -275,6 +276,8 @@ def _taints(index: int, given: dict[str, Any]) -> Iterator[tuple[str, dict[str, 
     else:
         name, taints = f"[{index}]", [given]
     for taint in taints:
+        if isinstance(taint, dict) and "key" not in taint:
+            raise click.ClickException(f"{name} is neither a taint, which has a key, nor a node")
         if not isinstance(taint, dict) or not all(isinstance(value, str) for value in taint.values()):
             raise click.ClickException(f"a taint of {name} has a field that is not a text: put it into quotes")
         complete = {"key": "", "value": "", "effect": ""} | taint
