@@ -228,53 +228,74 @@ class _Parser:
 
     def _operand(self) -> Expr:
         """Signs, a primary expression, and the selectors, indices and calls behind it."""
-        sign: Token | None = None
-        odd = False
-        if self._kind in ("!", "-"):
-            sign = self._next()
-            odd = True
-            while self._kind == sign.kind:
-                self._next()
-                odd = not odd
+        sign, odd = self._signs()
+        is_name = False
         expr: Expr
-        if sign is not None and sign.kind == "-" and odd and self._kind in ("int", "float"):
-            expr = self._number(sign)
-            odd = False
-        elif self._kind == "(":
+        match self._kind:
+            case "(":
+                self._next()
+                expr = self._expression()
+                self._expect(")")
+            case "[":
+                expr = self._list(self._next().offset)
+            case "{":
+                expr = self._map(self._next().offset)
+            case "id" | ".":
+                expr, is_name = self._name(), True
+            case "int" | "float" if odd and sign is not None and sign.kind == "-":
+                expr, odd = self._number(sign), False
+            case _:
+                expr = self._literal()
+        expr = self._members(expr, is_name=is_name)
+        if sign is None or not odd:
+            return expr
+        return Call(self._id(), sign.offset, op.NOT if sign.kind == "!" else op.NEGATE, (expr,))
+
+    def _signs(self) -> tuple[Token | None, bool]:
+        """The first of several `!` or `-`, and whether their number is odd; an even number cancels out."""
+        if self._kind not in ("!", "-"):
+            return None, False
+        first = self._next()
+        odd = True
+        while self._kind == first.kind:
             self._next()
-            expr = self._expression()
-            self._expect(")")
-        else:
-            expr = self._primary()
-        steps = 0
-        while (kind := self._kind) in (".", "[", "{"):
-            if kind == ".":
-                expr = self._member(expr, self._next().offset)
+            odd = not odd
+        return first, odd
+
+    def _members(self, expr: Expr, *, is_name: bool) -> Expr:
+        for _ in range(MAX_DEPTH):
+            kind = self._kind
+            if kind == "." and self._is_method():
+                self._next()
+                function = self._next().text
+                expr = self._call(function, expr, self._next().offset)
+            elif kind == ".":
+                expr = self._select(expr, self._next().offset)
             elif kind == "[":
                 offset = self._next().offset
                 function = op.OPTIONAL_INDEX if self._optional("'[?'") else op.INDEX
                 index = self._expression()
                 self._expect("]")
                 expr = Call(self._id(), offset, function, (expr, index))
-            elif (name := _dotted(expr)) is not None:
+            elif kind == "(" and is_name and isinstance(expr, Ident):
+                expr = self._call(expr.name, None, self._next().offset)
+                is_name = False
+            elif kind == "{" and (name := _dotted(expr)) is not None:
                 expr = self._struct(name, self._next().offset)
             else:
-                break
-            steps += 1
-            if steps > MAX_DEPTH:
-                self._source.report(expr.offset, _too_deep())
-                raise _GiveUpError
-        if sign is None or not odd:
-            return expr
-        return Call(self._id(), sign.offset, op.NOT if sign.kind == "!" else op.NEGATE, (expr,))
+                return expr
+        self._source.report(expr.offset, _too_deep())
+        raise _GiveUpError
 
-    def _member(self, operand: Expr, offset: int) -> Expr:
+    def _is_method(self) -> bool:
+        """Whether `.name(` stands here."""
+        following = self._tokens[self._position + 1 : self._position + 3]
+        return [token.kind for token in following] == ["id", "("]
+
+    def _select(self, operand: Expr, offset: int) -> Expr:
         if self._optional("'.?'"):
-            name = self._field_name()
-            return Call(self._id(), offset, op.OPTIONAL_SELECT, (operand, Literal(self._id(), offset, name)))
-        if self._kind == "id" and self._tokens[self._position + 1].kind == "(":
-            function = self._next().text
-            return self._call(function, operand, self._next().offset)
+            name = Literal(self._id(), offset, self._field_name())
+            return Call(self._id(), offset, op.OPTIONAL_SELECT, (operand, name))
         return Select(self._id(), offset, operand, self._field_name())
 
     def _field_name(self) -> str:
@@ -315,27 +336,24 @@ class _Parser:
 
     # Primary expressions
 
-    def _primary(self) -> Expr:
-        token = self._tokens[self._position]
-        match token.kind:
-            case "id":
-                return self._name(self._next(), "")
-            case ".":
-                self._next()
-                if self._kind != "id":
-                    self._unexpected(f"no viable alternative at input '.{self._tokens[self._position].text}'")
-                return self._name(self._next(), ".")
-            case "[":
-                return self._list(self._next().offset)
-            case "{":
-                return self._map(self._next().offset)
-            case "int" | "float":
-                return self._number(None)
-            case "uint" | "string" | "bytes" | "true" | "false" | "null":
-                return Literal(self._id(), token.offset, self._literal(self._next()))
-        return self._not_primary()
+    def _name(self) -> Expr:
+        leading_dot = "." if self._accept(".") else ""
+        if self._kind != "id":
+            self._unexpected(f"no viable alternative at input '.{self._tokens[self._position].text}'")
+        token = self._next()
+        if token.text in RESERVED:
+            self._source.report(token.offset, f"reserved identifier: {token.text}")
+        return Ident(self._id(), token.offset, leading_dot + token.text)
 
-    def _not_primary(self) -> Expr:
+    def _literal(self) -> Expr:
+        token = self._tokens[self._position]
+        if token.kind in ("int", "float"):
+            return self._number(None)
+        if token.kind in ("uint", "string", "bytes", "true", "false", "null"):
+            return Literal(self._id(), token.offset, self._literal_value(self._next()))
+        return self._stray()
+
+    def _stray(self) -> Expr:
         """Reports; if what follows could begin an expression, the stray token is passed over to find more mistakes."""
         self._enter()
         self._report(f"mismatched input {self._quoted()} expecting {_PRIMARY}")
@@ -344,14 +362,6 @@ class _Parser:
             raise _GiveUpError
         self._position += 1
         return self._operand()
-
-    def _name(self, token: Token, leading_dot: str) -> Expr:
-        if token.text in RESERVED:
-            self._source.report(token.offset, f"reserved identifier: {token.text}")
-        name = leading_dot + token.text
-        if self._kind == "(":
-            return self._call(name, None, self._next().offset)
-        return Ident(self._id(), token.offset, name)
 
     def _number(self, sign: Token | None) -> Expr:
         token = self._next()
@@ -368,7 +378,7 @@ class _Parser:
             value = value if sign is None else -value
         return Literal(self._id(), offset, value)
 
-    def _literal(self, token: Token) -> Value:
+    def _literal_value(self, token: Token) -> Value:
         match token.kind:
             case "true" | "false":
                 return token.kind == "true"
