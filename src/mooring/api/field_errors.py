@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from mooring.api.field_path import Path
+from mooring.api.meta_v1 import LabelSelector, OwnerReference
 from mooring.api.quantity import Quantity
 from mooring.api.quoting import quoted
 
@@ -137,7 +138,12 @@ def _rendered(value: Any) -> str:
 
 
 def _as_go_shows_it(value: Any) -> Any:
-    """Structs by their Go names, every field, null for what is empty: Kubernetes prints its internal types so."""
+    """Structs by their Go names, every field, null for what is empty: Kubernetes prints its internal types so.
+
+    The types of meta/v1 have no internal twin and are printed as JSON.
+    """
+    if isinstance(value, LabelSelector | OwnerReference):
+        return msgspec.to_builtins(value)
     if isinstance(value, msgspec.Struct):
         shown = {}
         for info in msgspec.structs.fields(value):
