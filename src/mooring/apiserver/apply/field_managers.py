@@ -1,0 +1,393 @@
+"""Keeps `metadata.managedFields`: which manager owns which fields, after every create, update, patch and apply.
+
+A manager owns what it last wrote. Whoever changes a field by an update or a patch takes it from the others; whoever
+*applies* gets a conflict instead, unless it forces, and loses (and removes) what it no longer names. Entries are told
+apart by manager, operation, version and subresource. Called by ``resources/writing.py``.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from mooring.api import codec, errors, times
+from mooring.api.codec import DecodeError, FieldValidation, TooLargeError
+from mooring.api.kinds import Kind
+from mooring.api.meta_v1 import ManagedFieldsEntry, Resource, StatusCause
+from mooring.api.quoting import quoted
+from mooring.api.scheme import Scheme
+from mooring.apiserver.apply import field_set
+from mooring.apiserver.apply.comparison import Comparison, MissingKeyError, compare, named, whole
+from mooring.apiserver.apply.field_set import Fields, difference, intersection, union
+from mooring.apiserver.apply.merging import merge, prune
+from mooring.apiserver.patch.schema import schema_of
+
+APPLY, UPDATE = "Apply", "Update"
+MAX_UPDATE_MANAGERS = 10
+_ANCIENT = "ancient-changes"
+_BEFORE_FIRST_APPLY = "before-first-apply"
+_FIELDS_TYPE = "FieldsV1"
+_OWNED_BY_SERVER = frozenset(
+    {"name", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"}
+)
+Tree = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Manager:
+    """Who writes, through which subresource, and when."""
+
+    name: str
+    subresource: str
+    now: datetime
+
+
+class FieldManagers:
+    """Knows the versions of kinds, since every entry names fields in its own."""
+
+    def __init__(self, scheme: Scheme) -> None:
+        self._scheme = scheme
+        self._empty: dict[Kind, Tree] = {}
+
+    def create(self, kind: Kind, obj: Resource, manager: Manager) -> None:
+        """Let the creator own what the object has (still without what admission adds)."""
+        tree = self.tree(obj, kind, manager.subresource)
+        fields = compare(self._empty_tree(kind, manager.subresource), tree, schema_of(kind.type)).added
+        given = [] if _is_reset(obj.metadata.managed_fields) else obj.metadata.managed_fields
+        mine = _entry(manager, UPDATE, kind, fields)
+        others = [entry for entry in given if _identity(entry) != _identity(mine)]
+        obj.metadata.managed_fields = _in_order([*others, mine] if fields else others)
+
+    def update(self, kind: Kind, old: Resource, new: Resource, manager: Manager) -> None:
+        """Let whoever changed fields own them, and nobody else."""
+        given = new.metadata.managed_fields or old.metadata.managed_fields
+        if _is_reset(given):
+            new.metadata.managed_fields = []
+            return
+        new.metadata.managed_fields = list(given)
+        trees = _Trees(self, kind, old, new, manager.subresource)
+        change = trees.comparison(kind)
+        if not (change.added or change.modified or change.removed):
+            return
+        mine = _entry(manager, UPDATE, kind, {})
+        entries = _without_losses(given, trees, except_for=_identity(mine))
+        before = _find(given, _identity(mine))
+        owned = union(_fields(before), change.changed) if before else change.changed
+        owned = difference(owned, change.removed)
+        if owned:
+            entries.append(_renewed(before, mine, owned))
+        new.metadata.managed_fields = _in_order(_capped(entries))
+
+    def read_config(self, body: bytes, kind: Kind, namespace: str, name: str) -> Tree:
+        """The configuration in the body of an apply, with values as the server writes them; raises BadRequest."""
+        try:
+            documents = codec.read_yaml(body)
+            if len(documents) != 1 or not isinstance(documents[0].tree, dict):
+                raise DecodeError("expected one object")
+            config = _without_nulls(documents[0].tree)
+            typed, _ = codec.from_tree(config, kind.type, FieldValidation.STRICT)
+        except TooLargeError as error:
+            raise errors.request_entity_too_large(str(error)) from None
+        except DecodeError as error:
+            subject = f"{namespace}/{name}; {kind.api_version}, Kind={kind.kind}"
+            raise errors.bad_request(f"failed to create typed patch object ({subject}): {error}") from None
+        _check_config(typed, kind, namespace, name)
+        tree: Tree = _canonical(config, codec.to_tree(typed))
+        tree.update(apiVersion=kind.api_version, kind=kind.kind)
+        tree["metadata"] = {**tree.get("metadata", {}), "name": name}
+        if namespace:
+            tree["metadata"]["namespace"] = namespace
+        return tree
+
+    def applier(self, kind: Kind, config: Tree, manager: Manager, *, force: bool) -> "Applier":
+        return Applier(self, kind, config, manager, force=force)
+
+    def tree(self, obj: Resource, kind: Kind, subresource: str) -> Tree:
+        """The fields of an object that can have an owner, in a version."""
+        return relevant(codec.to_tree(self._scheme.convert(obj, kind)), kind, subresource)
+
+    def object_of(self, tree: Tree, kind: Kind) -> Resource:
+        """The object in the newest version that a tree in another says."""
+        typed, _ = codec.from_tree(tree, kind.type, FieldValidation.IGNORE)
+        return self._scheme.convert(typed, self._scheme.hub(kind))
+
+    def whole_tree(self, obj: Resource, kind: Kind) -> Tree:
+        tree: Tree = codec.to_tree(self._scheme.convert(obj, kind))
+        return tree
+
+    def version_of(self, entry: ManagedFieldsEntry, kind: Kind) -> Kind | None:
+        """The kind in the version of an entry; None for one that is unknown here."""
+        return self._scheme.kind(entry.api_version, kind.kind)
+
+    def _empty_tree(self, kind: Kind, subresource: str) -> Tree:
+        """What an object has before anybody has written anything: the fields that are always there."""
+        if kind not in self._empty:
+            self._empty[kind] = codec.to_tree(kind.type())
+        return relevant(self._empty[kind], kind, subresource)
+
+
+class Applier:
+    """One configuration on its way into one object."""
+
+    def __init__(self, managers: FieldManagers, kind: Kind, config: Tree, manager: Manager, *, force: bool) -> None:
+        self._managers = managers
+        self._kind = kind
+        self._config = config
+        self._manager = manager
+        self._force = force
+        self._node = schema_of(kind.type)
+        try:
+            self._claimed = named(relevant(config, kind, manager.subresource), self._node)
+        except MissingKeyError as error:
+            raise errors.bad_request(f"failed to create typed patch object: {error}") from None
+
+    def create(self) -> Resource:
+        """The object that the configuration alone makes."""
+        obj = self._managers.object_of(self._config, self._kind)
+        obj.metadata.managed_fields = [self._entry()] if self._claimed else []
+        return obj
+
+    def change(self, old: Resource) -> Resource:
+        """The old object with the configuration applied; raises Conflict."""
+        kind, mine = self._kind, self._entry()
+        entries = list(old.metadata.managed_fields) or [self._before_first_apply(old)]
+        before = _find(entries, _identity(mine))
+        others = [entry for entry in entries if entry is not before]
+        live = self._managers.whole_tree(old, kind)
+        config = relevant(self._config, kind, self._manager.subresource)
+        result = merge(live, config, self._node)
+        if before:
+            result = self._pruned(result, before, [*others, mine])
+        new = self._managers.object_of(result, kind)
+        trees = _Trees(self._managers, kind, old, new, self._manager.subresource)
+        if not self._force:
+            _check_conflicts(others, trees)
+        change = trees.comparison(kind)
+        unchanged = not (change.added or change.modified or change.removed)
+        if not unchanged:
+            others = _without_losses(others, trees)
+        if self._claimed:
+            others.append(_renewed(before, mine, self._claimed))
+        new.metadata.managed_fields = _in_order(others)
+        wanted = self._config["metadata"].get("resourceVersion")
+        new.metadata.resource_version = wanted or old.metadata.resource_version
+        return new
+
+    def _pruned(self, result: Tree, before: ManagedFieldsEntry, owners: Iterable[ManagedFieldsEntry]) -> Tree:
+        """Without what this manager applied last time, no longer names, and nobody else owns."""
+        version = self._managers.version_of(before, self._kind) or self._kind
+        same = version.type is self._kind.type
+        tree = result if same else self._managers.whole_tree(self._managers.object_of(result, self._kind), version)
+        kept: Fields = {}
+        for entry in owners:
+            theirs = self._managers.version_of(entry, self._kind)
+            if theirs is not None and theirs.type is version.type:
+                kept = union(kept, _fields(entry))
+        pruned: Tree = prune(tree, schema_of(version.type), _fields(before), kept)
+        if same:
+            return pruned
+        hub = self._managers.object_of({**pruned, "apiVersion": version.api_version}, version)
+        return self._managers.whole_tree(hub, self._kind)
+
+    def _entry(self) -> ManagedFieldsEntry:
+        return _entry(self._manager, APPLY, self._kind, self._claimed)
+
+    def _before_first_apply(self, old: Resource) -> ManagedFieldsEntry:
+        """An object that nobody has owned so far belongs to whoever wrote it before."""
+        tree = self._managers.tree(old, self._kind, "")
+        manager = Manager(_BEFORE_FIRST_APPLY, "", self._manager.now)
+        return _entry(manager, UPDATE, self._kind, field_set.below(whole(tree, self._node)))
+
+
+class _Trees:
+    """What has changed between two objects, in each version that somebody asks for."""
+
+    def __init__(self, managers: FieldManagers, kind: Kind, old: Resource, new: Resource, subresource: str) -> None:
+        self._managers = managers
+        self._kind = kind
+        self._old = old
+        self._new = new
+        self._subresource = subresource
+        self._found: dict[type, Comparison] = {}
+
+    def comparison(self, kind: Kind) -> Comparison:
+        found = self._found.get(kind.type)
+        if found is None:
+            old = self._managers.tree(self._old, kind, self._subresource)
+            new = self._managers.tree(self._new, kind, self._subresource)
+            found = self._found[kind.type] = compare(old, new, schema_of(kind.type))
+        return found
+
+    def comparison_for(self, entry: ManagedFieldsEntry) -> Comparison | None:
+        kind = self._managers.version_of(entry, self._kind)
+        return self.comparison(kind) if kind else None
+
+
+def relevant(tree: Tree, kind: Kind, subresource: str) -> Tree:
+    """The part of an object that a write can own: not its type and identity, not what the write cannot change."""
+    metadata = {name: value for name, value in tree.get("metadata", {}).items() if name not in _OWNED_BY_SERVER}
+    left_out = {"apiVersion", "kind", "metadata"}
+    if subresource == "status":
+        kept = {"status": tree["status"]} if "status" in tree else {}
+        return {"metadata": metadata, **kept}
+    if kind.subresource("status"):
+        left_out.add("status")
+    return {"metadata": metadata, **{name: value for name, value in tree.items() if name not in left_out}}
+
+
+def _without_losses(
+    entries: Iterable[ManagedFieldsEntry], trees: _Trees, except_for: tuple[str, ...] | None = None
+) -> list[ManagedFieldsEntry]:
+    """The entries without what somebody else has changed or removed. An entry that owns nothing more goes."""
+    kept = []
+    for entry in entries:
+        if except_for is not None and _identity(entry) == except_for:
+            continue
+        change = trees.comparison_for(entry)
+        owned = _fields(entry)
+        left = difference(difference(owned, change.changed), change.removed) if change else owned
+        if left == owned:
+            kept.append(entry)
+        elif left:
+            kept.append(_with_fields(entry, left))
+    return kept
+
+
+def _check_conflicts(others: Iterable[ManagedFieldsEntry], trees: _Trees) -> None:
+    conflicts: list[tuple[str, str]] = []
+    for entry in others:
+        change = trees.comparison_for(entry)
+        if change:
+            lost = intersection(_fields(entry), change.changed)
+            conflicts += [(_shown(entry), path) for path in sorted(field_set.paths(lost))]
+    if not conflicts:
+        return
+    causes = [
+        StatusCause(reason="FieldManagerConflict", message=f"conflict with {manager}", field=path)
+        for manager, path in conflicts
+    ]
+    if len(conflicts) == 1:
+        manager, path = conflicts[0]
+        raise errors.apply_conflict(causes, f"Apply failed with 1 conflict: conflict with {manager}: {path}")
+    by_manager: dict[str, list[str]] = {}
+    for manager, path in sorted(conflicts):
+        by_manager.setdefault(manager, []).append(path)
+    texts = ["\n- ".join((f"conflicts with {manager}:", *paths)) for manager, paths in by_manager.items()]
+    raise errors.apply_conflict(causes, f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(texts))
+
+
+def _shown(entry: ManagedFieldsEntry) -> str:
+    text = quoted(entry.manager)
+    if entry.subresource:
+        text += f" with subresource {quoted(entry.subresource)}"
+    return f"{text} using {entry.api_version}" if entry.operation == UPDATE else text
+
+
+def _check_config(config: Resource, kind: Kind, namespace: str, name: str) -> None:
+    if config.metadata.managed_fields:
+        raise errors.bad_request("metadata.managedFields must be nil")
+    if (config.api_version, config.kind) != (kind.api_version, kind.kind):
+        raise errors.bad_request(
+            f"the applied object is {config.api_version or 'of no version'} {config.kind or 'of no kind'}, "
+            f"but was sent to {kind.api_version} {kind.kind}"
+        )
+    if config.metadata.name not in {"", name}:
+        raise errors.bad_request(
+            f"the name of the object ({config.metadata.name}) does not match the name on the URL ({name})"
+        )
+    if config.metadata.namespace not in {"", namespace}:
+        raise errors.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+
+
+def _without_nulls(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {name: _without_nulls(value) for name, value in tree.items() if value is not None}
+    return [_without_nulls(value) for value in tree] if isinstance(tree, list) else tree
+
+
+def _canonical(config: Any, typed: Any) -> Any:
+    """The configuration with its values as the server writes them (`1000m` becomes `1`), and no more fields."""
+    if isinstance(config, dict) and isinstance(typed, dict):
+        return {name: _canonical(value, typed[name]) if name in typed else value for name, value in config.items()}
+    if isinstance(config, list) and isinstance(typed, list):
+        return [_canonical(ours, theirs) for ours, theirs in zip(config, typed, strict=True)]
+    return typed
+
+
+def _identity(entry: ManagedFieldsEntry) -> tuple[str, ...]:
+    """What tells entries apart. Those who apply keep one entry whatever version they use."""
+    version = "" if entry.operation == APPLY else entry.api_version
+    return entry.manager, entry.operation, entry.subresource, version
+
+
+def _find(entries: Iterable[ManagedFieldsEntry], identity: tuple[str, ...]) -> ManagedFieldsEntry | None:
+    return next((entry for entry in entries if _identity(entry) == identity), None)
+
+
+def _is_reset(entries: list[ManagedFieldsEntry]) -> bool:
+    """A list with one empty entry asks to forget who owns what."""
+    return len(entries) == 1 and entries[0] == ManagedFieldsEntry()
+
+
+def _fields(entry: ManagedFieldsEntry | None) -> Fields:
+    return (entry.fields_v1 or {}) if entry else {}
+
+
+def _entry(manager: Manager, operation: str, kind: Kind, fields: Fields) -> ManagedFieldsEntry:
+    return ManagedFieldsEntry(
+        manager=manager.name,
+        operation=operation,
+        api_version=kind.api_version,
+        time=times.to_seconds(manager.now),
+        fields_type=_FIELDS_TYPE,
+        fields_v1=fields,
+        subresource=manager.subresource,
+    )
+
+
+def _renewed(before: ManagedFieldsEntry | None, mine: ManagedFieldsEntry, owned: Fields) -> ManagedFieldsEntry:
+    """The entry with what it owns now; its time stays as long as that does not change."""
+    if before is not None and before.fields_v1 == owned and before.api_version == mine.api_version:
+        return before
+    return _with_fields(mine, owned)
+
+
+def _with_fields(entry: ManagedFieldsEntry, fields: Fields) -> ManagedFieldsEntry:
+    return ManagedFieldsEntry(
+        manager=entry.manager,
+        operation=entry.operation,
+        api_version=entry.api_version,
+        time=entry.time,
+        fields_type=_FIELDS_TYPE,
+        fields_v1=fields,
+        subresource=entry.subresource,
+    )
+
+
+def _capped(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
+    """At most so many managers that update: the oldest ones of a version become one."""
+    updates = sorted((entry for entry in entries if entry.operation == UPDATE), key=lambda entry: entry.time or "")
+    surplus = len(updates) - MAX_UPDATE_MANAGERS
+    if surplus <= 0:
+        return entries
+    ancient: dict[str, ManagedFieldsEntry] = {}
+    for entry in updates[: surplus + 1]:
+        known = ancient.get(entry.api_version)
+        owned = union(_fields(known), _fields(entry))
+        ancient[entry.api_version] = _with_fields(
+            ManagedFieldsEntry(manager=_ANCIENT, operation=UPDATE, api_version=entry.api_version, time=entry.time),
+            owned,
+        )
+    merged = {id(entry) for entry in updates[: surplus + 1]}
+    return [*ancient.values(), *(entry for entry in entries if id(entry) not in merged)]
+
+
+def _in_order(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
+    """Those who apply first, then by age, as Kubernetes lists them."""
+    return sorted(entries, key=_place)
+
+
+def _place(entry: ManagedFieldsEntry) -> tuple[bool, str, str, str, str]:
+    return entry.operation == UPDATE, entry.time or "", entry.manager, entry.api_version, entry.subresource

@@ -1,0 +1,113 @@
+"""Sets of field paths in Kubernetes' FieldsV1 form, a tree of dicts in which "." says that a path itself is a member.
+
+    {"f:spec": {"f:replicas": {}, "f:containers": {'k:{"name":"c"}': {".": {}, "f:image": {}}}}}
+
+has the members .spec.replicas, .spec.containers[name="c"] and .spec.containers[name="c"].image. A node without anything
+below it is a member as well; the root alone stands for the empty set when it is empty. Sets are never changed in place.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+Fields = dict[str, Any]
+SELF = "."
+
+
+def field(name: str) -> str:
+    """The element of a named field or of a map's key."""
+    return f"f:{name}"
+
+
+def item(keys: dict[str, Any]) -> str:
+    """The element of an item in a list of objects, by its keys."""
+    return f"k:{json.dumps(keys, sort_keys=True, separators=(',', ':'), ensure_ascii=False)}"
+
+
+def value(scalar: Any) -> str:
+    """The element of a value in a list that is a set."""
+    return f"v:{json.dumps(scalar, ensure_ascii=False)}"
+
+
+def is_member(node: Fields) -> bool:
+    """Whether a node below the root is itself in the set, not only something below it."""
+    return not node or SELF in node
+
+
+def below(node: Fields | None) -> Fields:
+    """What is below a node."""
+    if not node or SELF not in node:
+        return node or {}
+    return {element: child for element, child in node.items() if element != SELF}
+
+
+def node_of(children: Fields, *, member: bool) -> Fields | None:
+    """The node with these children; None when nothing is left of it."""
+    if not children:
+        return {} if member else None
+    return {SELF: {}, **children} if member else children
+
+
+def union(a: Fields, b: Fields) -> Fields:
+    """What is in either set."""
+    if not a or a == b:
+        return b
+    result = dict(a)
+    for element, theirs in b.items():
+        ours = result.get(element)
+        result[element] = theirs if ours is None else _union_node(ours, theirs)
+    return result
+
+
+def _union_node(a: Fields, b: Fields) -> Fields:
+    node = node_of(union(below(a), below(b)), member=is_member(a) or is_member(b))
+    return {} if node is None else node
+
+
+def difference(a: Fields, b: Fields) -> Fields:
+    """What is in `a` and not in `b`."""
+    if not b:
+        return a
+    result: Fields = {}
+    for element, ours in a.items():
+        theirs = b.get(element)
+        if theirs is None:
+            result[element] = ours
+            continue
+        member = is_member(ours) and not is_member(theirs)
+        kept = node_of(difference(below(ours), below(theirs)), member=member)
+        if kept is not None:
+            result[element] = kept
+    return result
+
+
+def intersection(a: Fields, b: Fields) -> Fields:
+    """What is in both sets."""
+    result: Fields = {}
+    for element, ours in a.items():
+        theirs = b.get(element)
+        if theirs is not None:
+            member = is_member(ours) and is_member(theirs)
+            kept = node_of(intersection(below(ours), below(theirs)), member=member)
+            if kept is not None:
+                result[element] = kept
+    return result
+
+
+def paths(fields: Fields, above: str = "") -> Iterator[str]:
+    """The members as people read them: `.spec.containers[name="c"].image`."""
+    for element, node in fields.items():
+        here = above + _shown(element)
+        if is_member(node):
+            yield here
+        yield from paths(below(node), here)
+
+
+def _shown(element: str) -> str:
+    sort, _, text = element.partition(":")
+    if sort == "f":
+        return f".{text}"
+    if sort == "k":
+        keys = json.loads(text)
+        return "[" + ",".join(f"{name}={json.dumps(keys[name], ensure_ascii=False)}" for name in sorted(keys)) + "]"
+    return f"[={text}]" if sort == "v" else f"[{text}]"

@@ -1,0 +1,53 @@
+"""Patches: from a request body to a function that changes the JSON tree of an object.
+
+- `json_patch`: operations on paths (`application/json-patch+json`).
+- `merge_patch`: an object put over another (`application/merge-patch+json`).
+- `strategic`: the same with lists merged by keys (`application/strategic-merge-patch+json`), which `schema` tells.
+
+Server-side apply is in ``mooring.apiserver.apply``. Called by ``resources/writing.py``.
+"""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from mooring.api import errors
+from mooring.api.json_tree import DecodeError, TooLargeError, check_limits, json_tree
+from mooring.api.kinds import Kind
+from mooring.apiserver.patch.errors import Inapplicable, PatchError
+from mooring.apiserver.patch.json_patch import json_patcher
+from mooring.apiserver.patch.merge_patch import merged
+from mooring.apiserver.patch.schema import schema_of
+from mooring.apiserver.patch.strategic import merge_object
+
+__all__ = ["MEDIA_TYPES", "Inapplicable", "PatchError", "Patcher", "patcher_for"]
+
+MEDIA_TYPES = (
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+)
+Patcher = Callable[[Any], Any]
+"""Takes the tree of an object, which it may change, and returns that of the patched one; raises PatchError."""
+
+
+def patcher_for(media_type: str, body: bytes, kind: Kind) -> Patcher:
+    """The patch in a request; raises BadRequest and UnsupportedMediaType."""
+    if media_type not in MEDIA_TYPES[:3]:
+        raise errors.unsupported_media_type(MEDIA_TYPES)
+    try:
+        check_limits(body)
+        patch = json_tree(body)
+        if media_type == "application/json-patch+json":
+            return json_patcher(patch)
+        if not isinstance(patch, dict):
+            raise PatchError("a merge patch is an object")
+    except TooLargeError as error:
+        raise errors.request_entity_too_large(str(error)) from None
+    except (DecodeError, PatchError) as error:
+        raise errors.bad_request(f"error decoding patch: {error}") from None
+    if media_type == "application/merge-patch+json":
+        return lambda tree: merged(tree, copy.deepcopy(patch))
+    node = schema_of(kind.type)
+    return lambda tree: merge_object(tree, copy.deepcopy(patch), node)

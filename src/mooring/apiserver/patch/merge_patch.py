@@ -1,0 +1,16 @@
+"""JSON Merge Patch (RFC 7386): what the patch says is put over the object, and null removes."""
+
+from typing import Any
+
+
+def merged(target: Any, patch: Any) -> Any:
+    """The target with a patch put over it. The target may be changed."""
+    if not isinstance(patch, dict):
+        return patch
+    result = target if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged(result.get(key), value)
+    return result

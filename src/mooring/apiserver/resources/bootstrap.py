@@ -1,0 +1,52 @@
+"""What every cluster has from its first moment: its own namespaces and PriorityClasses.
+
+Called once when a server starts; what is there already is left alone.
+"""
+
+from mooring.admission.strategy import SYSTEM_PRIORITIES
+from mooring.api import errors
+from mooring.api.core_v1 import Namespace
+from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.api.scheduling_v1 import PriorityClass
+from mooring.apiserver.http import Accepted, Request
+from mooring.apiserver.resources.handler import Resources
+from mooring.apiserver.resources.options import WriteOptions
+from mooring.apiserver.resources.registry import Call
+
+NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+
+async def bootstrap(resources: Resources) -> None:
+    """Create what is missing."""
+    for name in NAMESPACES:
+        await _ensure(resources, Namespace(kind="Namespace", api_version="v1", metadata=ObjectMeta(name=name)))
+    for priority in SYSTEM_PRIORITIES.values():
+        await _ensure(resources, _priority_class(priority.name, priority.value))
+
+
+def _priority_class(name: str, value: int) -> PriorityClass:
+    what = "the cluster" if "cluster" in name else "a node"
+    return PriorityClass(
+        kind="PriorityClass",
+        api_version="scheduling.k8s.io/v1",
+        metadata=ObjectMeta(name=name),
+        value=value,
+        description=f"Used for system critical pods that must not be moved from {what}.",
+    )
+
+
+async def _ensure(resources: Resources, obj: Resource) -> None:
+    kind = resources.registry.scheme.kind_of(obj)
+    call = Call(
+        request=Request(method="POST", path=""),
+        kind=kind,
+        stored=resources.registry.stored(kind),
+        namespace="",
+        name="",
+        subresource="",
+        accepted=Accepted(),
+    )
+    try:
+        await resources.create_object(call, obj, WriteOptions(manager="mooring"))
+    except errors.AlreadyExists:
+        return

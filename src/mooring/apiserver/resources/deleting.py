@@ -1,0 +1,177 @@
+"""Deleting objects: with a grace period (pods), after finalizers, for dependents as the client asked, one or many.
+
+A deletion that has to wait writes `deletionTimestamp` and returns the object; whoever removes the last finalizer, or
+a node that has stopped the pod, completes it (``writing.py``, `is_deletable`).
+"""
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from mooring.api import codec, errors, times
+from mooring.api.core_v1 import Namespace, Pod
+from mooring.api.meta_v1 import DeleteOptions, ListMeta, Resource, Status, StatusDetails
+from mooring.apiserver.http import Response
+from mooring.apiserver.resources.options import delete_options
+from mooring.apiserver.resources.output import respond, view_for
+from mooring.apiserver.resources.reading import Reading
+from mooring.apiserver.resources.registry import Call, Registry
+from mooring.apiserver.resources.selection import selection_of
+from mooring.apiserver.resources.writing import Written, is_deletable
+from mooring.store.kv import Delete, Event, KeyValue, Put
+
+ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+_ATTEMPTS = 10
+_SHOWN_WHEN_DELETED = frozenset(
+    {
+        "csidrivers",
+        "csinodes",
+        "csistoragecapacities",
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "pods",
+        "podtemplates",
+        "resourceclaims",
+        "resourceclaimtemplates",
+        "resourcequotas",
+        "resourceslices",
+        "deviceclasses",
+        "serviceaccounts",
+        "services",
+        "storageclasses",
+        "volumeattachments",
+    }
+)
+"""Resources whose deletion is answered with the object; the others' with a Status."""
+
+_ORPHANS_BY_DEFAULT = frozenset({("", "ReplicationController"), ("batch", "Job")})
+"""Kinds that are older than garbage collection: their dependents stay unless the client says otherwise."""
+
+
+class Deleting:
+    """`delete` and `deletecollection`."""
+
+    def __init__(self, registry: Registry, reading: Reading) -> None:
+        self._registry = registry
+        self._reading = reading
+
+    async def delete(self, call: Call) -> Response:
+        options = delete_options(call.request)
+        written, gone, obj = await self.delete_object(call, options)
+        if gone and call.kind.plural not in _SHOWN_WHEN_DELETED:
+            return respond(call, codec.encode(_success(call, obj)))
+        body = view_for(self._registry, call).object(written.value, written.revision)
+        accepted = not gone and options.orphan_dependents is False
+        return respond(call, body, 202 if accepted else 200)
+
+    async def delete_collection(self, call: Call) -> Response:
+        options = delete_options(call.request)
+        selection = selection_of(call.request, call.kind)
+        view = view_for(self._registry, call)
+        shown = []
+        async for kv in self._reading.selected(call, selection):
+            namespace, _, name = kv.key.removeprefix(call.stored.prefix).rpartition("/")
+            one = Call(call.request, call.kind, call.stored, namespace, name, "", call.accepted, call.warnings)
+            try:
+                await self.delete_object(one, options)
+            except errors.NotFound:
+                continue
+            shown.append(kv)
+        revision = await self._registry.store.revision()
+        return respond(call, view.list(shown, ListMeta(resource_version=str(revision))))
+
+    async def delete_object(self, call: Call, options: DeleteOptions) -> tuple[Written, bool, Resource]:
+        """Delete, or begin to; returns the last state, and whether the object is gone."""
+        registry, stored = self._registry, call.stored
+        for _ in range(_ATTEMPTS):
+            kv = await registry.find(call)
+            obj = stored.decode(kv.value, kv.mod_revision)
+            _check_preconditions(call, obj, options)
+            waits = self._mark(obj, options)
+            if options.dry_run:
+                return Written(kv.value, kv.mod_revision), not waits, obj
+            if not waits:
+                outcome = await registry.store.write(Delete(kv.key, expect=kv.mod_revision))
+                if isinstance(outcome, Event):
+                    return Written(kv.value, outcome.revision), True, obj
+            else:
+                written = await self._save(kv, call, obj)
+                if written:
+                    return written, False, obj
+        raise errors.conflict(call.kind.plural, call.name, group=call.kind.group)
+
+    def _mark(self, obj: Resource, options: DeleteOptions) -> bool:
+        """Write into the object that it is to be deleted; returns whether something must happen before it goes."""
+        metadata = obj.metadata
+        metadata.finalizers = _finalizers(obj, options)
+        grace = _grace_seconds(obj, options)
+        if metadata.deletion_timestamp is None:
+            until = self._registry.clock.now() + timedelta(seconds=grace)
+            metadata.deletion_timestamp = times.to_seconds(until)
+            metadata.deletion_grace_period_seconds = grace
+            metadata.generation += metadata.generation > 0
+        elif grace < (metadata.deletion_grace_period_seconds or 0):
+            before = metadata.deletion_grace_period_seconds or 0
+            until = times.parse(metadata.deletion_timestamp) - timedelta(seconds=before - grace)
+            metadata.deletion_timestamp = times.to_seconds(until)
+            metadata.deletion_grace_period_seconds = grace
+        if isinstance(obj, Namespace):
+            obj.status.phase = "Terminating"
+        return not is_deletable(obj)
+
+    async def _save(self, kv: KeyValue, call: Call, obj: Resource) -> Written | None:
+        value = call.stored.encode(obj)
+        if value == kv.value:
+            return Written(value, kv.mod_revision)
+        outcome = await self._registry.store.write(Put(kv.key, value, expect=kv.mod_revision))
+        return Written(value, outcome.revision) if isinstance(outcome, Event) else None
+
+
+def _check_preconditions(call: Call, obj: Resource, options: DeleteOptions) -> None:
+    wanted = options.preconditions
+    if wanted is None:
+        return
+    for what, given, found in (
+        ("UID", wanted.uid, obj.metadata.uid),
+        ("ResourceVersion", wanted.resource_version, obj.metadata.resource_version),
+    ):
+        if given is not None and given != found:
+            short = "UID in object meta" if what == "UID" else "ResourceVersion in object meta"
+            why = f"Precondition failed: {what} in precondition: {given}, {short}: {found}"
+            raise errors.conflict(call.kind.plural, call.name, why, group=call.kind.group)
+
+
+def _grace_seconds(obj: Resource, options: DeleteOptions) -> int:
+    """How long the object has: pods on a node as long as they or the client say, everything else goes at once."""
+    if not isinstance(obj, Pod):
+        return 0
+    seconds = options.grace_period_seconds
+    if seconds is None:
+        seconds = obj.spec.termination_grace_period_seconds
+    if seconds is None or not obj.spec.node_name or obj.status.phase in {"Succeeded", "Failed"}:
+        seconds = 0
+    return 1 if seconds < 0 else seconds
+
+
+def _finalizers(obj: Resource, options: DeleteOptions) -> list[str]:
+    """The finalizers with those that the propagation policy asks for, and without those that it excludes."""
+    wanted = _propagation_finalizer(obj, options)
+    kept: Iterable[str] = (name for name in obj.metadata.finalizers if name not in {ORPHAN, FOREGROUND})
+    return [*kept, wanted] if wanted else [*kept]
+
+
+def _propagation_finalizer(obj: Resource, options: DeleteOptions) -> str:
+    policy = options.propagation_policy
+    if policy is not None:
+        return {"Orphan": ORPHAN, "Foreground": FOREGROUND}.get(policy, "")
+    if options.orphan_dependents is not None:
+        return ORPHAN if options.orphan_dependents else ""
+    present = [name for name in obj.metadata.finalizers if name in {ORPHAN, FOREGROUND}]
+    if present:
+        return present[0]
+    group = obj.api_version.rpartition("/")[0]
+    return ORPHAN if (group, obj.kind) in _ORPHANS_BY_DEFAULT else ""
+
+
+def _success(call: Call, obj: Resource) -> Status:
+    details = StatusDetails(name=obj.metadata.name, group=call.kind.group, kind=call.kind.plural, uid=obj.metadata.uid)
+    return Status(kind="Status", api_version="v1", status="Success", details=details)

@@ -1,0 +1,123 @@
+"""What admission may look up in the cluster: namespaces, PriorityClasses and StorageClasses, fetched for one request.
+
+Admission asks without waiting, while the store answers only to those who wait: so what a request may need is read
+beforehand. Reading anew each time means that a namespace can be used the moment its creation was acknowledged; decoding
+is spared as long as nothing has changed.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from mooring.admission.strategy import Priority
+from mooring.api import codec
+from mooring.api.core_v1 import Namespace, PersistentVolumeClaim, Pod
+from mooring.api.meta_v1 import Resource
+from mooring.api.scheduling_v1 import PriorityClass
+from mooring.api.storage_v1 import StorageClass
+from mooring.store.kv import KeyValue, Store
+
+_DEFAULT_STORAGE_CLASS = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+R = TypeVar("R", bound=Resource)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The `Lookups` of one request."""
+
+    phases: Mapping[str, str] = field(default_factory=dict)
+    priorities: Mapping[str, Priority] = field(default_factory=dict)
+    default_priority: Priority | None = None
+    storage_class: str | None = None
+
+    def namespace_phase(self, name: str) -> str | None:
+        return self.phases.get(name)
+
+    def priority_class(self, name: str) -> Priority | None:
+        return self.priorities.get(name)
+
+    def default_priority_class(self) -> Priority | None:
+        return self.default_priority
+
+    def default_storage_class(self) -> str | None:
+        return self.storage_class
+
+
+class ClusterFacts:
+    """Fetches what admission may ask about an object."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._namespaces: dict[str, tuple[int, str]] = {}
+        self._priorities = _Collection(store, "/registry/priorityclasses/", PriorityClass, _priorities)
+        self._storage_classes = _Collection(store, "/registry/storageclasses/", StorageClass, _default_storage_class)
+
+    async def about(self, obj: Resource | None, namespace: str) -> Facts:
+        """The facts for a write of `obj` in a namespace."""
+        phase = await self.namespace_phase(namespace) if namespace else None
+        phases = {namespace: phase} if phase else {}
+        if isinstance(obj, Pod):
+            priorities, default = await self._priorities.summary()
+            return Facts(phases, priorities, default)
+        if isinstance(obj, PersistentVolumeClaim):
+            return Facts(phases, storage_class=await self._storage_classes.summary())
+        return Facts(phases)
+
+    async def namespace_phase(self, name: str) -> str | None:
+        """The phase of a namespace now, None when there is none of that name."""
+        kv = await self._store.get(f"/registry/namespaces/{name}")
+        if kv is None:
+            self._namespaces.pop(name, None)
+            return None
+        known = self._namespaces.get(name)
+        if known is None or known[0] != kv.mod_revision:
+            phase = codec.decode_own(kv.value, Namespace).status.phase or "Active"
+            known = self._namespaces[name] = (kv.mod_revision, phase)
+        return known[1]
+
+
+class _Collection(Generic[R, T]):
+    """A few objects that are decoded and summed up again only when one of them has changed."""
+
+    def __init__(self, store: Store, prefix: str, object_type: type[R], sum_up: Callable[[list[R]], T]) -> None:
+        self._store = store
+        self._prefix = prefix
+        self._type = object_type
+        self._sum_up = sum_up
+        self._seen: list[KeyValue] = []
+        self._summary = sum_up([])
+
+    async def summary(self) -> T:
+        items = (await self._store.range(self._prefix)).items
+        if items != self._seen:
+            self._summary = self._sum_up([codec.decode_own(kv.value, self._type) for kv in items])
+            self._seen = items
+        return self._summary
+
+
+def _priorities(classes: list[PriorityClass]) -> tuple[dict[str, Priority], Priority | None]:
+    """All classes by name, and of those marked as the default the one with the lowest value."""
+    found = {each.metadata.name: _priority(each) for each in classes}
+    marked = [found[each.metadata.name] for each in classes if each.global_default]
+    return found, min(marked, key=lambda priority: priority.value, default=None)
+
+
+def _priority(each: PriorityClass) -> Priority:
+    policy = each.preemption_policy or "PreemptLowerPriority"
+    return Priority(each.metadata.name, each.value, policy)
+
+
+def _default_storage_class(classes: list[StorageClass]) -> str | None:
+    """The class that is marked as the default, the youngest if there are several, then by name."""
+    marked = [
+        each
+        for each in classes
+        if any(each.metadata.annotations.get(mark) == "true" for mark in _DEFAULT_STORAGE_CLASS)
+    ]
+    marked.sort(key=lambda each: each.metadata.name)
+    marked.sort(key=lambda each: each.metadata.creation_timestamp or "", reverse=True)
+    return marked[0].metadata.name if marked else None

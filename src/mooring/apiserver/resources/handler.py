@@ -1,0 +1,113 @@
+"""Requests for objects, sorted by verb and subresource: `Resources.handle` is what the edge calls.
+
+    resources = Resources(store, scheme, options, clock)
+    response = await resources.handle(request, route)
+
+Read next: ``registry.py`` for what all handlers share, then ``reading.py``, ``writing.py``, ``watching.py``.
+"""
+
+from collections.abc import Awaitable, Callable
+
+from mooring.admission.options import AdmissionOptions
+from mooring.api import errors
+from mooring.api.scheme import Scheme
+from mooring.apiserver.http import Request, Response
+from mooring.apiserver.resources.deleting import Deleting
+from mooring.apiserver.resources.pods import Pods
+from mooring.apiserver.resources.reading import Reading
+from mooring.apiserver.resources.registry import Call, Registry, Tables
+from mooring.apiserver.resources.scaling import Scaling
+from mooring.apiserver.resources.watching import Watching
+from mooring.apiserver.resources.writing import Writing
+from mooring.apiserver.routes import ResourceRoute
+from mooring.base.clock import Clock, SystemClock
+from mooring.store.errors import StoreError
+from mooring.store.kv import Store
+
+Handler = Callable[[Call], Awaitable[Response]]
+
+
+class Resources:
+    """Every stored kind at every served version."""
+
+    def __init__(
+        self,
+        store: Store,
+        scheme: Scheme,
+        options: AdmissionOptions,
+        clock: Clock | None = None,
+        tables: Tables | None = None,
+    ) -> None:
+        self.registry = Registry(store, scheme, options, clock or SystemClock(), tables)
+        reading, writing = Reading(self.registry), Writing(self.registry)
+        self.create_object = writing.create_object
+        deleting = Deleting(self.registry, reading)
+        self._watching = Watching(self.registry)
+        self._pods = Pods(self.registry, deleting)
+        scaling = Scaling(self.registry, writing)
+        self._verbs: dict[str, Handler] = {
+            "get": reading.get,
+            "list": reading.list,
+            "watch": self._watching.watch,
+            "create": writing.create,
+            "update": writing.update,
+            "patch": writing.patch,
+            "delete": deleting.delete,
+            "deletecollection": deleting.delete_collection,
+        }
+        self._subresources: dict[tuple[str, str], Handler] = {
+            ("binding", "create"): self._pods.bind,
+            ("eviction", "create"): self._pods.evict,
+            ("scale", "get"): scaling.get,
+            ("scale", "update"): scaling.update,
+            ("scale", "patch"): scaling.patch,
+        }
+
+    @property
+    def open_watches(self) -> int:
+        return self._watching.open_watches
+
+    def end_watches(self) -> None:
+        """End every watch cleanly: the server is about to stop."""
+        self._watching.end_all()
+
+    async def handle(self, request: Request, route: ResourceRoute) -> Response:
+        """Do what a request asks; raises a `StatusError` for the client otherwise."""
+        try:
+            return await self._handle(request, route)
+        except StoreError as error:
+            raise errors.service_unavailable(f"the store cannot do this now: {error}") from None
+
+    async def _handle(self, request: Request, route: ResourceRoute) -> Response:
+        kind = route.kind
+        verb = route.verb(request)
+        if kind.kind == "Binding" and kind.group == "" and verb == "create":
+            return await self._pods.bindings(request, route)
+        self._check_verb(route, verb)
+        call = Call(
+            request=request,
+            kind=kind,
+            stored=self.registry.stored(kind),
+            namespace=route.namespace,
+            name=route.name,
+            subresource=route.subresource,
+            accepted=request.accepted(),
+        )
+        if warning := self.registry.scheme.deprecation_warning(kind):
+            call.warn(warning)
+        handler = self._subresources.get((route.subresource, verb)) or self._verbs[verb]
+        return await handler(call)
+
+    def _check_verb(self, route: ResourceRoute, verb: str) -> None:
+        """Raises MethodNotAllowed for a verb that the resource does not have, or not at this place."""
+        kind = route.kind
+        subresource = kind.subresource(route.subresource) if route.subresource else None
+        verbs = subresource.verbs if subresource else kind.verbs
+        misplaced = (
+            (verb == "create" and bool(route.name) != bool(subresource))
+            or (verb in {"update", "patch"} and not route.name)
+            or (verb == "create" and kind.namespaced and not route.namespace)
+            or (verb == "deletecollection" and kind.namespaced and not route.namespace)
+        )
+        if verb not in verbs or misplaced or not kind.stored:
+            raise errors.method_not_allowed(verb, kind.plural, group=kind.group)

@@ -1,0 +1,147 @@
+"""What only pods have: binding them to nodes, one or many at a time, and evicting them within disruption budgets.
+
+Binding many is Mooring's own, for its scheduler: a `BindingList` is posted to `/api/v1/bindings`, where Kubernetes has
+nothing, and every binding gets a Status of its own in the answer. All of them go to the store in one round.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from mooring.admission.pod.binding import bind
+from mooring.api import codec, errors
+from mooring.api.codec import FieldValidation
+from mooring.api.core_v1 import Binding, Pod
+from mooring.api.errors import StatusError
+from mooring.api.meta_v1 import ResourceList, Status
+from mooring.apiserver.http import Request, Response
+from mooring.apiserver.resources.deleting import Deleting
+from mooring.apiserver.resources.disruption import Disruption
+from mooring.apiserver.resources.options import check_type, read_body, write_options
+from mooring.apiserver.resources.output import respond
+from mooring.apiserver.resources.registry import Call, Registry
+from mooring.apiserver.resources.stored import Stored
+from mooring.apiserver.routes import ResourceRoute
+from mooring.store.kv import Event, KeyValue, Put
+
+_ATTEMPTS = 10
+
+
+class BindingList(ResourceList):
+    """Several bindings, in one request."""
+
+    items: list[Binding] = []  # noqa: RUF012 - msgspec copies the empty list
+
+
+class StatusList(ResourceList):
+    """What became of each of them, in their order."""
+
+    items: list[Status] = []  # noqa: RUF012 - as above
+
+
+class Pods:
+    """`pods/binding`, `bindings` and `pods/eviction`."""
+
+    def __init__(self, registry: Registry, deleting: Deleting) -> None:
+        self._registry = registry
+        self._disruption = Disruption(registry, deleting)
+
+    async def bind(self, call: Call) -> Response:
+        """`POST pods/web/binding`."""
+        options = write_options(call.request, "CreateOptions")
+        binding = self._read(call.request, options.validation)
+        if binding.metadata.name not in {"", call.name}:
+            raise errors.bad_request("name in URL does not match name in Binding object")
+        binding.metadata.name = call.name
+        return await self._bind_one(call.namespace, binding, dry_run=options.dry_run)
+
+    async def bindings(self, request: Request, route: ResourceRoute) -> Response:
+        """`POST bindings`: one in a namespace, or a BindingList for all of them."""
+        if route.namespace:
+            options = write_options(request, "CreateOptions")
+            binding = self._read(request, options.validation)
+            return await self._bind_one(route.namespace, binding, dry_run=options.dry_run)
+        many = read_body(request, BindingList, "BindingList", "v1", FieldValidation.STRICT).object
+        if many.kind not in {"", "BindingList"}:
+            raise errors.method_not_allowed("create", "bindings")
+        statuses = await self.bind_many(many.items)
+        answer = StatusList(kind="StatusList", api_version="v1", items=statuses)
+        return Response(201, codec.encode(answer))
+
+    async def bind_many(self, bindings: Sequence[Binding]) -> list[Status]:
+        """Bind pods, all that can be bound; a Status for each, in the same order."""
+        statuses: list[Status | None] = [None] * len(bindings)
+        open_ = list(range(len(bindings)))
+        for _ in range(_ATTEMPTS):
+            puts: list[Put] = []
+            bound: list[int] = []
+            for index in open_:
+                binding = bindings[index]
+                try:
+                    puts.append(await self._put(binding.metadata.namespace, binding))
+                    bound.append(index)
+                except StatusError as error:
+                    statuses[index] = error.status
+            outcomes = await self._registry.store.write_all(puts) if puts else []
+            open_ = []
+            for index, outcome in zip(bound, outcomes, strict=True):
+                if isinstance(outcome, Event):
+                    statuses[index] = _success()
+                else:
+                    open_.append(index)  # the pod has changed meanwhile: look at it again
+            if not open_:
+                break
+        for index in open_:
+            statuses[index] = errors.conflict("pods", bindings[index].metadata.name).status
+        return [status for status in statuses if status is not None]
+
+    async def evict(self, call: Call) -> Response:
+        """`POST pods/web/eviction`."""
+        await self._disruption.evict(call)
+        return respond(call, codec.encode(_success()), 201)
+
+    async def _bind_one(self, namespace: str, binding: Binding, *, dry_run: bool) -> Response:
+        if binding.metadata.namespace not in {"", namespace}:
+            raise errors.bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )
+        binding.metadata.namespace = namespace
+        if dry_run:
+            await self._put(namespace, binding)
+            status = _success()
+        else:
+            [status] = await self.bind_many([binding])
+        if status.status != "Success":
+            raise errors.from_status(status)
+        return Response(201, codec.encode(status))
+
+    async def _put(self, namespace: str, binding: Binding) -> Put:
+        """The write that binds a pod; raises when it cannot be bound."""
+        stored = self._stored
+        key = stored.key(namespace, binding.metadata.name)
+        kv = await self._registry.store.get(key)
+        if kv is None:
+            raise errors.not_found("pods", binding.metadata.name)
+        return _bound(stored, kv, binding, self._registry.clock.now())
+
+    @property
+    def _stored(self) -> Stored:
+        kind = self._registry.scheme.kind("v1", "Pod")
+        assert kind is not None, "the scheme always has pods"  # noqa: S101 - kinds.py lists them
+        return self._registry.stored(kind)
+
+    def _read(self, request: Request, validation: FieldValidation) -> Binding:
+        binding = read_body(request, Binding, "Binding", "v1", validation).object
+        kind = self._registry.scheme.kind("v1", "Binding")
+        if kind is not None:
+            check_type(binding, kind)
+        return binding
+
+
+def _bound(stored: Stored, kv: KeyValue, binding: Binding, now: datetime) -> Put:
+    pod = stored.decode(kv.value, kv.mod_revision)
+    assert isinstance(pod, Pod), "pods are stored below their own prefix"  # noqa: S101 - says what is known
+    return Put(kv.key, stored.encode(bind(pod, binding, now)), expect=kv.mod_revision)
+
+
+def _success() -> Status:
+    return Status(kind="Status", api_version="v1", status="Success", code=201)

@@ -1,0 +1,92 @@
+"""What all handlers share: the store, the scheme, admission's options and lookups, and the clock.
+
+`Registry` is made once by `Resources`; a `Call` is one request on its way through it. Read next: ``reading.py``.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from mooring.admission import strategy as admission
+from mooring.admission.options import AdmissionOptions
+from mooring.admission.registry import strategy_of
+from mooring.api import errors
+from mooring.api.kinds import Kind
+from mooring.api.meta_v1 import Resource, TableColumnDefinition, TableRow
+from mooring.api.scheme import Scheme
+from mooring.apiserver.http import Accepted, Request
+from mooring.apiserver.resources.facts import ClusterFacts
+from mooring.apiserver.resources.stored import Stored
+from mooring.base.clock import Clock
+from mooring.store.kv import KeyValue, Store
+
+
+class Tables(Protocol):
+    """Shows objects as rows of text. An object is of the version that was asked for."""
+
+    def columns(self, kind: Kind) -> list[TableColumnDefinition]: ...
+
+    def row(self, kind: Kind, obj: Resource, now: datetime) -> TableRow:
+        """The cells and conditions of a row; its `object` is filled in by the caller."""
+        ...
+
+
+@dataclass(slots=True)
+class Call:
+    """One request: where it goes, what its answer should look like, and what to warn of."""
+
+    request: Request
+    kind: Kind
+    stored: Stored
+    namespace: str
+    name: str
+    subresource: str
+    accepted: Accepted
+    warnings: list[str] = field(default_factory=list)
+
+    def not_found(self) -> errors.NotFound:
+        return errors.not_found(self.kind.plural, self.name, group=self.kind.group)
+
+    def warn(self, *texts: str) -> None:
+        for text in texts:
+            if text not in self.warnings:
+                self.warnings.append(text)
+
+
+class Registry:
+    """The shared ground of the handlers."""
+
+    def __init__(
+        self, store: Store, scheme: Scheme, options: AdmissionOptions, clock: Clock, tables: Tables | None
+    ) -> None:
+        self.store = store
+        self.scheme = scheme
+        self.options = options
+        self.clock = clock
+        self.tables = tables
+        self.facts = ClusterFacts(store)
+        self._stored = {kind.family: Stored(scheme, kind) for kind in scheme.known if kind.stored}
+
+    def stored(self, kind: Kind) -> Stored:
+        return self._stored[kind.family]
+
+    def strategy(self, stored: Stored) -> admission.Strategy[Any]:
+        return strategy_of(stored.hub.type)
+
+    async def find(self, call: Call) -> KeyValue:
+        """The stored object that a call names; raises NotFound."""
+        kv = await self.store.get(call.stored.key(call.namespace, call.name))
+        if kv is None:
+            raise call.not_found()
+        return kv
+
+    async def admission_request(self, call: Call, obj: Resource | None = None) -> admission.Request:
+        """What admission is told of a call, with what it may look up about `obj` fetched beforehand."""
+        return admission.Request(
+            options=self.options,
+            lookups=await self.facts.about(obj, call.namespace),
+            now=self.clock.now(),
+            namespace=call.namespace,
+            name=call.name,
+            username=call.request.user.username,
+        )

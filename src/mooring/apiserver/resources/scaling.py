@@ -1,0 +1,117 @@
+"""The `scale` subresource: how many replicas something has, in the same words for every kind that has any."""
+
+from typing import Any, Protocol, cast
+
+from mooring.api import codec, errors, field_errors, label_selector
+from mooring.api.autoscaling_v1 import Scale, ScaleSpec, ScaleStatus
+from mooring.api.base import copy_of
+from mooring.api.codec import DecodeError
+from mooring.api.core_v1 import ReplicationController
+from mooring.api.field_path import Path
+from mooring.api.kinds import Kind
+from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.apiserver.http import Response
+from mooring.apiserver.patch import PatchError, patcher_for
+from mooring.apiserver.resources.options import WriteOptions, check_type, read_body, write_options
+from mooring.apiserver.resources.output import respond
+from mooring.apiserver.resources.registry import Call, Registry
+from mooring.apiserver.resources.writing import Change, Writing
+
+_GROUP, _VERSION = "autoscaling", "v1"
+
+
+class _Scalable(Protocol):
+    """What all kinds with a scale have."""
+
+    metadata: ObjectMeta
+    spec: Any
+    status: Any
+
+
+class Scaling:
+    """`get`, `update` and `patch` of a scale."""
+
+    def __init__(self, registry: Registry, writing: Writing) -> None:
+        self._registry = registry
+        self._writing = writing
+        kind = registry.scheme.kind(f"{_GROUP}/{_VERSION}", "Scale")
+        assert kind is not None, "the scheme always has Scale"  # noqa: S101 - kinds.py lists it
+        self._kind: Kind = kind
+
+    async def get(self, call: Call) -> Response:
+        kv = await self._registry.find(call)
+        return respond(call, codec.encode(scale_of(call.stored.decode(kv.value, kv.mod_revision))))
+
+    async def update(self, call: Call) -> Response:
+        options = write_options(call.request, "UpdateOptions")
+        decoded = read_body(call.request, Scale, "Scale", self._kind.api_version, options.validation)
+        call.warn(*decoded.warnings)
+        check_type(decoded.object, self._kind)
+        return await self._change(call, options, _scaled_by(lambda _: decoded.object))
+
+    async def patch(self, call: Call) -> Response:
+        options = write_options(call.request, "PatchOptions")
+        patcher = patcher_for(call.request.content_type, call.request.body, self._kind)
+
+        def patched(scale: Scale) -> Scale:
+            try:
+                decoded, warnings = codec.from_tree(patcher(codec.to_tree(scale)), Scale, options.validation)
+            except PatchError as error:
+                raise error.status(self._kind, call.name) from None
+            except DecodeError as error:
+                raise errors.bad_request(f"error decoding patch: {error}") from None
+            call.warn(*warnings)
+            check_type(decoded, self._kind)
+            return decoded
+
+        return await self._change(call, options, _scaled_by(patched))
+
+    async def _change(self, call: Call, options: WriteOptions, change: Change) -> Response:
+        written = await self._writing.change(call, options, change, subresource="")
+        obj = call.stored.decode(written.value, written.revision)
+        return respond(call, codec.encode(scale_of(obj)))
+
+
+def scale_of(obj: Resource) -> Scale:
+    """The scale of an object."""
+    target = cast("_Scalable", obj)
+    metadata = ObjectMeta(
+        name=obj.metadata.name,
+        namespace=obj.metadata.namespace,
+        uid=obj.metadata.uid,
+        resource_version=obj.metadata.resource_version,
+        creation_timestamp=obj.metadata.creation_timestamp,
+    )
+    return Scale(
+        kind="Scale",
+        api_version=f"{_GROUP}/{_VERSION}",
+        metadata=metadata,
+        spec=ScaleSpec(replicas=target.spec.replicas or 0),
+        status=ScaleStatus(replicas=target.status.replicas, selector=_selector(obj)),
+    )
+
+
+def _selector(obj: Resource) -> str:
+    selector = cast("_Scalable", obj).spec.selector
+    if isinstance(obj, ReplicationController):
+        return str(label_selector.from_labels(selector or {}))
+    return str(label_selector.from_label_selector(selector))
+
+
+def _scaled_by(change: Any) -> Change:
+    """The change of an object that a change of its scale means."""
+
+    def scaled(old: Resource) -> Resource:
+        scale: Scale = change(scale_of(old))
+        if scale.spec.replicas < 0:
+            wrong = field_errors.invalid(
+                Path("spec", "replicas"), scale.spec.replicas, "must be greater than or equal to 0"
+            )
+            raise errors.invalid("Scale", old.metadata.name, [wrong], group=_GROUP)
+        new = copy_of(old)
+        cast("_Scalable", new).spec.replicas = scale.spec.replicas
+        new.metadata.resource_version = scale.metadata.resource_version or old.metadata.resource_version
+        new.metadata.uid = scale.metadata.uid or old.metadata.uid
+        return new
+
+    return scaled

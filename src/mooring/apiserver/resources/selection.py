@@ -1,0 +1,166 @@
+"""Which stored objects a request is about: label and field selectors, judged on the stored bytes.
+
+Only the labels and the selectable fields of a kind are decoded, and they are kept for a while by revision, so that a
+thousand watchers with selectors cost one decoding an event. `FIELDS` says which fields can be selected, as Kubernetes
+has them. Called by ``reading.py``, ``watching.py`` and ``deleting.py``.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+
+from mooring.api import errors, field_selector, label_selector
+from mooring.api.field_selector import FieldSelector
+from mooring.api.kinds import Kind
+from mooring.api.label_selector import Selector, SelectorError
+from mooring.apiserver.http import Request
+from mooring.apiserver.resources.bounded_cache import BoundedCache
+from mooring.store.kv import KeyValue
+
+_REMEMBERED = 16_384
+_REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """Where a selectable field stands in the stored object, and its text when it is absent."""
+
+    path: str
+    absent: str = ""
+
+
+def _same(*paths: str) -> dict[str, _Field]:
+    return {path: _Field(path) for path in paths}
+
+
+_POD = {
+    **_same("spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName"),
+    **_same("status.phase", "status.podIP", "status.nominatedNodeName"),
+    "spec.hostNetwork": _Field("spec.hostNetwork", "false"),
+}
+_EVENT = {
+    **{f"involvedObject.{part}": _Field(f"involvedObject.{part}") for part in _REFERENCE},
+    **_same("reason", "reportingComponent", "type"),
+    "source": _Field("source.component"),
+}
+_NEW_EVENT = {  # events.k8s.io names the same fields otherwise; its events are stored as those of core/v1
+    **{f"regarding.{part}": _Field(f"involvedObject.{part}") for part in _REFERENCE},
+    **_same("reason", "type"),
+    "reportingController": _Field("reportingComponent"),
+}
+FIELDS: Mapping[tuple[str, str], Mapping[str, _Field]] = {
+    ("", "Pod"): _POD,
+    ("", "Event"): _EVENT,
+    ("events.k8s.io", "Event"): _NEW_EVENT,
+    ("", "Node"): {"spec.unschedulable": _Field("spec.unschedulable", "false")},
+    ("", "Namespace"): _same("status.phase"),
+    ("", "Secret"): _same("type"),
+    ("", "Service"): _same("spec.clusterIP", "spec.type"),
+    ("", "ReplicationController"): {"status.replicas": _Field("status.replicas", "0")},
+    ("apps", "ReplicaSet"): {"status.replicas": _Field("status.replicas", "0")},
+    ("batch", "Job"): {"status.successful": _Field("status.succeeded", "0")},
+    ("resource.k8s.io", "ResourceSlice"): _same("spec.nodeName", "spec.driver"),
+}
+"""The selectable fields by group and kind, besides `metadata.name` and `metadata.namespace`, which all kinds have."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    labels: Mapping[str, str]
+    fields: Mapping[str, str]
+
+
+class Selection:
+    """The selectors of one request."""
+
+    def __init__(self, kind: Kind, labels: Selector, fields: FieldSelector) -> None:
+        self.labels = labels
+        self.fields = fields
+        self._facts_of = _reader(kind)
+        self.is_everything = labels.is_empty() and fields.is_empty()
+
+    def matches(self, kv: KeyValue) -> bool:
+        if self.is_everything:
+            return True
+        facts = self._facts_of(kv)
+        return self.labels.matches(facts.labels) and self.fields.matches(facts.fields)
+
+    def one_name(self) -> str | None:
+        """The one name that can match."""
+        return self.fields.requires_exactly("metadata.name")
+
+    def one_namespace(self) -> str | None:
+        return self.fields.requires_exactly("metadata.namespace")
+
+
+def selection_of(request: Request, kind: Kind, name: str = "") -> Selection:
+    """The selectors in a request's query; `name` restricts it further (a watch of one object). Raises BadRequest."""
+    try:
+        labels = label_selector.parse(request.parameter("labelSelector"))
+    except SelectorError as error:
+        raise errors.bad_request(f"unable to parse labelSelector: {error}") from None
+    try:
+        fields = field_selector.parse(request.parameter("fieldSelector"))
+    except SelectorError as error:
+        raise errors.bad_request(f"unable to parse fieldSelector: {error}") from None
+    known = FIELDS.get((kind.group, kind.kind), {})
+    for term in fields.terms:
+        if term.field not in known and term.field not in {"metadata.name", "metadata.namespace"}:
+            raise errors.bad_request(f"field label not supported: {term.field}")
+    if name:
+        fields = FieldSelector((*fields.terms, *field_selector.one_field("metadata.name", name).terms))
+    return Selection(kind, labels, fields)
+
+
+@cache
+def _reader(kind: Kind) -> Callable[[KeyValue], _Facts]:
+    """Reads what can be selected by from stored bytes."""
+    fields = {
+        "metadata.name": _Field("metadata.name"),
+        "metadata.namespace": _Field("metadata.namespace"),
+        **FIELDS.get((kind.group, kind.kind), {}),
+    }
+    paths = [field.path for field in fields.values()]
+    decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_partial_type(["metadata.labels", *paths]))
+    getters = {name: (attrgetter(field.path), field.absent) for name, field in fields.items()}
+    remembered: BoundedCache[int, _Facts] = BoundedCache(_REMEMBERED)
+
+    def read(kv: KeyValue) -> _Facts:
+        facts = remembered.get(kv.mod_revision)
+        if facts is None:
+            partial = decoder.decode(kv.value)
+            texts = {name: _text(get(partial), absent) for name, (get, absent) in getters.items()}
+            facts = _Facts(partial.metadata.labels or {}, texts)
+            remembered.put(kv.mod_revision, facts)
+        return facts
+
+    return read
+
+
+def _text(value: Any, absent: str) -> str:
+    if value is None:
+        return absent
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _partial_type(paths: list[str]) -> type[msgspec.Struct]:
+    """A struct with nothing but the fields on these paths, for decoding no more than is needed."""
+    children: dict[str, list[str]] = {}
+    for path in paths:
+        head, _, rest = path.partition(".")
+        children.setdefault(head, []).append(rest)
+    fields: list[tuple[str, Any, Any]] = []
+    for name, below in children.items():
+        deeper = [path for path in below if path]
+        if deeper:
+            inner = _partial_type(deeper)
+            fields.append((name, inner, msgspec.field(default_factory=inner)))
+        else:
+            fields.append((name, Any, None))
+    return msgspec.defstruct("Partial", fields)

@@ -1,0 +1,100 @@
+"""How objects lie in the store: their keys, and their bytes in and out of every version.
+
+A value is the JSON of an object in the storage version of its kind, without `resourceVersion`, which is the revision
+that the store gave it. Its first bytes are always those that `_head` makes, so that showing an object in any version of
+the same shape means putting another head, and the version, in front of the rest:
+
+    {"kind":"Pod","apiVersion":"v1","metadata":{                        "name":"web",…
+    {"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7",  "name":"web",…
+
+Only versions of another shape are decoded and converted, once each. Used by everything else in this package.
+"""
+
+from collections.abc import Iterable
+
+from mooring.api import codec, errors
+from mooring.api.kinds import Kind
+from mooring.api.meta_v1 import Resource
+from mooring.api.scheme import Scheme
+from mooring.apiserver.resources.bounded_cache import BoundedCache
+from mooring.store.kv import KeyValue
+
+ROOT = "/registry/"
+_ITEM_HEAD = b'{"metadata":{'
+_CONVERTED = 4096
+
+
+class Stored:
+    """The objects of one kind, whatever version they are asked for in."""
+
+    def __init__(self, scheme: Scheme, kind: Kind) -> None:
+        self.hub = scheme.hub(kind)
+        self.storage = scheme.storage(kind)
+        self.prefix = f"{ROOT}{self.hub.plural}/"
+        self._scheme = scheme
+        self._heads = _heads(self.storage, scheme.family(kind))
+        self._converted: BoundedCache[tuple[int, Kind], bytes] = BoundedCache(_CONVERTED)
+
+    def key(self, namespace: str, name: str) -> str:
+        """The key of an object, as `/registry/pods/default/web`."""
+        return f"{self.prefix}{namespace}/{name}" if self.hub.namespaced else self.prefix + name
+
+    def prefix_of(self, namespace: str) -> str:
+        """What the keys of a namespace begin with; of all namespaces when it is empty."""
+        return f"{self.prefix}{namespace}/" if namespace and self.hub.namespaced else self.prefix
+
+    def encode(self, obj: Resource) -> bytes:
+        """An object of the newest version as it is stored."""
+        version, obj.metadata.resource_version = obj.metadata.resource_version, ""
+        value = codec.encode(self._scheme.convert(obj, self.storage))
+        obj.metadata.resource_version = version
+        return value
+
+    def decode(self, value: bytes, revision: int) -> Resource:
+        """A stored object in the newest version; nobody else has it, so that it may be changed."""
+        source = self._source(value)
+        obj = self._scheme.convert(codec.decode_own(value, source.type), self.hub)
+        obj.metadata.resource_version = str(revision)
+        return obj
+
+    def render(self, value: bytes, revision: int, kind: Kind) -> bytes:
+        """The JSON of a stored object in a version. Without a revision (dry run) it has no resourceVersion."""
+        source = self._source(value)
+        if source.type is not kind.type:
+            value, source = self._convert(value, revision, kind), kind
+        rest = value[len(self._heads[source]) :]
+        if not revision:
+            return self._heads[kind] + rest
+        return b'%b"resourceVersion":"%d",%b' % (self._heads[kind], revision, rest)
+
+    def render_item(self, value: bytes, revision: int, kind: Kind) -> bytes:
+        """As `render`, for a list, whose items do not repeat the kind."""
+        source = self._source(value)
+        if source.type is not kind.type:
+            value, source = self._convert(value, revision, kind), kind
+        return b'%b"resourceVersion":"%d",%b' % (_ITEM_HEAD, revision, value[len(self._heads[source]) :])
+
+    def render_items(self, items: Iterable[KeyValue], kind: Kind) -> list[bytes]:
+        return [self.render_item(kv.value, kv.mod_revision, kind) for kv in items]
+
+    def _source(self, value: bytes) -> Kind:
+        """The version that a value was written in: nearly always today's storage version."""
+        for kind, head in self._heads.items():
+            if value.startswith(head):
+                return kind
+        raise errors.internal_error(f"a stored object of kind {self.hub.kind} is in no version that this server knows")
+
+    def _convert(self, value: bytes, revision: int, kind: Kind) -> bytes:
+        """The bytes as if they had been stored in another version."""
+        found = self._converted.get((revision, kind)) if revision else None
+        if found is None:
+            obj = codec.decode_own(value, self._source(value).type)
+            found = codec.encode(self._scheme.convert(obj, kind))
+            if revision:
+                self._converted.put((revision, kind), found)
+        return found
+
+
+def _heads(first: Kind, family: Iterable[Kind]) -> dict[Kind, bytes]:
+    kinds = dict.fromkeys((first, *family))
+    return {kind: f'{{"kind":"{kind.kind}","apiVersion":"{kind.api_version}","metadata":{{'.encode() for kind in kinds}

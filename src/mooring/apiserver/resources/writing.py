@@ -1,0 +1,214 @@
+"""Writing objects: create, update and patch, of the object itself and of its subresources.
+
+All of them are a read, a change and a compare-and-swap. `change` is that loop: it is given a function that makes the
+new object from the old one, runs admission, keeps `managedFields`, and writes. What an update makes deletable (the last
+finalizer is gone) is deleted. Who may change a field and how is admission's affair. Read next: ``deleting.py``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mooring.admission.pipeline import admit_create, admit_update, generate_name
+from mooring.api import codec, errors
+from mooring.api.codec import DecodeError
+from mooring.api.core_v1 import Namespace
+from mooring.api.meta_v1 import Resource
+from mooring.apiserver.apply.field_managers import FieldManagers, Manager
+from mooring.apiserver.http import Response
+from mooring.apiserver.patch import Patcher, PatchError, patcher_for
+from mooring.apiserver.resources.options import WriteOptions, check_type, read_object, write_options
+from mooring.apiserver.resources.output import respond, view_for
+from mooring.apiserver.resources.registry import Call, Registry
+from mooring.store.kv import Delete, Event, KeyValue, Put, Write
+
+_NAME_ATTEMPTS = 8
+_ATTEMPTS = 10
+"""How often a change is made anew because somebody else was faster. Each time, somebody made progress."""
+
+EVENT_SECONDS = 3600.0
+APPLY = "application/apply-patch+yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a write left behind: the stored bytes and their revision (0 if nothing was stored: dry run)."""
+
+    value: bytes
+    revision: int
+    created: bool = False
+
+
+Change = Callable[[Resource], Resource]
+"""Makes the new object from the old one, both in the newest version. The old one is not to be changed."""
+
+
+class Writing:
+    """`create`, `update` and `patch`."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._managers = FieldManagers(registry.scheme)
+
+    async def create(self, call: Call) -> Response:
+        options = write_options(call.request, "CreateOptions")
+        obj = self._read(call, options)
+        written = await self.create_object(call, obj, options)
+        return self._respond(call, written)
+
+    async def update(self, call: Call) -> Response:
+        options = write_options(call.request, "UpdateOptions")
+        first = self._read(call, options)
+        strategy = self._registry.strategy(call.stored)
+        if strategy.allow_create_on_update and not call.subresource and not await self._exists(call):
+            return self._respond(call, await self.create_object(call, first, options))
+        drafts = [first]
+
+        def replaced(old: Resource) -> Resource:  # noqa: ARG001 - a replacement owes nothing to what was there
+            return drafts.pop() if drafts else self._read(call, options)
+
+        return self._respond(call, await self.change(call, options, replaced))
+
+    async def patch(self, call: Call) -> Response:
+        is_apply = call.request.content_type == APPLY
+        options = write_options(call.request, "PatchOptions", is_apply=is_apply)
+        if is_apply:
+            return self._respond(call, await self._apply(call, options))
+        patcher = patcher_for(call.request.content_type, call.request.body, call.kind)
+        return self._respond(call, await self.change(call, options, self._patched(call, options, patcher)))
+
+    async def create_object(
+        self, call: Call, obj: Resource, options: WriteOptions, *, managed_already: bool = False
+    ) -> Written:
+        """Admit and store a new object of the newest version."""
+        registry, stored = self._registry, call.stored
+        request = await registry.admission_request(call, obj)
+        request.warnings = call.warnings
+        registry.strategy(stored).default(obj)
+        if not managed_already:  # before admission, whose additions belong to nobody
+            self._managers.create(call.kind, obj, self._manager(call, options))
+        taken, made_up = "", bool(obj.metadata.generate_name and not obj.metadata.name)
+        admit_create(obj, request)
+        for _ in range(_NAME_ATTEMPTS if made_up else 1):
+            key = stored.key(obj.metadata.namespace, obj.metadata.name)
+            value = stored.encode(obj)
+            if options.dry_run:
+                if await registry.store.get(key) is None:
+                    return Written(value, 0, created=True)
+            else:
+                outcome = await registry.store.write(Put(key, value, expect=0, ttl=_ttl(obj)))
+                if isinstance(outcome, Event):
+                    return Written(value, outcome.revision, created=True)
+            taken = obj.metadata.name
+            if made_up:
+                obj.metadata.name = ""
+                generate_name(obj.metadata)
+        refusal = errors.generate_name_conflict if made_up else errors.already_exists
+        raise refusal(call.kind.plural, taken, group=call.kind.group)
+
+    async def change(
+        self,
+        call: Call,
+        options: WriteOptions,
+        change: Change,
+        *,
+        subresource: str | None = None,
+        managed_already: bool = False,
+    ) -> Written:
+        """Read, change, admit and write until nobody comes in between. Raises Conflict for a stale resourceVersion."""
+        registry, stored = self._registry, call.stored
+        part = call.subresource if subresource is None else subresource
+        for _ in range(_ATTEMPTS):
+            kv = await registry.find(call)
+            old = stored.decode(kv.value, kv.mod_revision)
+            new = change(old)
+            _check_preconditions(call, new, old)
+            request = await registry.admission_request(call, new)
+            request.warnings = call.warnings
+            admit_update(new, old, request, part)
+            if not managed_already:
+                self._managers.update(call.kind, old, new, self._manager(call, options))
+            value = stored.encode(new)
+            if options.dry_run or value == kv.value:
+                return Written(value, kv.mod_revision)
+            outcome = await registry.store.write(_write_of(kv, new, value))
+            if isinstance(outcome, Event):
+                return Written(value, outcome.revision)
+            if outcome.current is None:
+                raise call.not_found()
+        raise errors.conflict(call.kind.plural, call.name, group=call.kind.group)
+
+    async def _apply(self, call: Call, options: WriteOptions) -> Written:
+        config = self._managers.read_config(call.request.body, call.kind, call.namespace, call.name)
+        manager = self._manager(call, options)
+        applied = self._managers.applier(call.kind, config, manager, force=options.force)
+        while True:
+            if not call.subresource and not await self._exists(call):
+                obj = applied.create()
+                try:
+                    return await self.create_object(call, obj, options, managed_already=True)
+                except errors.AlreadyExists:
+                    continue  # somebody was faster: then it is an update
+            return await self.change(call, options, applied.change, managed_already=True)
+
+    def _patched(self, call: Call, options: WriteOptions, patcher: Patcher) -> Change:
+        scheme = self._registry.scheme
+
+        def patched(old: Resource) -> Resource:
+            tree = codec.to_tree(scheme.convert(old, call.kind))
+            try:
+                decoded, warnings = codec.from_tree(patcher(tree), call.kind.type, options.validation)
+            except PatchError as error:
+                raise error.status(call.kind, call.name) from None
+            except DecodeError as error:
+                raise errors.bad_request(f"error decoding patch: {error}") from None
+            except RecursionError:
+                raise errors.bad_request("error decoding patch: nested too deeply") from None
+            check_type(decoded, call.kind)
+            call.warn(*warnings)
+            return scheme.convert(decoded, call.stored.hub)
+
+        return patched
+
+    def _read(self, call: Call, options: WriteOptions) -> Resource:
+        """The object in the body, in the newest version."""
+        decoded = read_object(call.request, call.kind, options.validation)
+        call.warn(*decoded.warnings)
+        return self._registry.scheme.convert(decoded.object, call.stored.hub)
+
+    async def _exists(self, call: Call) -> bool:
+        return await self._registry.store.get(call.stored.key(call.namespace, call.name)) is not None
+
+    def _manager(self, call: Call, options: WriteOptions) -> Manager:
+        return Manager(options.manager, call.subresource, self._registry.clock.now())
+
+    def _respond(self, call: Call, written: Written) -> Response:
+        body = view_for(self._registry, call).object(written.value, written.revision)
+        return respond(call, body, 201 if written.created else 200)
+
+
+def _check_preconditions(call: Call, new: Resource, old: Resource) -> None:
+    """What a client says of the object it changes must be true of the one that is there."""
+    given, stored = new.metadata, old.metadata
+    if given.resource_version and given.resource_version != stored.resource_version:
+        raise errors.conflict(call.kind.plural, call.name, group=call.kind.group)
+    if given.uid and given.uid != stored.uid:
+        why = f"Precondition failed: UID in precondition: {given.uid}, UID in object meta: {stored.uid}"
+        raise errors.conflict(call.kind.plural, call.name, why, group=call.kind.group)
+
+
+def _write_of(kv: KeyValue, new: Resource, value: bytes) -> Write:
+    if is_deletable(new):
+        return Delete(kv.key, expect=kv.mod_revision)
+    return Put(kv.key, value, expect=kv.mod_revision, ttl=_ttl(new))
+
+
+def is_deletable(obj: Resource) -> bool:
+    """Whether an object whose deletion was asked for has nothing left to wait for."""
+    metadata = obj.metadata
+    if metadata.deletion_timestamp is None or metadata.finalizers or metadata.deletion_grace_period_seconds:
+        return False
+    return not (isinstance(obj, Namespace) and obj.spec.finalizers)
+
+
+def _ttl(obj: Resource) -> float | None:
+    return EVENT_SECONDS if obj.kind == "Event" else None
