@@ -1,9 +1,14 @@
 """The environments of tolerations and node affinity: what they know at which version."""
 
+import json
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mooring.base.version import Version
 from mooring.cel.errors import CostLimitExceeded, EvaluationError
@@ -133,3 +138,20 @@ def test_evaluation_stops_at_the_limit() -> None:
 def test_environments_are_built_once() -> None:
     assert NODE.stored_expressions() is NODE.stored_expressions()
     assert NODE.new_expressions(Version(1, 36)) is NODE.new_expressions(Version(1, 36))
+
+
+RECORDED = json.loads((Path(__file__).parents[2] / "conformance/data/cel/k8s-cel.json").read_bytes())
+RECORDED_EXPRESSIONS = [case["expr"] for case in RECORDED["cases"] if case["env"] == "node" and "maxCost" in case]
+KEYS = sorted({key for node in RECORDED["inputs"]["node"] for key in node["labels"]})
+VALUES = st.sampled_from(
+    ["", "linux", "us-west-2a", "v1.31.4", "10.0.0.7", "64Gi", "8", "containerd://2.1.4", "x" * 63]
+)
+
+
+@pytest.mark.req("5500.3", "5500.4")
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(RECORDED_EXPRESSIONS), st.dictionaries(st.sampled_from(KEYS), VALUES))
+def test_an_evaluation_costs_no_more_than_estimated(expression: str, labels: dict[str, str]) -> None:
+    program = NODE.stored_expressions().compile(expression)
+    with suppress(EvaluationError):
+        assert program.evaluate_counted({"node": {"labels": labels}}).cost <= program.max_cost
