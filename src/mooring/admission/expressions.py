@@ -1,8 +1,8 @@
-"""What the API server says about a CEL expression before it stores it (KEP-5500).
+"""What the API server says about a CEL expression before it stores it (KEP-5500, and the selectors of DRA).
 
-Called for `expression` in tolerations and for `matchCELExpressions`. A new expression is judged in the environment of
-the minimum compatibility version, one that an update leaves as it was in that of stored expressions. Verdicts
-are remembered, since controllers send the same few expressions again and again.
+Called for `expression` in tolerations, for `matchCELExpressions` and for selectors of devices. A new expression is
+judged in the environment of the minimum compatibility version, one that an update leaves as it was in that of stored
+expressions. Verdicts are remembered, since controllers send the same few expressions again and again.
 """
 
 from collections.abc import Callable
@@ -47,12 +47,16 @@ Judge = Callable[[str], Verdict | None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Judges:
-    """The judges of one component: over taints and over nodes, for new and for stored expressions."""
+    """The judges of one component: over taints, nodes and devices, for new and for stored expressions.
+
+    Stored expressions over devices are not judged again: where they stand nothing may change.
+    """
 
     new_taint: Judge
     new_node: Judge
     stored_taint: Judge
     stored_node: Judge
+    new_device: Judge
 
 
 @lru_cache(maxsize=16)
@@ -63,6 +67,7 @@ def judges_for(min_compatibility: Version) -> Judges:
         new_node=_judge("NODE", min_compatibility),
         stored_taint=_judge("TAINT", None),
         stored_node=_judge("NODE", None),
+        new_device=_judge("DEVICE", min_compatibility, results=("bool", "dyn")),
     )
 
 
@@ -82,7 +87,7 @@ def validate(expression: str, path: Path, judge: Judge) -> list[FieldError]:
             return [field_errors.invalid(path, expression, verdict.detail)]
 
 
-def _judge(subject: str, version: Version | None) -> Judge:
+def _judge(subject: str, version: Version | None, results: tuple[str, ...] = ("bool",)) -> Judge:
     @lru_cache(maxsize=_REMEMBERED)
     def judge(expression: str) -> Verdict | None:
         # Imported here because most servers, and most runs of lint, never meet an expression.
@@ -90,18 +95,18 @@ def _judge(subject: str, version: Version | None) -> Judge:
 
         environments: celenv.Environments = getattr(celenv, subject)
         environment = environments.stored_expressions() if version is None else environments.new_expressions(version)
-        return _verdict(environment.compile(expression))
+        return _verdict(environment.compile(expression), results)
 
     return judge
 
 
-def _verdict(program: "Program") -> Verdict | None:
+def _verdict(program: "Program", results: tuple[str, ...]) -> Verdict | None:
     if program.issues:
         if not program.issues[0].line:  # no place in the text: folding constants failed
             detail = program.issues[0].message.removeprefix("program: ")
             return Verdict(Fault.INTERNAL, f"program instantiation failed: {detail}")
         return Verdict(Fault.INVALID, "compilation failed: " + "\n".join(map(str, program.issues)))
-    if str(program.output_type) != "bool":
+    if str(program.output_type) not in results:
         detail = f"must evaluate to bool or the unknown type, not {program.output_type}"
         return Verdict(Fault.INVALID, detail)
     return Verdict(Fault.TOO_COMPLEX, TOO_COMPLEX) if program.max_cost > MAX_COST else None

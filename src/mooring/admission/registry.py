@@ -13,6 +13,8 @@ from mooring.admission import (
     replica_set,
     stateful_set,
 )
+from mooring.admission.dra import claim, device_class, taints
+from mooring.admission.dra import slice as slice_
 from mooring.admission.pod.strategy import PodStrategy
 from mooring.admission.strategy import Strategy
 from mooring.api import meta_v1
@@ -41,5 +43,9 @@ for _family in (
     replica_set,
     stateful_set,
     daemon_set,
+    claim,
+    slice_,
+    device_class,
+    taints,
 ):
     register(*_family.STRATEGIES)

@@ -74,9 +74,9 @@ _LIBRARIES: Final = (
     Introduced(TWO_VARIABLES, Version(1, 32)),
     Introduced(SEMVER_LIBRARY, Version(1, 33)),
     Introduced(lists(3), Version(1, 34)),
-    Introduced(COMPARE_LIBRARY, _SINCE_KEP_5500),
 )
-"""What Kubernetes switches on, in the order of its releases, and what KEP-5500 adds."""
+"""What Kubernetes switches on everywhere, in the order of its releases."""
+_OF_KEP_5500: Final = (Introduced(COMPARE_LIBRARY, _SINCE_KEP_5500),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +87,10 @@ class Environments:
     declaration: ObjectType
     sizes: Mapping[tuple[str, ...], int]
     """The most that a path below the variable may measure: characters, or entries of a map."""
+    since: Version = _SINCE_KEP_5500
+    """The version that brought the variable."""
+    libraries: tuple[Introduced, ...] = _OF_KEP_5500
+    """What these expressions may use beside what Kubernetes switches on everywhere."""
 
     def new_expressions(self, version: Version) -> Environment:
         """For expressions that a user writes now, with the minimum compatibility version."""
@@ -104,8 +108,8 @@ class Environments:
 
 @lru_cache(maxsize=64)
 def _build(environments: Environments, version: Version) -> Environment:
-    declared = version >= _SINCE_KEP_5500
-    libraries = [each.library for each in _LIBRARIES if each.is_in(version)]
+    declared = version >= environments.since
+    libraries = [each.library for each in (*_LIBRARIES, *environments.libraries) if each.is_in(version)]
     if declared:
         libraries.append(Library(environments.variable, types=(environments.declaration,)))
     return Environment(

@@ -1,0 +1,283 @@
+"""ResourceClaims and the templates that pods get theirs from. What a claim asks for cannot be changed.
+
+The status tells what was allocated. An allocation is written once, by the scheduler, and stays until it is taken back.
+"""
+
+import ipaddress
+import re
+
+from mooring.admission import meta
+from mooring.admission.conditions import validate_conditions
+from mooring.admission.dra.names import (
+    MAX_CONFIGS,
+    MAX_REQUESTS,
+    NODE_SELECTOR_RULES,
+    validate_driver_name,
+    validate_label,
+    validate_list,
+    validate_parameters,
+    validate_pool_name,
+    validate_set,
+)
+from mooring.admission.dra.requests import (
+    RequestNames,
+    default_claim_requests,
+    drop_disabled_fields,
+    request_names,
+    validate_device_claim,
+    validate_opaque,
+    validate_references,
+    validate_request_reference,
+)
+from mooring.admission.dra.taints import validate_tolerations
+from mooring.admission.node_selector import validate_node_selector
+from mooring.admission.rule_strategy import RuleStatusStrategy, RuleStrategy
+from mooring.admission.strategy import Request, Strategy
+from mooring.api import field_errors, names
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.resource_v1 import (
+    AllocatedDeviceStatus,
+    AllocationResult,
+    DeviceAllocationConfiguration,
+    DeviceRequestAllocationResult,
+    NetworkDeviceData,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+    ResourceClaimTemplate,
+)
+
+MAX_RESERVED_FOR = 256
+_SPEC = Path("spec")
+_STATUS = Path("status")
+_MAX_CONDITIONS = 8
+_MAX_BINDING_CONDITIONS = 4
+_UID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_NOT_A_UID = (
+    "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal "
+    "characters"
+)
+Device = tuple[str, str, str, str | None]
+
+
+class ResourceClaimStrategy(RuleStrategy[ResourceClaim]):
+    """Asks for devices."""
+
+    object_type = ResourceClaim
+    group = "resource.k8s.io"
+    kind = "ResourceClaim"
+    resource = "resourceclaims"
+    has_generation = False
+    has_status = True
+
+    def status_strategy(self) -> Strategy[ResourceClaim]:
+        return ResourceClaimStatusStrategy(self)
+
+    def default(self, obj: ResourceClaim) -> None:
+        default_claim_requests(obj.spec.devices)
+
+    def prepare_for_create(self, obj: ResourceClaim, request: Request) -> None:
+        super().prepare_for_create(obj, request)
+        drop_disabled_fields(obj.spec.devices)
+
+    def rules(self, obj: ResourceClaim, old: ResourceClaim | None, request: Request) -> list[FieldError]:
+        if old is not None:
+            return _same_spec(obj.spec, old.spec)
+        return validate_device_claim(obj.spec.devices, _SPEC.child("devices"), request.options)
+
+    def status_rules(self, new: ResourceClaim, old: ResourceClaim, request: Request) -> list[FieldError]:
+        return _validate_status(new, old, request)
+
+
+class ResourceClaimStatusStrategy(RuleStatusStrategy[ResourceClaim]):
+    """What a claim was given."""
+
+    def prepare_for_update(self, new: ResourceClaim, old: ResourceClaim, request: Request) -> None:
+        super().prepare_for_update(new, old, request)
+        if old.status.allocation is not None:  # what drivers said about devices goes with the devices
+            held, had = _devices(new.status.allocation), _devices(old.status.allocation)
+            new.status.devices = [each for each in new.status.devices if _id(each) in held or _id(each) not in had]
+
+
+class ResourceClaimTemplateStrategy(RuleStrategy[ResourceClaimTemplate]):
+    """Makes a claim for every pod that refers to it."""
+
+    object_type = ResourceClaimTemplate
+    group = "resource.k8s.io"
+    kind = "ResourceClaimTemplate"
+    resource = "resourceclaimtemplates"
+    has_generation = False
+
+    def default(self, obj: ResourceClaimTemplate) -> None:
+        default_claim_requests(obj.spec.spec.devices)
+
+    def prepare_for_create(self, obj: ResourceClaimTemplate, request: Request) -> None:
+        super().prepare_for_create(obj, request)
+        drop_disabled_fields(obj.spec.spec.devices)
+
+    def rules(
+        self, obj: ResourceClaimTemplate, old: ResourceClaimTemplate | None, request: Request
+    ) -> list[FieldError]:
+        if old is not None:
+            return _same_spec(obj.spec, old.spec)
+        here, metadata = _SPEC.child("metadata"), obj.spec.metadata
+        errors = meta.validate_annotations(metadata.annotations, here.child("annotations"))
+        errors += names.validate_labels(metadata.labels, here.child("labels"))
+        return errors + validate_device_claim(obj.spec.spec.devices, _SPEC.child("spec", "devices"), request.options)
+
+
+def _same_spec(new: object, old: object) -> list[FieldError]:
+    """Stored requests are not judged again: the only thing to say about them is that they must stay."""
+    return [] if new == old else [field_errors.invalid(_SPEC, new, meta.IMMUTABLE)]
+
+
+# -- the status
+
+
+def _validate_status(new: ResourceClaim, old: ResourceClaim, request: Request) -> list[FieldError]:
+    status = new.status
+    reserved = _STATUS.child("reservedFor")
+    errors = validate_set(status.reserved_for, MAX_RESERVED_FOR, reserved, _consumer, lambda each: each.uid)
+    held = _devices(status.allocation)
+    errors += validate_set(
+        status.devices,
+        len(status.devices),
+        _STATUS.child("devices"),
+        lambda device, here: _device_status(device, here, held),
+        _id,
+    )
+    if status.reserved_for and status.allocation is None:
+        errors.append(field_errors.forbidden(reserved, "may not be specified when `allocated` is not set"))
+    elif new.metadata.deletion_timestamp is not None and any(
+        each not in old.status.reserved_for for each in status.reserved_for
+    ):
+        detail = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
+        errors.append(field_errors.forbidden(reserved, detail))
+    here = _STATUS.child("allocation")
+    if status.allocation is None or status.allocation == old.status.allocation:
+        return errors
+    if old.status.allocation is not None:
+        return [*errors, field_errors.invalid(here, status.allocation, meta.IMMUTABLE)]
+    return errors + _allocation(status.allocation, here, request_names(new.spec.devices), request)
+
+
+def _devices(allocation: AllocationResult | None) -> set[Device]:
+    results = allocation.devices.results if allocation is not None else []
+    return {(result.driver, result.pool, result.device, result.share_id) for result in results}
+
+
+def _id(device: AllocatedDeviceStatus) -> Device:
+    return (device.driver, device.pool, device.device, device.share_id)
+
+
+def _consumer(consumer: ResourceClaimConsumerReference, path: Path) -> list[FieldError]:
+    given = (("resource", consumer.resource), ("name", consumer.name), ("uid", consumer.uid))
+    return [field_errors.required(path.child(name)) for name, value in given if not value]
+
+
+def _allocation(allocation: AllocationResult, path: Path, known: RequestNames, request: Request) -> list[FieldError]:
+    devices = path.child("devices")
+    errors = validate_list(
+        allocation.devices.results,
+        MAX_REQUESTS,
+        devices.child("results"),
+        lambda result, here: _result(result, here, known, request),
+    )
+    errors += validate_list(
+        allocation.devices.config,
+        2 * MAX_CONFIGS,  # from the class and from the claim
+        devices.child("config"),
+        lambda config, here: _configuration(config, here, known),
+    )
+    if allocation.node_selector is not None:
+        errors += validate_node_selector(allocation.node_selector, path.child("nodeSelector"), NODE_SELECTOR_RULES)
+    return errors
+
+
+def _result(
+    result: DeviceRequestAllocationResult, path: Path, known: RequestNames, request: Request
+) -> list[FieldError]:
+    errors = validate_request_reference(result.request, path.child("request"), known)
+    errors += validate_driver_name(result.driver, path.child("driver"))
+    errors += validate_pool_name(result.pool, path.child("pool"))
+    errors += validate_label(result.device, path.child("device"))
+    errors += validate_binding_conditions(result.binding_conditions, result.binding_failure_conditions, path)
+    numeric = request.options.comparison_operators
+    errors += validate_tolerations(result.tolerations, path.child("tolerations"), numeric=numeric)
+    return errors + _share(result.share_id, path)
+
+
+def _configuration(config: DeviceAllocationConfiguration, path: Path, known: RequestNames) -> list[FieldError]:
+    here = path.child("source")
+    errors = [] if config.source else [field_errors.required(here)]
+    if config.source and config.source not in ("FromClaim", "FromClass"):
+        errors.append(field_errors.not_supported(here, config.source, ["FromClaim", "FromClass"]))
+    errors += validate_references(config.requests, path.child("requests"), known)
+    return errors + validate_opaque(config.opaque, path)
+
+
+def _share(share_id: str | None, path: Path) -> list[FieldError]:
+    if share_id is None or _UID.fullmatch(share_id):
+        return []
+    return [field_errors.invalid(path.child("shareID"), share_id, _NOT_A_UID)]
+
+
+def _device_status(device: AllocatedDeviceStatus, path: Path, held: set[Device]) -> list[FieldError]:
+    errors = validate_driver_name(device.driver, path.child("driver"))
+    errors += validate_pool_name(device.pool, path.child("pool"))
+    errors += validate_label(device.device, path.child("device"))
+    errors += _share(device.share_id, path)
+    if _id(device) not in held:
+        shown = "/".join(filter(None, _id(device)))
+        errors.append(field_errors.invalid(path, shown, "must be an allocated device in the claim"))
+    here = path.child("conditions")
+    if len(device.conditions) > _MAX_CONDITIONS:
+        errors.append(field_errors.too_many(here, len(device.conditions), _MAX_CONDITIONS))
+    errors += validate_conditions(device.conditions, here)
+    if device.data:
+        errors += validate_parameters(device.data, path.child("data"))
+    return errors + (_network(device.network_data, path.child("networkData")) if device.network_data else [])
+
+
+def _network(data: NetworkDeviceData, path: Path) -> list[FieldError]:
+    errors = [
+        field_errors.too_long(path.child(name), limit)
+        for name, value, limit in (
+            ("interfaceName", data.interface_name, 256),
+            ("hardwareAddress", data.hardware_address, 128),
+        )
+        if len(value.encode(errors="surrogatepass")) > limit
+    ]
+    return errors + validate_set(data.ips, 16, path.child("ips"), _interface_address)
+
+
+def _interface_address(address: str, path: Path) -> list[FieldError]:
+    try:
+        valid = "/" in address and str(ipaddress.ip_interface(address)) == address
+    except ValueError:
+        valid = False
+    if valid:
+        return []
+    detail = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
+    return [field_errors.invalid(path, address, detail)]
+
+
+def validate_binding_conditions(wanted: list[str], failed: list[str], path: Path) -> list[FieldError]:
+    """The conditions that binding waits for, and those that make it fail: some of both, or of neither."""
+    success, failure = path.child("bindingConditions"), path.child("bindingFailureConditions")
+    errors = validate_set(wanted, _MAX_BINDING_CONDITIONS, success, names.validate_label_key)
+    errors += validate_set(failed, _MAX_BINDING_CONDITIONS, failure, names.validate_label_key)
+    for index, condition in enumerate(failed):
+        if condition in wanted:
+            detail = "bindingFailureConditions must not overlap with bindingConditions"
+            errors.append(field_errors.invalid(failure.index(index), condition, detail))
+    if failed and not wanted:
+        detail = "bindingConditions are required to use bindingFailureConditions"
+        errors.append(field_errors.invalid(success, None, detail))
+    if wanted and not failed:
+        detail = "bindingFailureConditions are required to use bindingConditions"
+        errors.append(field_errors.invalid(failure, None, detail))
+    return errors
+
+
+STRATEGIES = (ResourceClaimStrategy(), ResourceClaimTemplateStrategy())

@@ -1,0 +1,120 @@
+"""Names of drivers, pools and attributes, lists with a limit, and node selectors: what all DRA kinds are made of."""
+
+import json
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+from mooring.admission.node_selector import NodeSelectorRules
+from mooring.admission.volume_sources import validate_csi_driver_name
+from mooring.api import field_errors, names
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+
+T = TypeVar("T")
+Check = Callable[[T, Path], list[FieldError]]
+
+MAX_POOL_BYTES = 253
+MAX_ID_BYTES = 32
+MAX_PARAMETERS_BYTES = 10 * 1024
+MAX_REQUESTS = 32
+MAX_CONFIGS = 32
+MAX_SELECTORS = 32
+OMITTED = "<value omitted>"
+
+validate_driver_name = validate_csi_driver_name
+
+NODE_SELECTOR_RULES = NodeSelectorRules(
+    semver_operators=False,
+    judge=None,
+    cel_refusal="CEL expressions are not supported in the node selectors of devices",
+)
+"""The node selectors of devices know neither versions nor CEL (KEP-5500)."""
+
+
+def validate_list(items: list[T], limit: int, path: Path, check: Check[T]) -> list[FieldError]:
+    """Each item by itself, unless there are too many."""
+    if len(items) > limit:
+        return [field_errors.too_many(path, len(items), limit)]
+    return [error for index, item in enumerate(items) for error in check(item, path.index(index))]
+
+
+def validate_set(
+    items: list[T], limit: int, path: Path, check: Check[T], key: Callable[[T], Hashable] = lambda item: item
+) -> list[FieldError]:
+    """The same, and no two items with the same key."""
+    errors = validate_list(items, limit, path, check)
+    if len(items) > limit:
+        return errors
+    seen: set[Hashable] = set()
+    for index, item in enumerate(items):
+        if key(item) in seen:
+            errors.append(field_errors.duplicate(path.index(index), key(item)))
+        seen.add(key(item))
+    return errors
+
+
+def validate_label(name: str, path: Path) -> list[FieldError]:
+    """The name of a device, request or counter."""
+    return names.validate(path, name, names.dns1123_label(name))
+
+
+def validate_pool_name(name: str, path: Path) -> list[FieldError]:
+    """Subdomains with slashes between them."""
+    if not name:
+        return [field_errors.required(path)]
+    errors = (
+        [field_errors.too_long(path, MAX_POOL_BYTES)]
+        if len(name.encode(errors="surrogatepass")) > MAX_POOL_BYTES
+        else []
+    )
+    for part in name.split("/"):
+        errors += names.validate(path, part, names.dns1123_subdomain(part))
+    return errors
+
+
+def validate_node_name(name: str, path: Path) -> list[FieldError]:
+    """The name of a node."""
+    return names.validate(path, name, names.dns1123_subdomain(name))
+
+
+def validate_qualified_name(name: str, path: Path) -> list[FieldError]:
+    """The name of an attribute or capacity: an identifier, with a domain before it or not."""
+    parts = name.split("/")
+    if len(parts) == 1:
+        return _identifier(name, path)
+    if len(parts) > 2:
+        return [field_errors.invalid(path, name, "must not contain more than one slash")]
+    domain, identifier = parts
+    errors = (
+        validate_driver_name(domain, path)
+        if domain
+        else [field_errors.invalid(path, "", "the domain must not be empty")]
+    )
+    if not identifier:
+        return [*errors, field_errors.invalid(path, "", "the name must not be empty")]
+    return errors + _identifier(identifier, path)
+
+
+def validate_fully_qualified_name(name: str, path: Path) -> list[FieldError]:
+    """The same, with a domain."""
+    errors = validate_qualified_name(name, path)
+    if "/" not in name:
+        detail = "a fully qualified name must be a domain and a name separated by a slash"
+        errors.append(field_errors.invalid(path, name, detail))
+    return errors
+
+
+def _identifier(name: str, path: Path) -> list[FieldError]:
+    errors = (
+        [field_errors.too_long(path, MAX_ID_BYTES)] if len(name.encode(errors="surrogatepass")) > MAX_ID_BYTES else []
+    )
+    return errors + names.validate(path, name, names.c_identifier(name))
+
+
+def validate_parameters(parameters: dict[str, Any] | None, path: Path) -> list[FieldError]:
+    """JSON that only a driver understands."""
+    if not parameters:
+        return [field_errors.required(path)] if parameters is None else []
+    if len(json.dumps(parameters).encode(errors="surrogatepass")) > MAX_PARAMETERS_BYTES:
+        return [field_errors.too_long(path, MAX_PARAMETERS_BYTES)]
+    return []

@@ -1,0 +1,203 @@
+"""What a claim asks for: requests, constraints between them, and configuration for the drivers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mooring.admission import expressions
+from mooring.admission.dra.names import (
+    MAX_CONFIGS,
+    MAX_REQUESTS,
+    MAX_SELECTORS,
+    validate_driver_name,
+    validate_fully_qualified_name,
+    validate_label,
+    validate_list,
+    validate_parameters,
+    validate_set,
+)
+from mooring.admission.dra.taints import validate_tolerations
+from mooring.admission.options import AdmissionOptions
+from mooring.api import field_errors, names
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.resource_v1 import (
+    DeviceClaim,
+    DeviceClaimConfiguration,
+    DeviceConstraint,
+    DeviceRequest,
+    DeviceSelector,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    OpaqueDeviceConfiguration,
+)
+
+MAX_ALTERNATIVES = 8
+_MAX_CONSTRAINTS = 32
+_MODES = ("All", "ExactCount")
+_ONE_OF = "exactly one of `exactly` or `firstAvailable` is required"
+_NOT_A_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+RequestNames = Mapping[str, frozenset[str]]
+"""The requests of a claim, each with the names of its alternatives."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    options: AdmissionOptions
+    known: RequestNames
+
+
+def default_claim_requests(claim: DeviceClaim) -> None:
+    """Fill in what requests leave out."""
+    for request in claim.requests:
+        for each in (request.exactly, *request.first_available):
+            if each is not None:
+                each.allocation_mode = each.allocation_mode or "ExactCount"
+                if each.allocation_mode == "ExactCount" and each.count == 0:
+                    each.count = 1
+                for toleration in each.tolerations:
+                    toleration.operator = toleration.operator or "Equal"
+
+
+def drop_disabled_fields(claim: DeviceClaim) -> None:
+    """Derived attributes are behind a gate of Kubernetes that Mooring does not have: they are left out, as there."""
+    for request in claim.requests:
+        for each in (request.exactly, *request.first_available):
+            if each is not None:
+                each.derived_attributes = []
+
+
+def request_names(claim: DeviceClaim) -> RequestNames:
+    """The names that constraints, configuration and allocations may refer to."""
+    return {request.name: frozenset(each.name for each in request.first_available) for request in claim.requests}
+
+
+def validate_device_claim(claim: DeviceClaim, path: Path, options: AdmissionOptions) -> list[FieldError]:
+    """What is wrong with what a claim asks for."""
+    context = _Context(options, request_names(claim))
+    errors = validate_set(
+        claim.requests,
+        MAX_REQUESTS,
+        path.child("requests"),
+        lambda request, here: _request(request, here, context),
+        lambda request: request.name,
+    )
+    errors += validate_list(
+        claim.constraints,
+        _MAX_CONSTRAINTS,
+        path.child("constraints"),
+        lambda constraint, here: _constraint(constraint, here, context.known),
+    )
+    return errors + validate_list(
+        claim.config,
+        MAX_CONFIGS,
+        path.child("config"),
+        lambda config, here: _configuration(config, here, context.known),
+    )
+
+
+def validate_selectors(selectors: list[DeviceSelector], path: Path, options: AdmissionOptions) -> list[FieldError]:
+    """What is wrong with new selectors of devices."""
+
+    def check(selector: DeviceSelector, here: Path) -> list[FieldError]:
+        if selector.cel is None:
+            return [field_errors.required(here.child("cel"))]
+        return expressions.validate(selector.cel.expression, here.child("cel", "expression"), options.judges.new_device)
+
+    return validate_list(selectors, MAX_SELECTORS, path, check)
+
+
+def validate_opaque(config: OpaqueDeviceConfiguration | None, path: Path) -> list[FieldError]:
+    """What is wrong with configuration for a driver."""
+    here = path.child("opaque")
+    if config is None:
+        return [field_errors.required(here)]
+    errors = validate_driver_name(config.driver, here.child("driver"))
+    return errors + validate_parameters(config.parameters, here.child("parameters"))
+
+
+def validate_request_reference(name: str, path: Path, known: RequestNames) -> list[FieldError]:
+    """What is wrong with a reference to a request (`gpu`) or to one of its alternatives (`gpu/large`)."""
+    parts = name.split("/")
+    if len(parts) > 2:
+        return [field_errors.invalid(path, name, _NOT_A_REQUEST)]
+    errors = [error for part in parts for error in validate_label(part, path)]
+    if parts[0] not in known or (len(parts) == 2 and parts[1] not in known[parts[0]]):
+        errors.append(field_errors.invalid(path, name, _NOT_A_REQUEST))
+    return errors
+
+
+def validate_references(references: list[str], path: Path, known: RequestNames) -> list[FieldError]:
+    """What is wrong with a list of such references."""
+    return validate_set(
+        references, MAX_REQUESTS, path, lambda name, here: validate_request_reference(name, here, known)
+    )
+
+
+# -- requests
+
+
+def _request(request: DeviceRequest, path: Path, context: _Context) -> list[FieldError]:
+    errors = validate_label(request.name, path.child("name"))
+    if request.exactly is not None and request.first_available:
+        return [*errors, field_errors.invalid(path, None, f"{_ONE_OF}, but multiple fields are set")]
+    if request.exactly is not None:
+        return errors + _asked(request.exactly, path.child("exactly"), context)
+    if not request.first_available:
+        return [*errors, field_errors.required(path, _ONE_OF)]
+    return errors + validate_set(
+        request.first_available,
+        MAX_ALTERNATIVES,
+        path.child("firstAvailable"),
+        lambda each, here: validate_label(each.name, here.child("name")) + _asked(each, here, context),
+        lambda each: each.name,
+    )
+
+
+def _asked(request: ExactDeviceRequest | DeviceSubRequest, path: Path, context: _Context) -> list[FieldError]:
+    options, name = context.options, request.device_class_name
+    here = path.child("deviceClassName")
+    errors = names.validate(here, name, names.dns1123_subdomain(name)) if name else [field_errors.required(here)]
+    errors += validate_selectors(request.selectors, path.child("selectors"), options)
+    errors += _allocation_mode(request, path)
+    return errors + validate_tolerations(
+        request.tolerations, path.child("tolerations"), numeric=options.comparison_operators
+    )
+
+
+def _allocation_mode(request: ExactDeviceRequest | DeviceSubRequest, path: Path) -> list[FieldError]:
+    count = path.child("count")
+    match request.allocation_mode:
+        case "All":
+            if request.count:
+                detail = "must not be specified when allocationMode is 'All'"
+                return [field_errors.invalid(count, request.count, detail)]
+        case "ExactCount":
+            if request.count <= 0:
+                return [field_errors.invalid(count, request.count, "must be greater than zero")]
+        case mode:
+            return [field_errors.not_supported(path.child("allocationMode"), mode, _MODES)]
+    return []
+
+
+# -- constraints and configuration
+
+
+def _constraint(constraint: DeviceConstraint, path: Path, known: RequestNames) -> list[FieldError]:
+    errors = validate_references(constraint.requests, path.child("requests"), known)
+    match, distinct = constraint.match_attribute, constraint.distinct_attribute
+    if match is not None and distinct is not None:
+        detail = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
+        errors.append(field_errors.invalid(path, None, detail))
+    elif match is not None:
+        errors += validate_fully_qualified_name(match, path.child("matchAttribute"))
+    elif distinct is not None:
+        errors += validate_fully_qualified_name(distinct, path.child("distinctAttribute"))
+    else:
+        detail = 'exactly one of "matchAttribute" or "distinctAttribute" is required'
+        errors.append(field_errors.required(path, detail))
+    return errors
+
+
+def _configuration(config: DeviceClaimConfiguration, path: Path, known: RequestNames) -> list[FieldError]:
+    errors = validate_references(config.requests, path.child("requests"), known)
+    return errors + validate_opaque(config.opaque, path)

@@ -1,0 +1,273 @@
+"""ResourceSlices: the devices that a driver publishes, with their attributes, capacities, counters and taints.
+
+What is behind gates of Kubernetes that Mooring does not have (lists as attributes, resources of the node, operations to
+skip, kinds of partitions) is left out when a slice is written, as Kubernetes does with the gates at their defaults.
+"""
+
+import re
+
+from mooring.admission.dra.capacity import validate_capacity
+from mooring.admission.dra.claim import validate_binding_conditions
+from mooring.admission.dra.names import (
+    NODE_SELECTOR_RULES,
+    validate_driver_name,
+    validate_label,
+    validate_list,
+    validate_node_name,
+    validate_pool_name,
+    validate_qualified_name,
+    validate_set,
+)
+from mooring.admission.dra.taints import stamp, validate_taint
+from mooring.admission.meta import immutable
+from mooring.admission.node_selector import validate_node_selector
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import Request
+from mooring.api import field_errors
+from mooring.api.core_v1 import NodeSelector
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.resource_v1 import (
+    Counter,
+    CounterSet,
+    Device,
+    DeviceAttribute,
+    DeviceCounterConsumption,
+    ResourcePool,
+    ResourceSlice,
+    ResourceSliceSpec,
+)
+
+MAX_DEVICES = 128
+MAX_ADVANCED_DEVICES = 64
+MAX_TAINTS = 16
+_MAX_ATTRIBUTES_AND_CAPACITIES = 32
+_MAX_COUNTER_SETS = 8
+_MAX_COUNTERS = 32
+_MAX_CONSUMPTIONS = 2
+_MAX_VALUE_BYTES = 64
+_SPEC = Path("spec")
+_POOL_IS_ONE_OF = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
+_DEVICE_IS_ONE_OF = (
+    "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true "
+    "in the ResourceSlice spec"
+)
+_IDENTIFIER = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
+_SEMVER = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
+    rf"(-{_IDENTIFIER}(\.{_IDENTIFIER})*)?(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?",
+    re.ASCII,
+)
+
+
+class ResourceSliceStrategy(RuleStrategy[ResourceSlice]):
+    """Some or all devices of a driver's pool."""
+
+    object_type = ResourceSlice
+    group = "resource.k8s.io"
+    kind = "ResourceSlice"
+    resource = "resourceslices"
+    namespaced = False
+
+    def mutate(self, obj: ResourceSlice, old: ResourceSlice | None, request: Request) -> None:
+        for device in obj.spec.devices:
+            stamp(device.taints, request)
+
+    def prepare_for_create(self, obj: ResourceSlice, request: Request) -> None:
+        super().prepare_for_create(obj, request)
+        _drop_disabled_fields(obj.spec)
+
+    def prepare_for_update(self, new: ResourceSlice, old: ResourceSlice, request: Request) -> None:
+        _drop_disabled_fields(new.spec)
+        super().prepare_for_update(new, old, request)
+
+    def rules(self, obj: ResourceSlice, old: ResourceSlice | None, request: Request) -> list[FieldError]:
+        spec = obj.spec
+        errors = validate_driver_name(spec.driver, _SPEC.child("driver")) + _pool(spec.pool, _SPEC.child("pool"))
+        if old is not None:
+            errors += immutable(spec.pool.name, old.spec.pool.name, _SPEC.child("pool"), "name")
+            errors += immutable(spec.driver, old.spec.driver, _SPEC, "driver")
+            errors += immutable(spec.node_name, old.spec.node_name, _SPEC, "nodeName")
+        errors += _nodes(spec)
+        if spec.shared_counters and spec.devices:
+            detail = "only one of `sharedCounters` or `devices` is allowed"
+            errors.append(field_errors.invalid(_SPEC, "", detail))
+        return errors + _contents(spec, old.spec if old is not None else None)
+
+
+def _drop_disabled_fields(spec: ResourceSliceSpec) -> None:
+    spec.partition_type_attribute = None
+    spec.skip_node_operations = []
+    for device in spec.devices:
+        device.node_allocatable_resources = {}
+        for attribute in device.attributes.values():
+            attribute.int_values, attribute.bool_values = [], []
+            attribute.string_values, attribute.version_values = [], []
+        for consumption in device.consumes_counters:
+            consumption.compatibility_groups = []
+
+
+def _pool(pool: ResourcePool, path: Path) -> list[FieldError]:
+    errors = validate_pool_name(pool.name, path.child("name"))
+    if pool.resource_slice_count <= 0:
+        here = path.child("resourceSliceCount")
+        errors.append(field_errors.invalid(here, pool.resource_slice_count, "must be greater than zero"))
+    if pool.generation < 0:
+        detail = "must be greater than or equal to zero"
+        errors.append(field_errors.invalid(path.child("generation"), pool.generation, detail))
+    return errors
+
+
+# -- which nodes have the devices
+
+
+def _nodes(spec: ResourceSliceSpec) -> list[FieldError]:
+    chosen, errors = _node_choice(spec, _SPEC, "must be either unset or set to a non-empty string")
+    if spec.node_selector is not None and len(spec.node_selector.node_selector_terms) != 1:
+        terms = spec.node_selector.node_selector_terms
+        here = _SPEC.child("nodeSelector", "nodeSelectorTerms")
+        errors.append(field_errors.invalid(here, terms or None, "must have exactly one node selector term"))
+    if spec.per_device_node_selection is not None:
+        errors += _only_true(spec.per_device_node_selection, _SPEC.child("perDeviceNodeSelection"))
+        chosen += ["`perDeviceNodeSelection`"] if spec.per_device_node_selection else []
+    if not chosen:
+        errors.append(field_errors.required(_SPEC, _POOL_IS_ONE_OF))
+    elif len(chosen) > 1:
+        detail = f"{_POOL_IS_ONE_OF}, but multiple fields are set"
+        errors.append(field_errors.invalid(_SPEC, f"{{{', '.join(chosen)}}}", detail))
+    return errors
+
+
+def _device_nodes(device: Device, path: Path, per_device: bool) -> list[FieldError]:
+    if not per_device:
+        if device.node_name is None and device.node_selector is None and device.all_nodes is None:
+            return []
+        detail = (
+            "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true "
+            "in the ResourceSlice spec"
+        )
+        return [field_errors.invalid(path, None, detail)]
+    chosen, errors = _node_choice(device, path, "must not be empty")
+    if not chosen:
+        errors.append(field_errors.required(path, _DEVICE_IS_ONE_OF))
+    elif len(chosen) > 1:
+        errors.append(field_errors.invalid(path, f"{{{', '.join(chosen)}}}", _DEVICE_IS_ONE_OF))
+    return errors
+
+
+def _node_choice(of: ResourceSliceSpec | Device, path: Path, when_empty: str) -> tuple[list[str], list[FieldError]]:
+    """Which of the three ways to name nodes are used, and what is wrong with them."""
+    chosen: list[str] = []
+    errors: list[FieldError] = []
+    if of.node_name is not None:
+        here = path.child("nodeName")
+        if of.node_name:
+            chosen.append("`nodeName`")
+            errors += validate_node_name(of.node_name, here)
+        else:
+            errors.append(field_errors.invalid(here, "", when_empty))
+    selector: NodeSelector | None = of.node_selector
+    if selector is not None:
+        chosen.append("`nodeSelector`")
+        errors += validate_node_selector(selector, path.child("nodeSelector"), NODE_SELECTOR_RULES)
+    if of.all_nodes is not None:
+        errors += _only_true(of.all_nodes, path.child("allNodes"))
+        chosen += ["`allNodes`"] if of.all_nodes else []
+    return chosen, errors
+
+
+def _only_true(value: bool, path: Path) -> list[FieldError]:
+    return [] if value else [field_errors.invalid(path, value, "must be either unset or set to true")]
+
+
+# -- devices and counters
+
+
+def _contents(spec: ResourceSliceSpec, old: ResourceSliceSpec | None) -> list[FieldError]:
+    advanced = any(device.taints or device.consumes_counters for device in spec.devices)
+    before = {device.name: device for device in old.devices} if old is not None else {}
+    per_device = bool(spec.per_device_node_selection)
+    errors = validate_set(
+        spec.devices,
+        MAX_ADVANCED_DEVICES if advanced else MAX_DEVICES,
+        _SPEC.child("devices"),
+        lambda device, here: _device(device, here, before.get(device.name), per_device),
+        lambda device: device.name,
+    )
+    return errors + validate_set(
+        spec.shared_counters,
+        _MAX_COUNTER_SETS,
+        _SPEC.child("sharedCounters"),
+        _counter_set,
+        lambda counters: counters.name,
+    )
+
+
+def _device(device: Device, path: Path, old: Device | None, per_device: bool) -> list[FieldError]:
+    errors = validate_label(device.name, path.child("name"))
+    entries = len(device.attributes) + len(device.capacity)
+    if entries > _MAX_ATTRIBUTES_AND_CAPACITIES:
+        limit = _MAX_ATTRIBUTES_AND_CAPACITIES
+        detail = f"the total number of attributes and capacities must not exceed {limit}"
+        errors.append(field_errors.invalid(path, entries, detail))
+    here = path.child("attributes")
+    for name, attribute in device.attributes.items():
+        errors += validate_qualified_name(name, here) + _attribute(attribute, here.key(name))
+    if old is None or old.capacity != device.capacity:
+        here = path.child("capacity")
+        for name, capacity in device.capacity.items():
+            errors += validate_qualified_name(name, here)
+            errors += validate_capacity(capacity, here.key(name), shared=bool(device.allow_multiple_allocations))
+    if old is None or old.taints != device.taints:
+        errors += validate_list(device.taints, MAX_TAINTS, path.child("taints"), validate_taint)
+    errors += validate_set(
+        device.consumes_counters,
+        _MAX_CONSUMPTIONS,
+        path.child("consumesCounters"),
+        _consumption,
+        lambda consumption: consumption.counter_set,
+    )
+    errors += _device_nodes(device, path, per_device)
+    return errors + validate_binding_conditions(device.binding_conditions, device.binding_failure_conditions, path)
+
+
+def _attribute(attribute: DeviceAttribute, path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    text, version = attribute.string_value, attribute.version_value
+    if text is not None and len(text.encode(errors="surrogatepass")) > _MAX_VALUE_BYTES:
+        errors.append(field_errors.too_long(path.child("string"), _MAX_VALUE_BYTES))
+    if version is not None:
+        here = path.child("version")
+        if not _SEMVER.fullmatch(version):
+            errors.append(field_errors.invalid(here, version, "must be a string compatible with semver.org spec 2.0.0"))
+        if len(version.encode(errors="surrogatepass")) > _MAX_VALUE_BYTES:
+            errors.append(field_errors.too_long(here, _MAX_VALUE_BYTES))
+    given = sum(value is not None for value in (attribute.bool_value, attribute.int_value, text, version))
+    if given != 1:
+        shown = attribute if given else ""
+        errors.append(field_errors.invalid(path, shown, "exactly one value must be specified"))
+    return errors
+
+
+def _counter_set(counters: CounterSet, path: Path) -> list[FieldError]:
+    return _counter_name(counters.name, path.child("name")) + _counters(counters.counters, path.child("counters"))
+
+
+def _consumption(consumption: DeviceCounterConsumption, path: Path) -> list[FieldError]:
+    errors = _counter_name(consumption.counter_set, path.child("counterSet"))
+    return errors + _counters(consumption.counters, path.child("counters"))
+
+
+def _counter_name(name: str, path: Path) -> list[FieldError]:
+    return validate_label(name, path) if name else [field_errors.required(path)]
+
+
+def _counters(counters: dict[str, Counter], path: Path) -> list[FieldError]:
+    if not counters:
+        return [field_errors.required(path)]
+    if len(counters) > _MAX_COUNTERS:
+        return [field_errors.too_many(path, len(counters), _MAX_COUNTERS)]
+    return [error for name in counters for error in validate_label(name, path)]
+
+
+STRATEGIES = (ResourceSliceStrategy(),)

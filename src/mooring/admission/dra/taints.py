@@ -1,0 +1,120 @@
+"""Taints of devices, the tolerations for them, and DeviceTaintRules (5471.8).
+
+A toleration compares as those of pods do, by `Equal`, `Exists`, `Lt` and `Gt`; versions and CEL are not for devices.
+"""
+
+from mooring.admission.conditions import validate_conditions
+from mooring.admission.dra.names import validate_driver_name, validate_label, validate_pool_name
+from mooring.admission.pod.tolerations import number_problems
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import Request
+from mooring.api import field_errors, names, times
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.resource_v1 import DeviceTaint, DeviceTaintRule, DeviceTaintSelector, DeviceToleration
+
+EFFECTS = ("NoExecute", "NoSchedule", "None")
+NUMERIC_OPERATORS = ("Lt", "Gt")
+MAX_TOLERATIONS = 16
+_MAX_CONDITIONS = 8
+
+
+def stamp(taints: list[DeviceTaint], request: Request) -> None:
+    """A taint that does not say since when it is there is there from now on."""
+    for taint in taints:
+        if taint.time_added is None:
+            taint.time_added = times.to_seconds(request.now)
+
+
+def validate_taint(taint: DeviceTaint, path: Path, old: DeviceTaint | None = None) -> list[FieldError]:
+    """What is wrong with a taint. An effect that is stored already may stay."""
+    errors = names.validate_label_key(taint.key, path.child("key"))
+    errors += names.validate(path.child("value"), taint.value, names.label_value(taint.value))
+    if old is not None and old.effect == taint.effect:
+        return errors
+    if not taint.effect:
+        errors.append(field_errors.required(path.child("effect")))
+    elif taint.effect not in EFFECTS:
+        errors.append(field_errors.not_supported(path.child("effect"), taint.effect, EFFECTS))
+    return errors
+
+
+def validate_tolerations(tolerations: list[DeviceToleration], path: Path, *, numeric: bool) -> list[FieldError]:
+    """What is wrong with tolerations; `numeric` says whether `Lt` and `Gt` may be written."""
+    if len(tolerations) > MAX_TOLERATIONS:
+        return [field_errors.too_many(path, len(tolerations), MAX_TOLERATIONS)]
+    return [
+        error
+        for index, toleration in enumerate(tolerations)
+        for error in _toleration(toleration, path.index(index), numeric)
+    ]
+
+
+def _toleration(toleration: DeviceToleration, path: Path, numeric: bool) -> list[FieldError]:
+    errors = names.validate_label_key(toleration.key, path.child("key")) if toleration.key else []
+    value, here = toleration.value, path.child("value")
+    match toleration.operator:
+        case "Exists":
+            if value:
+                errors.append(field_errors.invalid(here, value, "must be empty for operator `Exists`"))
+        case "Equal":
+            errors += names.validate(here, value, names.label_value(value))
+        case "Lt" | "Gt" if numeric:
+            errors += [field_errors.invalid(here, value, problem) for problem in number_problems(value)]
+        case "":
+            errors.append(field_errors.required(path.child("operator")))
+        case operator:
+            supported = ("Equal", "Exists", *(NUMERIC_OPERATORS if numeric else ()))
+            errors.append(field_errors.not_supported(path.child("operator"), operator, supported))
+    if toleration.effect and toleration.effect not in EFFECTS:
+        errors.append(field_errors.not_supported(path.child("effect"), toleration.effect, EFFECTS))
+    return errors
+
+
+class DeviceTaintRuleStrategy(RuleStrategy[DeviceTaintRule]):
+    """A taint that an administrator gives to devices."""
+
+    object_type = DeviceTaintRule
+    group = "resource.k8s.io"
+    kind = "DeviceTaintRule"
+    resource = "devicetaintrules"
+    namespaced = False
+    has_status = True
+
+    def mutate(self, obj: DeviceTaintRule, old: DeviceTaintRule | None, request: Request) -> None:
+        """A new effect starts a new time, unless the client gave another one than before."""
+        taint = obj.spec.taint
+        if old is not None:
+            before = old.spec.taint
+            if taint.effect != before.effect and taint.time_added == before.time_added:
+                taint.time_added = None
+        stamp([taint], request)
+
+    def rules(self, obj: DeviceTaintRule, old: DeviceTaintRule | None, request: Request) -> list[FieldError]:
+        errors: list[FieldError] = []
+        if obj.spec.device_selector is not None:
+            errors += _selector(obj.spec.device_selector, Path("spec", "deviceSelector"))
+        return errors + validate_taint(
+            obj.spec.taint, Path("spec", "taint"), old.spec.taint if old is not None else None
+        )
+
+    def status_rules(self, new: DeviceTaintRule, old: DeviceTaintRule, request: Request) -> list[FieldError]:
+        here = Path("status", "conditions")
+        errors = validate_conditions(new.status.conditions, here)
+        if len(new.status.conditions) > _MAX_CONDITIONS:
+            errors.append(field_errors.too_many(here, len(new.status.conditions), _MAX_CONDITIONS))
+        return errors
+
+
+def _selector(selector: DeviceTaintSelector, path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if selector.driver is not None:
+        errors += validate_driver_name(selector.driver, path.child("driver"))
+    if selector.pool is not None:
+        errors += validate_pool_name(selector.pool, path.child("pool"))
+    if selector.device is not None:
+        errors += validate_label(selector.device, path.child("device"))
+    return errors
+
+
+STRATEGIES = (DeviceTaintRuleStrategy(),)
