@@ -15,6 +15,7 @@ import json
 import ssl
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -79,13 +80,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Result:
-    result = Result()
-    answer: Callable[[Case], Answer | str]
     if args.server:
-        answer = _Server(args.server, args.token, args.ca).answer
-    else:
-        answer = _Admission(for_component(component.resolve(gates=args.feature_gates))).answer
-    for file in args.files:
+        with closing(_Server(args.server, args.token, args.ca)) as server:
+            return _replay_all(args.files, server.answer)
+    return _replay_all(args.files, _Admission(for_component(component.resolve(gates=args.feature_gates))).answer)
+
+
+def _replay_all(files: list[Path], answer: Callable[[Case], Answer | str]) -> Result:
+    result = Result()
+    for file in files:
         result.add(replay(file, answer))
     return result
 
@@ -186,7 +189,10 @@ class _Server:
             return http.client.HTTPSConnection(host, port, timeout=_TIMEOUT_SECONDS, context=self._tls)
         return http.client.HTTPConnection(host, port, timeout=_TIMEOUT_SECONDS)
 
-    def answer(self, case: Case) -> Answer | str:
+    def close(self) -> None:
+        self._connection.close()
+
+    def answer(self, case: Case) -> Answer:
         """What the server says to a request."""
         target = f"{self._url.path.rstrip('/')}{case.path}{'?' + case.query if case.query else ''}"
         body = None if case.body is None else json.dumps(case.body)
@@ -195,7 +201,6 @@ class _Server:
             response = self._connection.getresponse()
             text = response.read()
         except (OSError, http.client.HTTPException) as error:
-            self._connection.close()
             raise UnreadableFileError(f"{self._url.geturl()}: {error}") from error
         try:
             return Answer(response.status, json.loads(text))
