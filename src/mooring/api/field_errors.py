@@ -20,6 +20,8 @@ from mooring.api.quantity import Quantity
 from mooring.api.quoting import quoted
 
 OMITTED = "<omitted>"
+OMIT_VALUE = object()
+"""As the value of an error: the error does not show one."""
 
 
 class ErrorType(StrEnum):
@@ -70,7 +72,8 @@ class FieldError:
     def body(self) -> str:
         """The kind of error, the value and the detail."""
         title = _TITLES[self.type]
-        text = title if self.type in _WITHOUT_VALUE else f"{title}: {_rendered(self.value)}"
+        silent = self.type in _WITHOUT_VALUE or self.value is OMIT_VALUE
+        text = title if silent else f"{title}: {_rendered(self.value)}"
         return f"{text}: {self.detail}" if self.detail else text
 
     def __str__(self) -> str:

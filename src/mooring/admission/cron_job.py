@@ -1,0 +1,114 @@
+"""CronJobs: a schedule, a time zone, and the Jobs that are made by it."""
+
+import zoneinfo
+
+from mooring.admission import cron_schedule
+from mooring.admission.job import default_job_template, validate_job_spec
+from mooring.admission.numbers import non_negative
+from mooring.admission.pod.template import prepare_template, template_warnings
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import Request
+from mooring.admission.workload import SPEC, name_warnings
+from mooring.api import field_errors
+from mooring.api.batch_v1 import CronJob, CronJobSpec, JobTemplateSpec
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+
+MAX_NAME = 63 - 11
+"""The names of the Jobs end with a dash and ten digits."""
+_POLICIES = ("Allow", "Forbid", "Replace")
+_POD_TEMPLATE = SPEC.child("jobTemplate", "spec", "template")
+
+
+class CronJobStrategy(RuleStrategy[CronJob]):
+    """Makes Jobs by the clock."""
+
+    object_type = CronJob
+    group = "batch"
+    kind = "CronJob"
+    resource = "cronjobs"
+    has_status = True
+
+    def default(self, obj: CronJob) -> None:
+        spec = obj.spec
+        spec.concurrency_policy = spec.concurrency_policy or "Allow"
+        spec.suspend = bool(spec.suspend)
+        if spec.successful_jobs_history_limit is None:
+            spec.successful_jobs_history_limit = 3
+        if spec.failed_jobs_history_limit is None:
+            spec.failed_jobs_history_limit = 1
+        default_job_template(spec.job_template.spec)
+
+    def prepare_for_create(self, obj: CronJob, request: Request) -> None:
+        super().prepare_for_create(obj, request)
+        prepare_template(obj.spec.job_template.spec.template, None, request)
+
+    def prepare_for_update(self, new: CronJob, old: CronJob, request: Request) -> None:
+        template, before = new.spec.job_template.spec.template, old.spec.job_template.spec.template
+        prepare_template(template, before, request)
+        super().prepare_for_update(new, old, request)
+
+    def rules(self, obj: CronJob, old: CronJob | None, request: Request) -> list[FieldError]:
+        spec = obj.spec
+        errors = _schedule(spec, old.spec if old is not None else None, SPEC.child("schedule"))
+        errors += non_negative(spec.starting_deadline_seconds, SPEC.child("startingDeadlineSeconds"))
+        if spec.time_zone is not None:
+            errors += _time_zone(spec.time_zone, SPEC.child("timeZone"))
+        if spec.concurrency_policy not in _POLICIES:
+            here = SPEC.child("concurrencyPolicy")
+            errors.append(field_errors.not_supported(here, spec.concurrency_policy, _POLICIES))
+        old_template = old.spec.job_template if old is not None else None
+        errors += _job_template(spec.job_template, old_template, request)
+        errors += non_negative(spec.successful_jobs_history_limit, SPEC.child("successfulJobsHistoryLimit"))
+        errors += non_negative(spec.failed_jobs_history_limit, SPEC.child("failedJobsHistoryLimit"))
+        if old is None and len(obj.metadata.name) > MAX_NAME:
+            detail = f"must be no more than {MAX_NAME} characters"
+            errors.append(field_errors.invalid(Path("metadata", "name"), obj.metadata.name, detail))
+        return errors
+
+    def warnings(self, new: CronJob, old: CronJob | None, request: Request) -> list[str]:
+        found = name_warnings(new.metadata) if old is None else []
+        before = old.spec.job_template.spec.template if old is not None else None
+        return found + template_warnings(new.spec.job_template.spec.template, before, _POD_TEMPLATE)
+
+
+def _schedule(spec: CronJobSpec, old: CronJobSpec | None, path: Path) -> list[FieldError]:
+    if not spec.schedule:
+        return [field_errors.required(path)]
+    problem = cron_schedule.problem(spec.schedule)
+    errors = [field_errors.invalid(path, spec.schedule, problem)] if problem is not None else []
+    if "TZ" in spec.schedule:
+        if spec.time_zone is not None:
+            detail = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
+            errors.append(field_errors.invalid(path, spec.schedule, detail))
+        elif old is None or "TZ" not in old.schedule:
+            detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+            errors.append(field_errors.invalid(path, spec.schedule, detail))
+    return errors
+
+
+def _time_zone(name: str, path: Path) -> list[FieldError]:
+    if not name:
+        return [field_errors.invalid(path, name, "timeZone must be nil or non-empty string")]
+    if name.lower() == "local":
+        detail = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        return [field_errors.invalid(path, name, detail)]
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        return [field_errors.invalid(path, name, f"unknown time zone {name}")]
+    return []
+
+
+def _job_template(template: JobTemplateSpec, old: JobTemplateSpec | None, request: Request) -> list[FieldError]:
+    here = SPEC.child("jobTemplate", "spec")
+    errors = validate_job_spec(template.spec, old.spec if old is not None else None, here, request)
+    if template.spec.selector is not None:
+        detail = "`selector` will be auto-generated"
+        errors.append(field_errors.invalid(here.child("selector"), template.spec.selector, detail))
+    if template.spec.manual_selector:
+        errors.append(field_errors.not_supported(here.child("manualSelector"), True, ["nil", "false"]))
+    return errors
+
+
+STRATEGIES = (CronJobStrategy(),)

@@ -1,0 +1,111 @@
+"""The syntax of a CronJob's schedule: five fields, or a name such as `@daily` or `@every 90m`.
+
+>>> problem("*/15 8-18 * * mon-fri") is None
+True
+>>> problem("61 * * * *")
+'end of range (61) above maximum (59): 61'
+"""
+
+import re
+from dataclasses import dataclass, field
+
+_NAMED = frozenset({"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"})
+_MONTHS = {
+    name: number
+    for number, name in enumerate(
+        ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"], 1
+    )
+}
+_DAYS = {name: number for number, name in enumerate(["sun", "mon", "tue", "wed", "thu", "fri", "sat"])}
+_DURATION = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_ZONE = re.compile(r"(?:CRON_)?TZ=\S+\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    low: int
+    high: int
+    names: dict[str, int] = field(default_factory=dict)
+
+
+_FIELDS = (_Field(0, 59), _Field(0, 23), _Field(1, 31), _Field(1, 12, _MONTHS), _Field(0, 6, _DAYS))
+
+
+class _SyntaxError(ValueError):
+    """What is wrong with a schedule."""
+
+
+def problem(schedule: str) -> str | None:
+    """What is wrong with a schedule; None if nothing is."""
+    try:
+        _check(schedule)
+    except _SyntaxError as error:
+        return str(error)
+    return None
+
+
+def _check(schedule: str) -> None:
+    if not schedule:
+        raise _SyntaxError("empty spec string")
+    rest = _ZONE.sub("", schedule, count=1) if schedule.startswith(("TZ=", "CRON_TZ=")) else schedule
+    if rest.startswith("@"):
+        _check_named(rest)
+        return
+    fields = rest.split()
+    if len(fields) != len(_FIELDS):
+        raise _SyntaxError(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
+    for text, bounds in zip(fields, _FIELDS, strict=True):
+        for part in filter(None, text.split(",")):
+            _check_range(part, bounds)
+
+
+def _check_named(text: str) -> None:
+    if text in _NAMED:
+        return
+    if not text.startswith("@every "):
+        raise _SyntaxError(f"unrecognized descriptor: {text}")
+    duration = text.removeprefix("@every ")
+    if duration != "0" and not re.fullmatch(f"(?:{_DURATION.pattern})+", duration):
+        raise _SyntaxError(f'failed to parse duration {text}: time: invalid duration "{duration}"')
+
+
+def _check_range(text: str, bounds: _Field) -> None:
+    span, *steps = text.split("/")
+    ends = span.split("-")
+    single = len(ends) == 1
+    if ends[0] in ("*", "?"):
+        low, high = bounds.low, bounds.high
+    else:
+        low = high = _number(ends[0], bounds)
+        if len(ends) > 2:
+            raise _SyntaxError(f"too many hyphens: {text}")
+        if not single:
+            high = _number(ends[1], bounds)
+    if len(steps) > 1:
+        raise _SyntaxError(f"too many slashes: {text}")
+    if steps:
+        step = _integer(steps[0])
+        if single:
+            high = bounds.high  # `5/10` begins at 5 and goes on to the end
+        if step == 0:
+            raise _SyntaxError(f"step of range should be a positive number: {text}")
+    if low < bounds.low:
+        raise _SyntaxError(f"beginning of range ({low}) below minimum ({bounds.low}): {text}")
+    if high > bounds.high:
+        raise _SyntaxError(f"end of range ({high}) above maximum ({bounds.high}): {text}")
+    if low > high:
+        raise _SyntaxError(f"beginning of range ({low}) beyond end of range ({high}): {text}")
+
+
+def _number(text: str, bounds: _Field) -> int:
+    known = bounds.names.get(text.lower())
+    return _integer(text) if known is None else known
+
+
+def _integer(text: str) -> int:
+    if not re.fullmatch("[+-]?[0-9]{1,18}", text):
+        raise _SyntaxError(f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": invalid syntax')
+    number = int(text)
+    if number < 0:
+        raise _SyntaxError(f"negative number ({number}) not allowed: {text}")
+    return number

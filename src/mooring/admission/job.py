@@ -1,0 +1,322 @@
+"""Jobs: what they count, how they fail and succeed, and the little that may change.
+
+The selector of a Job is made by the server from its unique id, unless the client takes it upon itself
+(`manualSelector`). The placement of pods may be changed while a Job is suspended: before its first start, and with the
+gate MutableSchedulingDirectivesForSuspendedJobs whenever none of its pods is left.
+"""
+
+from mooring.admission.job_policies import validate_failure_policy, validate_success_policy
+from mooring.admission.meta import IMMUTABLE, immutable
+from mooring.admission.numbers import non_negative
+from mooring.admission.pod.template import default_template, prepare_template, template_warnings, validate_template
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import Request
+from mooring.admission.workload import (
+    LABELS_DIFFER,
+    SPEC,
+    TEMPLATE,
+    name_warnings,
+    status_numbers,
+)
+from mooring.api import field_errors, label_selector, names
+from mooring.api.base import copy_of
+from mooring.api.batch_v1 import Job, JobSpec
+from mooring.api.core_v1 import Affinity, PodTemplateSpec
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.meta_v1 import LabelSelector
+
+CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
+JOB_NAME = "batch.kubernetes.io/job-name"
+_OLD_LABELS = {CONTROLLER_UID: "controller-uid", JOB_NAME: "job-name"}
+_MAX_INT32 = 2**31 - 1
+_MAX_PARALLEL = 100_000
+_MANY_COMPLETIONS = 100_000
+_MAX_FAILED_INDEXES = 100_000
+_MAX_PARALLEL_OF_MANY = 10_000
+_MAX_MANAGED_BY_BYTES = 63
+_NEEDS_INDEXED = "requires indexed completion mode"
+
+
+class JobStrategy(RuleStrategy[Job]):
+    """Runs pods until enough of them have succeeded."""
+
+    object_type = Job
+    group = "batch"
+    kind = "Job"
+    resource = "jobs"
+    has_status = True
+
+    def default(self, obj: Job) -> None:
+        spec = obj.spec
+        if spec.completions is None and spec.parallelism is None:
+            spec.completions = 1
+        if spec.parallelism is None:
+            spec.parallelism = 1
+        if spec.backoff_limit is None:
+            spec.backoff_limit = 6 if spec.backoff_limit_per_index is None else _MAX_INT32
+        obj.metadata.labels = obj.metadata.labels or dict(spec.template.metadata.labels)
+        spec.completion_mode = spec.completion_mode or "NonIndexed"
+        spec.suspend = bool(spec.suspend)
+        if spec.pod_replacement_policy is None:
+            spec.pod_replacement_policy = "Failed" if spec.pod_failure_policy is not None else "TerminatingOrFailed"
+        default_job_template(spec)
+
+    def prepare_for_create(self, obj: Job, request: Request) -> None:
+        super().prepare_for_create(obj, request)
+        prepare_template(obj.spec.template, None, request)
+        if not obj.spec.manual_selector:
+            _generate_selector(obj)
+
+    def prepare_for_update(self, new: Job, old: Job, request: Request) -> None:
+        prepare_template(new.spec.template, old.spec.template, request)
+        super().prepare_for_update(new, old, request)
+
+    def rules(self, obj: Job, old: Job | None, request: Request) -> list[FieldError]:
+        spec = obj.spec
+        errors = _generated_selector(obj) if old is None else []
+        errors += validate_job_spec(spec, old.spec if old is not None else None, SPEC, request)
+        here = SPEC.child("selector")
+        if spec.selector is None:
+            errors.append(field_errors.required(here))
+        else:
+            errors += label_selector.validate(spec.selector, here)
+        errors += _matches_template(spec)
+        return errors + (_indexed_name(obj) if old is None else _changes(obj, old, request))
+
+    def status_rules(self, new: Job, old: Job, request: Request) -> list[FieldError]:
+        status = new.status
+        return status_numbers(
+            {
+                "active": status.active,
+                "succeeded": status.succeeded,
+                "failed": status.failed,
+                "ready": status.ready,
+                "terminating": status.terminating,
+            }
+        )
+
+    def warnings(self, new: Job, old: Job | None, request: Request) -> list[str]:
+        found = name_warnings(new.metadata) if old is None else []
+        return found + template_warnings(new.spec.template, old.spec.template if old is not None else None, TEMPLATE)
+
+
+def default_job_template(spec: JobSpec) -> None:
+    """Fill in what Jobs and the Jobs of CronJobs have in common."""
+    default_template(spec.template)
+    for rule in spec.pod_failure_policy.rules if spec.pod_failure_policy is not None else ():
+        for pattern in rule.on_pod_conditions:
+            pattern.status = pattern.status or "True"
+
+
+# -- the selector
+
+
+def _generate_selector(job: Job) -> None:
+    """Label the pods with the job's name and unique id, and select them by the id."""
+    labels = job.spec.template.metadata.labels
+    for key, value in ((CONTROLLER_UID, job.metadata.uid), (JOB_NAME, job.metadata.name)):
+        labels.setdefault(key, value)
+        labels.setdefault(_OLD_LABELS[key], value)
+    if job.spec.selector is None:
+        job.spec.selector = LabelSelector()
+    job.spec.selector.match_labels.setdefault(CONTROLLER_UID, job.metadata.uid)
+
+
+def _generated_selector(job: Job) -> list[FieldError]:
+    if job.spec.manual_selector or job.spec.selector is None:
+        return []
+    here, labels = TEMPLATE.child("metadata", "labels"), job.spec.template.metadata.labels
+    expected: dict[str, str] = {}
+    errors = []
+    for key, value in ((CONTROLLER_UID, job.metadata.uid), (JOB_NAME, job.metadata.name)):
+        for label in (key, _OLD_LABELS[key]):
+            expected[label] = value
+            if label in labels and labels[label] != value:
+                errors.append(field_errors.invalid(here.key(label), labels[label], f"must be '{value}'"))
+    try:
+        matches = label_selector.from_label_selector(job.spec.selector).matches(expected)
+    except label_selector.SelectorError:
+        return errors  # the selector's own rules say so
+    if not matches:
+        here = SPEC.child("selector")
+        errors.append(field_errors.invalid(here, job.spec.selector, "`selector` not auto-generated"))
+    return errors
+
+
+def _matches_template(spec: JobSpec) -> list[FieldError]:
+    labels = spec.template.metadata.labels
+    try:
+        matches = label_selector.from_label_selector(spec.selector).matches(labels)
+    except label_selector.SelectorError:
+        return []
+    here = TEMPLATE.child("metadata", "labels")
+    return [] if matches else [field_errors.invalid(here, labels or None, LABELS_DIFFER)]
+
+
+# -- the spec
+
+
+def validate_job_spec(spec: JobSpec, old: JobSpec | None, path: Path, request: Request) -> list[FieldError]:
+    """What is wrong with a Job, or with the Jobs of a CronJob; selectors are the caller's to judge."""
+    errors: list[FieldError] = []
+    for name, value in (
+        ("parallelism", spec.parallelism),
+        ("completions", spec.completions),
+        ("activeDeadlineSeconds", spec.active_deadline_seconds),
+        ("backoffLimit", spec.backoff_limit),
+        ("ttlSecondsAfterFinished", spec.ttl_seconds_after_finished),
+        ("backoffLimitPerIndex", spec.backoff_limit_per_index),
+        ("maxFailedIndexes", spec.max_failed_indexes),
+    ):
+        errors += non_negative(value, path.child(name))
+    if spec.max_failed_indexes is not None and spec.backoff_limit_per_index is None:
+        errors.append(field_errors.required(path.child("backoffLimitPerIndex"), "when maxFailedIndexes is specified"))
+    if spec.managed_by is not None:
+        here = path.child("managedBy")
+        errors += names.validate_domain_prefixed_path(spec.managed_by, here)
+        if len(spec.managed_by.encode(errors="surrogatepass")) > _MAX_MANAGED_BY_BYTES:
+            errors.append(field_errors.too_long(here, _MAX_MANAGED_BY_BYTES))
+    errors += _completion_mode(spec, path)
+    errors += validate_failure_policy(spec, path.child("podFailurePolicy"))
+    errors += validate_success_policy(spec, path.child("successPolicy"))
+    errors += _replacement_policy(spec, path.child("podReplacementPolicy"))
+    template = path.child("template")
+    errors += validate_template(spec.template, old.template if old is not None else None, template, request)
+    return errors + _restart_policy(spec, template.child("spec", "restartPolicy"))
+
+
+def _completion_mode(spec: JobSpec, path: Path) -> list[FieldError]:
+    mode = spec.completion_mode or "NonIndexed"
+    if mode == "Indexed":
+        return _indexed(spec, path)
+    errors = []
+    if mode != "NonIndexed":
+        here = path.child("completionMode")
+        errors.append(field_errors.not_supported(here, mode, ["NonIndexed", "Indexed"]))
+        return errors
+    if spec.backoff_limit_per_index is not None:
+        here = path.child("backoffLimitPerIndex")
+        errors.append(field_errors.invalid(here, spec.backoff_limit_per_index, _NEEDS_INDEXED))
+    if spec.max_failed_indexes is not None:
+        here = path.child("maxFailedIndexes")
+        errors.append(field_errors.invalid(here, spec.max_failed_indexes, _NEEDS_INDEXED))
+    return errors
+
+
+def _indexed(spec: JobSpec, path: Path) -> list[FieldError]:
+    errors = []
+    completions, parallel, failed = spec.completions, spec.parallelism, spec.max_failed_indexes
+    if completions is None:
+        errors.append(field_errors.required(path.child("completions"), "when completion mode is Indexed"))
+    if parallel is not None and parallel > _MAX_PARALLEL:
+        detail = f"must be less than or equal to {_MAX_PARALLEL} when completion mode is Indexed"
+        errors.append(field_errors.invalid(path.child("parallelism"), parallel, detail))
+    here = path.child("maxFailedIndexes")
+    if completions is not None and failed is not None and failed > completions:
+        errors.append(field_errors.invalid(here, failed, "must be less than or equal to completions"))
+    if failed is not None and failed > _MAX_FAILED_INDEXES:
+        errors.append(field_errors.invalid(here, failed, f"must be less than or equal to {_MAX_FAILED_INDEXES}"))
+    if completions is None or completions <= _MANY_COMPLETIONS or spec.backoff_limit_per_index is None:
+        return errors
+    limit = (
+        f"must be less than or equal to {_MAX_PARALLEL_OF_MANY} when completions are above {_MANY_COMPLETIONS} "
+        "and used with backoff limit per index"
+    )
+    if failed is None:
+        errors.append(field_errors.required(here, f"must be specified when completions is above {_MANY_COMPLETIONS}"))
+    elif failed > _MAX_PARALLEL_OF_MANY:
+        errors.append(field_errors.invalid(here, failed, limit))
+    if parallel is not None and parallel > _MAX_PARALLEL_OF_MANY:
+        errors.append(field_errors.invalid(path.child("parallelism"), parallel, limit))
+    return errors
+
+
+def _replacement_policy(spec: JobSpec, path: Path) -> list[FieldError]:
+    policy = spec.pod_replacement_policy
+    supported = ("Failed",) if spec.pod_failure_policy is not None else ("Failed", "TerminatingOrFailed")
+    return [] if policy is None or policy in supported else [field_errors.not_supported(path, policy, supported)]
+
+
+def _restart_policy(spec: JobSpec, path: Path) -> list[FieldError]:
+    policy = spec.template.spec.restart_policy
+    errors = []
+    if policy == "Always":  # most likely by default, so the client is told to give one
+        errors.append(field_errors.required(path, 'valid values: "OnFailure", "Never"'))
+    elif policy not in ("OnFailure", "Never"):
+        errors.append(field_errors.not_supported(path, policy, ["OnFailure", "Never"]))
+    if spec.pod_failure_policy is not None and policy != "Never":
+        detail = 'only "Never" is supported when podFailurePolicy is specified'
+        errors.append(field_errors.invalid(path, policy, detail))
+    return errors
+
+
+def _indexed_name(job: Job) -> list[FieldError]:
+    """The name of a pod ends with its index and must still be a host name."""
+    completions = job.spec.completions
+    if job.spec.completion_mode != "Indexed" or not completions or completions < 0:
+        return []
+    longest = f"{job.metadata.name}-{completions - 1}"
+    if not names.dns1123_label(longest):
+        return []
+    detail = f"will not able to create pod with invalid DNS label: {longest}"
+    return [field_errors.invalid(Path("metadata", "name"), job.metadata.name, detail)]
+
+
+# -- changes
+
+
+def _changes(job: Job, old: Job, request: Request) -> list[FieldError]:
+    new, before = job.spec, old.spec
+    errors = _completions(new, before)
+    errors += immutable(new.selector, before.selector, SPEC, "selector")
+    template = before.template
+    if _may_be_placed_anew(old, request):
+        template = _with_placement_of(new.template, before.template)
+    if new.template != template:
+        errors.append(field_errors.invalid(TEMPLATE, new.template, IMMUTABLE))
+    errors += immutable(new.completion_mode, before.completion_mode, SPEC, "completionMode")
+    errors += immutable(new.pod_failure_policy, before.pod_failure_policy, SPEC, "podFailurePolicy")
+    errors += immutable(new.backoff_limit_per_index, before.backoff_limit_per_index, SPEC, "backoffLimitPerIndex")
+    errors += immutable(new.managed_by, before.managed_by, SPEC, "managedBy")
+    return errors + immutable(new.success_policy, before.success_policy, SPEC, "successPolicy")
+
+
+def _completions(new: JobSpec, old: JobSpec) -> list[FieldError]:
+    """How many an indexed Job completes may change together with how many run at once."""
+    if new.completions == old.completions:
+        return []
+    here = SPEC.child("completions")
+    if old.completion_mode != "Indexed":
+        return [field_errors.invalid(here, new.completions, IMMUTABLE)]
+    if old.completions == old.parallelism and new.completions == new.parallelism:
+        return []
+    return [field_errors.invalid(here, new.completions, "can only be modified in tandem with spec.parallelism")]
+
+
+def _may_be_placed_anew(old: Job, request: Request) -> bool:
+    if not old.spec.suspend:
+        return False
+    if old.status.start_time is None:
+        return True
+    suspended = any(each.type == "Suspended" and each.status == "True" for each in old.status.conditions)
+    return request.options.mutable_suspended_job_directives and suspended and not old.status.active
+
+
+def _with_placement_of(new: PodTemplateSpec, old: PodTemplateSpec) -> PodTemplateSpec:
+    """The old template with what the new one says about placement: what still differs may not change."""
+    masked = copy_of(old)
+    masked.metadata.labels, masked.metadata.annotations = new.metadata.labels, new.metadata.annotations
+    spec, wanted = masked.spec, new.spec
+    spec.node_selector, spec.tolerations = wanted.node_selector, wanted.tolerations
+    spec.scheduling_gates = wanted.scheduling_gates
+    if wanted.affinity is not None:
+        spec.affinity = spec.affinity or Affinity()
+        spec.affinity.node_affinity = wanted.affinity.node_affinity
+    elif spec.affinity is not None:
+        spec.affinity.node_affinity = None
+        spec.affinity = None if spec.affinity == Affinity() else spec.affinity
+    return masked
+
+
+STRATEGIES = (JobStrategy(),)
