@@ -13,6 +13,9 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mooring.api.core_v1 import Namespace, Node, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.constraints.columns import LabelColumns, TaintColumns
@@ -85,6 +88,7 @@ class Cluster:
         self.row_of: dict[str, int] = {}
         self.nodes_revision = 0
         """Rises when a node comes or goes."""
+        self.unschedulable: NDArray[np.bool_] = np.zeros(_CAPACITY, np.bool_)
         self.namespaces: dict[str, Mapping[str, str]] = {}
         """Labels by name."""
         self.shapes = Shapes(pod_level_resources=pod_level_resources)
@@ -173,8 +177,8 @@ class Cluster:
         info = self.nodes[row]
         if info is None:
             raise AssertionError(f"the row of node {name} is empty")
-        before, info.node = info.node, node
-        if self._fill(row, node) or node.spec.unschedulable != before.spec.unschedulable:
+        info.node = node
+        if self._fill(row, node):
             self.node_changes.note(row)
 
     def remove_node(self, name: str) -> None:
@@ -193,6 +197,7 @@ class Cluster:
         self.resources.remove(row)
         self.images.remove(row)
         self.topologies.put(row, None)
+        self.unschedulable[row] = False
         self._free_rows.append(row)
         self.nodes_revision += 1
         self.node_changes.note(row)
@@ -245,14 +250,15 @@ class Cluster:
             self.put_pod(pod, name)
 
     def _fill(self, row: int, node: Node) -> bool:
-        """Write a node into its row; whether anything but its `unschedulable` changed."""
+        """Write a node into its row; whether that changed anything that scheduling sees."""
         before = (self.labels.revision, self.taints.revision, self.images.revision)
         self.labels.put(row, node.metadata.name, node.metadata.labels)
         self.taints.put(row, node.spec.taints)
         self.images.put(row, node.status.images)
         if self.labels.revision != before[0]:
             self.topologies.put(row, node.metadata.labels)
-        changed = self.resources.put(row, node)
+        changed = self.resources.put(row, node) or bool(self.unschedulable[row] != node.spec.unschedulable)
+        self.unschedulable[row] = node.spec.unschedulable
         return changed or before != (self.labels.revision, self.taints.revision, self.images.revision)
 
     def _place(self, placed: PlacedPod, row: int) -> None:
@@ -305,6 +311,7 @@ class Cluster:
     def _grow(self) -> None:
         before, self.capacity = self.capacity, 2 * self.capacity
         self.nodes += [None] * before
+        self.unschedulable = np.concatenate((self.unschedulable, np.zeros(before, np.bool_)))
         self._free_rows += range(self.capacity - 1, before - 1, -1)
         for column in (self.resources, self.topologies, self.pod_sets, self.term_owners):
             column.grow(self.capacity)

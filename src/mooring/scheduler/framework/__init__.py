@@ -33,6 +33,8 @@ from mooring.scheduler.framework.plugins import (
     QueueSortPlugin,
     Reads,
     ReservePlugin,
+    RevisedFilter,
+    RevisedScore,
     Scope,
     ScorePlugin,
 )
@@ -77,6 +79,8 @@ __all__ = [
     "Reads",
     "Registry",
     "ReservePlugin",
+    "RevisedFilter",
+    "RevisedScore",
     "Rows",
     "SchedulerFeatures",
     "Scope",

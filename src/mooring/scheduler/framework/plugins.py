@@ -11,7 +11,7 @@ A plugin has a `name` and any of these methods. Filter and Score come in two for
 
 * **Vectorised** (`FilterPlugin`, `ScorePlugin`): judges all rows of the node table at once and returns arrays.
   With `scope = Scope.SHAPE` it may look only at `PodInfo.shape` and the cluster; pods that look alike then share its
-  verdicts, and it is asked again only about rows that changed, or about all when its `revision` did. With
+  verdicts, and it is asked again only about rows that changed (or about all, see `RevisedFilter`, `RevisedScore`). With
   `scope = Scope.POD` it is asked anew for every pod and may look at the pod itself.
 * **Per node** (`NodeFilterPlugin`, `NodeScorePlugin`): plain Python for one node at a time, asked only about nodes that
   everybody before it accepted. This is the form for users' own plugins.
@@ -35,6 +35,7 @@ from mooring.scheduler.framework.status import Status
 from mooring.scheduler.framework.verdicts import Mask, Rows, Scores, Verdicts
 
 S = TypeVar("S")
+S_contra = TypeVar("S_contra", contravariant=True)
 
 
 class Scope(Enum):
@@ -47,7 +48,7 @@ class Scope(Enum):
 
 
 class Reads(Flag):
-    """Which changes of a node make a SHAPE plugin judge its row again (changes elsewhere: `revision`)."""
+    """Which changes of a node make a SHAPE plugin judge its row again (changes elsewhere: `RevisedFilter`)."""
 
     NODE = auto()
     """The node object: labels, taints, allocatable, images."""
@@ -112,14 +113,20 @@ class FilterPlugin(Protocol[S]):
         when it does and every node passes, a refusal when no node does."""
         ...
 
-    def revision(self, state: S) -> int | None:
-        """A number that changes when verdicts on rows that did not change themselves may have (not asked of POD).
-
-        None leaves the plugin out for now, as `SKIP` does."""
-        ...
-
     def filter(self, state: S, rows: Rows) -> Verdicts | Status:
         """The verdicts on `rows`. A `Status` in their place is an error and ends the cycle."""
+        ...
+
+
+@runtime_checkable
+class RevisedFilter(Protocol[S_contra]):
+    """SHAPE Filter plugins whose verdict on a row depends on more than that row."""
+
+    def revision(self, state: S_contra, /) -> int | None:
+        """A number that changes when verdicts on rows that did not change themselves may have.
+
+        None leaves the plugin out for now, as `SKIP` does.
+        """
         ...
 
 
@@ -164,14 +171,19 @@ class ScorePlugin(Protocol[S]):
         """What `score` needs to know; `SKIP` when all nodes are equal to this plugin."""
         ...
 
-    def score_revision(self, state: S, feasible: Mask) -> int | None:
+    def score(self, state: S, rows: Rows) -> Scores: ...
+
+
+@runtime_checkable
+class RevisedScore(Protocol[S_contra]):
+    """SHAPE Score plugins whose points for a row depend on more than that row."""
+
+    def score_revision(self, state: S_contra, feasible: Mask, /) -> int | None:
         """A number that changes when points of untouched rows may have; None to leave the plugin out for now.
 
         `feasible` are the rows that passed every filter, for plugins whose points depend on the competition.
         """
         ...
-
-    def score(self, state: S, rows: Rows) -> Scores: ...
 
 
 @runtime_checkable

@@ -1,0 +1,283 @@
+"""InterPodAffinity: near or far from other pods, as this pod wants it and as pods that are already there want it.
+
+A required affinity term asks for a domain where a pod is that all required terms choose; anti-affinity asks for one
+without a chosen pod; and no placed pod's anti-affinity may choose the new pod. Preferred terms of either side add or
+take points for whole domains. Everything is read from counts by domain (`columns.topology`), which the columns keep.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.api.base import Int32, Object
+from mooring.api.core_v1 import Node, Pod
+from mooring.constraints.pod_affinity import AffinityTerm
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.pod_sets import PodChoice, PodGroup
+from mooring.scheduler.columns.shapes import PodInfo, PodShape, PodTerms, TermKey, TermKind, pod_terms
+from mooring.scheduler.columns.term_owners import OwnedTerm
+from mooring.scheduler.columns.topology import DomainCounts, Topology
+from mooring.scheduler.framework import (
+    MAX_NODE_SCORE,
+    SKIP,
+    Action,
+    ClusterEvent,
+    Codes,
+    EventWithHint,
+    Handle,
+    Kind,
+    Mask,
+    PluginArguments,
+    PreFilterResult,
+    QueueingHint,
+    Reads,
+    Rows,
+    Scope,
+    Scores,
+    Status,
+    Verdicts,
+)
+from mooring.scheduler.plugins import arguments as plugin_arguments
+
+REASON_AFFINITY = "node(s) didn't match pod affinity rules"
+REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
+_REASONS = ("", REASON_AFFINITY, REASON_ANTI_AFFINITY, REASON_EXISTING)
+
+
+class InterPodAffinityArgs(Object):
+    """The arguments of the plugin."""
+
+    hard_pod_affinity_weight: Int32 | None = None
+    """The points for each placed pod whose required affinity chooses the new pod; 1 when absent."""
+    ignore_preferred_terms_of_existing_pods: bool = False
+    """Whether pods without preferences are not drawn by those of placed pods."""
+
+
+class _ChosenBy:
+    """The terms of placed pods that choose pods of a shape, kept up to date."""
+
+    def __init__(self, cluster: Cluster, shape: PodShape, kinds: frozenset[TermKind]) -> None:
+        self.terms: list[OwnedTerm] = []
+        self._cluster = cluster
+        self._shape = shape
+        self._kinds = kinds
+        self._epoch = -1
+        self._seen = 0
+        self._gone = 0
+
+    def catch_up(self) -> int:
+        """Look at new terms; a number that changes whenever the terms or their owners do."""
+        owners = self._cluster.term_owners
+        if self._epoch != owners.epoch:
+            self._gone += 1 + sum(term.domains.revision for term in self.terms)
+            self.terms, self._epoch, self._seen = [], owners.epoch, 0
+        if self._seen < len(owners.log):
+            labels = self._cluster.namespaces.get(self._shape.namespace, {})
+            for term in owners.log[self._seen :]:
+                chooses = term.key.kind in self._kinds and term.key.term.matches(
+                    self._shape.namespace, self._shape.labels, labels
+                )
+                if chooses:
+                    self.terms.append(term)
+                    self._gone += 1
+            self._seen = len(owners.log)
+        return self._gone + sum(term.domains.revision for term in self.terms)
+
+
+class _Required:
+    """Required terms of a shape, and those of others that concern it."""
+
+    def __init__(self, cluster: Cluster, shape: PodShape) -> None:
+        terms = shape.terms
+        self._cluster = cluster
+        self.existing = _ChosenBy(cluster, shape, frozenset({TermKind.ANTI_AFFINITY}))
+        self.affinity: list[DomainCounts] = []
+        if terms.affinity:
+            choices = tuple(PodChoice.of_term(term) for term in terms.affinity)
+            self._near = cluster.pod_sets.pod_set(*choices)
+            self.affinity = [self._near.by_domain(cluster.topologies.of(term.topology_key)) for term in terms.affinity]
+            self.chooses_itself = _chooses(choices, shape, cluster)
+        self._far = [cluster.pod_sets.pod_set(PodChoice.of_term(term)) for term in terms.anti_affinity]
+        self.anti_affinity = [
+            pods.by_domain(cluster.topologies.of(term.topology_key))
+            for pods, term in zip(self._far, terms.anti_affinity, strict=True)
+        ]
+
+    def revision(self) -> int | None:
+        existing = self.existing.catch_up()
+        if not (self.affinity or self.anti_affinity) and not any(term.total for term in self.existing.terms):
+            return None
+        return existing + sum(counts.revision for counts in (*self.affinity, *self.anti_affinity))
+
+    def verdicts(self, rows: Rows) -> Codes:
+        codes = self._existing_anti_affinity(rows)
+        for counts in self.anti_affinity:
+            codes[_gather(counts, rows) > 0] = 2
+        if self.affinity:
+            codes[~self._affinity(rows)] = -1
+        return codes
+
+    def _existing_anti_affinity(self, rows: Rows) -> Codes:
+        tables = _summed((term.domains, 1) for term in self.existing.terms if term.total)
+        size = self._cluster.capacity if isinstance(rows, slice) else len(rows)
+        codes = np.zeros(size, np.int32)
+        for topology, table in tables:
+            codes[table[topology.codes[rows]] > 0] = 3
+        return codes
+
+    def _affinity(self, rows: Rows) -> Mask:
+        labelled: Mask = np.logical_and.reduce([counts.topology.codes[rows] > 0 for counts in self.affinity])
+        if self.chooses_itself and not any(counts.table().any() for counts in self.affinity):
+            return labelled  # the first of a group that wants to be together may begin anywhere
+        near: Mask = np.logical_and.reduce([_gather(counts, rows) > 0 for counts in self.affinity])
+        return labelled & near
+
+
+class _Preferred:
+    """Preferred terms of a shape, and those of others that concern it."""
+
+    def __init__(self, cluster: Cluster, shape: PodShape, kinds: frozenset[TermKind], hard_weight: int) -> None:
+        self.existing = _ChosenBy(cluster, shape, kinds)
+        self._hard_weight = hard_weight
+        self._cluster = cluster
+        self._sets = [cluster.pod_sets.pod_set(PodChoice.of_term(entry.term)) for entry in shape.terms.preferred]
+        self.own = [
+            (pods.by_domain(cluster.topologies.of(entry.term.topology_key)), entry.weight)
+            for pods, entry in zip(self._sets, shape.terms.preferred, strict=True)
+        ]
+
+    def revision(self) -> int | None:
+        existing = self.existing.catch_up()
+        counted = [counts for counts, _ in self.own] + [term.domains for term in self.existing.terms if term.total]
+        if not any(counts.table().any() for counts in counted):
+            return None
+        return existing + sum(counts.revision for counts, _ in self.own)
+
+    def scores(self, rows: Rows) -> Scores:
+        weighted = list(self.own)
+        for term in self.existing.terms:
+            hard = term.key.kind is TermKind.AFFINITY
+            weighted.append((term.domains, self._hard_weight if hard else term.key.weight))
+        size = self._cluster.capacity if isinstance(rows, slice) else len(rows)
+        scores = np.zeros(size, np.int64)
+        for topology, table in _summed(weighted):
+            scores += table[topology.codes[rows]]
+        return scores
+
+
+class InterPodAffinity:
+    name = "InterPodAffinity"
+    scope = score_scope = Scope.SHAPE
+    reads = score_reads = Reads.NODE
+
+    def __init__(self, arguments: PluginArguments, handle: Handle) -> None:
+        args = plugin_arguments.read(self.name, arguments, InterPodAffinityArgs)
+        weight = args.hard_pod_affinity_weight
+        self._hard_weight = 1 if weight is None else weight
+        if not 0 <= self._hard_weight <= 100:
+            raise plugin_arguments.wrong(self.name, "hardPodAffinityWeight is not in 0 to 100")
+        self._ignore_existing = args.ignore_preferred_terms_of_existing_pods
+        kinds = {TermKind.PREFERRED, TermKind.AFFINITY} if self._hard_weight else {TermKind.PREFERRED}
+        self._scored_kinds = frozenset(kinds)
+        self._cluster = handle.cluster
+
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Required]:
+        return PreFilterResult(_Required(cluster, pod.shape))
+
+    def revision(self, state: _Required) -> int | None:
+        return state.revision()
+
+    def filter(self, state: _Required, rows: Rows) -> Verdicts:
+        return Verdicts(state.verdicts(rows), lambda code: (_REASONS[code],))
+
+    def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Preferred | Status:
+        if self._ignore_existing and not pod.shape.terms.preferred:
+            return SKIP
+        return _Preferred(cluster, pod.shape, self._scored_kinds, self._hard_weight)
+
+    def score_revision(self, state: _Preferred, _feasible: Mask) -> int | None:
+        return state.revision()
+
+    def score(self, state: _Preferred, rows: Rows) -> Scores:
+        return state.scores(rows)
+
+    def span(self, scores: Scores, feasible: Mask) -> tuple[int, ...]:
+        among = scores[feasible]
+        return (int(among.min()), int(among.max())) if len(among) else (0, 0)
+
+    def normalized(self, scores: Scores, span: tuple[int, ...]) -> Scores:
+        low, high = span
+        if high <= low:
+            return np.zeros_like(scores)
+        return (MAX_NODE_SCORE * ((scores - low) / (high - low))).astype(np.int64)
+
+    # -- what may help
+
+    def events_to_register(self) -> Sequence[EventWithHint]:
+        pods = ClusterEvent(Kind.ASSIGNED_POD, Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL)
+        nodes = ClusterEvent(Kind.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
+        return (EventWithHint(pods, self._after_pod_change), EventWithHint(nodes, self._after_node_change))
+
+    def _after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> QueueingHint:
+        """A pod that affinity chooses must have come, or one that anti-affinity of either side is about gone."""
+        terms = pod_terms(pod.spec, pod.metadata.namespace)
+        chosen_before = old is not None and self._choose_all(terms.affinity, old)
+        chosen_after = new is not None and self._choose_all(terms.affinity, new)
+        if terms.affinity and chosen_after and not chosen_before:
+            return QueueingHint.QUEUE
+        before = old is not None and self._keep_apart(terms, pod, old)
+        after = new is not None and self._keep_apart(terms, pod, new)
+        return QueueingHint.of(before and not after)
+
+    def _choose_all(self, terms: Sequence[AffinityTerm], other: Pod) -> bool:
+        return all(self._chooses(term, other) for term in terms)
+
+    def _chooses(self, term: AffinityTerm, other: Pod) -> bool:
+        namespace = other.metadata.namespace
+        return term.matches(namespace, other.metadata.labels, self._cluster.namespaces.get(namespace, {}))
+
+    def _keep_apart(self, terms: PodTerms, pod: Pod, other: Pod) -> bool:
+        theirs = pod_terms(other.spec, other.metadata.namespace).anti_affinity
+        return any(self._chooses(term, other) for term in terms.anti_affinity) or any(
+            self._chooses(term, pod) for term in theirs
+        )
+
+    def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> QueueingHint:
+        """A node must have come to the domains that the pod's own terms are about, or anywhere when it has none."""
+        if new is None:
+            return QueueingHint.SKIP
+        terms = pod_terms(pod.spec, pod.metadata.namespace)
+        keys = {term.topology_key for term in terms.affinity}
+        if not keys <= new.metadata.labels.keys():
+            return QueueingHint.SKIP
+        if old is None:
+            return QueueingHint.QUEUE
+        keys |= {term.topology_key for term in terms.anti_affinity}
+        keys |= {key.term.topology_key for key in self._owned_anti_affinity()}
+        before, after = old.metadata.labels, new.metadata.labels
+        return QueueingHint.of(any(before.get(key) != after.get(key) for key in keys))
+
+    def _owned_anti_affinity(self) -> Iterable[TermKey]:
+        terms = (term for term in self._cluster.term_owners.log if term.total)
+        return (term.key for term in terms if term.key.kind is TermKind.ANTI_AFFINITY)
+
+
+def _chooses(choices: Iterable[PodChoice], shape: PodShape, cluster: Cluster) -> bool:
+    group = PodGroup(shape.namespace, shape.labels, terminating=False)
+    return all(choice.has(group, cluster.namespaces) for choice in choices)
+
+
+def _gather(counts: DomainCounts, rows: Rows) -> NDArray[np.int64]:
+    return counts.table()[counts.topology.codes[rows]]
+
+
+def _summed(weighted: Iterable[tuple[DomainCounts, int]]) -> list[tuple[Topology, NDArray[np.int64]]]:
+    """One table for each topology: the sum of its weighted counts."""
+    sums: dict[str, tuple[Topology, NDArray[np.int64]]] = {}
+    for counts, weight in weighted:
+        topology, table = counts.topology, counts.table()[: len(counts.topology.values)] * weight
+        before = sums.get(topology.key)
+        sums[topology.key] = (topology, table if before is None else before[1] + table)
+    return list(sums.values())

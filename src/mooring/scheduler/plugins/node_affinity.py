@@ -1,0 +1,138 @@
+"""NodeAffinity: `nodeSelector` and node affinity, required and preferred, and what the configuration adds for all pods.
+
+Terms, operators and expressions are `mooring.constraints.node_selector`; `addedAffinity` of the arguments takes all of
+them too.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mooring.api import core_v1
+from mooring.api.base import Object
+from mooring.api.core_v1 import Node, Pod
+from mooring.constraints import node_selector
+from mooring.constraints.columns import LabelColumns
+from mooring.constraints.node_selector import PreferredAffinity, RequiredAffinity
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.framework import (
+    SKIP,
+    Action,
+    ClusterEvent,
+    EventWithHint,
+    Handle,
+    Kind,
+    PluginArguments,
+    PreFilterResult,
+    QueueingHint,
+    Reads,
+    Rows,
+    Scope,
+    Scores,
+    Status,
+    Verdicts,
+    unresolvable,
+)
+from mooring.scheduler.plugins import arguments as plugin_arguments
+from mooring.scheduler.plugins.normalization import Proportional
+
+REASON_POD = "node(s) didn't match Pod's node affinity/selector"
+REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
+REASON_CONFLICT = "pod affinity terms conflict"
+_REASONS = ("", REASON_ENFORCED, REASON_POD)
+
+
+class NodeAffinityArgs(Object):
+    """The arguments of the plugin."""
+
+    added_affinity: core_v1.NodeAffinity | None = None
+    """Node affinity that every pod has in addition to its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    labels: LabelColumns
+    required: RequiredAffinity
+    added: RequiredAffinity
+
+
+@dataclass(frozen=True, slots=True)
+class _Preferred:
+    labels: LabelColumns
+    preferred: PreferredAffinity
+
+
+class NodeAffinity(Proportional):
+    name = "NodeAffinity"
+    scope = score_scope = Scope.SHAPE
+    reads = score_reads = Reads.NODE
+
+    def __init__(self, arguments: PluginArguments, handle: Handle) -> None:
+        super().__init__()
+        self._options = handle.features.constraints
+        added = plugin_arguments.read(self.name, arguments, NodeAffinityArgs).added_affinity
+        spec = core_v1.PodSpec(affinity=core_v1.Affinity(node_affinity=added)) if added else core_v1.PodSpec()
+        self._added = node_selector.required_affinity(spec, self._options)
+        self._added_preferred = node_selector.preferred_affinity(spec, self._options)
+
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Wanted] | Status:
+        spec = pod.shape.spec
+        required = node_selector.required_affinity(spec, self._options)
+        if required is node_selector.ANY_NODE and self._added is node_selector.ANY_NODE:
+            return SKIP
+        names = _named_nodes(spec)
+        if names is not None and not names:
+            return unresolvable(REASON_CONFLICT)
+        return PreFilterResult(_Wanted(cluster.labels, required, self._added), names)
+
+    def filter(self, state: _Wanted, rows: Rows) -> Verdicts:
+        codes = np.where(state.labels.required_mask(state.required)[rows], 0, -2)
+        if state.added is not node_selector.ANY_NODE:
+            codes[~state.labels.required_mask(state.added)[rows]] = -1
+        return Verdicts(codes.astype(np.int32), lambda code: (_REASONS[code],))
+
+    def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Preferred | Status:
+        affinity = pod.shape.spec.affinity and pod.shape.spec.affinity.node_affinity
+        wishes = affinity.preferred_during_scheduling_ignored_during_execution if affinity else []
+        if not wishes and not self._added_preferred.terms:
+            return SKIP
+        own = node_selector.preferred_affinity(pod.shape.spec, self._options)
+        return _Preferred(cluster.labels, PreferredAffinity(self._added_preferred.terms + own.terms))
+
+    def score(self, state: _Preferred, rows: Rows) -> Scores:
+        return state.labels.preferred_scores(state.preferred)[rows]
+
+    def events_to_register(self) -> Sequence[EventWithHint]:
+        event = ClusterEvent(Kind.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)
+        return (EventWithHint(event, self._after_node_change),)
+
+    def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> QueueingHint:
+        """The node must match now and must not have before."""
+        required = node_selector.required_affinity(pod.spec, self._options)
+        matched = old is not None and self._matches(required, old)
+        return QueueingHint.of(new is not None and not matched and self._matches(required, new))
+
+    def _matches(self, required: RequiredAffinity, node: Node) -> bool:
+        labels, name = node.metadata.labels, node.metadata.name
+        return self._added.matches(labels, name) and required.matches(labels, name)
+
+
+def _named_nodes(spec: core_v1.PodSpec) -> frozenset[str] | None:
+    """The only nodes that can match, when every required term names its nodes by `metadata.name`."""
+    affinity = spec.affinity and spec.affinity.node_affinity
+    required = affinity and affinity.required_during_scheduling_ignored_during_execution
+    if not required or not required.node_selector_terms:
+        return None
+    chosen: set[str] = set()
+    for term in required.node_selector_terms:
+        wanted: frozenset[str] | None = None
+        for entry in term.match_fields:
+            if entry.key == node_selector.NAME_FIELD and entry.operator == "In":
+                values = frozenset(entry.values)
+                wanted = values if wanted is None else wanted & values
+        if wanted is None:
+            return None
+        chosen |= wanted
+    return frozenset(chosen)

@@ -1,0 +1,73 @@
+"""NodePorts: a host port can be taken once on a node."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mooring.api.core_v1 import Node, Pod
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.shapes import ANY_ADDRESS, HostPort, PodInfo, host_ports
+from mooring.scheduler.framework import (
+    SKIP,
+    Action,
+    ClusterEvent,
+    EventWithHint,
+    Handle,
+    Kind,
+    PluginArguments,
+    PreFilterResult,
+    QueueingHint,
+    Reads,
+    Rows,
+    Scope,
+    Status,
+    Verdicts,
+)
+
+REASON = "node(s) didn't have free ports for the requested pod ports"
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    cluster: Cluster
+    ports: tuple[HostPort, ...]
+
+
+class NodePorts:
+    name = "NodePorts"
+    scope = Scope.SHAPE
+    reads = Reads.NODE | Reads.PODS
+
+    def __init__(self, _arguments: PluginArguments, _handle: Handle) -> None:
+        pass
+
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Wanted] | Status:
+        return PreFilterResult(_Wanted(cluster, pod.shape.ports)) if pod.shape.ports else SKIP
+
+    def filter(self, state: _Wanted, rows: Rows) -> Verdicts:
+        taken = state.cluster.ports.conflicts(state.ports, rows, state.cluster.capacity)
+        return Verdicts(taken.astype(np.int32), lambda _: (REASON,))
+
+    def events_to_register(self) -> Sequence[EventWithHint]:
+        return (
+            EventWithHint(ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE), _after_pod_deletion),
+            EventWithHint(ClusterEvent(Kind.NODE, Action.ADD), _after_node_addition),
+        )
+
+
+def _after_pod_deletion(pod: Pod, old: Pod | None, _new: Pod | None) -> QueueingHint:
+    if old is None or not old.spec.node_name:
+        return QueueingHint.SKIP
+    freed = host_ports(old.spec)
+    return QueueingHint.of(any(_same(wanted, port) for wanted in host_ports(pod.spec) for port in freed))
+
+
+def _same(one: HostPort, other: HostPort) -> bool:
+    addresses = {one.address, other.address}
+    same_port = (one.protocol, one.port) == (other.protocol, other.port)
+    return same_port and (len(addresses) == 1 or ANY_ADDRESS in addresses)
+
+
+def _after_node_addition(_pod: Pod, _old: Node | None, _new: Node | None) -> QueueingHint:
+    return QueueingHint.QUEUE

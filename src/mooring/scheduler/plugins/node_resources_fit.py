@@ -1,0 +1,212 @@
+"""NodeResourcesFit: a node must have room for what the pod asks for; by default emptier nodes are better."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.api.base import Object
+from mooring.api.core_v1 import Node, Pod
+from mooring.scheduler.columns import requests
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.resources import POD_COUNT, ResourceColumns
+from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.framework import (
+    Action,
+    ClusterEvent,
+    Codes,
+    EventWithHint,
+    Handle,
+    Kind,
+    PluginArguments,
+    PreFilterResult,
+    QueueingHint,
+    Reads,
+    Rows,
+    Scope,
+    Scores,
+    Verdicts,
+)
+from mooring.scheduler.plugins import arguments as plugin_arguments
+from mooring.scheduler.plugins.resource_scoring import (
+    CPU_AND_MEMORY,
+    ResourceSpec,
+    ScoredResources,
+    Strategy,
+    UtilizationShapePoint,
+    checked_resources,
+    checked_shape,
+    least_allocated,
+    most_allocated,
+    requested_to_capacity_ratio,
+)
+
+TOO_MANY_PODS = "Too many pods"
+_NATIVE = (requests.CPU, requests.MEMORY, requests.EPHEMERAL_STORAGE)
+
+
+class RequestedToCapacityRatio(Object):
+    """How the utilisation becomes points."""
+
+    shape: list[UtilizationShapePoint] = []  # noqa: RUF012 - msgspec copies it
+    """The points of a broken line."""
+
+
+class ScoringStrategy(Object):
+    """How nodes are scored."""
+
+    type: str = ""
+    """LeastAllocated (the default), MostAllocated or RequestedToCapacityRatio."""
+    resources: list[ResourceSpec] = []  # noqa: RUF012 - msgspec copies it
+    """The resources that count; cpu and memory when absent."""
+    requested_to_capacity_ratio: RequestedToCapacityRatio | None = None
+    """For the strategy of that name."""
+
+
+class NodeResourcesFitArgs(Object):
+    """The arguments of the plugin."""
+
+    ignored_resources: list[str] = []  # noqa: RUF012 - msgspec copies it
+    """Extended resources that are not looked at."""
+    ignored_resource_groups: list[str] = []  # noqa: RUF012 - msgspec copies it
+    """Groups (what stands before the slash) of extended resources that are not looked at."""
+    scoring_strategy: ScoringStrategy | None = None
+    """How nodes are scored."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a shape asks for: the line and amount of each resource, and the texts for what is missing."""
+
+    columns: ResourceColumns
+    lines: slice | NDArray[np.intp]
+    amounts: NDArray[np.int64]
+    bits: NDArray[np.int32]
+    """A verdict's code has bit 0 for too many pods and one more for each resource that is missing."""
+    texts: tuple[str, ...]
+
+    def reasons(self, code: int) -> tuple[str, ...]:
+        return tuple(text for bit, text in enumerate(self.texts) if code >> bit & 1)
+
+    def verdicts(self, rows: Rows) -> Verdicts:
+        allocatable, used = self.columns.allocatable, self.columns.used
+        codes = (used[POD_COUNT, rows] >= allocatable[POD_COUNT, rows]).astype(np.int32)
+        if len(self.amounts):
+            there = allocatable[self.lines][:, rows]
+            lacking = there - used[self.lines][:, rows] < self.amounts
+            if lacking.any():
+                codes = self._refusals(codes, lacking, there)
+        return Verdicts(codes, self.reasons)
+
+    def _refusals(self, codes: Codes, lacking: NDArray[np.bool_], there: NDArray[np.int64]) -> Codes:
+        codes = codes + np.add.reduce(np.where(lacking, self.bits, 0)).astype(np.int32)
+        # Evicting everything would not help where the node as such is too small.
+        hopeless = np.logical_or.reduce(lacking & (there < self.amounts))
+        return np.where(hopeless, -codes, codes)
+
+
+class NodeResourcesFit:
+    name = "NodeResourcesFit"
+    scope = score_scope = Scope.SHAPE
+    reads = score_reads = Reads.NODE | Reads.PODS
+
+    def __init__(self, arguments: PluginArguments, handle: Handle) -> None:
+        args = plugin_arguments.read(self.name, arguments, NodeResourcesFitArgs)
+        self._pod_level = handle.features.pod_level_resources
+        self._ignored = frozenset(args.ignored_resources)
+        self._ignored_groups = frozenset(args.ignored_resource_groups)
+        strategy = args.scoring_strategy or ScoringStrategy()
+        self._resources = checked_resources(self.name, strategy.resources or CPU_AND_MEMORY)
+        self._strategy = self._strategy_of(strategy)
+
+    def _strategy_of(self, strategy: ScoringStrategy) -> Strategy:
+        plain: dict[str, Strategy] = {
+            "": least_allocated,
+            "LeastAllocated": least_allocated,
+            "MostAllocated": most_allocated,
+        }
+        if strategy.type in plain:
+            return plain[strategy.type]
+        if strategy.type != "RequestedToCapacityRatio":
+            known = "LeastAllocated, MostAllocated or RequestedToCapacityRatio"
+            raise plugin_arguments.wrong(self.name, f'scoringStrategy.type "{strategy.type}" is not {known}')
+        ratio = strategy.requested_to_capacity_ratio
+        return requested_to_capacity_ratio(checked_shape(self.name, ratio.shape if ratio else []))
+
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Asked]:
+        asked = self._asked(pod.shape.requests)
+        lines = [cluster.resources.line(resource) for resource, _ in asked]
+        consecutive = bool(lines) and lines == list(range(lines[0], lines[0] + len(lines)))
+        state = _Asked(
+            cluster.resources,
+            slice(lines[0], lines[0] + len(lines)) if consecutive else np.array(lines, np.intp),
+            np.array([[amount] for _, amount in asked], np.int64).reshape(-1, 1),
+            np.array([[2 << position] for position in range(len(asked))], np.int32).reshape(-1, 1),
+            (TOO_MANY_PODS, *(f"Insufficient {resource}" for resource, _ in asked)),
+        )
+        return PreFilterResult(state)
+
+    def _asked(self, amounts: dict[str, int]) -> list[tuple[str, int]]:
+        """What is looked at, in the order in which it is named when missing."""
+        native = [(resource, amounts[resource]) for resource in _NATIVE if amounts.get(resource, 0) > 0]
+        others = [
+            (resource, amount)
+            for resource, amount in sorted(amounts.items())
+            if resource not in _NATIVE and amount and not self._is_ignored(resource)
+        ]
+        return native + others
+
+    def _is_ignored(self, resource: str) -> bool:
+        if not requests.is_extended(resource):
+            return False
+        return resource in self._ignored or resource.partition("/")[0] in self._ignored_groups
+
+    def filter(self, state: _Asked, rows: Rows) -> Verdicts:
+        return state.verdicts(rows)
+
+    def pre_score(self, pod: PodInfo, cluster: Cluster) -> ScoredResources:
+        return ScoredResources.of(cluster.resources, self._resources, pod.shape.scored, assumed=True)
+
+    def score(self, state: ScoredResources, rows: Rows) -> Scores:
+        return state.score(self._strategy, rows)
+
+    # -- what may help
+
+    def events_to_register(self) -> Sequence[EventWithHint]:
+        pods = ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN)
+        nodes = ClusterEvent(Kind.NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE)
+        return (
+            EventWithHint(pods, self._after_pod_change),
+            EventWithHint(nodes, self._after_node_change),
+            EventWithHint(ClusterEvent(Kind.UNSCHEDULED_POD, Action.UPDATE_POD_SCALE_DOWN)),
+        )
+
+    def _after_pod_change(self, pod: Pod, old: Pod | None, new: Pod | None) -> QueueingHint:
+        """A pod that goes gives its place; one that shrinks helps if it is in a resource that is asked for."""
+        if old is None or not old.spec.node_name:
+            return QueueingHint.SKIP
+        if new is None:
+            return QueueingHint.QUEUE
+        before, after = self._amounts(old), self._amounts(new)
+        wanted = self._asked(self._amounts(pod))
+        return QueueingHint.of(any(after.get(name, 0) < before.get(name, 0) for name, _ in wanted))
+
+    def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> QueueingHint:
+        """The pod must fit the node when it is empty, and the node must have grown in something it asks for."""
+        if new is None:
+            return QueueingHint.SKIP
+        wanted = [*self._asked(self._amounts(pod)), (requests.PODS, 1)]
+        there = _amount_on(new)
+        if any(there(resource) < amount for resource, amount in wanted):
+            return QueueingHint.SKIP
+        before = _amount_on(old) if old is not None else None
+        return QueueingHint.of(before is None or any(there(name) > before(name) for name, _ in wanted))
+
+    def _amounts(self, pod: Pod) -> dict[str, int]:
+        return requests.in_units(requests.requests_of(pod, pod_level=self._pod_level))
+
+
+def _amount_on(node: Node) -> Callable[[str], int]:
+    allocatable = node.status.allocatable
+    return lambda name: requests.units(name, allocatable[name]) if name in allocatable else 0

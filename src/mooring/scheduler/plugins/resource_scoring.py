@@ -1,0 +1,168 @@
+"""Scoring by how much of a node's resources would be used: the strategies of NodeResourcesFit, and balance.
+
+Each strategy is a function of two tables, `requested` (the new pod included) and `allocatable`, with a line for each
+resource that counts and a column for each node. All results are kube-scheduler's, to the last integer.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.api.base import Int32, Int64, Object, required
+from mooring.scheduler.columns import requests
+from mooring.scheduler.columns.resources import ResourceColumns
+from mooring.scheduler.framework import MAX_NODE_SCORE, Rows, Scores
+from mooring.scheduler.plugins import arguments as plugin_arguments
+
+Table: TypeAlias = NDArray[np.int64]
+Strategy: TypeAlias = Callable[[Table, Table, Table], Scores]
+"""Of requested, allocatable and the weights as a column."""
+
+
+class ResourceSpec(Object):
+    """A resource and how much it counts."""
+
+    name: str = required(str)
+    """The resource."""
+    weight: Int64 = 0
+    """From 1 to 100; 1 when absent."""
+
+
+class UtilizationShapePoint(Object):
+    """A point of the function from utilisation to points."""
+
+    utilization: Int32 = required(int)
+    """In per cent of the allocatable amount."""
+    score: Int32 = required(int)
+    """From 0 to 10."""
+
+
+CPU_AND_MEMORY = (ResourceSpec(name=requests.CPU, weight=1), ResourceSpec(name=requests.MEMORY, weight=1))
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredResources:
+    """For one shape: the lines to look at, what the pod adds to each, and their weights."""
+
+    columns: ResourceColumns
+    lines: slice | NDArray[np.intp]
+    asked: Table
+    weights: Table
+
+    @classmethod
+    def of(
+        cls, columns: ResourceColumns, specs: Sequence[ResourceSpec], asked: Mapping[str, int], *, assumed: bool
+    ) -> "ScoredResources":
+        """Resources beside cpu, memory and ephemeral storage count only for pods that ask for them."""
+        counted = [entry for entry in specs if asked.get(entry.name) or not requests.is_scalar(entry.name)]
+        line = columns.scored_line if assumed else columns.line
+        lines = [line(entry.name) for entry in counted]
+        consecutive = bool(lines) and lines == list(range(lines[0], lines[0] + len(lines)))
+        return cls(
+            columns,
+            slice(lines[0], lines[0] + len(lines)) if consecutive else np.array(lines, np.intp),
+            np.array([[asked.get(entry.name, 0)] for entry in counted], np.int64).reshape(-1, 1),
+            np.array([[entry.weight] for entry in counted], np.int64).reshape(-1, 1),
+        )
+
+    def score(self, strategy: Strategy, rows: Rows) -> Scores:
+        allocatable: Table = self.columns.allocatable[self.lines][:, rows]
+        requested: Table = self.columns.used[self.lines][:, rows] + self.asked
+        return strategy(requested, allocatable, self.weights)
+
+
+def least_allocated(requested: Table, allocatable: Table, weights: Table) -> Scores:
+    """The emptier the better."""
+    free = np.maximum(allocatable - requested, 0)
+    return _weighted_mean(free * MAX_NODE_SCORE // np.maximum(allocatable, 1), allocatable, weights)
+
+
+def most_allocated(requested: Table, allocatable: Table, weights: Table) -> Scores:
+    """The fuller the better."""
+    used = np.minimum(requested, allocatable)
+    return _weighted_mean(used * MAX_NODE_SCORE // np.maximum(allocatable, 1), allocatable, weights)
+
+
+def _weighted_mean(points: Table, allocatable: Table, weights: Table) -> Scores:
+    """A resource that a node does not have does not count there."""
+    there = np.where(allocatable != 0, weights, 0)
+    mean: Scores = np.add.reduce(points * there) // np.maximum(np.add.reduce(there), 1)
+    return mean
+
+
+def requested_to_capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Strategy:
+    """Points by a broken line over the utilisation."""
+    at = np.array([point.utilization for point in shape], np.int64)
+    worth = np.array([point.score * 10 for point in shape], np.int64)  # given from 0 to 10
+    by_percent = np.array([_on_broken_line(percent, at.tolist(), worth.tolist()) for percent in range(101)], np.int64)
+
+    def strategy(requested: Table, allocatable: Table, weights: Table) -> Scores:
+        beyond = (requested > allocatable) | (allocatable == 0)
+        percent = np.where(beyond, 100, requested * 100 // np.maximum(allocatable, 1))
+        points = np.where(allocatable != 0, by_percent[np.clip(percent, 0, 100)], 0)
+        there = np.where(points > 0, weights, 0)
+        total, weight = np.add.reduce(points * there), np.add.reduce(there)
+        rounded: Scores = np.floor(total / np.maximum(weight, 1) + 0.5).astype(np.int64)
+        return rounded
+
+    return strategy
+
+
+def _on_broken_line(percent: int, at: list[int], worth: list[int]) -> int:
+    for index, limit in enumerate(at):
+        if percent <= limit:
+            if index == 0:
+                return worth[0]
+            rise = (worth[index] - worth[index - 1]) * (percent - at[index - 1])
+            return worth[index - 1] + int(rise / (limit - at[index - 1]))  # truncates towards zero, as Go does
+    return worth[-1]
+
+
+def balanced(requested: Table, allocatable: Table, _weights: Table) -> Scores:
+    """The closer together the used fractions of the resources, the better."""
+    there = allocatable != 0
+    fractions = np.minimum(requested / np.maximum(allocatable, 1), 1.0)
+    if len(fractions) == 2:
+        deviation = np.abs((fractions[0] - fractions[1]) / 2) * (there[0] & there[1])
+    else:
+        deviation = _deviation(fractions, there)
+    points: Scores = ((1 - deviation) * MAX_NODE_SCORE).astype(np.int64)
+    return points
+
+
+def _deviation(fractions: NDArray[np.float64], there: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The standard deviation of the fractions that are there, if they are two or more."""
+    number = np.maximum(np.add.reduce(there.astype(np.int64)), 1)
+    mean = np.add.reduce(fractions * there) / number
+    spread = np.sqrt(np.add.reduce(np.where(there, (fractions - mean) ** 2, 0.0)) / number)
+    low = np.where(there, fractions, np.inf).min(axis=0, initial=np.inf)
+    high = np.where(there, fractions, -np.inf).max(axis=0, initial=-np.inf)
+    halves = np.where(number == 2, np.abs(np.where(number == 2, (high - low), 0.0) / 2), spread)
+    return np.where(np.add.reduce(there.astype(np.int64)) >= 2, halves, 0.0)
+
+
+def checked_resources(plugin: str, specs: Sequence[ResourceSpec]) -> tuple[ResourceSpec, ...]:
+    """The resources of a plugin's arguments, with default weights."""
+    found = tuple(ResourceSpec(name=entry.name, weight=entry.weight or 1) for entry in specs)
+    for entry in found:
+        if not entry.name:
+            raise plugin_arguments.wrong(plugin, "a resource needs a name")
+        if not 1 <= entry.weight <= 100:
+            raise plugin_arguments.wrong(plugin, f"the weight of resource {entry.name} is not in 1 to 100")
+    return found
+
+
+def checked_shape(plugin: str, shape: Sequence[UtilizationShapePoint]) -> Sequence[UtilizationShapePoint]:
+    if not shape:
+        raise plugin_arguments.wrong(plugin, "at least one point must be specified in requestedToCapacityRatio.shape")
+    last = -1
+    for point in shape:
+        if not 0 <= point.utilization <= 100 or point.utilization <= last:
+            raise plugin_arguments.wrong(plugin, "utilization values must be in 0 to 100 and increase")
+        if not 0 <= point.score <= 10:
+            raise plugin_arguments.wrong(plugin, "score values must be in 0 to 10")
+        last = point.utilization
+    return shape

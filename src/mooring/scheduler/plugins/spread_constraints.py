@@ -1,0 +1,147 @@
+"""Which spread constraints a pod has: its own, or the defaults of the plugin for pods of a service or workload."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mooring.api import label_selector
+from mooring.api.apps_v1 import ReplicaSet, StatefulSet
+from mooring.api.base import Object
+from mooring.api.core_v1 import Pod, ReplicationController, Service, TopologySpreadConstraint
+from mooring.api.label_selector import EVERYTHING, NOTHING, Operator, Requirement, Selector, SelectorError
+from mooring.api.meta_v1 import LabelSelector
+from mooring.scheduler.columns.cluster import Cluster, object_key
+from mooring.scheduler.columns.shapes import PodShape
+from mooring.scheduler.columns.topology import HOSTNAME, ZONE
+from mooring.scheduler.framework import PluginArguments, SchedulerFeatures
+from mooring.scheduler.plugins import arguments as plugin_arguments
+
+_ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
+_HONOR = "Honor"
+_SYSTEM = (
+    TopologySpreadConstraint(topology_key=HOSTNAME, when_unsatisfiable="ScheduleAnyway", max_skew=3),
+    TopologySpreadConstraint(topology_key=ZONE, when_unsatisfiable="ScheduleAnyway", max_skew=5),
+)
+
+
+class PodTopologySpreadArgs(Object):
+    """The arguments of the plugin."""
+
+    default_constraints: list[TopologySpreadConstraint] = []  # noqa: RUF012 - msgspec copies it
+    """For pods without constraints of their own; without selectors, which come from services and workloads."""
+    defaulting_type: str = ""
+    """System (the default: spread over hosts and zones as far as possible) or List (as in defaultConstraints)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadConstraint:
+    """A constraint, compiled."""
+
+    topology_key: str
+    max_skew: int
+    selector: Selector
+    min_domains: int = 1
+    honor_affinity: bool = True
+    honor_taints: bool = False
+
+    @property
+    def counted(self) -> Selector:
+        """The pods that are counted: none for a selector that would choose all, as in Kubernetes."""
+        return NOTHING if self.selector.is_empty() else self.selector
+
+
+class SpreadConstraints:
+    def __init__(self, plugin: str, arguments: PluginArguments, cluster: Cluster, features: SchedulerFeatures) -> None:
+        args = plugin_arguments.read(plugin, arguments, PodTopologySpreadArgs)
+        self.features = features
+        self._cluster = cluster
+        self._is_system = args.defaulting_type in ("", "System")
+        self._defaults: Sequence[TopologySpreadConstraint] = _SYSTEM if self._is_system else args.default_constraints
+        self._check(plugin, args)
+
+    def _check(self, plugin: str, args: PodTopologySpreadArgs) -> None:
+        if args.defaulting_type not in ("", "System", "List"):
+            raise plugin_arguments.wrong(plugin, f'defaultingType "{args.defaulting_type}" is not System or List')
+        if self._is_system and args.default_constraints:
+            raise plugin_arguments.wrong(plugin, "when defaultingType is System, there are no defaultConstraints")
+        for entry in args.default_constraints:
+            if entry.label_selector is not None:
+                raise plugin_arguments.wrong(plugin, "defaultConstraints must have no labelSelector")
+            if entry.max_skew <= 0 or not entry.topology_key or entry.when_unsatisfiable not in _ACTIONS:
+                raise plugin_arguments.wrong(plugin, f"the default constraint on {entry.topology_key!r} is not valid")
+
+    def need_all_labels(self, shape: PodShape) -> bool:
+        """Whether nodes that lack a topology label are left out: not for the system's defaults, which are a guess."""
+        return bool(shape.spec.topology_spread_constraints) or not self._is_system
+
+    def revision(self, shape: PodShape) -> int:
+        """A number that changes when the constraints of a shape may have."""
+        if shape.spec.topology_spread_constraints or not self._defaults:
+            return 0
+        return sum(self._cluster.revision(kind) for kind in (Service, ReplicaSet, StatefulSet, ReplicationController))
+
+    def of(self, shape: PodShape, action: str) -> list[SpreadConstraint]:
+        """The constraints of a shape with this `whenUnsatisfiable`."""
+        own = shape.spec.topology_spread_constraints
+        if own:
+            return [self._compiled(entry, shape.labels) for entry in own if entry.when_unsatisfiable == action]
+        wanted = [entry for entry in self._defaults if entry.when_unsatisfiable == action]
+        selector = self._default_selector(shape) if wanted else EVERYTHING
+        if selector.is_empty():
+            return []
+        return [self._compiled(entry, shape.labels, selector) for entry in wanted]
+
+    def of_pod(self, pod: Pod, action: str) -> list[SpreadConstraint]:
+        return self.of(self._cluster.shapes.shape_of(pod), action)
+
+    def _compiled(
+        self, source: TopologySpreadConstraint, labels: dict[str, str], selector: Selector | None = None
+    ) -> SpreadConstraint:
+        if selector is None:
+            selector = _selector(source.label_selector)
+        if self.features.spread_label_keys:
+            selector = self._with_label_keys(selector, source.match_label_keys, labels)
+        policies = self.features.node_inclusion_policy
+        return SpreadConstraint(
+            topology_key=source.topology_key,
+            max_skew=source.max_skew,
+            selector=selector,
+            min_domains=source.min_domains or 1,
+            honor_affinity=not policies or source.node_affinity_policy in (None, _HONOR),
+            honor_taints=policies and source.node_taints_policy == _HONOR,
+        )
+
+    def _with_label_keys(self, selector: Selector, keys: Sequence[str], labels: dict[str, str]) -> Selector:
+        """`matchLabelKeys`, unless the API server has merged them into the selector already."""
+        merged = {entry.key for entry in selector.requirements if entry.operator is Operator.IN}
+        done = merged if self.features.spread_label_keys_merged else frozenset[str]()
+        added = [Requirement(key, Operator.IN, (labels[key],)) for key in keys if key in labels and key not in done]
+        return selector.plus(added) if added else selector
+
+    def _default_selector(self, shape: PodShape) -> Selector:
+        """The labels by which services and the owner of a pod select it."""
+        labels: dict[str, str] = {}
+        for service in self._cluster.objects(Service).values():
+            wanted = service.spec.selector
+            if service.metadata.namespace == shape.namespace and wanted and wanted.items() <= shape.labels.items():
+                labels |= wanted
+        selector = label_selector.from_labels(labels)
+        if shape.owner is None:
+            return selector
+        kind, name = shape.owner
+        key = object_key(shape.namespace, name)
+        if kind == "ReplicationController":
+            controller = self._cluster.objects(ReplicationController).get(key)
+            return label_selector.from_labels(labels | controller.spec.selector) if controller else selector
+        owner: ReplicaSet | StatefulSet | None = (
+            self._cluster.objects(ReplicaSet).get(key)
+            if kind == "ReplicaSet"
+            else self._cluster.objects(StatefulSet).get(key)
+        )
+        return selector.plus(_selector(owner.spec.selector).requirements) if owner else selector
+
+
+def _selector(source: LabelSelector | None) -> Selector:
+    try:
+        return label_selector.from_label_selector(source)
+    except SelectorError:  # validation refuses it; if it was stored all the same, it chooses nothing
+        return NOTHING

@@ -1,0 +1,104 @@
+"""TaintToleration: keeps pods off nodes with taints that they do not tolerate, and prefers nodes with fewer of those
+that say PreferNoSchedule.
+
+What a toleration tolerates (numbers, versions and expressions included) is `mooring.constraints.tolerations`; judging
+all nodes at once is `mooring.constraints.columns`.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mooring.api.core_v1 import Node, Pod, Taint
+from mooring.constraints.columns import NO_NODE, TaintColumns
+from mooring.constraints.options import ConstraintOptions
+from mooring.constraints.tolerations import find_untolerated, untolerated_reason
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.framework import (
+    Action,
+    ClusterEvent,
+    Codes,
+    EventWithHint,
+    Handle,
+    Kind,
+    PluginArguments,
+    PreFilterResult,
+    QueueingHint,
+    Reads,
+    Rows,
+    Scope,
+    Scores,
+    Verdicts,
+)
+from mooring.scheduler.plugins.normalization import Proportional
+
+
+class _Tolerating:
+    """The taints seen through one shape's tolerations."""
+
+    def __init__(self, columns: TaintColumns, pod: PodInfo) -> None:
+        self.columns = columns
+        self.tolerations = pod.shape.spec.tolerations
+        self._reasons: list[str] = [""]
+        self._code_of: dict[str, int] = {}
+        self._table: Codes = np.zeros(0, np.int32)
+        self._taints: Sequence[Taint] = ()
+
+    def verdicts(self, rows: Rows) -> Verdicts:
+        untolerated = self.columns.untolerated(self.tolerations)
+        if self._taints is not untolerated.taints or len(self._table) < len(self._taints) - NO_NODE:
+            self._translate(untolerated.taints)
+        # The two numbers below zero, for "tolerated" and "no node", pick the last two entries of the table.
+        return Verdicts(self._table[untolerated.numbers[rows]], self._reason)
+
+    def _translate(self, taints: Sequence[Taint]) -> None:
+        """Codes for the columns' taint numbers, which may begin anew while verdicts that use our codes live on."""
+        self._taints = taints
+        self._table = np.array([*(-self._code(untolerated_reason(taint)) for taint in taints), 0, 0], np.int32)
+
+    def _code(self, reason: str) -> int:
+        code = self._code_of.get(reason)
+        if code is None:
+            code = self._code_of[reason] = len(self._reasons)
+            self._reasons.append(reason)
+        return code
+
+    def _reason(self, code: int) -> tuple[str, ...]:
+        return (self._reasons[code],)
+
+
+class TaintToleration(Proportional):
+    name = "TaintToleration"
+    scope = score_scope = Scope.SHAPE
+    reads = score_reads = Reads.NODE
+
+    def __init__(self, _arguments: PluginArguments, handle: Handle) -> None:
+        super().__init__(reverse=True)
+        self._options: ConstraintOptions = handle.features.constraints
+
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Tolerating]:
+        return PreFilterResult(_Tolerating(cluster.taints, pod))
+
+    def filter(self, state: _Tolerating, rows: Rows) -> Verdicts:
+        return state.verdicts(rows)
+
+    def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Tolerating:
+        return _Tolerating(cluster.taints, pod)
+
+    def score(self, state: _Tolerating, rows: Rows) -> Scores:
+        return state.columns.untolerated_preferences(state.tolerations)[rows].astype(np.int64)
+
+    def events_to_register(self) -> Sequence[EventWithHint]:
+        return (
+            EventWithHint(ClusterEvent(Kind.NODE, Action.ADD | Action.UPDATE_NODE_TAINT), self._after_node_change),
+            EventWithHint(ClusterEvent(Kind.UNSCHEDULED_POD, Action.UPDATE_POD_TOLERATION)),
+        )
+
+    def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> QueueingHint:
+        """A taint must have been in the way before, and none now."""
+        was_refused = old is None or self._refuses(old, pod)
+        return QueueingHint.of(was_refused and new is not None and not self._refuses(new, pod))
+
+    def _refuses(self, node: Node, pod: Pod) -> bool:
+        return find_untolerated(node.spec.taints, pod.spec.tolerations, self._options) is not None
