@@ -145,7 +145,8 @@ def count_indexes(text: str, completions: int) -> int | str:
     for part in text.split(",") if text else ():
         ends = part.split("-")
         if len(ends) > 2:
-            return f"the fragment \"{part}\" violates the requirement that an index interval can have at most two parts separated by '-'"
+            rule = "an index interval can have at most two parts separated by '-'"
+            return f'the fragment "{part}" violates the requirement that {rule}'
         numbers: list[int] = []
         for end in ends:
             if not (end.isascii() and end.isdigit()) or len(end) > 10:

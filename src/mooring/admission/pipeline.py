@@ -43,8 +43,8 @@ def admit_create(obj: T, request: Request) -> Admitted[T]:
         _check_namespace_lives(obj, strategy, request)
     strategy.mutate(obj, None, request)
     _stamp(obj, request)
+    generate_name(obj.metadata)  # before the kind prepares the object: Jobs and namespaces label things by their name
     strategy.prepare_for_create(obj, request)
-    generate_name(obj.metadata)
     problems = strategy.validate_create(obj, request)
     if problems:
         raise _invalid(strategy, obj, problems)

@@ -4,8 +4,10 @@ from typing import Any
 
 from mooring.admission import (
     configuration,
+    cron_job,
     daemon_set,
     deployment,
+    job,
     namespace,
     node,
     persistent_volume,
@@ -43,6 +45,8 @@ for _family in (
     replica_set,
     stateful_set,
     daemon_set,
+    job,
+    cron_job,
     claim,
     slice_,
     device_class,
