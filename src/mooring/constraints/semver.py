@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from mooring.api.quoting import quoted
-from mooring.cel.types import Type, opaque
+from mooring.cel.types import Type, object_type
 
 MAX_NUMBER = 2**64 - 1
 _CACHED_TEXTS = 8192
@@ -45,7 +45,7 @@ PreRelease = tuple[tuple[int, int, str], ...]
 class Version:
     """A version. Order and equality are semver.org's precedence, so build metadata does not count."""
 
-    cel_type: ClassVar[Type] = opaque("kubernetes.Semver")
+    cel_type: ClassVar[Type] = object_type("kubernetes.Semver")
     precedence: tuple[int, int, int, bool, PreRelease] = field(repr=False)
     canonical: str = field(compare=False)
 

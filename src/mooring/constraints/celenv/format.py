@@ -13,7 +13,7 @@ from mooring.api import names
 from mooring.cel.costs import REGEX, STRING, CallCost, CallEstimate, between, rounded_up, scaled
 from mooring.cel.library import Function, Library, Overload
 from mooring.cel.types import STRING as TEXT
-from mooring.cel.types import Type, list_of, opaque, optional_of
+from mooring.cel.types import Type, list_of, object_type, optional_of
 from mooring.cel.values import NONE, Optional
 from mooring.constraints.celenv.url_values import URLError
 from mooring.constraints.celenv.url_values import parse as parse_url
@@ -31,7 +31,7 @@ _DATETIME: Final = re.compile(
 class NamedFormat:
     """A format as a CEL value; formats of the same name are equal."""
 
-    cel_type: ClassVar[Type] = opaque("kubernetes.NamedFormat")
+    cel_type: ClassVar[Type] = object_type("kubernetes.NamedFormat")
     name: str
     validate: Callable[[str], Sequence[str]] = field(compare=False)
     regex_size: int = field(compare=False)

@@ -10,7 +10,7 @@ from mooring.cel.costs import NOMINAL
 from mooring.cel.errors import EvaluationError
 from mooring.cel.ext.traversal import READ
 from mooring.cel.library import Function, Library, Overload
-from mooring.cel.types import BOOL, DOUBLE, INT, Type, opaque
+from mooring.cel.types import BOOL, DOUBLE, INT, Type, object_type
 from mooring.cel.types import STRING as TEXT
 
 
@@ -18,7 +18,7 @@ from mooring.cel.types import STRING as TEXT
 class QuantityValue:
     """A quantity as a CEL value."""
 
-    cel_type: ClassVar[Type] = opaque("kubernetes.Quantity")
+    cel_type: ClassVar[Type] = object_type("kubernetes.Quantity")
     quantity: Quantity
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
-from mooring.cel.types import Type, opaque
+from mooring.cel.types import Type, object_type
 
 _UNRESERVED = frozenset((string.ascii_letters + string.digits + "-_.~").encode())
 _SCHEME = frozenset((string.ascii_letters + string.digits + "+-.").encode())
@@ -29,7 +29,7 @@ class URLError(ValueError):
 class URL:
     """A URL in its parts; equality is that of the URLs written out."""
 
-    cel_type: ClassVar[Type] = opaque("kubernetes.URL")
+    cel_type: ClassVar[Type] = object_type("kubernetes.URL")
     scheme: str
     opaque: str
     userinfo: str
