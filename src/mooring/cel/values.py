@@ -319,6 +319,8 @@ def is_of(value: Value, declared: Type) -> bool:
     if expected is not None:
         return isinstance(value, expected)
     if kind is Kind.OBJECT:
+        if value.__class__ in _TYPE_VALUES and value.__class__ is not dict:
+            return False
         own = getattr(value, "cel_type", None)
         return own is None or not isinstance(own, Type) or own.name == declared.name
     own = getattr(value, "cel_type", None)
