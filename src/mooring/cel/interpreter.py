@@ -15,6 +15,7 @@ resolved without the 1 for itself.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from . import costs, steps
@@ -266,11 +267,9 @@ class _Planner:
             isinstance(key, Constant) and isinstance(value, Constant) and not optional
             for key, value, optional in entries
         ):
-            try:
-                pairs = [(key.run(steps.NO_FRAME), value.run(steps.NO_FRAME)) for key, value, _ in entries]
+            pairs = [(key.run(steps.NO_FRAME), value.run(steps.NO_FRAME)) for key, value, _ in entries]
+            with suppress(EvaluationError):  # a map that cannot be is an error when it is evaluated
                 return Constant(map_of_pairs(pairs))
-            except EvaluationError as error:
-                raise FoldingError(error.message) from None
         runs = [(key.run, value.run, optional) for key, value, optional in entries]
 
         def run(frame: Frame) -> Value:

@@ -110,6 +110,7 @@ class _Parser:
         self._position = 0
         self._last_id = 0
         self._depth = 0
+        self._at_end = False
 
     def whole(self) -> Expr:
         expr = self._expression()
@@ -140,12 +141,19 @@ class _Parser:
     def _expect(self, kind: str) -> Token:
         if self._kind != kind:
             if self._kind == "eof":
-                self._unexpected(f"missing '{kind}' at '<EOF>'")
+                return self._missing(kind)
             if self._tokens[self._position + 1].kind != kind:
                 self._unexpected(f"mismatched input {self._quoted()} expecting '{kind}'")
             self._report(f"extraneous input {self._quoted()} expecting '{kind}'")
             self._position += 1
         return self._next()
+
+    def _missing(self, kind: str) -> Token:
+        """At the end of the text everything that is open is taken for closed, and reported once."""
+        if not self._at_end:
+            self._at_end = True
+            self._report(f"missing '{kind}' at '<EOF>'")
+        return self._tokens[self._position]
 
     def _report(self, message: str) -> None:
         self._source.report(self._tokens[self._position].offset, f"Syntax error: {message}")
@@ -244,6 +252,8 @@ class _Parser:
                 expr, is_name = self._name(), True
             case "int" | "float" if odd and sign is not None and sign.kind == "-":
                 expr, odd = self._number(sign), False
+            case "-" if self._tokens[self._position + 1].kind in ("int", "float"):
+                expr = self._number(self._next())
             case _:
                 expr = self._literal()
         expr = self._members(expr, is_name=is_name)
@@ -398,7 +408,7 @@ class _Parser:
     def _list(self, offset: int) -> Expr:
         elements: list[Expr] = []
         optional: set[int] = set()
-        while self._kind != "]":
+        while self._kind != "]" and (elements or not self._accept(",")):
             if self._optional("'?'"):
                 optional.add(len(elements))
             elements.append(self._expression())
@@ -409,7 +419,7 @@ class _Parser:
 
     def _map(self, offset: int) -> Expr:
         entries: list[Entry] = []
-        while self._kind != "}":
+        while self._kind != "}" and (entries or not self._accept(",")):
             optional = self._optional("'?'")
             key = self._expression()
             colon = self._expect(":")
@@ -421,7 +431,7 @@ class _Parser:
 
     def _struct(self, name: str, offset: int) -> Expr:
         fields: list[FieldInit] = []
-        while self._kind != "}":
+        while self._kind != "}" and (fields or not self._accept(",")):
             optional = self._optional("'?'")
             field_name = self._field_name()
             colon = self._expect(":")

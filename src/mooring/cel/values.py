@@ -335,6 +335,8 @@ def equal(a: Value, b: Value) -> bool:
             return len(a) == len(b) and all(map(equal, a, b))
         if class_a is dict:
             return _equal_maps(a, b)
+        if class_a is Struct:
+            return a.cel_type == b.cel_type and _equal_maps(a, b)
         return bool(a == b)
     if class_a in _NUMBERS and class_b in _NUMBERS:
         return _same_number(a, b)
