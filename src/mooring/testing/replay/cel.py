@@ -85,7 +85,7 @@ def _problems(environment: Environment, variable: str, case: dict[str, Any], inp
         yield from _compile_problems(program, case["compileError"])
         return
     if program.issues:
-        yield f"does not compile: {program.issues[0]}"
+        yield f"does not compile: {_first_line(program.issues[0])}"
         return
     if str(program.output_type) != case["outputType"]:
         yield f"is of type {program.output_type}, recorded {case['outputType']}"

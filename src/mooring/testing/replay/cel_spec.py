@@ -107,6 +107,8 @@ def replay(file: Path) -> Result:
         tests = json.loads(file.read_bytes())
     except (OSError, ValueError) as error:
         raise UnreadableFileError(f"{file}: {error}") from error
+    if not isinstance(tests, list):
+        raise UnreadableFileError(f"{file}: not a list of CEL tests")
     result = Result()
     try:
         for test in tests:
@@ -130,7 +132,7 @@ def _problem(test: dict[str, Any]) -> str | None:
         test["expr"], check_types=not test.get("disableCheck", False)
     )
     if program.issues:
-        return None if "error" in expect else f"does not compile: {program.issues[0]}"
+        return None if "error" in expect else f"does not compile: {str(program.issues[0]).splitlines()[0]}"
     if "type" in expect and program.output_type != read_type(expect["type"]):
         return f"is of type {program.output_type}, expected {expect['type']}"
     if test.get("checkOnly"):
