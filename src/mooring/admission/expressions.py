@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 from mooring.api import field_errors
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
-from mooring.base.version import Version
 
 if TYPE_CHECKING:
-    from mooring.cel.environment import Program
+    from mooring.cel.environment import Environment, Program
 
 MAX_BYTES = 10 * 1024
 MAX_COST = 1_000_000
@@ -59,18 +58,6 @@ class Judges:
     new_device: Judge
 
 
-@lru_cache(maxsize=16)
-def judges_for(min_compatibility: Version) -> Judges:
-    """The judges of a component with this minimum compatibility version."""
-    return Judges(
-        new_taint=_judge("TAINT", min_compatibility),
-        new_node=_judge("NODE", min_compatibility),
-        stored_taint=_judge("TAINT", None),
-        stored_node=_judge("NODE", None),
-        new_device=_judge("DEVICE", min_compatibility, results=("bool", "dyn")),
-    )
-
-
 def validate(expression: str, path: Path, judge: Judge) -> list[FieldError]:
     """What is wrong with an expression at `path`: its length, its syntax and types, or its cost."""
     if len(expression.encode(errors="surrogatepass")) > MAX_BYTES:
@@ -87,15 +74,15 @@ def validate(expression: str, path: Path, judge: Judge) -> list[FieldError]:
             return [field_errors.invalid(path, expression, verdict.detail)]
 
 
-def _judge(subject: str, version: Version | None, results: tuple[str, ...] = ("bool",)) -> Judge:
+def judge_in(environment: Callable[[], "Environment"], results: tuple[str, ...] = ("bool",)) -> Judge:
+    """A judge by an environment, which is made when the first expression comes: most servers never meet one.
+
+    `results` are the types that an expression may have.
+    """
+
     @lru_cache(maxsize=_REMEMBERED)
     def judge(expression: str) -> Verdict | None:
-        # Imported here because most servers, and most runs of lint, never meet an expression.
-        from mooring.constraints import celenv  # noqa: PLC0415 - see above
-
-        environments: celenv.Environments = getattr(celenv, subject)
-        environment = environments.stored_expressions() if version is None else environments.new_expressions(version)
-        return _verdict(environment.compile(expression), results)
+        return _verdict(environment().compile(expression), results)
 
     return judge
 

@@ -1,15 +1,39 @@
 """What admission allows, as plain values: built once from a component's versions and gates, read everywhere.
 
 `AdmissionOptions` is the only thing that validation knows about gates and versions (4330.12). `for_component` builds
-it. Ratcheting narrows or widens it per object: ``pod/usage.py`` says what an object already uses.
+it. Ratcheting widens it per object: ``pod/rules.py`` says what an object uses already.
 """
 
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from mooring.admission.expressions import Judges, judges_for
+from mooring.admission.expressions import Judges, judge_in
 from mooring.base import known_gates as gates
 from mooring.base.component import Component
 from mooring.base.version import BINARY, Version
+
+if TYPE_CHECKING:
+    from mooring.constraints.celenv import Environments
+
+
+@lru_cache(maxsize=16)
+def judges_for(min_compatibility: Version) -> Judges:
+    """The judges of CEL expressions for a minimum compatibility version."""
+    return Judges(
+        new_taint=judge_in(lambda: _environments("TAINT").new_expressions(min_compatibility)),
+        new_node=judge_in(lambda: _environments("NODE").new_expressions(min_compatibility)),
+        stored_taint=judge_in(lambda: _environments("TAINT").stored_expressions()),
+        stored_node=judge_in(lambda: _environments("NODE").stored_expressions()),
+        new_device=judge_in(lambda: _environments("DEVICE").new_expressions(min_compatibility), ("bool", "dyn")),
+    )
+
+
+def _environments(subject: str) -> "Environments":
+    from mooring.constraints import celenv  # noqa: PLC0415 - takes longer to import than all of admission
+
+    environments: Environments = getattr(celenv, subject)
+    return environments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +83,8 @@ POD_FIELDS: dict[str, Version] = {
     "spec.containers[*].env[*].valueFrom.fileKeyRef": Version(1, 34),
     "spec.volumes[*].projected.sources[*].podCertificate": Version(1, 34),
     "spec.hostnameOverride": Version(1, 34),
+    "spec.schedulingGroup": Version(1, 36),
+    "spec.evictionResponders": Version(1, 37),
 }
 """The fields of pods without a gate of ours, by the version that they came with (4330.7)."""
 

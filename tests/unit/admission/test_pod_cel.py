@@ -16,8 +16,7 @@ from admission_pods import (
     toleration,
     update_problems,
 )
-from mooring.admission.expressions import judges_for
-from mooring.admission.options import AdmissionOptions, for_component
+from mooring.admission.options import AdmissionOptions, for_component, judges_for
 from mooring.api.base import copy_of
 from mooring.base import component
 from mooring.base.version import Version

@@ -111,6 +111,7 @@ def test_the_options_follow_the_gates_and_the_minimum_compatibility_version(case
 
 NEW_FIELDS: dict[str, Tree] = {
     "spec.hostnameOverride": {"hostnameOverride": "h"},
+    "spec.schedulingGroup": {"schedulingGroup": {"podGroupName": "g"}},
     "spec.securityContext.supplementalGroupsPolicy": {"securityContext": {"supplementalGroupsPolicy": "Merge"}},
     "spec.containers[0].restartPolicyRules": {
         "containers": [
@@ -138,6 +139,13 @@ NEW_FIELDS: dict[str, Tree] = {
         ],
     },
 }
+
+
+@pytest.mark.req("4330.7")
+def test_a_field_of_this_release_may_be_written_once_no_older_one_is_in_question() -> None:
+    spec: Tree = {"evictionResponders": [{"name": "example.com/r", "priority": 1}]}
+    assert len(create_problems(pod_of(spec), for_component(component.resolve()))) == 1
+    assert create_problems(pod_of(spec), for_component(component.resolve(min_compatibility="1.37"))) == []
 
 
 @pytest.mark.parametrize("path", NEW_FIELDS)

@@ -2,8 +2,9 @@
 
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from mooring.api import errors, field_errors, times
-from mooring.api.base import copy_of
 from mooring.api.core_v1 import Binding, Pod, PodCondition
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
@@ -46,15 +47,13 @@ def _refused(name: str, why: str) -> errors.Conflict:
 
 
 def _bound(pod: Pod, binding: Binding, now: datetime) -> Pod:
-    bound = copy_of(pod)
-    bound.spec.node_name = binding.target.name
-    bound.metadata.annotations.update(binding.metadata.annotations)
-    scheduled = PodCondition(
-        type="PodScheduled",
-        status="True",
-        last_transition_time=times.to_seconds(now),
+    """The pod with its node. Everything that stays the same is shared with the old one: binding is a hot path."""
+    scheduled = PodCondition(type="PodScheduled", status="True", last_transition_time=times.to_seconds(now))
+    others = [condition for condition in pod.status.conditions if condition.type != "PodScheduled"]
+    annotations = {**pod.metadata.annotations, **binding.metadata.annotations}
+    return replace(
+        pod,
+        metadata=replace(pod.metadata, annotations=annotations),
+        spec=replace(pod.spec, node_name=binding.target.name),
+        status=replace(pod.status, conditions=[*others, scheduled], nominated_node_name=""),
     )
-    others = [condition for condition in bound.status.conditions if condition.type != "PodScheduled"]
-    bound.status.conditions = [*others, scheduled]
-    bound.status.nominated_node_name = ""
-    return bound

@@ -25,6 +25,12 @@ def uses(name: str, spec: PodSpec, path: Path) -> Iterator[Path]:
         case "spec.hostnameOverride":
             if spec.hostname_override is not None:
                 yield path.child("hostnameOverride")
+        case "spec.schedulingGroup":
+            if spec.scheduling_group is not None:
+                yield path.child("schedulingGroup")
+        case "spec.evictionResponders":
+            if spec.eviction_responders:
+                yield path.child("evictionResponders")
         case "spec.securityContext.supplementalGroupsPolicy":
             if spec.security_context is not None and spec.security_context.supplemental_groups_policy is not None:
                 yield path.child("securityContext", "supplementalGroupsPolicy")

@@ -72,7 +72,6 @@ class PodStrategy(Strategy[Pod]):
 
     def prepare_for_update(self, new: Pod, old: Pod, request: Request) -> None:
         keep_status(new, old)
-        new.spec.ephemeral_containers = copy_of(old.spec.ephemeral_containers)  # they have a subresource of their own
         drop_disabled_fields(new.spec, old.spec, request.options, request.warn)
         new.metadata.generation = old.metadata.generation + (new.spec != old.spec)
 

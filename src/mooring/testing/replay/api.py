@@ -156,7 +156,11 @@ def _target(path: str) -> tuple[str, Kind | None]:
 
 
 def _decoded(case: Case, kind: Kind) -> Resource:
-    validation = FieldValidation(parse_qs(case.query).get("fieldValidation", ["Strict"])[0])
+    wanted = parse_qs(case.query).get("fieldValidation", [FieldValidation.WARN.value])[0]
+    try:
+        validation = FieldValidation(wanted)
+    except ValueError:
+        raise errors.bad_request(f"fieldValidation {wanted!r} is none of {', '.join(FieldValidation)}") from None
     subject = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
     given = (case.body.get("apiVersion") or kind.api_version, case.body.get("kind") or kind.kind)
     if given != (kind.api_version, kind.kind):
