@@ -200,8 +200,7 @@ def _plain_float(verb: str, refusal: str) -> Callable[[Value, int], str]:
 
 def _shortest_fixed(value: float) -> str:
     """All digits that the number needs and no exponent: 1e21 is written out."""
-    digits = format(value, ".17g") if value != float(repr(value)) else repr(value)
-    mantissa, exponent_sign, exponent = digits.partition("e")
+    mantissa, exponent_sign, exponent = repr(value).partition("e")
     if not exponent_sign:
         return mantissa.removesuffix(".0")
     sign, mantissa = ("-", mantissa[1:]) if mantissa.startswith("-") else ("", mantissa)
