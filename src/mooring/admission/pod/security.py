@@ -242,6 +242,9 @@ def _user_problems(name: str) -> list[str]:
 def validate_host_process(spec: PodSpec, path: Path) -> list[FieldError]:
     """Windows' host processes: all containers are, or none."""
     own = _host_process(spec.security_context)
+    containers = (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)
+    if own is None and all(container.security_context is None for container in containers):
+        return []
     errors: list[FieldError] = []
     total = host = 0
     for container, here in containers_of(spec, path):

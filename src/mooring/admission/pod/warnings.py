@@ -32,20 +32,21 @@ def pod_spec_warnings(spec: PodSpec, path: Path) -> list[str]:
     ]
 
 
-def _deprecated(path: Path, key: str) -> Iterator[str]:
-    if key in DEPRECATED_LABELS:
-        yield f"{path}: {DEPRECATED_LABELS[key]}"
-
-
 def _node_selector(spec: PodSpec, path: Path) -> Iterator[str]:
     for key in spec.node_selector:
-        yield from _deprecated(path.child("nodeSelector").key(key), key)
+        if key in DEPRECATED_LABELS:
+            yield f"{path.child('nodeSelector').key(key)}: {DEPRECATED_LABELS[key]}"
+
+
+def _topology_key(key: str, path: Path) -> Iterator[str]:
+    if key in DEPRECATED_LABELS:
+        yield f"{path.child('topologyKey')}: {DEPRECATED_LABELS[key]}"
 
 
 def _spread(spec: PodSpec, path: Path) -> Iterator[str]:
     for index, constraint in enumerate(spec.topology_spread_constraints):
         here = path.child("topologySpreadConstraints").index(index)
-        yield from _deprecated(here.child("topologyKey"), constraint.topology_key)
+        yield from _topology_key(constraint.topology_key, here)
         if constraint.label_selector is None:
             yield f"{here.child('labelSelector')}: {_NULL_SELECTOR}"
 
@@ -75,18 +76,19 @@ def _affinity(spec: PodSpec, path: Path) -> Iterator[str]:
 
 def _term(term: NodeSelectorTerm, path: Path, *, preferred: bool) -> Iterator[str]:
     for index, requirement in enumerate(term.match_expressions):
-        here = path.child("matchExpressions").index(index)
-        yield from _deprecated(here.child("key"), requirement.key)
-        if preferred:
-            for position, value in enumerate(requirement.values):
-                for message in names.label_value(value):
-                    yield f"{here.child('values').index(position)}: {value} is invalid, {message}"
+        if requirement.key in DEPRECATED_LABELS:
+            here = path.child("matchExpressions").index(index).child("key")
+            yield f"{here}: {DEPRECATED_LABELS[requirement.key]}"
+        for position, value in enumerate(requirement.values if preferred else ()):
+            for message in names.label_value(value):
+                here = path.child("matchExpressions").index(index).child("values").index(position)
+                yield f"{here}: {value} is invalid, {message}"
 
 
 def _pod_term(term: PodAffinityTerm, path: Path) -> Iterator[str]:
     if term.label_selector is None:
         yield f"{path.child('labelSelector')}: {_NULL_SELECTOR}"
-    yield from _deprecated(path.child("topologyKey"), term.topology_key)
+    yield from _topology_key(term.topology_key, path)
 
 
 def _host_aliases(spec: PodSpec, path: Path) -> Iterator[str]:
