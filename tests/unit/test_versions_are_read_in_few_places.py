@@ -13,6 +13,7 @@ ALLOWED = {
     "api/scheme.py": "the scheme",
     "api/scheme": "the scheme",
     "constraints/celenv/environments.py": "builds the CEL environments of a version, for the option builders",
+    "constraints/celenv/device.py": "the same for devices",
     "cli": "puts components together, and shows versions to people",
     "testing": "is not part of the product's flow",
 }
