@@ -162,10 +162,10 @@ class StatusStrategy(Strategy[T]):
         """Only the status changes; `metadata` may change apart from what the server owns."""
         for name in new.__struct_fields__:
             if name not in ("api_version", "kind", "metadata", "status"):
-                setattr(new, name, copy_of(getattr(old, name)))
+                setattr(new, name, getattr(old, name))  # shared: nothing changes it any more
         new.metadata.generation = old.metadata.generation
         new.metadata.deletion_timestamp = old.metadata.deletion_timestamp
-        new.metadata.owner_references = copy_of(old.metadata.owner_references)
+        new.metadata.owner_references = old.metadata.owner_references
 
     def default(self, obj: T) -> None:
         self.main.default(obj)

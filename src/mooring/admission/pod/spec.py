@@ -37,6 +37,26 @@ _LEADING_ZEROS = re.compile(r"(?<![0-9])0+(?=[0-9])")
 
 def validate_pod_spec(spec: PodSpec, metadata: ObjectMeta | None, path: Path, rules: PodRules) -> list[FieldError]:
     """What is wrong with a PodSpec. `metadata` is the pod's; a template has no name, so it gives none."""
+    errors = _what_runs(spec, metadata, path, rules)
+    errors += _how_and_where(spec, path, rules)
+    errors += _names_and_numbers(spec, path)
+    if spec.tolerations:
+        errors += validate_tolerations(spec.tolerations, path.child("tolerations"), rules)
+    if spec.host_aliases:
+        errors += _host_aliases(spec.host_aliases, path.child("hostAliases"))
+    errors += _classes(spec, path)
+    if spec.overhead:
+        errors += validate_resources(ResourceRequirements(limits=spec.overhead), frozenset(), path.child("overhead"))
+    if spec.os is not None:
+        errors += validate_os(spec, spec.os.name, path)
+    if spec.hostname_override is not None:
+        errors += _hostname_override(spec, spec.hostname_override, path)
+    if rules.options.unwritable_fields:
+        errors += new_fields.validate(spec, path, rules.options.unwritable_fields)
+    return errors
+
+
+def _what_runs(spec: PodSpec, metadata: ObjectMeta | None, path: Path, rules: PodRules) -> list[FieldError]:
     errors: list[FieldError] = []
     if spec.termination_grace_period_seconds is None:
         errors.append(field_errors.required(path.child("terminationGracePeriodSeconds")))
@@ -51,7 +71,11 @@ def validate_pod_spec(spec: PodSpec, metadata: ObjectMeta | None, path: Path, ru
         errors += validate_pod_resources(spec, spec.resources, path.child("resources"))
     if spec.host_network:
         errors += _host_network_ports(spec, path.child("containers"), rules)
-    errors += _enumeration(spec.restart_policy, path, "restartPolicy", _RESTART_POLICIES)
+    return errors
+
+
+def _how_and_where(spec: PodSpec, path: Path, rules: PodRules) -> list[FieldError]:
+    errors = _enumeration(spec.restart_policy, path, "restartPolicy", _RESTART_POLICIES)
     errors += _enumeration(spec.dns_policy, path, "dnsPolicy", _DNS_POLICIES)
     if spec.node_selector:
         errors += names.validate_labels(spec.node_selector, path.child("nodeSelector"))
@@ -72,20 +96,6 @@ def validate_pod_spec(spec: PodSpec, metadata: ObjectMeta | None, path: Path, ru
     errors += validate_host_process(spec, path)
     if spec.host_users is False:
         errors += _host_namespaces(spec, path)
-    errors += _names_and_numbers(spec, path)
-    if spec.tolerations:
-        errors += validate_tolerations(spec.tolerations, path.child("tolerations"), rules)
-    if spec.host_aliases:
-        errors += _host_aliases(spec.host_aliases, path.child("hostAliases"))
-    errors += _classes(spec, path)
-    if spec.overhead:
-        errors += validate_resources(ResourceRequirements(limits=spec.overhead), frozenset(), path.child("overhead"))
-    if spec.os is not None:
-        errors += validate_os(spec, spec.os.name, path)
-    if spec.hostname_override is not None:
-        errors += _hostname_override(spec, spec.hostname_override, path)
-    if rules.options.unwritable_fields:
-        errors += new_fields.validate(spec, path, rules.options.unwritable_fields)
     return errors
 
 
