@@ -125,7 +125,7 @@ def test_no_pod_makes_validation_raise_anything_but_an_answer(seed: int, options
 
 @given(seed=SEEDS)
 @SOME
-@pytest.mark.parametrize("subresource", ["", "status", "ephemeralcontainers"])
+@pytest.mark.parametrize("subresource", ["", "status", "ephemeralcontainers", "resize"])
 def test_no_change_makes_validation_raise_anything_but_an_answer(seed: int, subresource: str) -> None:
     chance = Chance(seed)
     new, old = chance.pod(), chance.pod()

@@ -38,6 +38,7 @@ from mooring.api.core_v1 import (
     PodSchedulingGate,
     Toleration,
 )
+from mooring.api.quantity import Quantity
 
 ONLY = (
     "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"
@@ -310,6 +311,65 @@ def test_ephemeral_containers_are_added_through_their_subresource_and_stay() -> 
     assert update_problems(gone, stored, subresource="ephemeralcontainers") == [
         'spec.ephemeralContainers: Forbidden: existing ephemeral containers "debug" may not be removed\n'
     ]
+
+
+# -- resize
+
+
+BURSTABLE: Tree = {
+    "containers": [
+        {
+            "name": "c",
+            "image": "i",
+            "resources": {"requests": {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi"}},
+        }
+    ],
+    "initContainers": [{"name": "once", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
+}
+
+
+def resized(container: str, **requests: str) -> Callable[[Pod], None]:
+    def change(pod: Pod) -> None:
+        found = next(item for item in (*pod.spec.containers, *pod.spec.init_containers) if item.name == container)
+        found.resources.requests.update({name: Quantity.parse(value) for name, value in requests.items()})
+
+    return change
+
+
+def limited(pod: Pod) -> None:
+    for container in (*pod.spec.containers, *pod.spec.init_containers):
+        container.resources.limits = {"cpu": Quantity.parse("1"), "memory": Quantity.parse("1Gi")}
+        container.resources.requests = dict(container.resources.limits)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (resized("c", cpu="2", memory="2Gi"), ""),
+        (put("spec.containers.0.image", "ignored"), ""),
+        (resized("c", **{"ephemeral-storage": "2Gi"}), "spec: Forbidden: only cpu and memory resources are mutable"),
+        (resized("once", cpu="2"), "spec: Forbidden: resources for non-sidecar init containers are immutable"),
+        (
+            lambda pod: pod.spec.containers[0].resources.requests.pop("cpu"),
+            "spec.containers[0].resources.requests: Forbidden: resource requests cannot be removed",
+        ),
+        (limited, 'spec: Invalid value: "Burstable": Pod QOS Class may not change as a result of resizing'),
+    ],
+    ids=[
+        "cpu and memory",
+        "nothing else changes",
+        "other resources",
+        "an init container",
+        "removal",
+        "another quality",
+    ],
+)
+def test_a_pod_can_be_resized_in_cpu_and_memory(change: Callable[[Pod], Any], problem: str) -> None:
+    old = created(pod_of(BURSTABLE))
+    new = copy_of(old)
+    change(new)
+    problems = update_problems(new, old, subresource="resize")
+    assert (problem in problems) if problem else problems == []
 
 
 # -- binding

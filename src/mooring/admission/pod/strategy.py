@@ -1,4 +1,7 @@
-"""The strategy of pods and of their subresources `status` and `ephemeralcontainers`. (`binding`: ``binding.py``.)"""
+"""The strategies of pods and of their subresources `status`, `ephemeralcontainers` and `resize`.
+
+Binding, which is no update of a client's making, is in ``binding.py``.
+"""
 
 from mooring.admission import meta
 from mooring.admission.pod.annotations import MIRROR, validate_annotation_updates, validate_pod_annotations
@@ -11,6 +14,7 @@ from mooring.admission.pod.mutation import (
     resolve_priority,
 )
 from mooring.admission.pod.requests import qos_class
+from mooring.admission.pod.resize import validate_resize, with_new_resources
 from mooring.admission.pod.rules import PodRules, rules_for_create, rules_for_update
 from mooring.admission.pod.spec import validate_pod_spec
 from mooring.admission.pod.update import (
@@ -44,7 +48,13 @@ class PodStrategy(Strategy[Pod]):
     resource = "pods"
 
     def __init__(self) -> None:
-        super().__init__({"status": PodStatusStrategy(self), "ephemeralcontainers": EphemeralContainersStrategy(self)})
+        super().__init__(
+            {
+                "status": PodStatusStrategy(self),
+                "ephemeralcontainers": EphemeralContainersStrategy(self),
+                "resize": ResizeStrategy(self),
+            }
+        )
 
     def default(self, obj: Pod) -> None:
         default_pod(obj)
@@ -125,6 +135,27 @@ class EphemeralContainersStrategy(Strategy[Pod]):
         errors += _validate_pod(new, rules)
         errors += validate_annotation_updates(new.metadata, old.metadata, _ANNOTATIONS)
         return errors + validate_ephemeral_update(new.spec.ephemeral_containers, old.spec.ephemeral_containers)
+
+
+class ResizeStrategy(Strategy[Pod]):
+    """Giving the containers of a pod other cpu and memory."""
+
+    def __init__(self, main: PodStrategy) -> None:
+        super().__init__()
+        self.main = main
+
+    def default(self, obj: Pod) -> None:
+        self.main.default(obj)
+
+    def prepare_for_update(self, new: Pod, old: Pod, request: Request) -> None:
+        keep_status(new, old)
+        new.spec = with_new_resources(new.spec, old.spec)
+        new.metadata.generation = old.metadata.generation + (new.spec != old.spec)
+
+    def validate_update(self, new: Pod, old: Pod, request: Request) -> list[FieldError]:
+        rules = rules_for_update(request.options, old.spec, old.metadata, is_pod=True)
+        errors = meta.validate_object_meta_update(new.metadata, old.metadata)
+        return errors + _validate_pod(new, rules) + validate_resize(new, old)
 
 
 def _validate_pod(pod: Pod, rules: PodRules) -> list[FieldError]:
