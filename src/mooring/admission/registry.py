@@ -7,16 +7,26 @@ from mooring.admission import (
     cron_job,
     daemon_set,
     deployment,
+    disruption,
+    endpoints,
+    event,
     job,
+    lease,
     namespace,
     node,
     persistent_volume,
     persistent_volume_claim,
+    priority_class,
+    quota,
+    rbac,
     replica_set,
+    reviews,
+    service,
     stateful_set,
+    storage,
 )
 from mooring.admission.dra import claim, device_class, taints
-from mooring.admission.dra import slice as slice_
+from mooring.admission.dra import slice as slices
 from mooring.admission.pod.strategy import PodStrategy
 from mooring.admission.strategy import Strategy
 from mooring.api import meta_v1
@@ -30,26 +40,35 @@ def register(*strategies: Strategy[Any]) -> None:
 
 
 def strategy_of(object_type: type[meta_v1.Resource]) -> Strategy[Any]:
-    """The strategy of a kind; KeyError for a kind that is not stored."""
+    """The strategy of a kind; KeyError for a kind that has none."""
     return _BY_TYPE[object_type]
 
 
-register(PodStrategy())
-for _family in (
-    namespace,
-    node,
-    configuration,
-    persistent_volume,
-    persistent_volume_claim,
-    deployment,
-    replica_set,
-    stateful_set,
-    daemon_set,
-    job,
-    cron_job,
-    claim,
-    slice_,
-    device_class,
-    taints,
-):
-    register(*_family.STRATEGIES)
+register(
+    PodStrategy(),
+    *namespace.STRATEGIES,
+    *node.STRATEGIES,
+    *configuration.STRATEGIES,
+    *service.STRATEGIES,
+    *endpoints.STRATEGIES,
+    *event.STRATEGIES,
+    *quota.STRATEGIES,
+    *persistent_volume.STRATEGIES,
+    *persistent_volume_claim.STRATEGIES,
+    *storage.STRATEGIES,
+    *deployment.STRATEGIES,
+    *replica_set.STRATEGIES,
+    *stateful_set.STRATEGIES,
+    *daemon_set.STRATEGIES,
+    *job.STRATEGIES,
+    *cron_job.STRATEGIES,
+    *disruption.STRATEGIES,
+    *priority_class.STRATEGIES,
+    *claim.STRATEGIES,
+    *slices.STRATEGIES,
+    *device_class.STRATEGIES,
+    *taints.STRATEGIES,
+    *lease.STRATEGIES,
+    *rbac.STRATEGIES,
+    *reviews.STRATEGIES,
+)

@@ -4,9 +4,7 @@ Pods and pod templates share it; `PodRules.is_pod` tells them apart. ``strategy.
 ``update.py`` what may change.
 """
 
-import ipaddress
-import re
-
+from mooring.admission.addresses import validate_ip
 from mooring.admission.pod import new_fields
 from mooring.admission.pod.affinity import validate_affinity, validate_spread
 from mooring.admission.pod.containers import validate_all_containers
@@ -30,9 +28,7 @@ _MAX_SEARCHES = 32
 _MAX_SEARCH_CHARACTERS = 2048
 _MAX_HOSTNAME_BYTES = 64
 _MAX_DEADLINE = 2**31 - 1
-_NOT_AN_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _NO_CONTEXT = PodSecurityContext()
-_LEADING_ZEROS = re.compile(r"(?<![0-9])0+(?=[0-9])")
 
 
 def validate_pod_spec(spec: PodSpec, metadata: ObjectMeta | None, path: Path, rules: PodRules) -> list[FieldError]:
@@ -249,14 +245,3 @@ def _host_aliases(aliases: list[HostAlias], path: Path) -> list[FieldError]:
         for position, name in enumerate(alias.hostnames):
             errors += names.validate(here.child("hostnames").index(position), name, names.dns1123_subdomain(name))
     return errors
-
-
-def validate_ip(text: str, path: Path) -> list[FieldError]:
-    """What is wrong with an IP address. Old fields take leading zeros, as Kubernetes always has."""
-    try:
-        if "%" not in text:
-            ipaddress.ip_address(_LEADING_ZEROS.sub("", text) if ":" not in text else text)
-            return []
-    except ValueError:
-        pass
-    return [field_errors.invalid(path, text, _NOT_AN_IP)]

@@ -1,0 +1,64 @@
+"""PodDisruptionBudgets, and the Evictions that they guard against."""
+
+from mooring.admission.conditions import validate_conditions
+from mooring.admission.numbers import at_most_all, number_or_percent
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import Request, Strategy
+from mooring.admission.workload import SPEC, STATUS, status_numbers
+from mooring.api import field_errors, label_selector
+from mooring.api.field_errors import FieldError
+from mooring.api.policy_v1 import Eviction, PodDisruptionBudget
+
+_EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
+
+
+class PodDisruptionBudgetStrategy(RuleStrategy[PodDisruptionBudget]):
+    """How many of some pods may be missing at a time."""
+
+    object_type = PodDisruptionBudget
+    group = "policy"
+    kind = "PodDisruptionBudget"
+    resource = "poddisruptionbudgets"
+    has_status = True
+    allow_unconditional_update = False
+
+    def rules(self, obj: PodDisruptionBudget, old: PodDisruptionBudget | None, request: Request) -> list[FieldError]:
+        spec = obj.spec
+        errors: list[FieldError] = []
+        if spec.min_available is not None and spec.max_unavailable is not None:
+            detail = "minAvailable and maxUnavailable cannot be both set"
+            errors.append(field_errors.invalid(SPEC, spec, detail))
+        for name, value in (("minAvailable", spec.min_available), ("maxUnavailable", spec.max_unavailable)):
+            if value is not None:
+                errors += number_or_percent(value, SPEC.child(name)) + at_most_all(value, SPEC.child(name))
+        errors += label_selector.validate(spec.selector, SPEC.child("selector"))
+        policy = spec.unhealthy_pod_eviction_policy
+        if policy is not None and policy not in _EVICTION_POLICIES:
+            here = SPEC.child("unhealthyPodEvictionPolicy")
+            errors.append(field_errors.not_supported(here, policy, _EVICTION_POLICIES))
+        return errors
+
+    def status_rules(self, new: PodDisruptionBudget, old: PodDisruptionBudget, request: Request) -> list[FieldError]:
+        status = new.status
+        errors = validate_conditions(status.conditions, STATUS.child("conditions"))
+        return errors + status_numbers(
+            {
+                "disruptionsAllowed": status.disruptions_allowed,
+                "currentHealthy": status.current_healthy,
+                "desiredHealthy": status.desired_healthy,
+                "expectedPods": status.expected_pods,
+            }
+        )
+
+
+class EvictionStrategy(Strategy[Eviction]):
+    """Asks that a pod goes, unless a budget forbids it."""
+
+    object_type = Eviction
+    group = "policy"
+    kind = "Eviction"
+    resource = "evictions"
+    has_generation = False
+
+
+STRATEGIES = (PodDisruptionBudgetStrategy(), EvictionStrategy())

@@ -1,0 +1,181 @@
+"""Endpoints and EndpointSlices: the addresses behind a Service."""
+
+from mooring.admission.addresses import validate_endpoint_ip
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.service import PROTOCOLS
+from mooring.admission.strategy import Request
+from mooring.api import discovery_v1, field_errors, names
+from mooring.api.core_v1 import EndpointAddress, EndpointPort, Endpoints, EndpointSubset
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+
+MAX_ENDPOINTS = 1000
+MAX_ADDRESSES = 100
+MAX_PORTS = 20_000
+MAX_ZONE_HINTS = 8
+_ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
+
+
+class EndpointsStrategy(RuleStrategy[Endpoints]):
+    """The older form: all addresses of a service in one object."""
+
+    object_type = Endpoints
+    kind = "Endpoints"
+    resource = "endpoints"
+    has_generation = False
+    allow_create_on_update = True
+
+    def default(self, obj: Endpoints) -> None:
+        for subset in obj.subsets:
+            for port in subset.ports:
+                port.protocol = port.protocol or "TCP"
+
+    def rules(self, obj: Endpoints, old: Endpoints | None, request: Request) -> list[FieldError]:
+        if old is not None and obj.subsets == old.subsets:
+            return []
+        return [
+            error for index, subset in enumerate(obj.subsets) for error in _subset(subset, Path("subsets").index(index))
+        ]
+
+    def warnings(self, new: Endpoints, old: Endpoints | None, request: Request) -> list[str]:
+        return ["v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"]
+
+
+def _subset(subset: EndpointSubset, path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if not subset.addresses and not subset.not_ready_addresses:
+        errors.append(field_errors.required(path, "must specify `addresses` or `notReadyAddresses`"))
+    for name, addresses in (("addresses", subset.addresses), ("notReadyAddresses", subset.not_ready_addresses)):
+        for index, address in enumerate(addresses):
+            errors += _address(address, path.child(name).index(index))
+    for index, port in enumerate(subset.ports):
+        errors += _port(port, path.child("ports").index(index), needs_name=len(subset.ports) > 1)
+    return errors
+
+
+def _address(address: EndpointAddress, path: Path) -> list[FieldError]:
+    errors = validate_endpoint_ip(address.ip, path.child("ip"))
+    if address.hostname:
+        errors += names.validate(path.child("hostname"), address.hostname, names.dns1123_label(address.hostname))
+    if address.node_name is not None:
+        wrong = names.dns1123_subdomain(address.node_name)
+        errors += names.validate(path.child("nodeName"), address.node_name, wrong)
+    return errors
+
+
+def _port(port: EndpointPort, path: Path, *, needs_name: bool) -> list[FieldError]:
+    errors = [field_errors.required(path.child("name"))] if needs_name and not port.name else []
+    if port.name:
+        errors += names.validate(path.child("name"), port.name, names.dns1123_label(port.name))
+    errors += [field_errors.invalid(path.child("port"), port.port, message) for message in names.port_number(port.port)]
+    if port.protocol not in PROTOCOLS:
+        errors.append(field_errors.not_supported(path.child("protocol"), port.protocol, PROTOCOLS))
+    if port.app_protocol is not None:
+        wrong = names.label_key(port.app_protocol)
+        errors += names.validate(path.child("appProtocol"), port.app_protocol, wrong)
+    return errors
+
+
+class EndpointSliceStrategy(RuleStrategy[discovery_v1.EndpointSlice]):
+    """Some of the addresses of a service."""
+
+    object_type = discovery_v1.EndpointSlice
+    group = "discovery.k8s.io"
+    kind = "EndpointSlice"
+    resource = "endpointslices"
+
+    def default(self, obj: discovery_v1.EndpointSlice) -> None:
+        for port in obj.ports:
+            port.name = port.name or ""
+            port.protocol = port.protocol or "TCP"
+
+    def rules(
+        self, obj: discovery_v1.EndpointSlice, old: discovery_v1.EndpointSlice | None, request: Request
+    ) -> list[FieldError]:
+        errors = _address_type(obj.address_type)
+        errors += _slice_endpoints(obj.endpoints, obj.address_type, Path("endpoints"))
+        errors += _slice_ports(obj.ports, Path("ports"))
+        if old is not None and obj.address_type != old.address_type:
+            errors.append(field_errors.invalid(Path("addressType"), obj.address_type, "field is immutable"))
+        return errors
+
+    def prepare_for_update(
+        self, new: discovery_v1.EndpointSlice, old: discovery_v1.EndpointSlice, request: Request
+    ) -> None:
+        changed = (new.endpoints, new.ports, new.metadata.labels) != (old.endpoints, old.ports, old.metadata.labels)
+        new.metadata.generation = old.metadata.generation + changed
+
+    def warnings(
+        self, new: discovery_v1.EndpointSlice, old: discovery_v1.EndpointSlice | None, request: Request
+    ) -> list[str]:
+        if new.address_type != "FQDN":
+            return []
+        return ["addressType: FQDN endpoints are deprecated"]
+
+
+def _address_type(kind: str) -> list[FieldError]:
+    if not kind:
+        return [field_errors.required(Path("addressType"))]
+    return [] if kind in _ADDRESS_TYPES else [field_errors.not_supported(Path("addressType"), kind, _ADDRESS_TYPES)]
+
+
+def _slice_endpoints(endpoints: list[discovery_v1.Endpoint], kind: str, path: Path) -> list[FieldError]:
+    if len(endpoints) > MAX_ENDPOINTS:
+        return [field_errors.too_many(path, len(endpoints), MAX_ENDPOINTS)]
+    errors: list[FieldError] = []
+    for index, endpoint in enumerate(endpoints):
+        here = path.index(index)
+        errors += _slice_addresses(endpoint.addresses, kind, here.child("addresses"))
+        if endpoint.node_name is not None:
+            wrong = names.dns1123_subdomain(endpoint.node_name)
+            errors += names.validate(here.child("nodeName"), endpoint.node_name, wrong)
+        if endpoint.hostname is not None:
+            wrong = names.dns1123_label(endpoint.hostname)
+            errors += names.validate(here.child("hostname"), endpoint.hostname, wrong)
+        if endpoint.hints is not None and len(endpoint.hints.for_zones) > MAX_ZONE_HINTS:
+            zones = len(endpoint.hints.for_zones)
+            errors.append(field_errors.too_many(here.child("hints", "forZones"), zones, MAX_ZONE_HINTS))
+    return errors
+
+
+def _slice_addresses(addresses: list[str], kind: str, path: Path) -> list[FieldError]:
+    if not addresses:
+        return [field_errors.required(path, "must contain at least 1 address")]
+    if len(addresses) > MAX_ADDRESSES:
+        return [field_errors.too_many(path, len(addresses), MAX_ADDRESSES)]
+    errors: list[FieldError] = []
+    for index, address in enumerate(addresses):
+        here = path.index(index)
+        if kind == "FQDN":
+            errors += names.validate_fully_qualified_name(address, here)
+            continue
+        errors += validate_endpoint_ip(address, here)
+        if (":" in address) != (kind == "IPv6"):
+            errors.append(field_errors.invalid(here, address, f"must be an {kind} address"))
+    return errors
+
+
+def _slice_ports(ports: list[discovery_v1.EndpointPort], path: Path) -> list[FieldError]:
+    if len(ports) > MAX_PORTS:
+        return [field_errors.too_many(path, len(ports), MAX_PORTS)]
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, port in enumerate(ports):
+        here, name = path.index(index), port.name or ""
+        if name:
+            errors += names.validate(here.child("name"), name, names.dns1123_label(name))
+        if name in seen:
+            errors.append(field_errors.duplicate(here.child("name"), name))
+        seen.add(name)
+        if port.port is not None:
+            wrong = names.port_number(port.port)
+            errors += [field_errors.invalid(here.child("port"), port.port, message) for message in wrong]
+        if port.protocol not in PROTOCOLS:
+            errors.append(field_errors.not_supported(here.child("protocol"), port.protocol, PROTOCOLS))
+        if port.app_protocol is not None:
+            wrong_name = names.label_key(port.app_protocol)
+            errors += names.validate(here.child("appProtocol"), port.app_protocol, wrong_name)
+    return errors
+
+
+STRATEGIES = (EndpointsStrategy(), EndpointSliceStrategy())

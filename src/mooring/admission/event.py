@@ -1,0 +1,58 @@
+"""Events. Those that name the time of the event (`eventTime`) are of the newer sort and have more to say."""
+
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import Request
+from mooring.api import field_errors, names
+from mooring.api.core_v1 import Event
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+
+_NAMESPACE = Path("involvedObject", "namespace")
+_MAX_BYTES = 128
+_MAX_NOTE_BYTES = 1024
+
+
+class EventStrategy(RuleStrategy[Event]):
+    """A report of something that happened to an object."""
+
+    object_type = Event
+    kind = "Event"
+    resource = "events"
+    has_generation = False
+    allow_create_on_update = True
+
+    def rules(self, obj: Event, old: Event | None, request: Request) -> list[FieldError]:
+        namespace, involved = obj.metadata.namespace, obj.involved_object.namespace
+        if obj.event_time is None:
+            agrees = namespace in ("", "default") if not involved else namespace == involved
+            new_sort: list[FieldError] = []
+        else:
+            agrees = bool(involved) or namespace in ("default", "kube-system")
+            new_sort = _new_sort(obj)
+        errors = [] if agrees else [field_errors.invalid(_NAMESPACE, involved, "does not match event.namespace")]
+        errors += new_sort
+        return errors + names.validate(Path("namespace"), namespace, names.dns1123_subdomain(namespace))
+
+
+def _new_sort(event: Event) -> list[FieldError]:
+    reporter = Path("reportingComponent")
+    if not event.reporting_component:
+        errors = [field_errors.required(reporter)]
+    else:
+        wrong = names.label_key(event.reporting_component)
+        errors = names.validate(reporter, event.reporting_component, wrong)
+    for name, value in (
+        ("reportingInstance", event.reporting_instance),
+        ("action", event.action),
+        ("reason", event.reason),
+    ):
+        if not value:
+            errors.append(field_errors.required(Path(name)))
+        if len(value.encode(errors="surrogatepass")) > _MAX_BYTES:
+            errors.append(field_errors.too_long(Path(name), _MAX_BYTES))
+    if len(event.message.encode(errors="surrogatepass")) > _MAX_NOTE_BYTES:
+        errors.append(field_errors.too_long(Path("message"), _MAX_NOTE_BYTES))
+    return errors
+
+
+STRATEGIES = (EventStrategy(),)

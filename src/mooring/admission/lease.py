@@ -1,0 +1,42 @@
+"""Leases."""
+
+from mooring.admission.numbers import non_negative
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import Request
+from mooring.api import field_errors
+from mooring.api.coordination_v1 import Lease
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+
+_SPEC = Path("spec")
+_STRATEGIES = ("OldestEmulationVersion",)
+
+
+class LeaseStrategy(RuleStrategy[Lease]):
+    """Something that one holder at a time has."""
+
+    object_type = Lease
+    group = "coordination.k8s.io"
+    kind = "Lease"
+    resource = "leases"
+    has_generation = False
+    allow_create_on_update = True
+    allow_unconditional_update = False
+
+    def rules(self, obj: Lease, old: Lease | None, request: Request) -> list[FieldError]:
+        spec = obj.spec
+        errors = []
+        if spec.lease_duration_seconds is not None and spec.lease_duration_seconds <= 0:
+            here = _SPEC.child("leaseDurationSeconds")
+            errors.append(field_errors.invalid(here, spec.lease_duration_seconds, "must be greater than 0"))
+        errors += non_negative(spec.lease_transitions, _SPEC.child("leaseTransitions"))
+        here = _SPEC.child("strategy")
+        if spec.strategy is not None and "/" not in spec.strategy and spec.strategy not in _STRATEGIES:
+            errors.append(field_errors.not_supported(here, spec.strategy, _STRATEGIES))
+        if spec.preferred_holder and not spec.strategy:
+            detail = "can only be set if strategy is not empty"
+            errors.append(field_errors.forbidden(_SPEC.child("preferredHolder"), detail))
+        return errors
+
+
+STRATEGIES = (LeaseStrategy(),)

@@ -1,0 +1,77 @@
+"""PriorityClasses: the names and values that are Kubernetes' own, and only one default for the whole cluster."""
+
+from mooring.admission.meta import IMMUTABLE
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import SYSTEM_PRIORITIES, Request
+from mooring.api import errors, field_errors
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.scheduling_v1 import PriorityClass
+
+HIGHEST_USER_PRIORITY = 1_000_000_000
+SYSTEM_PREFIX = "system-"
+_POLICIES = ("PreemptLowerPriority", "Never")
+
+
+class PriorityClassStrategy(RuleStrategy[PriorityClass]):
+    """A name for a priority. Neither its value nor whether it preempts can change."""
+
+    object_type = PriorityClass
+    group = "scheduling.k8s.io"
+    kind = "PriorityClass"
+    resource = "priorityclasses"
+    namespaced = False
+
+    def default(self, obj: PriorityClass) -> None:
+        if obj.preemption_policy is None:
+            obj.preemption_policy = "PreemptLowerPriority"
+
+    def mutate(self, obj: PriorityClass, old: PriorityClass | None, request: Request) -> None:
+        if not obj.global_default:
+            return
+        present = request.lookups.default_priority_class()
+        if present is not None and present.name != obj.metadata.name:
+            why = f"PriorityClass {present.name} is already marked as default. Only one default can exist"
+            raise errors.forbidden(self.resource, obj.metadata.name, why, group=self.group)
+
+    def rules(self, obj: PriorityClass, old: PriorityClass | None, request: Request) -> list[FieldError]:
+        if old is not None:
+            found = []
+            if obj.value != old.value:
+                found.append(field_errors.forbidden(Path("Value"), "may not be changed in an update."))
+            here = Path("preemptionPolicy")
+            if obj.preemption_policy != old.preemption_policy:
+                found.append(field_errors.invalid(here, obj.preemption_policy, IMMUTABLE))
+            return found
+        found = _name_and_value(obj)
+        if obj.preemption_policy not in _POLICIES:
+            here = Path("preemptionPolicy")
+            found.append(
+                field_errors.not_supported(here, obj.preemption_policy, _POLICIES)
+                if obj.preemption_policy
+                else field_errors.required(here)
+            )
+        return found
+
+
+def _name_and_value(cls: PriorityClass) -> list[FieldError]:
+    name = cls.metadata.name
+    if not name.startswith(SYSTEM_PREFIX):
+        if cls.value <= HIGHEST_USER_PRIORITY:
+            return []
+        detail = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
+        return [field_errors.forbidden(Path("value"), detail)]
+    known = SYSTEM_PRIORITIES.get(name)
+    if known is None:
+        why = f"{name} is not a known system priority class"
+    elif known.value != cls.value:
+        why = f"value of {name} PriorityClass must be {known.value}"
+    elif cls.global_default:
+        why = f"globalDefault of {name} PriorityClass must be false"
+    else:
+        return []
+    detail = f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only. error: {why}"
+    return [field_errors.forbidden(Path("metadata", "name"), detail)]
+
+
+STRATEGIES = (PriorityClassStrategy(),)

@@ -1,0 +1,250 @@
+"""ResourceQuotas and LimitRanges: what a namespace may use, and what its pods must ask for."""
+
+from mooring.admission.numbers import NEGATIVE
+from mooring.admission.pod.defaults import round_to_milli
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import Request
+from mooring.api import field_errors, names
+from mooring.api.core_v1 import LimitRange, LimitRangeItem, ResourceQuota, ResourceQuotaSpec
+from mooring.api.core_v1.namespace import ScopedResourceSelectorRequirement
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.quantity import Quantity
+
+_COMPUTE = frozenset(
+    {
+        "cpu",
+        "memory",
+        "ephemeral-storage",
+        "limits.cpu",
+        "limits.memory",
+        "limits.ephemeral-storage",
+        "requests.cpu",
+        "requests.memory",
+        "requests.ephemeral-storage",
+    }
+)
+_OBJECTS = frozenset(
+    {
+        "configmaps",
+        "persistentvolumeclaims",
+        "pods",
+        "replicationcontrollers",
+        "requests.storage",
+        "resourcequotas",
+        "secrets",
+        "services",
+        "services.loadbalancers",
+        "services.nodeports",
+    }
+)
+_POD_SCOPES = frozenset(
+    {"Terminating", "NotTerminating", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity"}
+)
+_SCOPES = _POD_SCOPES | {"BestEffort", "VolumeAttributesClass"}
+_CONFLICTS = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+_SPEC = Path("spec")
+
+
+class ResourceQuotaStrategy(RuleStrategy[ResourceQuota]):
+    """What the objects of a namespace may use together."""
+
+    object_type = ResourceQuota
+    kind = "ResourceQuota"
+    resource = "resourcequotas"
+    has_generation = False
+    has_status = True
+
+    def default(self, obj: ResourceQuota) -> None:
+        round_to_milli(obj.spec.hard)
+        round_to_milli(obj.status.hard)
+        round_to_milli(obj.status.used)
+
+    def rules(self, obj: ResourceQuota, old: ResourceQuota | None, request: Request) -> list[FieldError]:
+        errors = _quantities(obj.spec.hard, _SPEC.child("hard"))
+        errors += _scopes(obj.spec, _SPEC.child("scopes")) + _scope_selector(obj.spec)
+        if old is not None and set(obj.spec.scopes) != set(old.spec.scopes):
+            errors.append(field_errors.invalid(_SPEC.child("scopes"), obj.spec.scopes, "field is immutable"))
+        return errors
+
+    def status_rules(self, new: ResourceQuota, old: ResourceQuota, request: Request) -> list[FieldError]:
+        here = Path("status")
+        return _quantities(new.status.hard, here.child("hard")) + _quantities(new.status.used, here.child("used"))
+
+
+def _quantities(resources: dict[str, Quantity], path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for name, quantity in resources.items():
+        here = path.key(name)
+        wrong = names.label_key(name)
+        errors += names.validate(here, name, wrong)
+        if not wrong and "/" not in name and not _is_quota_resource(name):
+            errors.append(field_errors.invalid(here, name, "must be a standard resource for quota"))
+        if quantity.sign() < 0:
+            errors.append(field_errors.invalid(here, str(quantity), NEGATIVE))
+        if name in _OBJECTS - {"requests.storage"} and quantity.milli_value() % 1000:
+            errors.append(field_errors.invalid(here, str(quantity), "must be an integer"))
+    return errors
+
+
+def _is_quota_resource(name: str) -> bool:
+    huge_pages = name.startswith(("hugepages-", "requests.hugepages-"))
+    return name in _COMPUTE or name in _OBJECTS or huge_pages
+
+
+def _scopes(spec: ResourceQuotaSpec, path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for scope in spec.scopes:
+        if scope not in _SCOPES:
+            errors.append(field_errors.invalid(path, spec.scopes, "unsupported scope"))
+        errors += [
+            field_errors.invalid(path, spec.scopes, "unsupported scope applied to resource")
+            for name in spec.hard
+            if _is_quota_resource(name) and not _suits(scope, name)
+        ]
+    errors += [
+        field_errors.invalid(path, spec.scopes, "conflicting scopes") for pair in _CONFLICTS if pair <= set(spec.scopes)
+    ]
+    return errors
+
+
+def _suits(scope: str, resource: str) -> bool:
+    """Whether a scope says anything about a resource."""
+    if scope in _POD_SCOPES:
+        return resource == "pods" or resource in _COMPUTE
+    if scope == "BestEffort":
+        return resource == "pods"
+    return scope != "VolumeAttributesClass" or resource in ("persistentvolumeclaims", "requests.storage")
+
+
+def _scope_selector(spec: ResourceQuotaSpec) -> list[FieldError]:
+    if spec.scope_selector is None:
+        return []
+    here = _SPEC.child("scopeSelector", "matchExpressions")
+    errors: list[FieldError] = []
+    for requirement in spec.scope_selector.match_expressions:
+        errors += _scope_requirement(requirement, here)
+        errors += [
+            field_errors.invalid(here, requirement.scope_name, "unsupported scope applied to resource")
+            for name in spec.hard
+            if _is_quota_resource(name) and not _suits(requirement.scope_name, name)
+        ]
+    return errors
+
+
+def _scope_requirement(requirement: ScopedResourceSelectorRequirement, path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    scope, operator, values = requirement.scope_name, requirement.operator, requirement.values
+    if scope not in _SCOPES:
+        errors.append(field_errors.invalid(path.child("scopeName"), scope, "unsupported scope"))
+    if scope in _SCOPES - {"PriorityClass", "VolumeAttributesClass"} and operator != "Exists":
+        detail = (
+            "must be 'Exist' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
+            "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or "
+            "ResourceQuotaScopeCrossNamespacePodAffinity"
+        )
+        errors.append(field_errors.invalid(path.child("operator"), operator, detail))
+    if operator in ("In", "NotIn") and not values:
+        detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+        errors.append(field_errors.required(path.child("values"), detail))
+    if operator in ("Exists", "DoesNotExist") and values:
+        detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+        errors.append(field_errors.invalid(path.child("values"), values, detail))
+    if operator not in _OPERATORS:
+        errors.append(field_errors.invalid(path.child("operator"), operator, "not a valid selector operator"))
+    return errors
+
+
+class LimitRangeStrategy(RuleStrategy[LimitRange]):
+    """What pods, containers and claims of a namespace may ask for, each by itself."""
+
+    object_type = LimitRange
+    kind = "LimitRange"
+    resource = "limitranges"
+    has_generation = False
+    allow_create_on_update = True
+
+    def default(self, obj: LimitRange) -> None:
+        """A container that names no limit gets the largest; one that names no request gets the limit, or the least."""
+        for item in obj.spec.limits:
+            for resources in (item.max, item.min, item.default, item.default_request, item.max_limit_request_ratio):
+                round_to_milli(resources)
+            if item.type == "Container":
+                for name, quantity in item.max.items():
+                    item.default.setdefault(name, quantity)
+                for name, quantity in (*item.default.items(), *item.min.items()):
+                    item.default_request.setdefault(name, quantity)
+
+    def rules(self, obj: LimitRange, old: LimitRange | None, request: Request) -> list[FieldError]:
+        errors: list[FieldError] = []
+        seen: set[str] = set()
+        for index, item in enumerate(obj.spec.limits):
+            here = _SPEC.child("limits").index(index)
+            errors += names.validate(here.child("type"), item.type, _type_problems(item.type))
+            if item.type in seen:
+                errors.append(field_errors.duplicate(here.child("type"), item.type))
+            seen.add(item.type)
+            errors += _limits(item, here)
+        return errors
+
+
+def _type_problems(kind: str) -> names.Messages:
+    wrong = names.label_key(kind)
+    if wrong or "/" in kind or kind in ("Pod", "Container", "PersistentVolumeClaim"):
+        return wrong
+    return ("must be a standard limit type or fully qualified",)
+
+
+def _limits(item: LimitRangeItem, path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if item.type == "Pod":
+        for name, given in (("default", item.default), ("defaultRequest", item.default_request)):
+            if given:
+                errors.append(field_errors.forbidden(path.child(name), "may not be specified when `type` is 'Pod'"))
+    if item.type == "PersistentVolumeClaim" and "storage" not in item.min and "storage" not in item.max:
+        detail = "either minimum or maximum storage value is required, but neither was provided"
+        errors.append(field_errors.required(path, detail))
+    for name in {**item.max, **item.min, **item.default, **item.default_request, **item.max_limit_request_ratio}:
+        errors += names.validate(path.child("max").key(name), name, names.label_key(name))
+        errors += _in_order(item, name, path)
+        errors += _ratio(item, name, path.child("maxLimitRequestRatio").key(name))
+    return errors
+
+
+def _in_order(item: LimitRangeItem, name: str, path: Path) -> list[FieldError]:
+    """Of what is given for a resource: min ≤ default request ≤ default ≤ max."""
+    steps = [
+        ("min", "min", item.min.get(name)),
+        ("defaultRequest", "default request", item.default_request.get(name)),
+        ("default", "default", item.default.get(name)),
+        ("max", "max", item.max.get(name)),
+    ]
+    errors = []
+    for place, (child, shown, value) in enumerate(steps):
+        for _, other_shown, other in steps[place + 1 :]:
+            if value is None or other is None or value <= other:
+                continue
+            detail = f"{shown} value {value} is greater than {other_shown} value {other}"
+            at = "default" if (child, other_shown) == ("min", "default") else child
+            at = "defaultRequest" if (child, other_shown) == ("min", "default request") else at
+            errors.append(field_errors.invalid(path.child(at).key(name), str(value), detail))
+    return errors
+
+
+def _ratio(item: LimitRangeItem, name: str, path: Path) -> list[FieldError]:
+    ratio = item.max_limit_request_ratio.get(name)
+    if ratio is None:
+        return []
+    if ratio < Quantity(1):
+        return [field_errors.invalid(path, str(ratio), f"ratio {ratio} is less than 1")]
+    low, high = item.min.get(name), item.max.get(name)
+    if low is None or high is None or low.sign() <= 0:
+        return []
+    limit = high.as_approximate_float() / low.as_approximate_float()
+    if ratio.as_approximate_float() <= limit:
+        return []
+    return [field_errors.invalid(path, str(ratio), f"ratio {ratio} is greater than max/min = {limit:f}")]
+
+
+STRATEGIES = (ResourceQuotaStrategy(), LimitRangeStrategy())

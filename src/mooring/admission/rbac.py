@@ -1,0 +1,167 @@
+"""Roles and who has them."""
+
+from typing import TypeVar
+
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import Request
+from mooring.api import field_errors, label_selector, names
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.rbac_v1 import ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject
+
+GROUP = "rbac.authorization.k8s.io"
+_RULES = Path("rules")
+_SUBJECTS = Path("subjects")
+_ROLE_REF = Path("roleRef")
+
+AnyBinding = TypeVar("AnyBinding", RoleBinding, ClusterRoleBinding)
+AnyRole = TypeVar("AnyRole", Role, ClusterRole)
+
+
+class _RbacStrategy(RuleStrategy[AnyRole]):
+    """What roles have in common: their names may hold almost anything."""
+
+    group = GROUP
+    has_generation = False
+    allow_create_on_update = True
+
+    def name_check(self, name: str) -> names.Messages:
+        return names.path_segment_name(name)
+
+    def rules(self, obj: AnyRole, old: AnyRole | None, request: Request) -> list[FieldError]:
+        return [
+            error
+            for index, rule in enumerate(obj.rules)
+            for error in _policy_rule(rule, _RULES.index(index), namespaced=self.namespaced)
+        ]
+
+
+class RoleStrategy(_RbacStrategy[Role]):
+    """Rights within a namespace."""
+
+    object_type = Role
+    kind = "Role"
+    resource = "roles"
+
+
+class ClusterRoleStrategy(_RbacStrategy[ClusterRole]):
+    """Rights in the whole cluster."""
+
+    object_type = ClusterRole
+    kind = "ClusterRole"
+    resource = "clusterroles"
+    namespaced = False
+
+    def rules(self, obj: ClusterRole, old: ClusterRole | None, request: Request) -> list[FieldError]:
+        errors = super().rules(obj, old, request)
+        if obj.aggregation_rule is None:
+            return errors
+        here = Path("aggregationRule", "clusterRoleSelectors")
+        selectors = obj.aggregation_rule.cluster_role_selectors
+        if not selectors:
+            detail = "at least one clusterRoleSelector required if aggregationRule is non-nil"
+            errors.append(field_errors.required(here, detail))
+        for index, selector in enumerate(selectors):
+            errors += label_selector.validate(selector, here.index(index))
+        return errors
+
+
+class _BindingStrategy(RuleStrategy[AnyBinding]):
+    """What bindings have in common: the role cannot be changed."""
+
+    group = GROUP
+    has_generation = False
+    allow_create_on_update = True
+    role_kinds: tuple[str, ...]
+
+    def name_check(self, name: str) -> names.Messages:
+        return names.path_segment_name(name)
+
+    def default(self, obj: AnyBinding) -> None:
+        obj.role_ref.api_group = obj.role_ref.api_group or GROUP
+        for subject in obj.subjects:
+            if not subject.api_group and subject.kind in ("User", "Group"):
+                subject.api_group = GROUP
+
+    def rules(self, obj: AnyBinding, old: AnyBinding | None, request: Request) -> list[FieldError]:
+        errors = _role_ref(obj.role_ref, self.role_kinds)
+        for index, subject in enumerate(obj.subjects):
+            errors += _subject(subject, _SUBJECTS.index(index), namespaced=self.namespaced)
+        if old is not None and obj.role_ref != old.role_ref:
+            errors.append(field_errors.invalid(_ROLE_REF, obj.role_ref, "cannot change roleRef"))
+        return errors
+
+
+class RoleBindingStrategy(_BindingStrategy[RoleBinding]):
+    """Gives a role within a namespace."""
+
+    object_type = RoleBinding
+    kind = "RoleBinding"
+    resource = "rolebindings"
+    role_kinds = ("Role", "ClusterRole")
+
+
+class ClusterRoleBindingStrategy(_BindingStrategy[ClusterRoleBinding]):
+    """Gives a ClusterRole in the whole cluster."""
+
+    object_type = ClusterRoleBinding
+    kind = "ClusterRoleBinding"
+    resource = "clusterrolebindings"
+    namespaced = False
+    role_kinds = ("ClusterRole",)
+
+
+def _policy_rule(rule: PolicyRule, path: Path, *, namespaced: bool) -> list[FieldError]:
+    errors = [] if rule.verbs else [field_errors.required(path.child("verbs"), "verbs must contain at least one value")]
+    if rule.non_resource_urls:
+        here = path.child("nonResourceURLs")
+        if namespaced:
+            detail = "namespaced rules cannot apply to non-resource URLs"
+            errors.append(field_errors.invalid(here, rule.non_resource_urls, detail))
+        if rule.api_groups or rule.resources or rule.resource_names:
+            detail = "rules cannot apply to both regular resources and non-resource URLs"
+            errors.append(field_errors.invalid(here, rule.non_resource_urls, detail))
+        return errors
+    if not rule.api_groups:
+        detail = "resource rules must supply at least one api group"
+        errors.append(field_errors.required(path.child("apiGroups"), detail))
+    if not rule.resources:
+        detail = "resource rules must supply at least one resource"
+        errors.append(field_errors.required(path.child("resources"), detail))
+    return errors
+
+
+def _role_ref(ref: RoleRef, kinds: tuple[str, ...]) -> list[FieldError]:
+    errors = []
+    if ref.api_group != GROUP:
+        errors.append(field_errors.not_supported(_ROLE_REF.child("apiGroup"), ref.api_group, [GROUP]))
+    if ref.kind not in kinds:
+        errors.append(field_errors.not_supported(_ROLE_REF.child("kind"), ref.kind, kinds))
+    here = _ROLE_REF.child("name")
+    if not ref.name:
+        return [*errors, field_errors.required(here)]
+    return errors + names.validate(here, ref.name, names.path_segment_name(ref.name))
+
+
+def _subject(subject: Subject, path: Path, *, namespaced: bool) -> list[FieldError]:
+    errors = [] if subject.name else [field_errors.required(path.child("name"))]
+    group = path.child("apiGroup")
+    match subject.kind:
+        case "ServiceAccount":
+            if subject.name:
+                wrong = names.dns1123_subdomain(subject.name)
+                errors += names.validate(path.child("name"), subject.name, wrong)
+            if subject.api_group:
+                errors.append(field_errors.not_supported(group, subject.api_group, [""]))
+            if not namespaced and not subject.namespace:
+                errors.append(field_errors.required(path.child("namespace")))
+        case "User" | "Group":
+            if subject.api_group != GROUP:
+                errors.append(field_errors.not_supported(group, subject.api_group, [GROUP]))
+        case kind:
+            supported = ["ServiceAccount", "User", "Group"]
+            errors.append(field_errors.not_supported(path.child("kind"), kind, supported))
+    return errors
+
+
+STRATEGIES = (RoleStrategy(), ClusterRoleStrategy(), RoleBindingStrategy(), ClusterRoleBindingStrategy())

@@ -1,0 +1,177 @@
+"""Questions that are answered at once and never stored: who somebody is, what they may do, and tokens.
+
+Their metadata is empty; the API server answers them after they were admitted. `Scale` is here too: it is how clients
+see and change the size of a workload.
+"""
+
+from typing import TypeVar
+
+from mooring.admission.numbers import non_negative
+from mooring.admission.strategy import Request, Strategy
+from mooring.api import field_errors, meta_v1
+from mooring.api.authentication_v1 import SelfSubjectReview, TokenRequest, TokenReview
+from mooring.api.authorization_v1 import (
+    LocalSubjectAccessReview,
+    SelfSubjectAccessReview,
+    SelfSubjectAccessReviewSpec,
+    SelfSubjectRulesReview,
+    SubjectAccessReview,
+    SubjectAccessReviewSpec,
+)
+from mooring.api.autoscaling_v1 import Scale
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+
+T = TypeVar("T", bound=meta_v1.Resource)
+AUTHENTICATION = "authentication.k8s.io"
+AUTHORIZATION = "authorization.k8s.io"
+_SPEC = Path("spec")
+_MIN_SECONDS = 600
+_MAX_SECONDS = 1 << 32
+
+
+class _Question(Strategy[T]):
+    """A kind that is not stored."""
+
+    namespaced = False
+    has_generation = False
+
+
+class SubjectAccessReviewStrategy(_Question[SubjectAccessReview]):
+    """May somebody do something?"""
+
+    object_type = SubjectAccessReview
+    group = AUTHORIZATION
+    kind = "SubjectAccessReview"
+    resource = "subjectaccessreviews"
+
+    def validate_create(self, obj: SubjectAccessReview, request: Request) -> list[FieldError]:
+        return _access(obj.spec) + _somebody(obj.spec)
+
+
+class LocalSubjectAccessReviewStrategy(_Question[LocalSubjectAccessReview]):
+    """May somebody do something in this namespace?"""
+
+    object_type = LocalSubjectAccessReview
+    group = AUTHORIZATION
+    kind = "LocalSubjectAccessReview"
+    resource = "localsubjectaccessreviews"
+    namespaced = True
+
+    def validate_create(self, obj: LocalSubjectAccessReview, request: Request) -> list[FieldError]:
+        errors = _access(obj.spec) + _somebody(obj.spec)
+        attributes = obj.spec.resource_attributes
+        if attributes is not None and attributes.namespace != obj.metadata.namespace:
+            here = _SPEC.child("resourceAttributes", "namespace")
+            errors.append(field_errors.invalid(here, attributes.namespace, "must match metadata.namespace"))
+        if obj.spec.non_resource_attributes is not None:
+            here = _SPEC.child("nonResourceAttributes")
+            detail = "disallowed on this kind of request"
+            errors.append(field_errors.invalid(here, obj.spec.non_resource_attributes, detail))
+        return errors
+
+
+class SelfSubjectAccessReviewStrategy(_Question[SelfSubjectAccessReview]):
+    """May I do something?"""
+
+    object_type = SelfSubjectAccessReview
+    group = AUTHORIZATION
+    kind = "SelfSubjectAccessReview"
+    resource = "selfsubjectaccessreviews"
+
+    def validate_create(self, obj: SelfSubjectAccessReview, request: Request) -> list[FieldError]:
+        return _access(obj.spec)
+
+
+class SelfSubjectRulesReviewStrategy(_Question[SelfSubjectRulesReview]):
+    """What may I do?"""
+
+    object_type = SelfSubjectRulesReview
+    group = AUTHORIZATION
+    kind = "SelfSubjectRulesReview"
+    resource = "selfsubjectrulesreviews"
+
+
+class SelfSubjectReviewStrategy(_Question[SelfSubjectReview]):
+    """Who am I?"""
+
+    object_type = SelfSubjectReview
+    group = AUTHENTICATION
+    kind = "SelfSubjectReview"
+    resource = "selfsubjectreviews"
+
+
+class TokenReviewStrategy(_Question[TokenReview]):
+    """Whose token is this?"""
+
+    object_type = TokenReview
+    group = AUTHENTICATION
+    kind = "TokenReview"
+    resource = "tokenreviews"
+
+    def validate_create(self, obj: TokenReview, request: Request) -> list[FieldError]:
+        return [] if obj.spec.token else [field_errors.required(_SPEC.child("token"))]
+
+
+class TokenRequestStrategy(_Question[TokenRequest]):
+    """A token for a service account, please."""
+
+    object_type = TokenRequest
+    group = AUTHENTICATION
+    kind = "TokenRequest"
+    resource = "tokenrequests"
+    namespaced = True
+
+    def default(self, obj: TokenRequest) -> None:
+        if obj.spec.expiration_seconds is None:
+            obj.spec.expiration_seconds = 3600
+
+    def validate_create(self, obj: TokenRequest, request: Request) -> list[FieldError]:
+        seconds, here = obj.spec.expiration_seconds or 0, _SPEC.child("expirationSeconds")
+        if seconds < _MIN_SECONDS:
+            return [field_errors.invalid(here, seconds, "may not specify a duration less than 10 minutes")]
+        if seconds > _MAX_SECONDS:
+            return [field_errors.invalid(here, seconds, "may not specify a duration larger than 2^32 seconds")]
+        return []
+
+
+class ScaleStrategy(_Question[Scale]):
+    """How large a workload should be."""
+
+    object_type = Scale
+    group = "autoscaling"
+    kind = "Scale"
+    resource = "scales"
+    namespaced = True
+
+    def validate_update(self, new: Scale, old: Scale, request: Request) -> list[FieldError]:
+        return non_negative(new.spec.replicas, _SPEC.child("replicas"))
+
+
+def _access(spec: SubjectAccessReviewSpec | SelfSubjectAccessReviewSpec) -> list[FieldError]:
+    resource, other = spec.resource_attributes, spec.non_resource_attributes
+    if resource is not None and other is not None:
+        detail = "cannot be specified in combination with resourceAttributes"
+        return [field_errors.invalid(_SPEC.child("nonResourceAttributes"), other, detail)]
+    if resource is None and other is None:
+        detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        return [field_errors.invalid(_SPEC.child("resourceAttributes"), None, detail)]
+    return []
+
+
+def _somebody(spec: SubjectAccessReviewSpec) -> list[FieldError]:
+    if spec.user or spec.groups:
+        return []
+    return [field_errors.invalid(_SPEC.child("user"), "", "at least one of user or group must be specified")]
+
+
+STRATEGIES = (
+    SubjectAccessReviewStrategy(),
+    LocalSubjectAccessReviewStrategy(),
+    SelfSubjectAccessReviewStrategy(),
+    SelfSubjectRulesReviewStrategy(),
+    SelfSubjectReviewStrategy(),
+    TokenReviewStrategy(),
+    TokenRequestStrategy(),
+    ScaleStrategy(),
+)

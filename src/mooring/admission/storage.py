@@ -1,0 +1,326 @@
+"""storage.k8s.io: classes of storage, CSI drivers and what nodes have of them, attachments and free capacity."""
+
+from mooring.admission.meta import IMMUTABLE, immutable
+from mooring.admission.numbers import non_negative, non_negative_quantity
+from mooring.admission.persistent_volume import affinity_rules, default_source, validate_spec
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import Request
+from mooring.admission.volume_sources import validate_csi_driver_name
+from mooring.api import field_errors, label_selector, names
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.storage_v1 import (
+    CSIDriver,
+    CSIDriverSpec,
+    CSINode,
+    CSINodeDriver,
+    CSIStorageCapacity,
+    StorageClass,
+    TokenRequest,
+    TopologySelectorTerm,
+    VolumeAttachment,
+    VolumeAttributesClass,
+)
+
+GROUP = "storage.k8s.io"
+MAX_PARAMETERS = 512
+MAX_PARAMETERS_BYTES = 256 * 1024
+_RECLAIM_POLICIES = ("Delete", "Retain")
+_BINDING_MODES = ("Immediate", "WaitForFirstConsumer")
+_FS_GROUP_POLICIES = ("ReadWriteOnceWithFSType", "File", "None")
+_LIFECYCLE_MODES = ("Persistent", "Ephemeral")
+_MAX_NODE_ID_BYTES = 192
+_ONE_SOURCE = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+_SPEC = Path("spec")
+
+
+def _parameters(parameters: dict[str, str], path: Path) -> list[FieldError]:
+    errors = [field_errors.too_long(path, MAX_PARAMETERS)] if len(parameters) > MAX_PARAMETERS else []
+    if "" in parameters:
+        errors.append(field_errors.invalid(path, "", "field can not be empty."))
+    size = sum(len(f"{key}{value}".encode(errors="surrogatepass")) for key, value in parameters.items())
+    if size > MAX_PARAMETERS_BYTES:
+        errors.append(field_errors.too_long(path, MAX_PARAMETERS_BYTES))
+    return errors
+
+
+def _unchanged(name: str, new: object, old: object) -> list[FieldError]:
+    return [] if new == old else [field_errors.forbidden(Path(name), f"updates to {name} are forbidden.")]
+
+
+class StorageClassStrategy(RuleStrategy[StorageClass]):
+    """A sort of storage that claims can ask for."""
+
+    object_type = StorageClass
+    group = GROUP
+    kind = "StorageClass"
+    resource = "storageclasses"
+    namespaced = False
+    has_generation = False
+
+    def default(self, obj: StorageClass) -> None:
+        obj.reclaim_policy = "Delete" if obj.reclaim_policy is None else obj.reclaim_policy
+        obj.volume_binding_mode = "Immediate" if obj.volume_binding_mode is None else obj.volume_binding_mode
+
+    def rules(self, obj: StorageClass, old: StorageClass | None, request: Request) -> list[FieldError]:
+        if old is not None:
+            errors = _unchanged("parameters", obj.parameters, old.parameters)
+            errors += _unchanged("provisioner", obj.provisioner, old.provisioner)
+            errors += _unchanged("reclaimPolicy", obj.reclaim_policy, old.reclaim_policy)
+            if obj.volume_binding_mode != old.volume_binding_mode:
+                errors.append(field_errors.invalid(Path("volumeBindingMode"), obj.volume_binding_mode, IMMUTABLE))
+            return errors
+        errors = [] if obj.provisioner else [field_errors.required(Path("provisioner"))]
+        if obj.provisioner:
+            errors += names.validate(Path("provisioner"), obj.provisioner, names.label_key(obj.provisioner.lower()))
+        errors += _parameters(obj.parameters, Path("parameters"))
+        for name, value, supported in (
+            ("reclaimPolicy", obj.reclaim_policy, _RECLAIM_POLICIES),
+            ("volumeBindingMode", obj.volume_binding_mode, _BINDING_MODES),
+        ):
+            if value not in supported:
+                errors.append(field_errors.not_supported(Path(name), value, supported))
+        return errors + _topologies(obj.allowed_topologies, Path("allowedTopologies"))
+
+
+def _topologies(terms: list[TopologySelectorTerm], path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: list[dict[str, set[str]]] = []
+    for index, term in enumerate(terms):
+        here = path.index(index).child("matchLabelExpressions")
+        values: dict[str, set[str]] = {}
+        for position, requirement in enumerate(term.match_label_expressions):
+            at = here.index(position)
+            if requirement.key in values:
+                errors.append(field_errors.duplicate(at.child("key"), requirement.key))
+            values[requirement.key] = set(requirement.values)
+            errors += names.validate_label_key(requirement.key, at.child("key"))
+            if not requirement.values:
+                errors.append(field_errors.required(at.child("values")))
+            errors += [
+                field_errors.duplicate(at.child("values").index(place), value)
+                for place, value in enumerate(requirement.values)
+                if value in requirement.values[:place]
+            ]
+        if values in seen:
+            errors.append(field_errors.duplicate(here, ""))
+        seen.append(values)
+    return errors
+
+
+class VolumeAttributesClassStrategy(RuleStrategy[VolumeAttributesClass]):
+    """A set of properties that volumes can be given while they are in use."""
+
+    object_type = VolumeAttributesClass
+    group = GROUP
+    kind = "VolumeAttributesClass"
+    resource = "volumeattributesclasses"
+    namespaced = False
+    has_generation = False
+
+    def rules(
+        self, obj: VolumeAttributesClass, old: VolumeAttributesClass | None, request: Request
+    ) -> list[FieldError]:
+        if old is not None:
+            errors = _unchanged("driverName", obj.driver_name, old.driver_name)
+            return errors + _unchanged("parameters", obj.parameters, old.parameters)
+        errors = validate_csi_driver_name(obj.driver_name, Path("driverName"))
+        if not obj.parameters:
+            errors.append(field_errors.required(Path("parameters"), "must contain at least one key/value pair"))
+        return errors + _parameters(obj.parameters, Path("parameters"))
+
+
+class CSIDriverStrategy(RuleStrategy[CSIDriver]):
+    """What a CSI driver can do."""
+
+    object_type = CSIDriver
+    group = GROUP
+    kind = "CSIDriver"
+    resource = "csidrivers"
+    namespaced = False
+    allow_unconditional_update = False
+
+    def default(self, obj: CSIDriver) -> None:
+        spec = obj.spec
+        spec.attach_required = True if spec.attach_required is None else spec.attach_required
+        spec.pod_info_on_mount = bool(spec.pod_info_on_mount)
+        spec.storage_capacity = bool(spec.storage_capacity)
+        spec.requires_republish = bool(spec.requires_republish)
+        spec.se_linux_mount = bool(spec.se_linux_mount)
+        spec.volume_lifecycle_modes = spec.volume_lifecycle_modes or ["Persistent"]
+        if spec.fs_group_policy is None:
+            spec.fs_group_policy = "ReadWriteOnceWithFSType"
+
+    def rules(self, obj: CSIDriver, old: CSIDriver | None, request: Request) -> list[FieldError]:
+        errors = validate_csi_driver_name(obj.metadata.name, Path("name")) if old is None else []
+        errors += _driver_spec(obj.spec)
+        if old is not None:
+            errors += immutable(obj.spec.attach_required, old.spec.attach_required, _SPEC, "attachedRequired")
+            modes, before = obj.spec.volume_lifecycle_modes, old.spec.volume_lifecycle_modes
+            errors += immutable(modes, before, _SPEC, "volumeLifecycleModes")
+        return errors
+
+
+def _driver_spec(spec: CSIDriverSpec) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if spec.fs_group_policy not in _FS_GROUP_POLICIES:
+        here = _SPEC.child("fsGroupPolicy")
+        errors.append(field_errors.not_supported(here, spec.fs_group_policy, _FS_GROUP_POLICIES))
+    errors += _token_requests(spec.token_requests, _SPEC.child("tokenRequests"))
+    here = _SPEC.child("volumeLifecycleModes")
+    errors += [
+        field_errors.not_supported(here, mode, _LIFECYCLE_MODES)
+        for mode in spec.volume_lifecycle_modes
+        if mode not in _LIFECYCLE_MODES
+    ]
+    period = spec.node_allocatable_update_period_seconds
+    if period is not None and period < 10:
+        here = _SPEC.child("nodeAllocatableUpdatePeriodSeconds")
+        errors.append(field_errors.invalid(here, period, "must be greater than or equal to 10 seconds"))
+    return errors
+
+
+def _token_requests(requests: list[TokenRequest], path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    audiences: set[str] = set()
+    for index, request in enumerate(requests):
+        here = path.index(index)
+        if request.audience in audiences:
+            errors.append(field_errors.duplicate(here.child("audience"), request.audience))
+        audiences.add(request.audience)
+        seconds, at = request.expiration_seconds, here.child("expirationSeconds")
+        if seconds is not None and seconds < 600:
+            errors.append(field_errors.invalid(at, seconds, "may not specify a duration less than 10 minutes"))
+        if seconds is not None and seconds > 1 << 32:
+            errors.append(field_errors.invalid(at, seconds, "may not specify a duration larger than 2^32 seconds"))
+    return errors
+
+
+class CSINodeStrategy(RuleStrategy[CSINode]):
+    """The CSI drivers that a node has. A driver may come and go, but not change."""
+
+    object_type = CSINode
+    group = GROUP
+    kind = "CSINode"
+    resource = "csinodes"
+    namespaced = False
+    has_generation = False
+    has_status = True
+    allow_unconditional_update = False
+
+    def rules(self, obj: CSINode, old: CSINode | None, request: Request) -> list[FieldError]:
+        errors: list[FieldError] = []
+        seen: set[str] = set()
+        before = {driver.name: driver for driver in old.spec.drivers} if old is not None else {}
+        here = _SPEC.child("drivers")
+        for index, driver in enumerate(obj.spec.drivers):
+            errors += _node_driver(driver, here.index(index))
+            if driver.name in seen:
+                errors.append(field_errors.duplicate(here.index(index).child("name"), driver.name))
+            seen.add(driver.name)
+            known = before.get(driver.name)
+            if known is not None and _identity(known) != _identity(driver):
+                at = _SPEC.child("drivers").index(index)
+                errors.append(field_errors.invalid(at, driver, IMMUTABLE))
+        return errors
+
+
+def _identity(driver: CSINodeDriver) -> tuple[str, list[str]]:
+    """What of a driver stays as it was; how many volumes fit may change."""
+    return driver.node_id, driver.topology_keys
+
+
+def _node_driver(driver: CSINodeDriver, path: Path) -> list[FieldError]:
+    errors = validate_csi_driver_name(driver.name, path.child("name"))
+    here = path.child("nodeID")
+    if not driver.node_id:
+        errors.append(field_errors.required(here))
+    if len(driver.node_id.encode(errors="surrogatepass")) > _MAX_NODE_ID_BYTES:
+        detail = f"must be {_MAX_NODE_ID_BYTES} characters or less"
+        errors.append(field_errors.invalid(here, driver.node_id, detail))
+    if driver.allocatable is not None:
+        errors += non_negative(driver.allocatable.count, path.child("allocatable", "count"))
+    seen: set[str] = set()
+    for key in driver.topology_keys:
+        at = path.child("topologyKeys")
+        if not key:
+            errors.append(field_errors.required(at))
+        if key in seen:
+            errors.append(field_errors.duplicate(at, key))
+        seen.add(key)
+        errors += names.validate(at, key, names.label_key(key))
+    return errors
+
+
+class CSIStorageCapacityStrategy(RuleStrategy[CSIStorageCapacity]):
+    """How much room a driver has for a class in a part of the cluster."""
+
+    object_type = CSIStorageCapacity
+    group = GROUP
+    kind = "CSIStorageCapacity"
+    resource = "csistoragecapacities"
+    has_generation = False
+    allow_unconditional_update = False
+
+    def rules(self, obj: CSIStorageCapacity, old: CSIStorageCapacity | None, request: Request) -> list[FieldError]:
+        name = obj.storage_class_name
+        errors = names.validate(Path("storageClassName"), name, names.dns1123_subdomain(name))
+        errors += label_selector.validate(obj.node_topology, Path("nodeTopology"))
+        for path, quantity in (("capacity", obj.capacity), ("maximumVolumeSize", obj.maximum_volume_size)):
+            if quantity is not None:
+                errors += non_negative_quantity(quantity, Path(path))
+        if old is not None:
+            for path, new, before in (
+                ("nodeTopology", obj.node_topology, old.node_topology),
+                ("storageClassName", obj.storage_class_name, old.storage_class_name),
+            ):
+                if new != before:
+                    errors.append(field_errors.invalid(Path(path), new, IMMUTABLE))
+        return errors
+
+
+class VolumeAttachmentStrategy(RuleStrategy[VolumeAttachment]):
+    """Asks that a volume is attached to a node."""
+
+    object_type = VolumeAttachment
+    group = GROUP
+    kind = "VolumeAttachment"
+    resource = "volumeattachments"
+    namespaced = False
+    has_generation = False
+    has_status = True
+    allow_unconditional_update = False
+
+    def default(self, obj: VolumeAttachment) -> None:
+        if obj.spec.source.inline_volume_spec is not None:
+            default_source(obj.spec.source.inline_volume_spec)
+
+    def rules(self, obj: VolumeAttachment, old: VolumeAttachment | None, request: Request) -> list[FieldError]:
+        spec = obj.spec
+        errors = validate_csi_driver_name(spec.attacher, _SPEC.child("attacher"))
+        source, here = spec.source, _SPEC.child("source")
+        inline, name = source.inline_volume_spec, source.persistent_volume_name
+        if inline is None and name is None:
+            errors.append(field_errors.required(here, _ONE_SOURCE))
+        elif inline is not None and name is not None:
+            errors.append(field_errors.forbidden(here, _ONE_SOURCE))
+        elif name == "":
+            detail = "must specify non empty persistentVolumeName"
+            errors.append(field_errors.required(here.child("persistentVolumeName"), detail))
+        elif inline is not None:
+            affinity = affinity_rules(request.options, None)
+            errors += validate_spec(inline, here.child("inlineVolumeSpec"), affinity, inline=True)
+        errors += names.validate(_SPEC.child("nodeName"), spec.node_name, names.dns1123_subdomain(spec.node_name))
+        if old is not None and spec != old.spec:
+            errors.append(field_errors.invalid(_SPEC, spec, IMMUTABLE))
+        return errors
+
+
+STRATEGIES = (
+    StorageClassStrategy(),
+    VolumeAttributesClassStrategy(),
+    CSIDriverStrategy(),
+    CSINodeStrategy(),
+    CSIStorageCapacityStrategy(),
+    VolumeAttachmentStrategy(),
+)
