@@ -15,7 +15,6 @@ from mooring.apiserver.resources.options import delete_options
 from mooring.apiserver.resources.output import respond, view_for
 from mooring.apiserver.resources.reading import Reading
 from mooring.apiserver.resources.registry import Call, Registry
-from mooring.apiserver.resources.selection import selection_of
 from mooring.apiserver.resources.writing import Written, is_deletable
 from mooring.store.kv import Delete, Event, KeyValue, Put
 
@@ -65,7 +64,7 @@ class Deleting:
 
     async def delete_collection(self, call: Call) -> Response:
         options = delete_options(call.request)
-        selection = selection_of(call.request, call.kind)
+        selection = self._registry.selections.of(call.request, call.kind)
         view = view_for(self._registry, call)
         shown = []
         async for kv in self._reading.selected(call, selection):

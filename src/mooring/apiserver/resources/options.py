@@ -21,8 +21,8 @@ CONSUMED = (JSON, YAML)
 
 MAX_MANAGER = 128
 _YAML_TYPES = frozenset({YAML, "text/yaml", "application/x-yaml", "application/apply-patch+yaml"})
-_POLICIES = ("Orphan", "Background", "Foreground")
-_VALIDATIONS = [each.value for each in (FieldValidation.IGNORE, FieldValidation.WARN, FieldValidation.STRICT)]
+_POLICIES = ("Background", "Foreground", "Orphan")
+_VALIDATIONS = [each.value for each in (FieldValidation.IGNORE, FieldValidation.STRICT, FieldValidation.WARN)]
 T = TypeVar("T", bound=TypeMeta)
 
 

@@ -12,7 +12,7 @@ from mooring.api.resource_version import ListVersion, ResourceVersionError
 from mooring.apiserver.http import Response
 from mooring.apiserver.resources.output import respond, view_for
 from mooring.apiserver.resources.registry import Call, Registry
-from mooring.apiserver.resources.selection import Selection, selection_of
+from mooring.apiserver.resources.selection import Selection
 from mooring.store.errors import Compacted, FutureRevision
 from mooring.store.kv import KeyValue
 
@@ -59,7 +59,7 @@ class Reading:
     async def list(self, call: Call) -> Response:
         request = call.request
         view = view_for(self._registry, call)
-        selection = selection_of(request, call.kind)
+        selection = self._registry.selections.of(request, call.kind)
         wanted = list_version(call)
         page = await self._page(call, selection, wanted)
         metadata = ListMeta(resource_version=str(page.revision))

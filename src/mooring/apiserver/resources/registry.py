@@ -16,6 +16,7 @@ from mooring.api.meta_v1 import Resource, TableColumnDefinition, TableRow
 from mooring.api.scheme import Scheme
 from mooring.apiserver.http import Accepted, Request
 from mooring.apiserver.resources.facts import ClusterFacts
+from mooring.apiserver.resources.selection import Selections
 from mooring.apiserver.resources.stored import Stored
 from mooring.base.clock import Clock
 from mooring.store.kv import KeyValue, Store
@@ -65,6 +66,7 @@ class Registry:
         self.clock = clock
         self.tables = tables
         self.facts = ClusterFacts(store)
+        self.selections = Selections()
         self._stored = {kind.family: Stored(scheme, kind) for kind in scheme.known if kind.stored}
 
     def stored(self, kind: Kind) -> Stored:

@@ -7,7 +7,6 @@ has them. Called by ``reading.py``, ``watching.py`` and ``deleting.py``.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from operator import attrgetter
 from typing import Any
 
@@ -77,10 +76,10 @@ class _Facts:
 class Selection:
     """The selectors of one request."""
 
-    def __init__(self, kind: Kind, labels: Selector, fields: FieldSelector) -> None:
+    def __init__(self, labels: Selector, fields: FieldSelector, facts_of: Callable[[KeyValue], _Facts]) -> None:
         self.labels = labels
         self.fields = fields
-        self._facts_of = _reader(kind)
+        self._facts_of = facts_of
         self.is_everything = labels.is_empty() and fields.is_empty()
 
     def matches(self, kv: KeyValue) -> bool:
@@ -97,8 +96,27 @@ class Selection:
         return self.fields.requires_exactly("metadata.namespace")
 
 
-def selection_of(request: Request, kind: Kind, name: str = "") -> Selection:
-    """The selectors in a request's query; `name` restricts it further (a watch of one object). Raises BadRequest."""
+class Selections:
+    """Makes the selections of one store, and remembers what they found in its objects."""
+
+    def __init__(self) -> None:
+        self._readers: dict[Kind, Callable[[KeyValue], _Facts]] = {}
+
+    def of(self, request: Request, kind: Kind, name: str = "") -> Selection:
+        """The selectors in a request's query; `name` restricts it further (a watch of one object).
+
+        Raises BadRequest.
+        """
+        labels, fields = _selectors_of(request, kind)
+        if name:
+            fields = FieldSelector((*fields.terms, *field_selector.one_field("metadata.name", name).terms))
+        reader = self._readers.get(kind)
+        if reader is None:
+            reader = self._readers[kind] = _reader(kind)
+        return Selection(labels, fields, reader)
+
+
+def _selectors_of(request: Request, kind: Kind) -> tuple[Selector, FieldSelector]:
     try:
         labels = label_selector.parse(request.parameter("labelSelector"))
     except SelectorError as error:
@@ -111,12 +129,9 @@ def selection_of(request: Request, kind: Kind, name: str = "") -> Selection:
     for term in fields.terms:
         if term.field not in known and term.field not in {"metadata.name", "metadata.namespace"}:
             raise errors.bad_request(f"field label not supported: {term.field}")
-    if name:
-        fields = FieldSelector((*fields.terms, *field_selector.one_field("metadata.name", name).terms))
-    return Selection(kind, labels, fields)
+    return labels, fields
 
 
-@cache
 def _reader(kind: Kind) -> Callable[[KeyValue], _Facts]:
     """Reads what can be selected by from stored bytes."""
     fields = {

@@ -16,7 +16,7 @@ from mooring.apiserver.resources.bounded_cache import BoundedCache
 from mooring.apiserver.resources.output import View, view_for
 from mooring.apiserver.resources.reading import parse_version, too_large_version
 from mooring.apiserver.resources.registry import Call, Registry
-from mooring.apiserver.resources.selection import Selection, selection_of
+from mooring.apiserver.resources.selection import Selection
 from mooring.store.errors import Closed, Compacted, FutureRevision
 from mooring.store.kv import Batch, Event, KeyValue, Watcher
 
@@ -62,7 +62,7 @@ class Watching:
         if call.accepted.format != "json":
             raise errors.not_acceptable(["application/json;stream=watch"])
         view = view_for(self._registry, call)
-        selection = selection_of(call.request, call.kind, call.name)
+        selection = self._registry.selections.of(call.request, call.kind, call.name)
         current = await self._registry.store.revision()
         start = _start(call, current)
         if start.after > current:

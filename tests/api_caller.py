@@ -1,0 +1,197 @@
+"""Calls the API server's handlers without a socket: `await api.post("/api/v1/namespaces/default/pods", pod)`.
+
+Every call returns an `Answer`, whether it succeeded or not, as a client would see it.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from mooring.admission.options import AdmissionOptions
+from mooring.api import codec
+from mooring.api.authentication_v1 import UserInfo
+from mooring.api.errors import StatusError
+from mooring.api.scheme import Scheme
+from mooring.apiserver.http import Request
+from mooring.apiserver.resources import Resources, bootstrap
+from mooring.apiserver.routes import resolve
+from mooring.apiserver.tables import Tables
+from mooring.store.kv import Store
+from mooring.store.memory import MemoryStore
+from mooring.testing.clock import MockClock
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+PODS = "/api/v1/namespaces/default/pods"
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a client got."""
+
+    code: int
+    text: bytes
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def body(self) -> dict[str, Any]:
+        body: dict[str, Any] = json.loads(self.text)
+        return body
+
+    @property
+    def message(self) -> str:
+        return str(self.body.get("message", ""))
+
+    @property
+    def reason(self) -> str:
+        return str(self.body.get("reason", ""))
+
+    @property
+    def version(self) -> str:
+        return str(self.body["metadata"].get("resourceVersion", ""))
+
+    @property
+    def names(self) -> list[str]:
+        """The names of a list's items."""
+        return [item["metadata"]["name"] for item in self.body["items"]]
+
+
+class ApiCaller:
+    """A server's handlers, and how to call them."""
+
+    def __init__(self, resources: Resources, scheme: Scheme, store: Store, clock: MockClock) -> None:
+        self.resources = resources
+        self.scheme = scheme
+        self.store = store
+        self.clock = clock
+
+    async def call(
+        self, method: str, url: str, body: Any = None, *, accept: str = "", media_type: str = "", agent: str = "test/1"
+    ) -> Answer:
+        """One request; a dict is sent as JSON, bytes as they are."""
+        parts = urlsplit(url)
+        request = Request(
+            method=method,
+            path=parts.path,
+            query=parse_qs(parts.query, keep_blank_values=True),
+            headers={"accept": accept, "content-type": media_type or "application/json", "user-agent": agent},
+            body=body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode(),
+            user=UserInfo(username="tester"),
+        )
+        route = resolve(self.scheme, parts.path)
+        assert route is not None, f"no route for {parts.path}"
+        try:
+            response = await self.resources.handle(request, route)
+        except StatusError as error:
+            return Answer(error.status.code, codec.encode(error.status))
+        assert isinstance(response.body, bytes), "a watch: use `watch`"
+        return Answer(response.status, response.body, list(response.warnings))
+
+    async def get(self, url: str, **options: str) -> Answer:
+        return await self.call("GET", url, **options)
+
+    async def post(self, url: str, body: Any, **options: str) -> Answer:
+        return await self.call("POST", url, body, **options)
+
+    async def put(self, url: str, body: Any, **options: str) -> Answer:
+        return await self.call("PUT", url, body, **options)
+
+    async def patch(self, url: str, body: Any, media_type: str = MERGE_PATCH, **options: str) -> Answer:
+        return await self.call("PATCH", url, body, media_type=media_type, **options)
+
+    async def apply(self, url: str, body: Any, manager: str = "applier", *, force: bool = False) -> Answer:
+        query = f"?fieldManager={manager}" + ("&force=true" if force else "")
+        return await self.patch(url + query, body, APPLY)
+
+    async def delete(self, url: str, body: Any = None) -> Answer:
+        return await self.call("DELETE", url, body)
+
+    async def stream(self, url: str, accept: str = "") -> AsyncGenerator[dict[str, Any], None]:
+        """The events of a watch, one after the other."""
+        parts = urlsplit(url)
+        request = Request(
+            method="GET",
+            path=parts.path,
+            query={"watch": ["true"], **parse_qs(parts.query, keep_blank_values=True)},
+            headers={"accept": accept},
+        )
+        route = resolve(self.scheme, parts.path)
+        assert route is not None, f"no route for {parts.path}"
+        response = await self.resources.handle(request, route)
+        assert not isinstance(response.body, bytes)
+        async for chunk in response.body:
+            for line in chunk.splitlines():
+                yield json.loads(line)
+
+    async def watch(self, url: str, count: int, accept: str = "") -> list[dict[str, Any]]:
+        """The first `count` events of a watch."""
+        events: list[dict[str, Any]] = []
+        async with aclosing(self.stream(url, accept)) as stream:
+            try:
+                async with asyncio.timeout(5):
+                    while len(events) < count:
+                        events.append(await anext(stream))
+            except TimeoutError:
+                raise AssertionError(f"waited for {count} events, got {events}") from None
+        return events
+
+
+@asynccontextmanager
+async def api_caller(
+    scheme: Scheme | None = None, options: AdmissionOptions | None = None, store: Store | None = None
+) -> AsyncIterator[ApiCaller]:
+    """A server's handlers on a store of their own, with what a new cluster has."""
+    clock = MockClock()
+    own_store = store or await MemoryStore.open(clock=clock)
+    scheme = scheme or Scheme()
+    resources = Resources(own_store, scheme, options or AdmissionOptions(), clock, Tables())
+    await bootstrap(resources)
+    try:
+        yield ApiCaller(resources, scheme, own_store, clock)
+    finally:
+        if store is None:
+            await own_store.close()
+
+
+def pod(name: str = "web", **spec: Any) -> dict[str, Any]:
+    """The smallest pod."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [{"name": "c", "image": "img"}], **spec},
+    }
+
+
+def config_map(name: str = "settings", labels: dict[str, str] | None = None, **data: str) -> dict[str, Any]:
+    """A ConfigMap with some data."""
+    metadata: dict[str, Any] = {"name": name}
+    if labels:
+        metadata["labels"] = labels
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def deployment(name: str = "web", replicas: int = 1) -> dict[str, Any]:
+    """The smallest Deployment."""
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "c", "image": "img"}]},
+            },
+        },
+    }

@@ -1,0 +1,249 @@
+"""Getting and listing objects."""
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from api_caller import CONFIG_MAPS, PODS, ApiCaller, api_caller, config_map, pod
+
+pytestmark = pytest.mark.req("S.1")
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+
+
+@pytest.fixture
+async def some() -> AsyncIterator[ApiCaller]:
+    """A server with five ConfigMaps in two namespaces and three pods."""
+    async with api_caller() as api:
+        for number, tier in enumerate(["web", "web", "db", "db"]):
+            await api.post(CONFIG_MAPS, config_map(f"c{number}", labels={"tier": tier}))
+        await api.post("/api/v1/namespaces/kube-system/configmaps", config_map("c4", labels={"tier": "web"}))
+        for name, node in (("p0", ""), ("p1", "n1"), ("p2", "n2")):
+            await api.post(PODS, pod(name, **({"nodeName": node} if node else {})))
+        yield api
+
+
+@dataclass(frozen=True)
+class Listed:
+    id: str
+    url: str
+    names: list[str]
+
+
+LISTED = [
+    Listed("all of a namespace", CONFIG_MAPS, ["c0", "c1", "c2", "c3"]),
+    Listed("all namespaces", "/api/v1/configmaps", ["c0", "c1", "c2", "c3", "c4"]),
+    Listed("by a label", f"{CONFIG_MAPS}?labelSelector=tier%3Dweb", ["c0", "c1"]),
+    Listed("by a label in all namespaces", "/api/v1/configmaps?labelSelector=tier%3Dweb", ["c0", "c1", "c4"]),
+    Listed("by several labels", f"{CONFIG_MAPS}?labelSelector=tier+in+(db),!x", ["c2", "c3"]),
+    Listed("by name", f"{CONFIG_MAPS}?fieldSelector=metadata.name%3Dc2", ["c2"]),
+    Listed("by a name that is not there", f"{CONFIG_MAPS}?fieldSelector=metadata.name%3Dc9", []),
+    Listed(
+        "by name and label that do not go together",
+        f"{CONFIG_MAPS}?fieldSelector=metadata.name%3Dc2&labelSelector=tier%3Dweb",
+        [],
+    ),
+    Listed("by namespace", "/api/v1/configmaps?fieldSelector=metadata.namespace%3Dkube-system", ["c4"]),
+    Listed("all but one", f"{CONFIG_MAPS}?fieldSelector=metadata.name!%3Dc2", ["c0", "c1", "c3"]),
+    Listed("pods of a node", "/api/v1/pods?fieldSelector=spec.nodeName%3Dn1", ["p1"]),
+    Listed("pods of no node", "/api/v1/pods?fieldSelector=spec.nodeName%3D", ["p0"]),
+    Listed("pods by phase", "/api/v1/pods?fieldSelector=status.phase%3DPending,spec.nodeName!%3D", ["p1", "p2"]),
+    Listed("pods on the host's network", "/api/v1/pods?fieldSelector=spec.hostNetwork%3Dfalse", ["p0", "p1", "p2"]),
+]
+
+
+@pytest.mark.parametrize("case", LISTED, ids=lambda case: case.id)
+async def test_listed(some: ApiCaller, case: Listed) -> None:
+    assert (await some.get(case.url)).names == case.names
+
+
+async def test_a_list_names_its_kind_once(some: ApiCaller) -> None:
+    body = (await some.get(CONFIG_MAPS)).body
+    assert (body["kind"], body["apiVersion"]) == ("ConfigMapList", "v1")
+    assert "kind" not in body["items"][0]
+    assert body["metadata"]["resourceVersion"] == str(await some.store.revision())
+
+
+async def test_pages_together_are_the_list(some: ApiCaller) -> None:
+    names, token, remaining = [], "", []
+    while True:
+        page = await some.get(f"{CONFIG_MAPS}?limit=3" + (f"&continue={token}" if token else ""))
+        names += page.names
+        metadata = page.body["metadata"]
+        remaining.append(metadata.get("remainingItemCount"))
+        token = metadata.get("continue", "")
+        if not token:
+            break
+    assert names == ["c0", "c1", "c2", "c3"]
+    assert remaining == [1, None]
+
+
+async def test_pages_show_the_state_of_the_first(some: ApiCaller) -> None:
+    first = await some.get(f"{CONFIG_MAPS}?limit=2")
+    await some.delete(f"{CONFIG_MAPS}/c2")
+    await some.post(CONFIG_MAPS, config_map("c22"))
+    second = await some.get(f"{CONFIG_MAPS}?limit=5&continue={first.body['metadata']['continue']}")
+    assert second.names == ["c2", "c3"]
+    assert second.version == first.version
+
+
+async def test_a_page_is_filled_with_what_is_selected(some: ApiCaller) -> None:
+    page = await some.get(f"{CONFIG_MAPS}?limit=1&labelSelector=tier%3Ddb")
+    assert page.names == ["c2"]
+    assert "remainingItemCount" not in page.body["metadata"]
+    rest = await some.get(f"{CONFIG_MAPS}?labelSelector=tier%3Ddb&continue={page.body['metadata']['continue']}")
+    assert rest.names == ["c3"]
+
+
+async def test_a_page_that_came_too_late_can_be_continued_at_the_present(some: ApiCaller) -> None:
+    first = await some.get(f"{CONFIG_MAPS}?limit=2")
+    await some.post(CONFIG_MAPS, config_map("c9"))
+    await some.store.compact(await some.store.revision())
+    late = await some.get(f"{CONFIG_MAPS}?limit=2&continue={first.body['metadata']['continue']}")
+    assert (late.code, late.reason) == (410, "Expired")
+    again = await some.get(f"{CONFIG_MAPS}?limit=5&continue={late.body['metadata']['continue']}")
+    assert again.names == ["c2", "c3", "c9"]
+
+
+async def test_a_list_at_a_version_shows_that_version(some: ApiCaller) -> None:
+    before = (await some.get(CONFIG_MAPS)).version
+    await some.delete(f"{CONFIG_MAPS}/c0")
+    exact = await some.get(f"{CONFIG_MAPS}?resourceVersion={before}&resourceVersionMatch=Exact")
+    assert exact.names == ["c0", "c1", "c2", "c3"]
+    newer = await some.get(f"{CONFIG_MAPS}?resourceVersion={before}&resourceVersionMatch=NotOlderThan")
+    assert newer.names == ["c1", "c2", "c3"]
+    assert (await some.get(f"{CONFIG_MAPS}?resourceVersion=0")).names == ["c1", "c2", "c3"]
+
+
+@dataclass(frozen=True)
+class Refused:
+    id: str
+    url: str
+    code: int
+    message: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+REFUSED = [
+    Refused("an object that is not there", f"{PODS}/none", 404, 'pods "none" not found'),
+    Refused(
+        "a selector that is none",
+        f"{PODS}?labelSelector=a%3D%3D%3Db",
+        400,
+        "unable to parse labelSelector: unable to parse requirement: found '=', expected: identifier",
+    ),
+    Refused(
+        "a field that cannot be selected",
+        f"{PODS}?fieldSelector=spec.colour%3Dred",
+        400,
+        "field label not supported: spec.colour",
+    ),
+    Refused(
+        "a version that is none",
+        f"{PODS}?resourceVersion=new",
+        400,
+        'invalid resource version: resourceVersion: Invalid value: "new": strconv.ParseUint: parsing "new": '
+        "invalid syntax",
+    ),
+    Refused(
+        "a version from the future",
+        f"{PODS}?resourceVersion=1000",
+        504,
+        "Timeout: Too large resource version: 1000, current: {revision}",
+    ),
+    Refused(
+        "exactly a version from the future",
+        f"{PODS}?resourceVersion=1000&resourceVersionMatch=Exact",
+        504,
+        "Timeout: Too large resource version: 1000, current: {revision}",
+    ),
+    Refused(
+        "an object of a version from the future",
+        f"{PODS}/p0?resourceVersion=1000",
+        504,
+        "Timeout: Too large resource version: 1000, current: {revision}",
+    ),
+    Refused(
+        "a match without a version",
+        f"{PODS}?resourceVersionMatch=Exact",
+        422,
+        'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden '
+        "unless resourceVersion is provided",
+    ),
+    Refused(
+        "a continue token that nobody made",
+        f"{PODS}?continue=bogus",
+        400,
+        "continue key is not valid: it was not made by this server",
+    ),
+    Refused("a limit that is no number", f"{PODS}?limit=many", 400, 'limit: "many" is not a number'),
+    Refused(
+        "protobuf alone",
+        PODS,
+        406,
+        "only the following media types are accepted: application/json, application/yaml",
+        {"accept": "application/vnd.kubernetes.protobuf"},
+    ),
+]
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.id)
+async def test_refused(some: ApiCaller, case: Refused) -> None:
+    answer = await some.get(case.url, **case.options)
+    message = case.message.replace("{revision}", str(await some.store.revision()))
+    assert (answer.code, answer.message) == (case.code, message)
+
+
+async def test_a_list_at_a_forgotten_version_is_gone(some: ApiCaller) -> None:
+    await some.store.compact(await some.store.revision())
+    answer = await some.get(f"{PODS}?resourceVersion=2&resourceVersionMatch=Exact")
+    assert (answer.code, answer.reason) == (410, "Expired")
+
+
+async def test_a_client_that_prefers_protobuf_gets_json(some: ApiCaller) -> None:
+    answer = await some.get(PODS, accept="application/vnd.kubernetes.protobuf,application/json")
+    assert answer.names == ["p0", "p1", "p2"]
+
+
+async def test_metadata_alone(some: ApiCaller) -> None:
+    one = (await some.get(f"{CONFIG_MAPS}/c0", accept=METADATA)).body
+    assert (one["kind"], one["apiVersion"]) == ("PartialObjectMetadata", "meta.k8s.io/v1")
+    assert one["metadata"] == (await some.get(f"{CONFIG_MAPS}/c0")).body["metadata"]
+    assert set(one) == {"kind", "apiVersion", "metadata"}
+    many = (await some.get(CONFIG_MAPS, accept=METADATA_LIST)).body
+    assert many["kind"] == "PartialObjectMetadataList"
+    assert [item["metadata"]["name"] for item in many["items"]] == ["c0", "c1", "c2", "c3"]
+
+
+async def test_a_table_has_columns_and_a_row_for_each_object(some: ApiCaller) -> None:
+    table = (await some.get(PODS, accept=TABLE)).body
+    assert (table["kind"], table["apiVersion"]) == ("Table", "meta.k8s.io/v1")
+    assert [column["name"] for column in table["columnDefinitions"]][:5] == [
+        "Name",
+        "Ready",
+        "Status",
+        "Restarts",
+        "Age",
+    ]
+    assert [row["cells"][0] for row in table["rows"]] == ["p0", "p1", "p2"]
+    assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
+    whole = (await some.get(f"{PODS}/p1?includeObject=Object", accept=TABLE)).body
+    assert whole["rows"][0]["object"]["spec"]["nodeName"] == "n1"
+
+
+async def test_yaml_is_written_as_well(some: ApiCaller) -> None:
+    answer = await some.get(f"{CONFIG_MAPS}/c0", accept="application/yaml")
+    assert b"kind: ConfigMap\n" in answer.text
+
+
+async def test_people_get_indented_json(some: ApiCaller) -> None:
+    answer = await some.get(f"{CONFIG_MAPS}/c0", agent="curl/8.0")
+    assert answer.text.startswith(b'{\n  "kind": "ConfigMap",\n')
+    plain = await some.get(f"{CONFIG_MAPS}/c0?pretty=false", agent="curl/8.0")
+    assert json.loads(plain.text) == json.loads(answer.text)
+    assert b"\n" not in plain.text

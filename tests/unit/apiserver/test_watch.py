@@ -1,0 +1,212 @@
+"""Watching objects."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from api_caller import CONFIG_MAPS, PODS, ApiCaller, config_map, pod
+from mooring.api.errors import Invalid, NotAcceptable, Timeout
+from mooring.testing.clock import settle
+
+pytestmark = pytest.mark.req("S.1")
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+
+
+def told(events: list[dict[str, Any]]) -> list[str]:
+    """Events in short: `ADDED web`."""
+    return [f"{event['type']} {event['object']['metadata'].get('name', '')}".strip() for event in events]
+
+
+async def collect(api: ApiCaller, url: str, into: list[dict[str, Any]]) -> None:
+    async for event in api.stream(url):
+        into.append(event)  # noqa: PERF401 - the test looks at the list meanwhile
+
+
+async def test_a_watch_begins_with_what_is_there(api: ApiCaller) -> None:
+    await api.post(CONFIG_MAPS, config_map("a"))
+    await api.post(CONFIG_MAPS, config_map("b"))
+    assert told(await api.watch(CONFIG_MAPS, 2)) == ["ADDED a", "ADDED b"]
+
+
+async def test_a_watch_from_a_version_tells_what_came_after(api: ApiCaller) -> None:
+    first = await api.post(CONFIG_MAPS, config_map("a"))
+    await api.post(CONFIG_MAPS, config_map("b"))
+    await api.patch(f"{CONFIG_MAPS}/b", {"data": {"x": "1"}})
+    await api.delete(f"{CONFIG_MAPS}/b")
+    events = await api.watch(f"{CONFIG_MAPS}?resourceVersion={first.version}", 3)
+    assert told(events) == ["ADDED b", "MODIFIED b", "DELETED b"]
+    versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in events]
+    assert versions == sorted(set(versions))
+    assert versions[-1] == await api.store.revision()
+
+
+async def test_a_watch_goes_on_as_things_happen(api: ApiCaller) -> None:
+    events: list[dict[str, Any]] = []
+    task = asyncio.create_task(collect(api, CONFIG_MAPS, events))
+    await settle()
+    await api.post(CONFIG_MAPS, config_map("a"))
+    await settle()
+    assert told(events) == ["ADDED a"]
+    await api.delete(f"{CONFIG_MAPS}/a")
+    await settle()
+    assert told(events) == ["ADDED a", "DELETED a"]
+    task.cancel()
+
+
+async def test_other_namespaces_are_not_told(api: ApiCaller) -> None:
+    version = await api.store.revision()
+    await api.post("/api/v1/namespaces/kube-system/configmaps", config_map("there"))
+    await api.post(CONFIG_MAPS, config_map("here"))
+    assert told(await api.watch(f"{CONFIG_MAPS}?resourceVersion={version}", 1)) == ["ADDED here"]
+    everywhere = await api.watch(f"/api/v1/configmaps?resourceVersion={version}", 2)
+    assert told(everywhere) == ["ADDED there", "ADDED here"]
+
+
+async def test_what_begins_or_ceases_to_match_comes_and_goes(api: ApiCaller) -> None:
+    version = (await api.post(CONFIG_MAPS, config_map("a"))).version
+    for tier in ("web", "db", "web"):
+        await api.patch(f"{CONFIG_MAPS}/a", {"metadata": {"labels": {"tier": tier}}, "data": {"tier": tier}})
+    await api.patch(f"{CONFIG_MAPS}/a", {"data": {"x": "1"}})
+    await api.delete(f"{CONFIG_MAPS}/a")
+    events = await api.watch(f"{CONFIG_MAPS}?resourceVersion={version}&labelSelector=tier%3Dweb", 5)
+    assert told(events) == ["ADDED a", "DELETED a", "ADDED a", "MODIFIED a", "DELETED a"]
+    gone = events[1]["object"]
+    assert gone["data"] == {"tier": "web"}, "what goes is shown as it last matched"
+    assert int(gone["metadata"]["resourceVersion"]) > int(events[0]["object"]["metadata"]["resourceVersion"])
+
+
+async def test_pods_of_one_node(api: ApiCaller) -> None:
+    version = (await api.post(PODS, pod("a"))).version
+    await api.post(PODS, pod("b", nodeName="n2"))
+    await api.post(f"{PODS}/a/binding", {"target": {"name": "n1"}})
+    events = await api.watch(f"/api/v1/pods?resourceVersion={version}&fieldSelector=spec.nodeName%3Dn1", 1)
+    assert told(events) == ["ADDED a"]
+
+
+@pytest.mark.parametrize("form", ["/a", "?fieldSelector=metadata.name%3Da"], ids=["by its path", "by a selector"])
+async def test_one_object_alone(api: ApiCaller, form: str) -> None:
+    await api.post(CONFIG_MAPS, config_map("b"))
+    await api.post(CONFIG_MAPS, config_map("a"))
+    assert told(await api.watch(CONFIG_MAPS + form, 1)) == ["ADDED a"]
+
+
+async def test_initial_events_end_with_a_bookmark(api: ApiCaller) -> None:
+    await api.post(CONFIG_MAPS, config_map("a"))
+    query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+    added, bookmark = await api.watch(f"{CONFIG_MAPS}?{query}", 2)
+    assert told([added]) == ["ADDED a"]
+    assert bookmark["type"] == "BOOKMARK"
+    assert bookmark["object"]["kind"] == "ConfigMap"
+    assert bookmark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+    assert bookmark["object"]["metadata"]["resourceVersion"] == str(await api.store.revision())
+
+
+async def test_no_initial_events_when_not_wanted(api: ApiCaller) -> None:
+    await api.post(CONFIG_MAPS, config_map("a"))
+    events: list[dict[str, Any]] = []
+    url = f"{CONFIG_MAPS}?sendInitialEvents=false&resourceVersionMatch=NotOlderThan"
+    task = asyncio.create_task(collect(api, url, events))
+    await settle()
+    await api.post(CONFIG_MAPS, config_map("b"))
+    await settle()
+    assert told(events) == ["ADDED b"]
+    task.cancel()
+
+
+async def test_a_watch_ends_in_time_with_a_bookmark(api: ApiCaller) -> None:
+    url = f"{CONFIG_MAPS}?timeoutSeconds=30&allowWatchBookmarks=true&resourceVersion={await api.store.revision()}"
+    events: list[dict[str, Any]] = []
+    task = asyncio.create_task(collect(api, url, events))
+    await settle()
+    api.clock.advance(31)
+    await api.post(CONFIG_MAPS, config_map("a"))  # wakes the watch, whose time the store does not know
+    await task
+    assert told(events) == ["ADDED a", "BOOKMARK"]
+
+
+async def test_a_quiet_watch_gets_bookmarks(api: ApiCaller) -> None:
+    url = f"{CONFIG_MAPS}?allowWatchBookmarks=true&labelSelector=x&resourceVersion={await api.store.revision()}"
+    events: list[dict[str, Any]] = []
+    task = asyncio.create_task(collect(api, url, events))
+    await settle()
+    api.clock.advance(61)
+    await api.post(CONFIG_MAPS, config_map("a"))
+    await settle()
+    assert told(events) == ["BOOKMARK"]
+    task.cancel()
+
+
+async def test_a_forgotten_version_is_told_as_gone(api: ApiCaller) -> None:
+    await api.post(CONFIG_MAPS, config_map("a"))
+    await api.store.compact(await api.store.revision())
+    [event] = await api.watch(f"{CONFIG_MAPS}?resourceVersion=1", 1)
+    assert event["type"] == "ERROR"
+    assert (event["object"]["code"], event["object"]["reason"]) == (410, "Expired")
+    assert event["object"]["message"].startswith("too old resource version: 1 (")
+
+
+async def test_a_watcher_that_fell_behind_is_told_as_gone(api: ApiCaller) -> None:
+    await api.post(CONFIG_MAPS, config_map("a"))
+    stream = api.stream(CONFIG_MAPS)
+    assert told([await anext(stream)]) == ["ADDED a"]
+    slow = asyncio.ensure_future(anext(stream))
+    await settle()
+    await api.post(CONFIG_MAPS, config_map("b"))
+    assert told([await slow]) == ["ADDED b"]
+    await api.post(CONFIG_MAPS, config_map("c"))
+    await api.store.compact(await api.store.revision())
+    event = await anext(stream)
+    assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
+
+
+async def test_watchers_share_what_is_sent(api: ApiCaller) -> None:
+    version = (await api.post(CONFIG_MAPS, config_map("a"))).version
+    await api.patch(f"{CONFIG_MAPS}/a", {"data": {"x": "1"}})
+    watching = api.resources._watching
+    for _ in range(3):
+        await api.watch(f"{CONFIG_MAPS}?resourceVersion={version}", 1)
+    assert len(watching._frames) == 1
+
+
+async def test_a_stopping_server_ends_its_watches(api: ApiCaller) -> None:
+    events: list[dict[str, Any]] = []
+    task = asyncio.create_task(collect(api, CONFIG_MAPS, events))
+    await settle()
+    assert api.resources.open_watches == 1
+    api.resources.end_watches()
+    await asyncio.wait_for(task, 1)
+    assert api.resources.open_watches == 0
+
+
+async def test_metadata_alone(api: ApiCaller) -> None:
+    await api.post(CONFIG_MAPS, config_map("a", x="1"))
+    [event] = await api.watch(CONFIG_MAPS, 1, accept=METADATA)
+    assert event["object"]["kind"] == "PartialObjectMetadata"
+    assert "data" not in event["object"]
+
+
+async def test_a_table_tells_its_columns_once(api: ApiCaller) -> None:
+    await api.post(CONFIG_MAPS, config_map("a"))
+    await api.post(CONFIG_MAPS, config_map("b"))
+    first, second = await api.watch(CONFIG_MAPS, 2, accept=TABLE)
+    assert [column["name"] for column in first["object"]["columnDefinitions"]] == ["Name", "Data", "Age"]
+    assert second["object"]["columnDefinitions"] == []
+    assert second["object"]["rows"][0]["cells"][0] == "b"
+
+
+async def test_a_version_from_the_future_is_refused(api: ApiCaller) -> None:
+    with pytest.raises(Timeout, match="Too large resource version: 1000"):
+        await api.watch(f"{CONFIG_MAPS}?resourceVersion=1000", 1)
+
+
+async def test_initial_events_need_their_match(api: ApiCaller) -> None:
+    with pytest.raises(Invalid, match="sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"):
+        await api.watch(f"{CONFIG_MAPS}?sendInitialEvents=true", 1)
+
+
+async def test_a_watch_is_json(api: ApiCaller) -> None:
+    with pytest.raises(NotAcceptable, match="application/json;stream=watch"):
+        await api.watch(CONFIG_MAPS, 1, accept="application/yaml")
