@@ -57,20 +57,18 @@ _CHEAP: Final = 1_000
 """Compiling must stay fast; costlier calls are left to the evaluation, where a limit may stop them."""
 
 
-class _Unsupported(Exception):  # noqa: N818  never leaves this module
+class Unsupported(Exception):  # noqa: N818  never leaves this module
     """The expression has no fast path."""
 
 
 def generate(expr: Expr, options: Options, strict: Evaluate) -> Evaluate:
     """A function that gives the expression's value, by way of `strict` if need be."""
-    generator = _Generator(options)
+    generator = Generator(options)
+    generator.names["strict"] = strict
     try:
-        source = generator.function(expr)
-        namespace = {**generator.names, "strict": strict}
-        exec(compile(source, "<cel>", "exec"), namespace)  # noqa: S102  the source is ours; texts enter it only by repr()
-    except (_Unsupported, SyntaxError, RecursionError, MemoryError):
+        evaluate: Evaluate = generator.compiled(expr)
+    except Unsupported:
         return strict
-    evaluate: Evaluate = namespace["evaluate"]
     return evaluate
 
 
@@ -136,7 +134,7 @@ _HELPERS: Final[dict[str, Any]] = {
 }
 
 
-class _Code:
+class Code:
     """Source of an expression, and its value when that is known already."""
 
     __slots__ = ("is_constant", "source", "value")
@@ -147,7 +145,7 @@ class _Code:
         self.is_constant = is_constant
 
 
-class _Generator:
+class Generator:
     """Writes one function. `names` are the objects that its source refers to."""
 
     def __init__(self, options: Options) -> None:
@@ -158,6 +156,15 @@ class _Generator:
         self._locals = 0
         self._in_iterable = 0
         """Python allows no `:=` where a generator says what it iterates over."""
+
+    def compiled(self, expr: Expr) -> Any:
+        """The function that `function` writes."""
+        try:
+            code = compile(self.function(expr), "<cel>", "exec")
+        except (SyntaxError, RecursionError, MemoryError):
+            raise Unsupported from None
+        exec(code, self.names)  # noqa: S102  the source is ours; what a user wrote enters it only by repr()
+        return self.names["evaluate"]
 
     def function(self, expr: Expr) -> str:
         result = self._code(expr).source
@@ -176,11 +183,11 @@ class _Generator:
         self._locals += 1
         return f"x{self._locals}"
 
-    def _constant(self, value: Value) -> _Code:
+    def _constant(self, value: Value) -> Code:
         source = repr(value) if value.__class__ in _SPELLED else self._name("c", value)
-        return _Code(source, value, is_constant=True)
+        return Code(source, value, is_constant=True)
 
-    def _code(self, expr: Expr) -> _Code:
+    def _code(self, expr: Expr) -> Code:
         match expr:
             case Literal():
                 return self._constant(expr.value)
@@ -195,11 +202,15 @@ class _Generator:
             case MapExpr():
                 return self._map(expr)
             case Comprehension():
-                return _Code(self._bound(expr) if expr.is_bind else self._loop(expr))
-        raise _Unsupported  # messages are rare enough to be left to the interpreter
+                return Code(self._bound(expr) if expr.is_bind else self._loop(expr))
+        raise Unsupported  # messages are rare enough to be left to the interpreter
 
     def _source(self, expr: Expr) -> str:
         return self._code(expr).source
+
+    def _perhaps(self, expr: Expr, *, condition: bool = False) -> str:
+        """Source of something that is evaluated once, never or often, depending on what is around it."""
+        return self._condition(expr) if condition else self._source(expr)
 
     def _condition(self, expr: Expr) -> str:
         """Source of an expression that must be a boolean."""
@@ -208,15 +219,15 @@ class _Generator:
 
     # Names and fields
 
-    def _ident(self, expr: Ident) -> _Code:
+    def _ident(self, expr: Ident) -> Code:
         if expr.constant is not None:
             return self._constant(expr.constant.value)
         if expr.variable is not None:
-            return _Code(self._variable(expr.variable, expr.type))
+            return Code(self._variable(expr.variable, expr.type))
         for scope in reversed(self._scopes):
             if expr.name in scope:
-                return _Code(scope[expr.name])
-        raise _Unsupported
+                return Code(scope[expr.name])
+        raise Unsupported
 
     def _variable(self, name: str, type_: Type) -> str:
         if name not in self._variables:
@@ -226,19 +237,19 @@ class _Generator:
             self._variables[name] = f"v{len(self._variables)}", read
         return self._variables[name][0]
 
-    def _select(self, expr: Select) -> _Code:
+    def _select(self, expr: Select) -> Code:
         if expr.resolved is not None:
             return self._ident(expr.resolved)
         operand, name, type_ = self._source(expr.operand), expr.name, expr.operand.type
         if type_.kind is Kind.MAP:
-            return _Code(f"({name!r} in {operand})" if expr.test_only else f"{operand}[{name!r}]")
+            return Code(f"({name!r} in {operand})" if expr.test_only else f"{operand}[{name!r}]")
         accessor = Accessor(type_, name, self._options.objects)
         quick = type_.kind is Kind.OBJECT and operand.isidentifier()
         if expr.test_only:
             test = f"{self._name('h', accessor.has)}({operand})"
-            return _Code(f"({name!r} in {operand} if {operand}.__class__ is dict else {test})" if quick else test)
+            return Code(f"({name!r} in {operand} if {operand}.__class__ is dict else {test})" if quick else test)
         read = f"{self._name('f', accessor.read)}({operand})"
-        return _Code(self._quick_field(operand, accessor, read) if quick else read)
+        return Code(self._quick_field(operand, accessor, read) if quick else read)
 
     def _quick_field(self, operand: str, accessor: Accessor, otherwise: str) -> str:
         """A field of a local variable: from a dict or a plain object without a call, from anything else with one."""
@@ -251,39 +262,49 @@ class _Generator:
             otherwise = f"({found} if ({found} := {operand}.{attribute}) is not None else {otherwise})"
         return f"({entry} if {operand}.__class__ is dict else {otherwise})"
 
-    def _optional_select(self, call: Call) -> _Code:
+    def _optional_select(self, call: Call) -> Code:
         operand, name = call.args
         if not isinstance(name, Literal):
-            raise _Unsupported
+            raise Unsupported
         accessor = Accessor(operand.type, name.value, self._options.objects)
-        return _Code(f"{self._name('f', accessor.read_optional)}({self._source(operand)})")
+        return Code(f"{self._name('f', accessor.read_optional)}({self._source(operand)})")
 
     # Calls
 
-    def _call(self, call: Call) -> _Code:
+    def _call(self, call: Call) -> Code:
         match call.function:
             case op.AND | op.OR:
                 word = "and" if call.function == op.AND else "or"
-                return _Code(f"({self._condition(call.args[0])} {word} {self._condition(call.args[1])})")
+                return Code(f"({self._condition(call.args[0])} {word} {self._perhaps(call.args[1], condition=True)})")
             case op.CONDITIONAL:
                 condition, yes, no = call.args
-                return _Code(f"({self._source(yes)} if {self._condition(condition)} else {self._source(no)})")
+                return Code(f"({self._perhaps(yes)} if {self._condition(condition)} else {self._perhaps(no)})")
             case op.OPTIONAL_SELECT:
                 return self._optional_select(call)
             case op.NOT_STRICTLY_FALSE:
-                return _Code(self._condition(call.args[0]))
+                return Code(self._condition(call.args[0]))
         if not call.overloads:
-            raise _Unsupported
-        args: list[_Code] = []
+            raise Unsupported
+        if call.overloads[0].lazy:
+            return self._lazy_call(call)
+        args: list[Code] = []
         for operand in call.operands:
             args.append(self._code(operand))  # noqa: PERF401  a comprehension would be one more frame a level
         folded = self._folded_call(call, args)
-        return folded if folded is not None else _Code(self._operation(call, args))
+        return folded if folded is not None else Code(self._operation(call, args))
 
-    def _folded_call(self, call: Call, args: Sequence[_Code]) -> _Code | None:
+    def _lazy_call(self, call: Call) -> Code:
+        impl = call.overloads[0].impl
+        if invoker(call) is not impl:
+            raise Unsupported
+        *eager, last = call.operands
+        sources = [self._source(each) for each in eager]
+        return Code(f"{self._name('f', impl)}({', '.join(sources)}, lambda: {self._perhaps(last)})")
+
+    def _folded_call(self, call: Call, args: Sequence[Code]) -> Code | None:
         """The result of a call with constant arguments, if it is cheap and does not fail."""
         overload = call.overloads[0]
-        if overload.lazy or overload.cost.counts_result or not all(arg.is_constant for arg in args):
+        if overload.cost.counts_result or not all(arg.is_constant for arg in args):
             return None
         constants = [arg.value for arg in args]
         if overload.cost.count(constants, None) > _CHEAP:
@@ -293,7 +314,7 @@ class _Generator:
         except Exception:
             return None
 
-    def _operation(self, call: Call, args: Sequence[_Code]) -> str:
+    def _operation(self, call: Call, args: Sequence[Code]) -> str:
         """An operator with a shorter way for known types, or else a call."""
         sources = [arg.source for arg in args]
         types = [operand.type for operand in call.operands]
@@ -316,7 +337,7 @@ class _Generator:
                 return f"optional_index({', '.join(sources)})"
         return self._invocation(call, sources)
 
-    def _membership(self, types: Sequence[Type], args: Sequence[_Code]) -> str:
+    def _membership(self, types: Sequence[Type], args: Sequence[Code]) -> str:
         value, container = types
         same = bool(container.params) and container.params[0] == value
         if same and container.kind is Kind.MAP and value.kind in _PLAIN_KEYS:
@@ -330,32 +351,28 @@ class _Generator:
     def _invocation(self, call: Call, sources: list[str]) -> str:
         overload = call.overloads[0]
         known = invoker(call) is overload.impl
-        if overload.lazy:
-            if not known:
-                raise _Unsupported
-            sources[-1] = f"(lambda: {sources[-1]})"
         if known and overload.inline is not None:
             return overload.inline.format(*sources)
         return f"{self._name('f', invoker(call))}({', '.join(sources)})"
 
     # Lists and maps
 
-    def _list(self, expr: ListExpr) -> _Code:
+    def _list(self, expr: ListExpr) -> Code:
         elements = [self._code(each) for each in expr.elements]
         if expr.optional:
             items = ", ".join(f"({each.source}, {index in expr.optional})" for index, each in enumerate(elements))
-            return _Code(f"present([{items}])")
+            return Code(f"present([{items}])")
         if elements and all(each.is_constant for each in elements):
             return self._constant([each.value for each in elements])
-        return _Code(f"[{', '.join(each.source for each in elements)}]")
+        return Code(f"[{', '.join(each.source for each in elements)}]")
 
-    def _map(self, expr: MapExpr) -> _Code:
+    def _map(self, expr: MapExpr) -> Code:
         entries = [(self._code(each.key), self._code(each.value), each.optional) for each in expr.entries]
         if any(optional for _, _, optional in entries):
             items = ", ".join(f"({key.source}, {value.source}, {optional})" for key, value, optional in entries)
-            return _Code(f"present_entries([{items}])")
+            return Code(f"present_entries([{items}])")
         pairs = ", ".join(f"({key.source}, {value.source})" for key, value, _ in entries)
-        return _Code(f"map_of_pairs([{pairs}])" if pairs else "{}")
+        return Code(f"map_of_pairs([{pairs}])" if pairs else "{}")
 
     # Loops
 
@@ -368,66 +385,72 @@ class _Generator:
         return f"(lambda {name}: {body})({value})"
 
     def _loop(self, expr: Comprehension) -> str:
-        items = self._iterable(expr)
+        self._in_iterable += 1
+        container = self._source(expr.iter_range)
+        self._in_iterable -= 1
         accu = self._local()
         targets = [self._local()] if expr.iter_var2 is None else [self._local(), self._local()]
         names = (expr.iter_var,) if expr.iter_var2 is None else (expr.iter_var, expr.iter_var2)
         self._scopes.append({expr.accu_var: accu})
         self._scopes.append(dict(zip(names, targets, strict=True)))
-        gathered = self._quantified(expr, items, targets) or self._gathered(expr, items, targets)
-        gathered = gathered or self._folded(expr, items, targets, accu)
+        gathered = self._quantified(expr, container, targets) or self._gathered(expr, container, targets)
+        gathered = gathered or self._folded(expr, container, targets, accu)
         self._scopes.pop()
-        result = (
-            gathered if _is_accumulator(expr.result) else f"(lambda {accu}: {self._source(expr.result)})({gathered})"
-        )
+        result = self._source(expr.result)
         self._scopes.pop()
-        return result
+        return gathered if is_accumulator(expr.result) else f"(lambda {accu}: {result})({gathered})"
 
-    def _iterable(self, expr: Comprehension) -> str:
-        self._in_iterable += 1
-        source, type_ = self._source(expr.iter_range), expr.iter_range.type
-        self._in_iterable -= 1
+    def _iterated(self, expr: Comprehension, container: str) -> str:
+        """Source of what a loop gets out of its container: keys or items, with two variables pairs."""
+        type_ = expr.iter_range.type
         if type_.kind is Kind.LIST:
-            return source if expr.iter_var2 is None else f"enumerate({source})"
+            return container if expr.iter_var2 is None else f"enumerate({container})"
         if type_.kind is Kind.MAP and type_.params[0].kind in _PLAIN_KEYS:
-            return source if expr.iter_var2 is None else f"{source}.items()"
-        return f"items({source})" if expr.iter_var2 is None else f"pairs({source})"
+            return container if expr.iter_var2 is None else f"{container}.items()"
+        return f"items({container})" if expr.iter_var2 is None else f"pairs({container})"
 
-    def _quantified(self, expr: Comprehension, items: str, targets: Sequence[str]) -> str | None:
+    def _quantified(self, expr: Comprehension, container: str, targets: Sequence[str]) -> str | None:
         """`all` and `exists`: `accumulator && predicate`, `accumulator || predicate`."""
         step, init = expr.step, expr.accu_init
-        if not isinstance(step, Call) or not isinstance(init, Literal) or not _is_accumulator(step.args[0]):
+        if not isinstance(step, Call) or not isinstance(init, Literal) or not is_accumulator(step.args[0]):
             return None
         word = {(op.AND, True): "all", (op.OR, False): "any"}.get((step.function, init.value))
         if word is None:
             return None
-        return f"{word}({self._condition(step.args[1])} for {', '.join(targets)} in {items})"
+        verdict = self._perhaps(step.args[1], condition=True)
+        return f"{word}({verdict} for {', '.join(targets)} in {self._iterated(expr, container)})"
 
-    def _gathered(self, expr: Comprehension, items: str, targets: Sequence[str]) -> str | None:
+    def _gathered(self, expr: Comprehension, container: str, targets: Sequence[str]) -> str | None:
         """`map`, `filter` and `exists_one`: something is added to the accumulator, perhaps on a condition."""
         step = expr.step
         test = ""
-        if isinstance(step, Call) and step.function == op.CONDITIONAL and _is_accumulator(step.args[2]):
-            test = f" if {self._condition(step.args[0])}"
+        if isinstance(step, Call) and step.function == op.CONDITIONAL and is_accumulator(step.args[2]):
+            test = f" if {self._perhaps(step.args[0], condition=True)}"
             step = step.args[1]
-        if not isinstance(step, Call) or step.function != op.ADD or not _is_accumulator(step.args[0]):
+        if not isinstance(step, Call) or step.function != op.ADD or not is_accumulator(step.args[0]):
             return None
         added, init = step.args[1], expr.accu_init
-        loop = f"for {', '.join(targets)} in {items}{test}"
+        loop = f"for {', '.join(targets)} in {self._iterated(expr, container)}{test}"
         if (
             isinstance(init, ListExpr)
             and not init.elements
             and isinstance(added, ListExpr)
             and len(added.elements) == 1
         ):
-            return None if added.optional else f"[{self._source(added.elements[0])} {loop}]"
+            return None if added.optional else f"[{self._added(step)} {loop}]"
         if isinstance(init, Literal) and init.value == 0 and isinstance(added, Literal) and added.value == 1:
-            return f"sum([1 {loop}])"
+            return f"sum([{self._added(step)} {loop}])"
         return None
 
-    def _folded(self, expr: Comprehension, items: str, targets: Sequence[str], accu: str) -> str:
+    def _added(self, step: Call) -> str:
+        """What `accumulator + [x]` or `accumulator + 1` adds."""
+        added = step.args[1]
+        return self._source(added.elements[0] if isinstance(added, ListExpr) else added)
+
+    def _folded(self, expr: Comprehension, container: str, targets: Sequence[str], accu: str) -> str:
         """Any other loop."""
-        condition, step = self._condition(expr.condition), self._source(expr.step)
+        items = self._iterated(expr, container)
+        condition, step = self._perhaps(expr.condition, condition=True), self._perhaps(expr.step)
         init = self._code(expr.accu_init)
         start = f"{init.source}.copy()" if isinstance(init.value, list | dict) else init.source
         if len(targets) == 1:
@@ -450,5 +473,5 @@ def _is_plain(type_: Type) -> bool:
     return type_.kind in _PLAIN or (type_.kind is Kind.LIST and _is_plain(type_.params[0]))
 
 
-def _is_accumulator(expr: Expr) -> bool:
+def is_accumulator(expr: Expr) -> bool:
     return isinstance(expr, Ident) and expr.name == ACCUMULATOR

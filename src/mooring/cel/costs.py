@@ -102,47 +102,54 @@ class Argument(Protocol):
 
 
 class Term:
-    """A formula over sizes; build it from `arg`, `fixed`, `scaled`, `smaller`, `up_to`, and with `+` and `*`."""
+    """A formula over sizes; build it from `arg`, `fixed`, `scaled`, `smaller`, `up_to`, and with `+` and `*`.
 
-    __slots__ = ("count", "estimate")
+    `source` is the formula as Python, with `{0}` for the size of argument 0. It is compiled when it is first counted.
+    """
 
-    def __init__(self, estimate: Callable[[Sequence[Range]], Range], count: Callable[[Sequence[int]], int]) -> None:
+    __slots__ = ("_count", "estimate", "source")
+
+    def __init__(self, estimate: Callable[[Sequence[Range]], Range], source: str) -> None:
         self.estimate = estimate
-        self.count = count
+        self.source = source
+        self._count: Callable[[Sequence[Value]], int] | None = None
+
+    def count(self, args: Sequence[Value]) -> int:
+        """The number for actual arguments."""
+        if self._count is None:
+            sizes = [f"size_of(args[{index}])" for index in range(len(args))]
+            function = f"lambda args: {self.source.format(*sizes)}"
+            self._count = eval(function, {"size_of": size_of, "ceil": math.ceil})  # noqa: S307  made of the terms below
+        return self._count(args)
 
     def __add__(self, other: Term) -> Term:
-        return Term(
-            lambda sizes: self.estimate(sizes).plus(other.estimate(sizes)),
-            lambda sizes: self.count(sizes) + other.count(sizes),
-        )
+        return Term(lambda sizes: self.estimate(sizes).plus(other.estimate(sizes)), f"({self.source} + {other.source})")
 
     def __mul__(self, other: Term) -> Term:
         return Term(
-            lambda sizes: self.estimate(sizes).times(other.estimate(sizes)),
-            lambda sizes: self.count(sizes) * other.count(sizes),
+            lambda sizes: self.estimate(sizes).times(other.estimate(sizes)), f"({self.source} * {other.source})"
         )
 
 
 def arg(index: int) -> Term:
     """The size of an argument; the receiver of a member function is argument 0."""
-    return Term(lambda sizes: sizes[index], lambda sizes: sizes[index])
+    return Term(lambda sizes: sizes[index], f"{{{index}}}")
 
 
 def fixed(number: int) -> Term:
     constant = exactly(number)
-    return Term(lambda _: constant, lambda _: number)
+    return Term(lambda _: constant, str(number))
 
 
 def between(least: int, most: int, counted: int | None = None) -> Term:
     """A size known only within limits when it is estimated; `counted` is what the counter takes (default: `most`)."""
     limits = Range(least, most)
-    number = most if counted is None else counted
-    return Term(lambda _: limits, lambda _: number)
+    return Term(lambda _: limits, str(most if counted is None else counted))
 
 
 def scaled(term: Term, factor: float) -> Term:
     """Times a factor, rounded up."""
-    return Term(lambda sizes: term.estimate(sizes).scaled(factor), lambda sizes: rounded_up(term.count(sizes) * factor))
+    return Term(lambda sizes: term.estimate(sizes).scaled(factor), f"ceil({term.source} * {factor!r})")
 
 
 def smaller(a: Term, b: Term) -> Term:
@@ -152,12 +159,12 @@ def smaller(a: Term, b: Term) -> Term:
         most = min(a.estimate(sizes).max, b.estimate(sizes).max)
         return Range(1 if most else 0, most)
 
-    return Term(estimate, lambda sizes: min(a.count(sizes), b.count(sizes)))
+    return Term(estimate, f"min({a.source}, {b.source})")
 
 
 def up_to(term: Term) -> Term:
     """Anything between nothing and the term."""
-    return Term(lambda sizes: Range(0, term.estimate(sizes).max), term.count)
+    return Term(lambda sizes: Range(0, term.estimate(sizes).max), term.source)
 
 
 class CallEstimate(NamedTuple):
@@ -199,11 +206,22 @@ class CallCost:
         sizes = [each.size for each in args]
         return CallEstimate(self._cost.estimate(sizes), self._result.estimate(sizes) if self._result else None)
 
+    @property
+    def formula(self) -> str | None:
+        """The source of the term (see `Term`), unless there is a counter."""
+        return self._cost.source if self._counter is None else None
+
+    @property
+    def constant(self) -> int | None:
+        """The cost, when it does not depend on the arguments."""
+        return int(self.formula) if self.formula is not None and self.formula.isdigit() else None
+
     def count(self, args: Sequence[Value], result: Value) -> int:
         if self._counter is not None:
             return self._counter(args, result)
-        return self._cost.count([size_of(each) for each in args])
+        return self._cost.count(args)
 
 
+FREE: Final = CallCost(fixed(0))
 NOMINAL: Final = CallCost()
 """One, whatever the arguments: what most calls cost."""

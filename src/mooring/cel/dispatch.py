@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from . import operators as op
+from .costs import FREE, NOMINAL, CallCost
 from .errors import EvaluationError
 from .library import Overload
 from .syntax import Call
+from .types import Type
 from .values import Value, is_of, no_such_overload
 
 
@@ -31,6 +34,28 @@ def dispatcher(overloads: Sequence[Overload]) -> Callable[..., Value]:
         raise no_such_overload()
 
     return invoke
+
+
+Counter = Callable[[Sequence[Value], Value], int]
+"""From the arguments and the result (None before the call) to the cost."""
+
+
+def counter(call: Call, equality: Mapping[Type, CallCost]) -> tuple[CallCost, Counter]:
+    """What the call costs. Where several overloads may be called and cost differently, cel-go knows none of them."""
+    first = call.overloads[0]
+    cost = first.cost if all(each.cost is first.cost for each in call.overloads) else NOMINAL
+    if first.uncounted:
+        return FREE, FREE.count
+    if call.function != op.EQUALS or not equality:
+        return cost, cost.count
+    special = {type_.name: each for type_, each in equality.items()}
+
+    def count(args: Sequence[Value], result: Value) -> int:
+        declared = getattr(args[0], "cel_type", None)
+        chosen = special.get(declared.name, cost) if isinstance(declared, Type) else cost
+        return chosen.count(args, result)
+
+    return cost, count
 
 
 def as_error(problem: Exception) -> EvaluationError:

@@ -20,6 +20,7 @@ from . import checker, costs
 from .checker import Declarations
 from .codegen import Evaluate, generate
 from .costs import CallCost, Range
+from .counted import EvaluateCounted, generate_counted
 from .errors import CompileError, DeclarationError, Issue
 from .estimator import Sizes, estimate
 from .interpreter import FoldingError, Interpreter, Options, plan
@@ -190,7 +191,7 @@ class Environment:
         if check_types:
             settings, options = self._settings, self._options
             cost = estimate(expr, settings.sizes, has_cost=options.has_cost, equality=options.equality)
-        return Program(expression, (), _Compiled(expr, cost, interpreter, evaluate))
+        return Program(expression, (), _Compiled(expr, cost, self._options, interpreter, evaluate))
 
     def _validate(self, source: Source, expr: Expr) -> None:
         for validator in self._validators:
@@ -210,6 +211,7 @@ def _add_overloads(known: list[Overload], function: str, more: Sequence[Overload
 class _Compiled(NamedTuple):
     expr: Expr
     cost: Range
+    options: Options
     interpreter: Interpreter
     evaluate: Evaluate
 
@@ -217,7 +219,17 @@ class _Compiled(NamedTuple):
 class Program:
     """A compiled expression. `evaluate(bindings)` gives its value, or raises `EvaluationError`."""
 
-    __slots__ = ("_compiled", "_reads", "evaluate", "expression", "issues", "max_cost", "min_cost", "output_type")
+    __slots__ = (
+        "_compiled",
+        "_counted",
+        "_reads",
+        "evaluate",
+        "expression",
+        "issues",
+        "max_cost",
+        "min_cost",
+        "output_type",
+    )
 
     evaluate: Callable[[Mapping[str, Value]], Value]
 
@@ -225,6 +237,7 @@ class Program:
         self.expression = expression
         self.issues = issues
         self._compiled = compiled
+        self._counted: EvaluateCounted | None = None
         self._reads: Reads | None = None
         self.output_type: Type = DYN if compiled is None else compiled.expr.type
         self.min_cost, self.max_cost = Range(0, 0) if compiled is None else compiled.cost
@@ -235,9 +248,15 @@ class Program:
 
     def evaluate_counted(self, bindings: Mapping[str, Value], limit: int = costs.MAX) -> Evaluation:
         """The value and its cost. Raises `CostLimitExceeded` as soon as the cost is above the limit."""
+        if self._counted is None:
+            self._counted = self._count()
+        return Evaluation(*self._counted(bindings, limit))
+
+    def _count(self) -> EvaluateCounted:
+        """Made when it is first needed: most programs are cheap enough to run uncounted."""
         if self._compiled is None:
             raise CompileError(self.issues)
-        return Evaluation(*self._compiled.interpreter.evaluate(bindings, limit))
+        return generate_counted(self._compiled.expr, self._compiled.options, self._compiled.interpreter)
 
     @property
     def reads(self) -> Reads:

@@ -21,14 +21,14 @@ from typing import NamedTuple
 from . import costs, steps
 from . import operators as op
 from .conversions import adapter
-from .costs import NOMINAL, CallCost
-from .dispatch import as_error, dispatcher, invoker
+from .costs import CallCost
+from .dispatch import as_error, counter, dispatcher, invoker
 from .errors import CelError, EvaluationError
 from .fields import Accessor
 from .library import Overload
 from .regex import compile_pattern
 from .standard import FOLDED
-from .steps import Attribute, Constant, Counter, Frame, Invocation, Loop, Plan, Run, Step
+from .steps import Attribute, Constant, Frame, Invocation, Loop, Plan, Run, Step
 from .syntax import (
     ACCUMULATOR,
     Call,
@@ -214,28 +214,12 @@ class _Planner:
         overloads = call.overloads
         if overloads[0].lazy:
             return Step(steps.lazy_call(overloads[0], runs))
-        first = overloads[0].cost
-        cost = first if all(each.cost is first for each in overloads) else NOMINAL
-        count = self._equals_counter(cost) if call.function == op.EQUALS else cost.count
-        if overloads[0].uncounted:
-            count = lambda _args, _result: 0  # noqa: E731  one line beats a name
         if call.function == op.NOT_STRICTLY_FALSE:
             return Step(steps.not_strictly_false(runs[0]))
+        cost, count = counter(call, self._options.equality)
         invocation = Invocation(invoker(call), count, runs, counts_result=cost.counts_result)
         precompiled = self._options.optimize and _precompiled(overloads[0], args)
         return Step(invocation.run_several if precompiled or len(runs) > 2 else invocation.run)
-
-    def _equals_counter(self, cost: CallCost) -> Counter:
-        special = {type_.name: each for type_, each in self._options.equality.items()}
-        if not special:
-            return cost.count
-
-        def count(args: Sequence[Value], result: Value) -> int:
-            declared = getattr(args[0], "cel_type", None)
-            chosen = special.get(declared.name, cost) if isinstance(declared, Type) else cost
-            return chosen.count(args, result)
-
-        return count
 
     # Lists, maps and messages
 

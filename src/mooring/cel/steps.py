@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Never
 
 from . import costs
-from .dispatch import as_error
+from .dispatch import Counter, as_error
 from .errors import CostLimitExceeded, EvaluationError
 from .fields import ABSENT, Accessor
 from .library import Overload
@@ -29,14 +29,15 @@ class Frame:
         self.cost = 0
         self.limit = limit
 
-    def charge(self, cost: int) -> None:
+    def charge(self, cost: int) -> bool:
+        """Always true, so that generated code can say `charge(1) and value`."""
         self.cost += cost
         if self.cost > self.limit:
             raise CostLimitExceeded
+        return True
 
 
 Run = Callable[[Frame], Value]
-Counter = Callable[[Sequence[Value], Value], int]
 NO_FRAME: Final = Frame({}, 0, costs.MAX)
 """For constants, which look at nothing."""
 

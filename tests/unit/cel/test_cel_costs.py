@@ -140,10 +140,10 @@ TERMS = {
 @pytest.mark.parametrize("term", TERMS.values(), ids=TERMS.keys())
 @given(data=st.data())
 def test_what_is_counted_is_within_what_was_estimated(term: object, data: st.DataObject) -> None:
-    sizes = data.draw(st.lists(st.integers(0, 10**6), min_size=2, max_size=2))
+    sizes = data.draw(st.lists(st.integers(0, 10**4), min_size=2, max_size=2))
     ranges = [Range(data.draw(st.integers(0, size)), data.draw(st.integers(size, MAX))) for size in sizes]
     assert isinstance(term, type(arg(0)))
-    estimated, counted = term.estimate(ranges), term.count(sizes)
+    estimated, counted = term.estimate(ranges), term.count(["x" * size for size in sizes])
     assert estimated.min <= counted <= estimated.max
 
 

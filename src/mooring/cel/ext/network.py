@@ -30,7 +30,7 @@ def _succeeds(parse: Callable[[str], object], text: str) -> bool:
 
 
 # When the expression is compiled an address may have 4 or 16 bytes; when it runs, the bytes of the prefix are compared.
-_PREFIX: Final = Term(lambda _sizes: Range(4, 16), lambda sizes: sizes[0])
+_PREFIX: Final = Term(lambda _sizes: Range(4, 16), "{0}")
 _COMPARED: Final = scaled(_PREFIX + _PREFIX, STRING)
 _ALSO_MASKED: Final = _COMPARED + scaled(_PREFIX, STRING) + fixed(1)
 _PARSED: Final = scaled(arg(1), STRING)
