@@ -15,7 +15,7 @@ from mooring.apiserver.http import Request, Response
 from mooring.apiserver.resources.deleting import Deleting
 from mooring.apiserver.resources.pods import Pods
 from mooring.apiserver.resources.reading import Reading
-from mooring.apiserver.resources.registry import Call, Registry, Tables
+from mooring.apiserver.resources.registry import Call, Guard, Registry, Tables
 from mooring.apiserver.resources.scaling import Scaling
 from mooring.apiserver.resources.watching import Watching
 from mooring.apiserver.resources.writing import Writing
@@ -37,8 +37,10 @@ class Resources:
         options: AdmissionOptions,
         clock: Clock | None = None,
         tables: Tables | None = None,
+        *,
+        guard: Guard | None = None,
     ) -> None:
-        self.registry = Registry(store, scheme, options, clock or SystemClock(), tables)
+        self.registry = Registry(store, scheme, options, clock or SystemClock(), tables, guard=guard)
         reading, writing = Reading(self.registry), Writing(self.registry)
         self.create_object = writing.create_object
         deleting = Deleting(self.registry, reading)

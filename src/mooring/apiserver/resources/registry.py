@@ -3,6 +3,7 @@
 `Registry` is made once by `Resources`; a `Call` is one request on its way through it. Read next: ``reading.py``.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -11,6 +12,7 @@ from mooring.admission import strategy as admission
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.registry import strategy_of
 from mooring.api import errors
+from mooring.api.authentication_v1 import UserInfo
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource, TableColumnDefinition, TableRow
 from mooring.api.scheme import Scheme
@@ -20,6 +22,9 @@ from mooring.apiserver.resources.selection import Selections
 from mooring.apiserver.resources.stored import Stored
 from mooring.base.clock import Clock
 from mooring.store.kv import KeyValue, Store
+
+Guard = Callable[[UserInfo, Resource, Resource | None], None]
+"""Raises Forbidden when a user may not write an object that admission has let pass; the old one is None on create."""
 
 
 class Tables(Protocol):
@@ -58,13 +63,21 @@ class Registry:
     """The shared ground of the handlers."""
 
     def __init__(
-        self, store: Store, scheme: Scheme, options: AdmissionOptions, clock: Clock, tables: Tables | None
+        self,
+        store: Store,
+        scheme: Scheme,
+        options: AdmissionOptions,
+        clock: Clock,
+        tables: Tables | None,
+        *,
+        guard: Guard | None = None,
     ) -> None:
         self.store = store
         self.scheme = scheme
         self.options = options
         self.clock = clock
         self.tables = tables
+        self.guard = guard or _no_guard
         self.facts = ClusterFacts(store)
         self.selections = Selections()
         self._stored = {kind.family: Stored(scheme, kind) for kind in scheme.known if kind.stored}
@@ -92,3 +105,7 @@ class Registry:
             name=call.name,
             username=call.request.user.username,
         )
+
+
+def _no_guard(user: UserInfo, new: Resource, old: Resource | None) -> None:
+    """Let everything pass: for servers without roles, as in tests."""

@@ -88,6 +88,7 @@ class Writing:
             self._managers.create(call.kind, obj, self._manager(call, options))
         taken, made_up = "", bool(obj.metadata.generate_name and not obj.metadata.name)
         admit_create(obj, request)
+        registry.guard(call.request.user, obj, None)
         for _ in range(_NAME_ATTEMPTS if made_up else 1):
             key = stored.key(obj.metadata.namespace, obj.metadata.name)
             value = stored.encode(obj)
@@ -125,6 +126,7 @@ class Writing:
             request = await registry.admission_request(call, new)
             request.warnings = call.warnings
             admit_update(new, old, request, part)
+            registry.guard(call.request.user, new, old)
             if not managed_already:
                 self._managers.update(call.kind, old, new, self._manager(call, options))
             value = stored.encode(new)
