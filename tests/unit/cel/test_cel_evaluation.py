@@ -1,6 +1,7 @@
 """What expressions evaluate to, on the fast path and in the interpreter alike."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -61,15 +62,26 @@ BINDINGS: dict[str, Value] = {
 FAILS = EvaluationError
 
 
+def exactly(program: Program, bindings: dict[str, Value]) -> tuple[Value, int]:
+    """What the interpreter says, without any generated code."""
+    assert program._compiled is not None
+    return program._compiled.interpreter.evaluate(bindings)
+
+
+def outcome(evaluate: Callable[[], tuple[Value, int]]) -> tuple[Value, int]:
+    try:
+        return evaluate()
+    except EvaluationError:
+        return FAILS, 0
+
+
 def both(program: Program, bindings: dict[str, Value]) -> Value:
-    """The value; the fast path and the interpreter must agree on it, or on having none."""
-    outcomes: list[Value] = []
-    for evaluate in (program.evaluate, lambda given: program.evaluate_counted(given).value):
-        try:
-            outcomes.append(evaluate(bindings))
-        except EvaluationError:
-            outcomes.append(FAILS)
-    fast, exact = outcomes
+    """The value; generated code and the interpreter must agree on it, or on having none, and on the cost."""
+    fast, _ = outcome(lambda: (program.evaluate(bindings), 0))
+    exact, cost = outcome(lambda: exactly(program, bindings))
+    counted, counted_cost = outcome(lambda: program.evaluate_counted(bindings))
+    assert counted_cost == cost
+    assert (counted is FAILS) == (exact is FAILS)
     if fast is FAILS or exact is FAILS:
         assert fast is exact
     else:
