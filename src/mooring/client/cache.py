@@ -1,0 +1,123 @@
+"""The objects of an informer: by key, and by any number of indexes. Objects are shared: nobody may change them.
+
+`Cache` turns lists and watch events into `Change`s, which are what handlers get.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Generic, NamedTuple, TypeVar
+
+from mooring.api.meta_v1 import Resource
+from mooring.client.watch import WatchEvent
+
+T = TypeVar("T", bound=Resource)
+ValuesOf = Callable[[T], Iterable[str]]
+
+
+def key_of(obj: Resource) -> str:
+    """`namespace/name`, or the name alone for objects of the whole cluster."""
+    meta = obj.metadata
+    return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+
+
+class Change(NamedTuple, Generic[T]):
+    """An object before and after: `old` is None when it was added, `new` when it was deleted.
+
+    `old` is always what handlers were last told of the object, so that what they reckon with adds up.
+    """
+
+    old: T | None
+    new: T | None
+
+    @property
+    def object(self) -> T:
+        """The object after the change, or as it was last."""
+        obj = self.new if self.new is not None else self.old
+        assert obj is not None  # noqa: S101 - one of them is always there
+        return obj
+
+
+class Index(Generic[T]):
+    """Objects by something about them, such as the node of a pod. Kept up to date by its informer."""
+
+    def __init__(self, values_of: ValuesOf[T]) -> None:
+        self._values_of = values_of
+        self._found: dict[str, dict[str, T]] = {}
+
+    def get(self, value: str) -> list[T]:
+        """The objects with this value."""
+        return list(self._found.get(value, {}).values())
+
+    def count(self, value: str) -> int:
+        return len(self._found.get(value, ()))
+
+    def values(self) -> Collection[str]:
+        """All values that some object has."""
+        return self._found.keys()
+
+    def update(self, key: str, old: T | None, new: T | None) -> None:
+        """Called by the cache for every change."""
+        before = set(self._values_of(old)) if old is not None else set()
+        after = set(self._values_of(new)) if new is not None else set()
+        for value in before - after:
+            found = self._found[value]
+            del found[key]
+            if not found:
+                del self._found[value]
+        if new is not None:
+            for value in after:
+                self._found.setdefault(value, {})[key] = new
+
+
+class Cache(Generic[T]):
+    """Objects of one kind."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, T] = {}
+        self._indexes: dict[str, Index[T]] = {}
+
+    def index(self, name: str, values_of: ValuesOf[T]) -> Index[T]:
+        """The index of that name; made of `values_of` the first time."""
+        index = self._indexes.get(name)
+        if index is None:
+            index = self._indexes[name] = Index(values_of)
+            for key, obj in self.objects.items():
+                index.update(key, None, obj)
+        return index
+
+    def replace(self, objects: Iterable[T]) -> list[Change[T]]:
+        """Hold exactly these objects: what a list found."""
+        current = {key_of(obj): obj for obj in objects}
+        changes = [change for key in self.objects.keys() - current.keys() for change in self._put(key, None)]
+        for key, obj in current.items():
+            changes += self._put(key, obj)
+        return changes
+
+    def apply(self, events: Iterable[WatchEvent[T]]) -> list[Change[T]]:
+        """Take in what a watch told, bookmarks aside."""
+        changes: list[Change[T]] = []
+        for kind, obj in events:
+            if kind != "BOOKMARK":
+                changes += self._put(key_of(obj), None if kind == "DELETED" else obj)
+        return changes
+
+    def _put(self, key: str, new: T | None) -> Iterator[Change[T]]:
+        """The changes that an object makes: none if it is known already, two if another one took over the name."""
+        old = self.objects.get(key)
+        if old is None and new is None:
+            return
+        if old is not None and new is not None:
+            if old.metadata.uid != new.metadata.uid:
+                yield Change(old, None)
+                yield Change(None, new)
+            elif old.metadata.resource_version != new.metadata.resource_version:
+                yield Change(old, new)
+            else:
+                return
+        else:
+            yield Change(old, new)
+        if new is None:
+            del self.objects[key]
+        else:
+            self.objects[key] = new
+        for index in self._indexes.values():
+            index.update(key, old, new)

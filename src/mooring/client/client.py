@@ -1,0 +1,425 @@
+"""The typed client: every verb for every kind of the scheme, over any transport.
+
+    pod = await client.get(core_v1.Pod, "web", namespace="default")
+    await client.patch(core_v1.Node, "n1", {"spec": {"unschedulable": True}})
+
+Kinds are named by their types. A type that serves several versions of a kind means the newest that the client's scheme
+serves; an object that says its apiVersion is sent as that. What the server refuses is raised as an error of
+``mooring.api.errors``, and what went wrong on the way as one of ``errors.py``. Requests that the server turned away for
+now (`Retry-After`) are repeated. Read next: ``informer.py``, which most components use to read.
+"""
+
+import asyncio
+from builtins import list as list_of  # the class has a method of that name
+from collections.abc import Sequence
+from enum import StrEnum
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from msgspec import structs
+
+from mooring.api import codec, errors
+from mooring.api.authentication_v1 import TokenRequest, TokenRequestSpec
+from mooring.api.autoscaling_v1 import Scale, ScaleSpec
+from mooring.api.core_v1 import Binding, ObjectReference, Pod, ServiceAccount
+from mooring.api.kinds import Kind
+from mooring.api.meta_v1 import ObjectMeta, Resource, Status
+from mooring.api.policy_v1 import Eviction
+from mooring.api.scheme import Scheme
+from mooring.base import logs
+from mooring.base.clock import Clock, SystemClock
+from mooring.client import wire
+from mooring.client.transport import Request, Response, Stream, Transport
+from mooring.client.watch import Watch
+from mooring.client.wire import Listing, Query
+
+T = TypeVar("T", bound=Resource)
+S = TypeVar("S", bound=Resource)
+
+JSON = "application/json"
+_TIMEOUT = 60.0
+_PAGE_SIZE = 2000
+_ATTEMPTS = 10
+log = logs.get(__name__)
+
+
+class PatchType(StrEnum):
+    """The ways to write a patch; the values are their media types."""
+
+    JSON = "application/json-patch+json"
+    MERGE = "application/merge-patch+json"
+    STRATEGIC_MERGE = "application/strategic-merge-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+
+class Client:
+    """Calls of one component, which its User-Agent names. Close it, or use it as a context."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        user_agent: str,
+        scheme: Scheme | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.scheme = scheme or Scheme()
+        self.clock: Clock = clock or SystemClock()
+        self.user_agent = user_agent
+        self._transport = transport
+        self._kinds: dict[type[Resource], Kind] = {}
+        for kind in self.scheme.served:
+            self._kinds.setdefault(kind.type, kind)
+        self._get_headers = {"accept": JSON, "user-agent": user_agent}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    def kind(self, cls: type[Resource]) -> Kind:
+        """The kind that a type stands for; raises ValueError when the scheme does not serve it."""
+        kind = self._kinds.get(cls)
+        if kind is None:
+            raise ValueError(f"{cls.__module__}.{cls.__name__} is not among the kinds that this client's scheme serves")
+        return kind
+
+    # -- reading
+
+    async def get(self, cls: type[T], name: str, namespace: str = "", *, resource_version: str = "") -> T:
+        """One object; raises NotFound."""
+        query = wire.query(resourceVersion=resource_version)
+        response = await self._send("GET", self._path(self.kind(cls), namespace, name), query)
+        return wire.decoded(response, cls)
+
+    async def page(
+        self,
+        cls: type[T],
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = _PAGE_SIZE,
+        continue_: str = "",
+        resource_version: str = "",
+        resource_version_match: str = "",
+    ) -> Listing[T]:
+        """One page of objects, of all namespaces unless one is given."""
+        kind = self.kind(cls)
+        query = wire.query(
+            labelSelector=label_selector,
+            fieldSelector=field_selector,
+            limit=str(limit) if limit else "",
+            **{"continue": continue_},
+            resourceVersion=resource_version,
+            resourceVersionMatch=resource_version_match,
+        )
+        response = await self._send("GET", self._path(kind, namespace), query)
+        return wire.listing(response, kind, cls)
+
+    async def list(
+        self,
+        cls: type[T],
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        page_size: int = _PAGE_SIZE,
+    ) -> Listing[T]:
+        """All objects as of one version, fetched page by page; raises Expired if that version goes away meanwhile."""
+        items: list_of[T] = []
+        continue_ = ""
+        while True:
+            page = await self.page(
+                cls,
+                namespace,
+                label_selector=label_selector,
+                field_selector=field_selector,
+                limit=page_size,
+                continue_=continue_,
+            )
+            items += page.items
+            if not page.continue_:
+                return Listing(items, page.resource_version)
+            continue_ = page.continue_
+            await asyncio.sleep(0)  # lets others run even where the server answers without any waiting
+
+    def watch(
+        self,
+        cls: type[T],
+        namespace: str = "",
+        *,
+        resource_version: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        bookmarks: bool = True,
+        timeout_seconds: int = 0,
+        send_initial_events: bool = False,
+    ) -> Watch[T]:
+        """The changes behind a version, or from now on. Nothing is sent before the watch is entered."""
+        kind = self.kind(cls)
+        query = wire.query(
+            watch="true",
+            allowWatchBookmarks="true" if bookmarks else "",
+            resourceVersion=resource_version,
+            labelSelector=label_selector,
+            fieldSelector=field_selector,
+            timeoutSeconds=str(timeout_seconds) if timeout_seconds else "",
+            sendInitialEvents="true" if send_initial_events else "",
+            resourceVersionMatch="NotOlderThan" if send_initial_events else "",
+        )
+        request = Request("GET", self._path(kind, namespace), query, self._get_headers)
+        return Watch(kind, cls, lambda: self._open(request))
+
+    async def serves(self, cls: type[Resource]) -> bool:
+        """Whether the server has the kind at the version that this client would use."""
+        kind = self.kind(cls)
+        try:
+            response = await self._send("GET", wire.prefix(kind))
+        except errors.NotFound:
+            return False
+        return wire.has_resource(response, kind.plural)
+
+    # -- writing
+
+    async def create(self, obj: T, *, dry_run: bool = False, field_manager: str = "", field_validation: str = "") -> T:
+        """The object as the server made it; raises AlreadyExists, Invalid."""
+        kind, body = self._outgoing(obj)
+        path = self._path(kind, obj.metadata.namespace)
+        query = wire.write_query(dry_run, field_manager, field_validation)
+        return wire.decoded(await self._send("POST", path, query, body), type(obj))
+
+    async def update(
+        self,
+        obj: T,
+        *,
+        subresource: str = "",
+        dry_run: bool = False,
+        field_manager: str = "",
+        field_validation: str = "",
+    ) -> T:
+        """Replace an object; raises Conflict if it changed since its resourceVersion."""
+        kind, body = self._outgoing(obj)
+        path = self._path(kind, obj.metadata.namespace, obj.metadata.name, subresource)
+        query = wire.write_query(dry_run, field_manager, field_validation)
+        return wire.decoded(await self._send("PUT", path, query, body), type(obj))
+
+    async def update_status(self, obj: T, *, dry_run: bool = False, field_manager: str = "") -> T:
+        """As `update`, for the status alone."""
+        return await self.update(obj, subresource="status", dry_run=dry_run, field_manager=field_manager)
+
+    async def patch(
+        self,
+        cls: type[T],
+        name: str,
+        body: Any,
+        namespace: str = "",
+        *,
+        type: PatchType = PatchType.STRATEGIC_MERGE,  # noqa: A002 - kubectl's word for it
+        subresource: str = "",
+        dry_run: bool = False,
+        field_manager: str = "",
+        field_validation: str = "",
+        force: bool = False,
+    ) -> T:
+        """Change what `body` says: a tree of plain values, for `PatchType.JSON` a list of operations."""
+        query = wire.write_query(dry_run, field_manager, field_validation, force=force)
+        path = self._path(self.kind(cls), namespace, name, subresource)
+        return wire.decoded(await self._send("PATCH", path, query, codec.encode(body), content_type=type), cls)
+
+    async def apply(
+        self, obj: T, *, field_manager: str, force: bool = False, subresource: str = "", dry_run: bool = False
+    ) -> T:
+        """Server-side apply: the manager owns the fields that are set. Raises Conflict if others own them.
+
+        What a struct always writes counts as set; `patch` with `PatchType.APPLY` applies exactly the fields given.
+        """
+        kind, body = self._outgoing(obj)
+        path = self._path(kind, obj.metadata.namespace, obj.metadata.name, subresource)
+        query = wire.write_query(dry_run, field_manager, "", force=force)
+        return wire.decoded(await self._send("PATCH", path, query, body, content_type=PatchType.APPLY), type(obj))
+
+    async def delete(
+        self,
+        cls: type[T],
+        name: str,
+        namespace: str = "",
+        *,
+        grace_period_seconds: int | None = None,
+        propagation_policy: str | None = None,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        dry_run: bool = False,
+    ) -> T | Status:
+        """Delete an object. The answer is the object while it still has something to finish, else a Status."""
+        options = wire.delete_options(grace_period_seconds, propagation_policy, uid, resource_version, dry_run)
+        response = await self._send("DELETE", self._path(self.kind(cls), namespace, name), body=codec.encode(options))
+        if wire.is_status(response):
+            return codec.decode_own(response.body, Status)
+        return wire.decoded(response, cls)
+
+    async def delete_collection(
+        self,
+        cls: type[Resource],
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        grace_period_seconds: int | None = None,
+        propagation_policy: str | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        """Delete all objects that the selectors choose."""
+        options = wire.delete_options(grace_period_seconds, propagation_policy, None, None, dry_run)
+        query = wire.query(labelSelector=label_selector, fieldSelector=field_selector)
+        await self._send("DELETE", self._path(self.kind(cls), namespace), query, codec.encode(options))
+
+    # -- subresources
+
+    async def create_sub(self, cls: type[Resource], name: str, namespace: str, subresource: str, obj: S) -> S:
+        """Post an object of another kind to a subresource; the answer has the type of what was sent."""
+        response = await self._post_sub(self.kind(cls), name, namespace, subresource, obj)
+        return wire.decoded(response, type(obj))
+
+    async def bind(self, name: str, namespace: str, node: str, *, uid: str = "") -> None:
+        """Give a pod its node; raises Conflict if it has one. `BulkBinding` does many at once."""
+        binding = Binding(
+            metadata=ObjectMeta(name=name, namespace=namespace, uid=uid),
+            target=ObjectReference(kind="Node", name=node),
+        )
+        await self.bind_with(binding)
+
+    async def bind_with(self, binding: Binding) -> None:
+        """As `bind`, with a Binding, which may also carry annotations for the pod."""
+        meta = binding.metadata
+        await self._post_sub(self.kind(Pod), meta.name, meta.namespace, "binding", binding)
+
+    async def evict(
+        self, name: str, namespace: str, *, grace_period_seconds: int | None = None, uid: str | None = None
+    ) -> None:
+        """Delete a pod if its disruption budgets allow it; raises TooManyRequests if not now."""
+        options = None
+        if grace_period_seconds is not None or uid is not None:
+            options = wire.delete_options(grace_period_seconds, None, uid, None, dry_run=False)
+        eviction = Eviction(metadata=ObjectMeta(name=name, namespace=namespace), delete_options=options)
+        await self._post_sub(self.kind(Pod), name, namespace, "eviction", eviction, attempts=1)
+
+    async def get_scale(self, cls: type[Resource], name: str, namespace: str) -> Scale:
+        """How many replicas a workload has and should have."""
+        return wire.decoded(await self._send("GET", self._path(self.kind(cls), namespace, name, "scale")), Scale)
+
+    async def scale(self, cls: type[Resource], name: str, namespace: str, replicas: int) -> Scale:
+        """Set the number of replicas, whatever it was."""
+        scale = Scale(
+            kind="Scale",
+            api_version="autoscaling/v1",
+            metadata=ObjectMeta(name=name, namespace=namespace),
+            spec=ScaleSpec(replicas=replicas),
+        )
+        path = self._path(self.kind(cls), namespace, name, "scale")
+        return wire.decoded(await self._send("PUT", path, body=codec.encode(scale)), Scale)
+
+    async def create_token(self, service_account: str, namespace: str, spec: TokenRequestSpec) -> TokenRequest:
+        """A token of a service account, in the status of the answer."""
+        return await self.create_sub(ServiceAccount, service_account, namespace, "token", TokenRequest(spec=spec))
+
+    # -- anything else
+
+    async def raw(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        body: bytes = b"",
+        content_type: str = JSON,
+        accept: str = JSON,
+        timeout: float = _TIMEOUT,  # noqa: ASYNC109 - the transport keeps it
+    ) -> Response:
+        """The answer to any request; raises the server's error for a status of 400 and more."""
+        return await self._send(method, path, query, body, content_type=content_type, accept=accept, timeout=timeout)
+
+    # -- how
+
+    def _path(self, kind: Kind, namespace: str = "", name: str | None = None, subresource: str = "") -> str:
+        """The path of a collection, or of an object where a name is given; raises ValueError for one that is none."""
+        parts = [wire.prefix(kind)]
+        if namespace and kind.namespaced:
+            parts += ["namespaces", wire.part(kind, "namespace", namespace)]
+        parts.append(kind.plural)
+        if name is not None:
+            if kind.namespaced and not namespace:
+                raise ValueError(f"{kind.kind} {name!r}: objects of this kind live in namespaces, say in which")
+            parts.append(wire.part(kind, "name", name))
+        if subresource:
+            parts.append(subresource)
+        return "/".join(parts)
+
+    def _outgoing(self, obj: Resource) -> tuple[Kind, bytes]:
+        """The kind of an object and its JSON, which says its kind even where the struct does not."""
+        kind = self.scheme.kind(obj.api_version, obj.kind) if obj.api_version and obj.kind else None
+        if kind is None:
+            kind = self.kind(type(obj))
+            obj = structs.replace(obj, api_version=kind.api_version, kind=kind.kind)
+        if kind.namespaced and not obj.metadata.namespace:
+            raise ValueError(
+                f"{kind.kind} {obj.metadata.name!r}: objects of this kind live in namespaces, say in which"
+            )
+        return kind, codec.encode(obj)
+
+    async def _post_sub(
+        self, kind: Kind, name: str, namespace: str, subresource: str, obj: Resource, *, attempts: int = _ATTEMPTS
+    ) -> Response:
+        own = self._kinds[type(obj)]
+        body = codec.encode(structs.replace(obj, api_version=own.api_version, kind=own.kind))
+        return await self._send("POST", self._path(kind, namespace, name, subresource), body=body, attempts=attempts)
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        query: Query = (),
+        body: bytes = b"",
+        *,
+        content_type: str = JSON,
+        accept: str = JSON,
+        timeout: float = _TIMEOUT,  # noqa: ASYNC109 - the transport keeps it
+        attempts: int = _ATTEMPTS,
+    ) -> Response:
+        headers = self._get_headers
+        if body or accept != JSON:
+            headers = {"accept": accept, "user-agent": self.user_agent, "content-type": content_type}
+        request = Request(method, path, query, headers, body)
+        for attempt in range(1, attempts + 1):
+            response = await self._transport.send(request, timeout)
+            if response.warnings:
+                _warn(request, response.warnings)
+            if response.status < 400:
+                return response
+            wait = wire.retry_after(response)
+            if wait is None or attempt == attempts:
+                raise wire.status_error(response.status, response.body)
+            await self.clock.sleep(wait)
+        raise AssertionError("there is at least one attempt")
+
+    async def _open(self, request: Request) -> Stream:
+        stream = await self._transport.stream(request, _TIMEOUT)
+        if stream.status < 400:
+            return stream
+        try:
+            body = b"".join([chunk async for chunk in stream.chunks()])
+        finally:
+            await stream.close()
+        raise wire.status_error(stream.status, body)
+
+
+def _warn(request: Request, warnings: Sequence[str]) -> None:
+    for text in warnings:
+        if logs.once(("server warning", text)):
+            log.warning("warning from the API server: %s", text, extra={"fields": {"path": request.path}})

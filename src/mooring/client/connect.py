@@ -1,0 +1,45 @@
+"""From a kubeconfig to a client, and how a component names itself. Commands call this."""
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+from mooring.api.scheme import Scheme
+from mooring.base.clock import Clock, SystemClock
+from mooring.client import kubeconfig as kubeconfigs
+from mooring.client.client import Client
+from mooring.client.https import HttpsTransport
+
+
+def connect(
+    kubeconfig: str | os.PathLike[str] | None = None,
+    context: str = "",
+    *,
+    user_agent: str,
+    scheme: Scheme | None = None,
+    clock: Clock | None = None,
+) -> Client:
+    """A client for the server of a kubeconfig; nothing is sent yet. Raises ConfigError."""
+    clock = clock or SystemClock()
+    connection = kubeconfigs.load(kubeconfig, context, clock=clock)
+    return Client(HttpsTransport(connection), user_agent=user_agent, scheme=scheme, clock=clock)
+
+
+def user_agent(component: str, kubernetes_version: object) -> str:
+    """How a component announces itself and the version of Kubernetes that it behaves as.
+
+    >>> user_agent("mooring-scheduler", "1.37")  # doctest: +ELLIPSIS
+    'mooring-scheduler/v1.37.0 (...) mooring/...'
+    """
+    where = f"{platform.system().lower()}/{_ARCHITECTURES.get(platform.machine(), platform.machine())}"
+    return f"{component}/v{kubernetes_version}.0 ({where}) mooring/{_own_version()}"
+
+
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+def _own_version() -> str:
+    try:
+        return version("mooring")
+    except PackageNotFoundError:
+        return "unknown"

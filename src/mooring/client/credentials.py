@@ -1,0 +1,223 @@
+"""Who a client says it is: certificates and tokens, fixed, from a file that rotates, or from an exec plugin.
+
+``kubeconfig.py`` makes them, the HTTPS transport asks for the current one before each request.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from mooring.api import codec, times
+from mooring.base import logs
+from mooring.base.clock import Clock
+from mooring.client.errors import CredentialsError
+
+log = logs.get(__name__)
+
+_TOKEN_FILE_SECONDS = 60.0
+_EXEC_SECONDS = 120.0
+_EXPIRY_MARGIN = timedelta(seconds=10)
+EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What goes into a request and into the handshake. Nothing of it is shown in logs."""
+
+    authorization: str = field(default="", repr=False)
+    """The value of the Authorization header."""
+    certificate: bytes = field(default=b"", repr=False)
+    """A chain of client certificates in PEM."""
+    key: bytes = field(default=b"", repr=False)
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """Further headers: for impersonation."""
+
+
+class Credentials(Protocol):
+    """Gives the credential of the moment."""
+
+    async def current(self) -> Credential:
+        """The credential for a request that is about to be sent; raises CredentialsError."""
+        ...
+
+    def reject(self) -> bool:
+        """The server did not accept it (401). True if asking again may give another one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StaticCredentials:
+    """The same credential for ever."""
+
+    credential: Credential = Credential()
+
+    async def current(self) -> Credential:
+        return self.credential
+
+    def reject(self) -> bool:
+        return False
+
+
+class TokenFile:
+    """A token in a file, which is read again every minute because such tokens rotate."""
+
+    def __init__(self, path: Path, clock: Clock, base: Credential = Credential()) -> None:  # noqa: B008 - frozen
+        self._path = path
+        self._clock = clock
+        self._credential = base
+        self._read_at = float("-inf")
+
+    async def current(self) -> Credential:
+        if self._clock.monotonic() - self._read_at >= _TOKEN_FILE_SECONDS:
+            self._read()
+        return self._credential
+
+    def reject(self) -> bool:
+        before = self._credential
+        self._read_at = float("-inf")
+        try:
+            self._read()
+        except CredentialsError:
+            return False
+        return self._credential != before
+
+    def _read(self) -> None:
+        try:
+            token = self._path.read_text().strip()
+            if not token:
+                raise CredentialsError(f"the token file {self._path} is empty")
+        except (OSError, UnicodeDecodeError, CredentialsError) as error:
+            if not self._credential.authorization:
+                raise CredentialsError(f"cannot read the token file {self._path}: {error}") from None
+            log.warning("keeping the last token: %s", error)  # as Kubernetes' clients do
+        else:
+            self._credential = replace(self._credential, authorization=f"Bearer {token}")
+        self._read_at = self._clock.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class ExecCommand:
+    """A program that prints an ExecCredential (client.authentication.k8s.io)."""
+
+    api_version: str
+    command: str
+    args: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    interactive_mode: str = "IfAvailable"
+    install_hint: str = ""
+    cluster: Mapping[str, Any] | None = None
+    """What the program is told of the cluster, where the kubeconfig says that it is told."""
+
+
+class _ExecStatus(msgspec.Struct, rename="camel"):
+    token: str = ""
+    client_certificate_data: str = ""
+    client_key_data: str = ""
+    expiration_timestamp: str | None = None
+
+
+class _ExecCredential(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    status: _ExecStatus | None = None
+
+
+class ExecPlugin:
+    """Credentials from a program, kept until they expire or the server rejects them."""
+
+    def __init__(self, command: ExecCommand, clock: Clock, base: Credential = Credential()) -> None:  # noqa: B008 - frozen
+        self._command = command
+        self._clock = clock
+        self._base = base
+        self._credential: Credential | None = None
+        self._expires: datetime | None = None
+        self._lock = asyncio.Lock()
+
+    async def current(self) -> Credential:
+        async with self._lock:
+            if self._credential is None or (self._expires and self._clock.now() >= self._expires - _EXPIRY_MARGIN):
+                status = await self._run()
+                self._credential, self._expires = self._of(status)
+            return self._credential
+
+    def reject(self) -> bool:
+        self._credential = None
+        return True
+
+    def _of(self, status: _ExecStatus) -> tuple[Credential, datetime | None]:
+        certificate, key = status.client_certificate_data, status.client_key_data
+        if not status.token and not certificate:
+            raise self._failed("it printed neither a token nor a certificate")
+        if bool(certificate) != bool(key):
+            raise self._failed("it printed only one of clientCertificateData and clientKeyData")
+        try:
+            expires = times.parse(status.expiration_timestamp) if status.expiration_timestamp else None
+        except times.TimeError as error:
+            raise self._failed(f"expirationTimestamp: {error}") from None
+        credential = self._base
+        if status.token:
+            credential = replace(credential, authorization=f"Bearer {status.token}")
+        if certificate:
+            credential = replace(credential, certificate=certificate.encode(), key=key.encode())
+        return credential, expires
+
+    async def _run(self) -> _ExecStatus:
+        command = self._command
+        interactive = self._interactive()
+        spec: dict[str, Any] = {"interactive": interactive}
+        if command.cluster is not None:
+            spec["cluster"] = command.cluster
+        info = {"kind": "ExecCredential", "apiVersion": command.api_version, "spec": spec}
+        environment = {**os.environ, **command.env, "KUBERNETES_EXEC_INFO": codec.encode(info).decode()}
+        try:
+            process = await asyncio.create_subprocess_exec(
+                command.command,
+                *command.args,
+                stdin=None if interactive else asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                env=environment,
+            )
+        except OSError as error:
+            raise self._failed(error.strerror or str(error)) from None
+        try:
+            async with asyncio.timeout(_EXEC_SECONDS):
+                output, _ = await process.communicate()
+        except TimeoutError:
+            raise self._failed(f"it did not end within {_EXEC_SECONDS:g} s") from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if process.returncode != 0:
+            raise self._failed(f"it ended with exit code {process.returncode}")
+        return self._read(output)
+
+    def _read(self, output: bytes) -> _ExecStatus:
+        try:
+            printed = msgspec.json.decode(output, type=_ExecCredential)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise self._failed(f"what it printed is no ExecCredential: {error}") from None
+        if printed.kind != "ExecCredential" or printed.api_version != self._command.api_version:
+            got = f"{printed.api_version} {printed.kind}"
+            raise self._failed(f"it printed {got!r}, expected {self._command.api_version} ExecCredential")
+        if printed.status is None:
+            raise self._failed("what it printed has no status")
+        return printed.status
+
+    def _interactive(self) -> bool:
+        mode = self._command.interactive_mode
+        available = sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
+        if mode == "Always" and not available:
+            raise self._failed("it wants to ask questions (interactiveMode: Always), and standard input is no terminal")
+        return available and mode != "Never"
+
+    def _failed(self, why: str) -> CredentialsError:
+        hint = f"\n{self._command.install_hint}" if self._command.install_hint else ""
+        return CredentialsError(f"the exec plugin {self._command.command!r} gave no credentials: {why}{hint}")

@@ -1,0 +1,38 @@
+"""What can go wrong between a client and its server. What the server itself says is in ``mooring.api.errors``.
+
+ClientError
+├── ConfigError            the kubeconfig cannot be used: the message says which file and why
+├── CredentialsError       a token file or exec plugin gave no credentials
+└── TransportError         the server was not reached, or its answer did not arrive
+    ├── ConnectError       nothing was sent: repeat freely
+    ├── DisconnectedError  the connection broke; a write may or may not have happened
+    └── DeadlineError      no answer in time; a write may or may not have happened
+"""
+
+
+class ClientError(Exception):
+    """A request could not be made or answered. The message says what to do about it."""
+
+
+class ConfigError(ClientError):
+    """The kubeconfig cannot be used: correct the file that the message names."""
+
+
+class CredentialsError(ClientError):
+    """A token file or an exec plugin gave no credentials: look at what the message quotes."""
+
+
+class TransportError(ClientError):
+    """The server was not reached, or its answer did not arrive."""
+
+
+class ConnectError(TransportError):
+    """No connection: nothing was sent, so it is safe to repeat."""
+
+
+class DisconnectedError(TransportError):
+    """The connection broke before the answer was complete: look before repeating a write."""
+
+
+class DeadlineError(TransportError):
+    """The answer took too long: look before repeating a write."""

@@ -1,0 +1,253 @@
+"""Events: what components tell people about objects, as `kubectl describe` and `kubectl get events` show it.
+
+`EventRecorder.event` never waits and never fails: events are written in the background, and dropped if that is
+impossible. What happens again is counted in the series of the first event instead of being written anew, and one object
+cannot flood the server: 25 different events with one reason, then one in five minutes. Events have the shape of
+events.k8s.io/v1.
+"""
+
+import asyncio
+import socket
+from collections import OrderedDict
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from types import TracebackType
+from typing import Generic, Literal, Self, TypeVar
+
+from mooring.api import errors, times
+from mooring.api.core_v1 import ObjectReference
+from mooring.api.errors import StatusError
+from mooring.api.events_v1 import Event, EventSeries
+from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.base import logs
+from mooring.client.backoff import Backoff
+from mooring.client.client import Client, PatchType
+from mooring.client.errors import ClientError
+from mooring.client.workqueue import WorkQueue
+
+V = TypeVar("V")
+EventKind = Literal["Normal", "Warning"]
+
+_SERIES_SECONDS = 360.0
+"""What does not happen again for so long starts anew."""
+_COUNT_SECONDS = 10.0
+"""A series is written at most so often."""
+_BURST, _REFILL_SECONDS = 25.0, 300.0
+_REMEMBERED = 4096
+_ATTEMPTS = 10
+_WRITERS = 4
+_NOTE_LENGTH = 1024
+_RETRY = Backoff(initial=1.0, maximum=30.0, jitter=0.5)
+log = logs.get(__name__)
+
+_Key = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Series:
+    """An event and how often it has happened."""
+
+    event: Event
+    last: datetime
+    count: int = 1
+    written: int = 0
+    """The count that the server knows; 0 before the event was created."""
+    lost: bool = False
+    """The server could not be told, and will not be."""
+
+
+class EventRecorder:
+    """Writes the events of one component. Use it as a context, or call `start` and `stop`."""
+
+    def __init__(self, client: Client, component: str, instance: str = "") -> None:
+        self._client = client
+        self._clock = client.clock
+        self._component = component
+        self._instance = instance or f"{component}-{socket.gethostname()}"[:128]
+        self._series: _Bounded[_Key, _Series] = _Bounded(_REMEMBERED)
+        self._budgets: _Bounded[_Key, _Budget] = _Bounded(_REMEMBERED)
+        self._queue: WorkQueue[_Key] = WorkQueue(self._clock, _RETRY)
+        self._writers: list[asyncio.Task[None]] = []
+        self._named = 0
+        self.dropped = 0
+        """How many events were not written: too many at a time, or refused."""
+
+    def event(
+        self,
+        regarding: Resource | ObjectReference,
+        type: EventKind,  # noqa: A002 - the field's name
+        reason: str,
+        note: str,
+        *,
+        action: str = "",
+        related: ObjectReference | None = None,
+    ) -> None:
+        """Report that something happened to an object. `action` is what was done about it; the reason if not given."""
+        reference = regarding if isinstance(regarding, ObjectReference) else self.reference(regarding)
+        now = self._clock.now()
+        about = (reference.api_version, reference.kind, reference.namespace, reference.name, reference.uid)
+        key = (*about, type, reason, action, note, related.name if related else "")
+        series = self._series.get(key)
+        if series is not None and (now - series.last).total_seconds() < _SERIES_SECONDS:
+            series.count += 1
+            series.last = now
+            self._queue.add_after(key, _COUNT_SECONDS)
+            return
+        if not self._allowed((*about, reason)) or len(self._queue) >= _REMEMBERED:
+            self.dropped += 1
+            return
+        event = Event(
+            metadata=ObjectMeta(name=self._name(reference, now), namespace=reference.namespace or "default"),
+            event_time=times.to_microseconds(now),
+            reporting_controller=self._component,
+            reporting_instance=self._instance,
+            action=action or reason,
+            reason=reason,
+            regarding=reference,
+            related=related,
+            note=note[:_NOTE_LENGTH],
+            type=type,
+        )
+        self._series.put(key, _Series(event, now))
+        self._queue.add(key)
+
+    def reference(self, obj: Resource) -> ObjectReference:
+        """How events point to an object."""
+        kind, meta = self._client.kind(type(obj)), obj.metadata
+        return ObjectReference(
+            kind=kind.kind,
+            api_version=kind.api_version,
+            namespace=meta.namespace,
+            name=meta.name,
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+        )
+
+    def start(self) -> None:
+        """Begin to write."""
+        if not self._writers:
+            self._writers = [asyncio.create_task(self._write_all()) for _ in range(_WRITERS)]
+
+    async def stop(self, seconds: float = 2.0) -> None:
+        """Write what is left, for at most so long, and end."""
+        for key, series in self._series.items():
+            if series.count > series.written:
+                self._queue.add(key)
+        self._queue.shut_down()
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*self._writers)
+        except TimeoutError:
+            log.info("stopped with %d events unwritten", len(self._queue) + self._queue.in_progress)
+        self._writers = []
+
+    async def __aenter__(self) -> Self:
+        self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def _name(self, regarding: ObjectReference, now: datetime) -> str:
+        self._named += 1  # several events may happen within a microsecond
+        return f"{regarding.name}.{int(now.timestamp() * 1_000_000) * 1000 + self._named % 1000:x}"
+
+    def _allowed(self, key: _Key) -> bool:
+        budget = self._budgets.get(key)
+        if budget is None:
+            budget = _Budget(_BURST, self._clock.monotonic())
+            self._budgets.put(key, budget)
+        return budget.take(self._clock.monotonic())
+
+    async def _write_all(self) -> None:
+        while (key := await self._queue.get()) is not None:
+            try:
+                await self._write(key)
+            finally:
+                self._queue.done(key)
+
+    async def _write(self, key: _Key) -> None:
+        series = self._series.get(key)
+        if series is None or series.lost or series.count == series.written:
+            return
+        count = series.count
+        try:
+            if series.written:
+                await self._count(series, count)
+            else:
+                await self._create(series, count)
+        except (StatusError, ClientError) as error:
+            if _may_pass(error) and self._queue.failures(key) + 1 < _ATTEMPTS:
+                self._queue.add_rate_limited(key)
+                return
+            log.debug("an event was not written: %s", error)
+            self.dropped += 1
+            series.lost = True
+        else:
+            series.written = count
+        self._queue.forget(key)
+
+    async def _create(self, series: _Series, count: int) -> None:
+        event = series.event
+        if count > 1:
+            event.series = EventSeries(count=count, last_observed_time=times.to_microseconds(series.last))
+        with suppress(errors.AlreadyExists):  # by an attempt whose answer was lost
+            await self._client.create(event)
+
+    async def _count(self, series: _Series, count: int) -> None:
+        told = {"series": {"count": count, "lastObservedTime": times.to_microseconds(series.last)}}
+        meta = series.event.metadata
+        try:
+            await self._client.patch(Event, meta.name, told, meta.namespace, type=PatchType.MERGE)
+        except errors.NotFound:  # events do not live long
+            await self._create(series, count)
+
+
+@dataclass(slots=True)
+class _Budget:
+    """Tokens for the events of one object and reason."""
+
+    tokens: float
+    at: float
+
+    def take(self, now: float) -> bool:
+        self.tokens = min(_BURST, self.tokens + (now - self.at) / _REFILL_SECONDS)
+        self.at = now
+        if self.tokens < 1:
+            return False
+        self.tokens -= 1
+        return True
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether it is worth to try again: the server was not reached, or has trouble of its own."""
+    return not isinstance(error, StatusError) or error.status.code >= 500 or error.status.code == 429
+
+
+_K = TypeVar("_K")
+
+
+class _Bounded(Generic[_K, V]):
+    """A map that forgets what was used longest ago."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._entries: OrderedDict[_K, V] = OrderedDict()
+
+    def get(self, key: _K) -> V | None:
+        value = self._entries.get(key)
+        if value is not None:
+            self._entries.move_to_end(key)
+        return value
+
+    def put(self, key: _K, value: V) -> None:
+        self._entries[key] = value
+        self._entries.move_to_end(key)
+        if len(self._entries) > self._size:
+            self._entries.popitem(last=False)
+
+    def items(self) -> list[tuple[_K, V]]:
+        return list(self._entries.items())

@@ -1,0 +1,395 @@
+"""The transport over HTTP/1.1 and TLS: a pool of connections that are kept open, and one more for each watch.
+
+A connection is an asyncio protocol around httptools' parser; why not a library is told in docs/decisions/client.md.
+Requests go out whole, whole answers come back through one future, and streams hand out all bytes that have arrived
+since they were last asked. A request is repeated by itself only when that cannot do harm: a read, on a connection that
+the server had closed while it was idle.
+"""
+
+import asyncio
+import re
+import socket
+import ssl
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import cast
+from urllib.parse import urlsplit
+
+import httptools
+
+from mooring.client.credentials import Credential
+from mooring.client.errors import ConfigError, ConnectError, DeadlineError, DisconnectedError
+from mooring.client.kubeconfig import Connection
+from mooring.client.transport import Request, Response
+
+_CONNECT_SECONDS = 10.0
+_IDLE_SECONDS = 60.0
+_BUFFERED = 4 * 1024 * 1024
+_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+
+
+class HttpsTransport:
+    """A `Transport` to the server of a `Connection`. It belongs to one event loop."""
+
+    def __init__(self, connection: Connection, *, max_connections: int = 64) -> None:
+        url = urlsplit(connection.server)
+        if url.scheme not in {"http", "https"} or not url.hostname:
+            raise ConfigError(f"the server {connection.server!r} is no URL with http or https")
+        self._connection = connection
+        self._base = url.path.rstrip("/")
+        self._host = url.hostname
+        self._port = url.port or (443 if url.scheme == "https" else 80)
+        self._secure = url.scheme == "https"
+        self._netloc = url.netloc.rpartition("@")[2]
+        self._slots = asyncio.Semaphore(max_connections)
+        self._idle: list[_Channel] = []
+        self._open: set[_Channel] = set()
+        self._identity: tuple[bytes, bytes] | None = None
+        self._context: ssl.SSLContext | None = None
+        self._closed = False
+
+    async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - the protocol's word
+        try:
+            async with asyncio.timeout(timeout), self._slots:
+                response = await self._send(request)
+                if response.status == 401 and self._connection.credentials.reject():
+                    response = await self._send(request)
+                return response
+        except TimeoutError:
+            raise self._late(request, timeout) from None
+
+    async def stream(self, request: Request, timeout: float) -> "HttpsStream":  # noqa: ASYNC109 - as above
+        try:
+            async with asyncio.timeout(timeout):
+                stream = await self._stream(request)
+                if stream.status == 401 and self._connection.credentials.reject():
+                    await stream.close()
+                    stream = await self._stream(request)
+                return stream
+        except TimeoutError:
+            raise self._late(request, timeout) from None
+
+    async def close(self) -> None:
+        self._closed = True
+        self._idle.clear()
+        for channel in list(self._open):
+            channel.abort()
+        await asyncio.sleep(0)  # lets the loop tell the connections that they are gone
+
+    async def _send(self, request: Request) -> Response:
+        credential = await self._connection.credentials.current()
+        data = self._serialized(request, credential)
+        while True:
+            channel = await self._take(credential)
+            reused = channel.used
+            try:
+                reply = channel.ask(data)
+                await reply.end
+            except DisconnectedError:
+                if reused and not channel.heard and request.method == "GET":
+                    continue
+                raise
+            finally:
+                self._release(channel)
+            return Response(reply.status, reply.headers, b"".join(reply.parts), _warnings(reply.headers))
+
+    async def _stream(self, request: Request) -> "HttpsStream":
+        credential = await self._connection.credentials.current()
+        channel = await self._connect(credential)
+        try:
+            reply = channel.ask(self._serialized(request, credential), in_pieces=True)
+            await reply.head
+        except BaseException:
+            channel.abort()
+            raise
+        return HttpsStream(channel, reply)
+
+    def _serialized(self, request: Request, credential: Credential) -> bytes:
+        lines = [f"{request.method} {self._base}{request.target} HTTP/1.1", f"host: {self._netloc}"]
+        lines += [f"{name}: {value}" for name, value in request.headers.items()]
+        if credential.authorization:
+            lines.append(f"authorization: {credential.authorization}")
+        lines += [f"{name}: {value}" for name, value in credential.headers]
+        if request.body or request.method not in {"GET", "HEAD"}:
+            lines.append(f"content-length: {len(request.body)}")
+        return "\r\n".join([*lines, "\r\n"]).encode("latin-1", "replace") + request.body
+
+    async def _take(self, credential: Credential) -> "_Channel":
+        """A connection that is free, the one used last first; a new one if there is none."""
+        self._use_identity(credential)
+        now = asyncio.get_running_loop().time()
+        while self._idle:
+            channel = self._idle.pop()
+            if channel.usable and now - channel.idle_since < _IDLE_SECONDS:
+                return channel
+            channel.abort()
+        return await self._connect(credential)
+
+    def _release(self, channel: "_Channel") -> None:
+        if channel.usable and channel in self._open and not self._closed:
+            channel.idle_since = asyncio.get_running_loop().time()
+            self._idle.append(channel)
+        else:
+            channel.abort()
+
+    async def _connect(self, credential: Credential) -> "_Channel":
+        if self._closed:
+            raise ConnectError("this client was closed")
+        self._use_identity(credential)
+        name = self._connection.tls_server_name or self._host
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                _, channel = await asyncio.get_running_loop().create_connection(
+                    lambda: _Channel(self._open),
+                    self._host,
+                    self._port,
+                    ssl=self._context,
+                    server_hostname=name if self._secure else None,
+                )
+        except TimeoutError:
+            raise ConnectError(f"{self._connection.server}: no connection within {_CONNECT_SECONDS:g} s") from None
+        except ssl.SSLCertVerificationError as error:
+            why = f"its certificate is not trusted: {error.verify_message}"
+            raise ConnectError(f"{self._connection.server}: {why}") from None
+        except OSError as error:
+            raise ConnectError(f"{self._connection.server}: {error.strerror or error}") from None
+        return channel
+
+    def _use_identity(self, credential: Credential) -> None:
+        """Connect with this credential's certificate from now on; connections with another one are not used again."""
+        identity = (credential.certificate, credential.key)
+        if not self._secure or identity == self._identity:
+            return
+        self._context = _tls(self._connection, credential)
+        self._identity = identity
+        for channel in self._idle:
+            channel.abort()
+        self._idle.clear()
+
+    def _late(self, request: Request, seconds: float) -> DeadlineError:
+        where = f"{self._connection.server}{request.path}"
+        return DeadlineError(f"{request.method} {where}: no answer within {seconds:g} s")
+
+
+class HttpsStream:
+    """The pieces of one answer, on a connection of its own."""
+
+    def __init__(self, channel: "_Channel", reply: "_Reply") -> None:
+        self._channel = channel
+        self._reply = reply
+        self.status = reply.status
+        self.headers = reply.headers
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        reply = self._reply
+        while True:
+            if reply.parts:
+                data = b"".join(reply.parts)
+                reply.parts.clear()
+                self._channel.resume()
+                yield data
+            elif reply.end.done():
+                reply.end.result()  # raises when the stream broke off
+                return
+            else:
+                await reply.more()
+
+    async def close(self) -> None:
+        self._channel.abort()
+
+
+class _Reply:
+    """An answer that is being received. `head` is done when status and headers are there, `end` when all is."""
+
+    def __init__(self, *, in_pieces: bool) -> None:
+        loop = asyncio.get_running_loop()
+        self.in_pieces = in_pieces
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.parts: list[bytes] = []
+        self.head: asyncio.Future[None] = loop.create_future()
+        self.end: asyncio.Future[None] = loop.create_future()
+        self._waiter: asyncio.Future[None] | None = None
+
+    async def more(self) -> None:
+        """Wait until there is something new."""
+        self._waiter = asyncio.get_running_loop().create_future()
+        await self._waiter
+
+    def wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def finish(self, error: Exception | None = None) -> None:
+        for future in (self.head, self.end):
+            if not future.done():
+                if error is None:
+                    future.set_result(None)
+                else:
+                    future.set_exception(error)
+                    future.exception()  # whoever waits gets it; nobody has to
+        self.wake()
+
+
+class _Channel(asyncio.Protocol):
+    """One connection. It answers one request at a time."""
+
+    def __init__(self, open_channels: "set[_Channel]") -> None:
+        self.used = False
+        """Whether a request was answered on it before."""
+        self.heard = False
+        """Whether any byte of the present answer has come."""
+        self.idle_since = 0.0
+        self._all = open_channels
+        self._transport: asyncio.Transport | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._reply: _Reply | None = None
+        self._buffered = 0
+        self._paused = False
+        self._broken = False
+
+    @property
+    def usable(self) -> bool:
+        """Whether another request can be sent."""
+        return self._reply is None and not self._broken and self._transport is not None
+
+    def ask(self, data: bytes, *, in_pieces: bool = False) -> _Reply:
+        """Send a request. An answer that is taken in pieces is not read faster than these are taken."""
+        if not self.usable or self._transport is None:
+            raise DisconnectedError("the connection was closed")
+        self.heard = False
+        self._reply = reply = _Reply(in_pieces=in_pieces)
+        self._transport.write(data)
+        return reply
+
+    def abort(self) -> None:
+        self._broken = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def resume(self) -> None:
+        """The reader has taken what there was."""
+        self._buffered = 0
+        if self._paused and self._transport is not None:
+            self._paused = False
+            self._transport.resume_reading()
+
+    # -- called by asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(
+            "asyncio.Transport", transport
+        )  # TCP and TLS both are, though uvloop's do not inherit it
+        self._all.add(self)
+        connected = transport.get_extra_info("socket")
+        if connected is not None:
+            _keep_alive(connected)
+
+    def data_received(self, data: bytes) -> None:
+        self.heard = True
+        if self._reply is None:
+            self.abort()  # nothing was asked
+            return
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._fail(f"the server sent what is no HTTP: {error}")
+            self.abort()
+            return
+        if self._reply is not None:
+            self._reply.wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._broken = True
+        self._all.discard(self)
+        reply = self._reply
+        if reply is not None and reply.head.done() and exc is None and _ends_with_connection(reply.headers):
+            self._reply = None
+            reply.finish()
+            return
+        self._fail(f"the server closed the connection{f': {exc}' if exc else ''}")
+
+    # -- called by the parser
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._reply is not None:
+            key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+            before = self._reply.headers.get(key)
+            self._reply.headers[key] = text if before is None else f"{before}, {text}"
+
+    def on_headers_complete(self) -> None:
+        reply = self._reply
+        if reply is not None:
+            reply.status = self._parser.get_status_code()
+            if reply.status >= 200 and not reply.head.done():
+                reply.head.set_result(None)
+
+    def on_body(self, body: bytes) -> None:
+        reply = self._reply
+        if reply is None:
+            return
+        reply.parts.append(body)
+        self._buffered += len(body)
+        if reply.in_pieces and self._buffered > _BUFFERED and not self._paused and self._transport is not None:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def on_message_complete(self) -> None:
+        reply = self._reply
+        if reply is None:
+            return
+        if reply.status < 200:  # 1xx announces the real answer
+            reply.headers.clear()
+            return
+        self._reply = None
+        self.used = True
+        self._buffered = 0
+        if not self._parser.should_keep_alive():
+            self._broken = True
+        reply.finish()
+
+    def _fail(self, why: str) -> None:
+        reply, self._reply = self._reply, None
+        if reply is not None:
+            reply.finish(DisconnectedError(why))
+
+
+def _ends_with_connection(headers: dict[str, str]) -> bool:
+    return "content-length" not in headers and "chunked" not in headers.get("transfer-encoding", "")
+
+
+def _keep_alive(connected: socket.socket) -> None:
+    """Notice within a minute that the other side is gone, also on a watch on which nothing happens."""
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+        option = getattr(socket, name, None)
+        if option is not None:
+            connected.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def _tls(connection: Connection, credential: Credential) -> ssl.SSLContext:
+    try:
+        authority = connection.certificate_authority.decode("ascii") or None
+        context = ssl.create_default_context(cadata=authority)
+    except (ssl.SSLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{connection.server}: the certificate authority is no certificate in PEM: {error}") from None
+    if connection.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if credential.certificate:
+        with tempfile.TemporaryDirectory(prefix="mooring-") as folder:  # only its owner may look into it
+            path = Path(folder) / "client.pem"  # Python reads certificates from files only
+            path.write_bytes(credential.certificate + b"\n" + credential.key)
+            try:
+                context.load_cert_chain(path, password="")  # an encrypted key fails instead of asking
+            except ssl.SSLError as error:
+                raise ConfigError(f"{connection.server}: client certificate and key cannot be used: {error}") from None
+    return context
+
+
+def _warnings(headers: dict[str, str]) -> tuple[str, ...]:
+    header = headers.get("warning")
+    if not header:
+        return ()
+    return tuple(re.sub(r"\\(.)", r"\1", text) for text in _WARNING.findall(header))

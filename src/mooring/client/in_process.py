@@ -1,0 +1,81 @@
+"""A transport without a socket: requests go to a function of the server in the same process.
+
+This layer does not know the API server, so whoever puts both together hands in the function (`Handler`), which says on
+whose behalf the requests are made. Watches run in the server's own iterators; closing a stream closes its iterator.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Protocol
+
+from mooring.client.errors import DeadlineError, DisconnectedError
+from mooring.client.transport import Request, Response
+
+
+class Answer(Protocol):
+    """What the server's function returns; a body in pieces is an iterator. Errors are answers too, with a Status."""
+
+    @property
+    def status(self) -> int: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+    @property
+    def body(self) -> bytes | AsyncIterator[bytes]: ...
+    @property
+    def warnings(self) -> Sequence[str]: ...
+
+
+Handler = Callable[[Request], Awaitable[Answer]]
+
+
+class InProcessTransport:
+    """A `Transport` to a server in the same event loop."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+        self._closed = False
+
+    async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - the protocol's word
+        try:
+            async with asyncio.timeout(timeout):
+                answer = await self._answer(request)
+                body = answer.body if isinstance(answer.body, bytes) else b"".join([part async for part in answer.body])
+        except TimeoutError:
+            raise DeadlineError(f"{request.method} {request.path}: no answer within {timeout:g} s") from None
+        return Response(answer.status, answer.headers, body, answer.warnings)
+
+    async def stream(self, request: Request, timeout: float) -> "InProcessStream":  # noqa: ASYNC109 - as above
+        try:
+            async with asyncio.timeout(timeout):
+                return InProcessStream(await self._answer(request))
+        except TimeoutError:
+            raise DeadlineError(f"{request.method} {request.path}: no answer within {timeout:g} s") from None
+
+    async def close(self) -> None:
+        self._closed = True
+
+    async def _answer(self, request: Request) -> Answer:
+        if self._closed:
+            raise DisconnectedError("this client was closed")
+        return await self._handler(request)
+
+
+class InProcessStream:
+    """The pieces of one answer."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.status = answer.status
+        self.headers = answer.headers
+        self._body = answer.body
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        if isinstance(self._body, bytes):
+            yield self._body
+            return
+        async for chunk in self._body:
+            yield chunk
+
+    async def close(self) -> None:
+        end = getattr(self._body, "aclose", None)  # generators have it, other iterators need not
+        if end is not None:
+            await end()

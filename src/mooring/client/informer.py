@@ -1,0 +1,301 @@
+"""Informers: all objects of a kind, listed once and then kept up to date by a watch.
+
+    informers = Informers(client)
+    pods = informers.of(core_v1.Pod)
+    by_node = pods.index("node", lambda pod: [pod.spec.node_name])
+    pods.add_handler(added=..., updated=..., deleted=...)
+    async with informers:
+        await informers.wait_for_sync()
+
+A watch that ends is resumed from the version it had reached; when the server no longer has that version (410), the
+objects are listed again and handlers are told the differences. Handlers are plain functions, called in the event loop
+with all changes that arrived together, after the cache has taken them in. Objects are shared: nobody may change them.
+Read next: ``cache.py`` and ``watch.py``.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Collection, Sequence
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from mooring.api import errors
+from mooring.api.errors import StatusError
+from mooring.api.meta_v1 import Resource
+from mooring.base import logs
+from mooring.client.backoff import Backoff
+from mooring.client.cache import Cache, Change, Index, ValuesOf
+from mooring.client.client import Client
+from mooring.client.errors import ClientError, DisconnectedError
+from mooring.client.watch import WatchEvent
+
+T = TypeVar("T", bound=Resource)
+BatchHandler = Callable[[Sequence[Change[T]]], None]
+
+BACKOFF = Backoff(initial=0.8, maximum=30.0, jitter=1.0)
+_WATCH_SECONDS = 300
+_SHORTEST_WATCH = 1.0
+_AT_ONCE = 1000
+log = logs.get(__name__)
+
+
+class Informer(Generic[T]):
+    """The objects of one kind, possibly of one namespace or selection. Get one from `Informers.of`."""
+
+    def __init__(
+        self,
+        client: Client,
+        cls: type[T],
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        resync_seconds: float = 0.0,
+        backoff: Backoff = BACKOFF,
+    ) -> None:
+        self._client = client
+        self._cls = cls
+        self._kind = client.kind(cls)
+        self._namespace = namespace
+        self._label_selector = label_selector
+        self._field_selector = field_selector
+        self._resync_seconds = resync_seconds
+        self._backoff = backoff
+        self._cache: Cache[T] = Cache()
+        self._handlers: list[BatchHandler[T]] = []
+        self._synced = asyncio.Event()
+        self._version = ""
+        self._failures = 0
+
+    # -- reading
+
+    def get(self, name: str, namespace: str = "") -> T | None:
+        return self._cache.objects.get(f"{namespace}/{name}" if namespace else name)
+
+    def by_key(self, key: str) -> T | None:
+        """By `namespace/name`, as `key_of` writes it."""
+        return self._cache.objects.get(key)
+
+    def objects(self) -> Collection[T]:
+        """All objects. A view: make a list of it before you wait for something while iterating."""
+        return self._cache.objects.values()
+
+    def __len__(self) -> int:
+        return len(self._cache.objects)
+
+    def index(self, name: str, values_of: ValuesOf[T]) -> Index[T]:
+        """Objects by something about them. Who names the same index gets the same one."""
+        return self._cache.index(name, values_of)
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the first list is in the cache and handlers were told of it."""
+        return self._synced.is_set()
+
+    async def wait_for_sync(self) -> None:
+        await self._synced.wait()
+
+    @property
+    def resource_version(self) -> str:
+        """The version that the cache has reached; empty before the first list."""
+        return self._version
+
+    # -- being told
+
+    def add_handler(
+        self,
+        *,
+        added: Callable[[T], None] | None = None,
+        updated: Callable[[T, T], None] | None = None,
+        deleted: Callable[[T], None] | None = None,
+    ) -> None:
+        """Be told of each change: `updated` gets the old and the new object, `deleted` the object as it was last."""
+
+        def each(changes: Sequence[Change[T]]) -> None:
+            for old, new in changes:
+                try:
+                    if old is None and new is not None and added is not None:
+                        added(new)
+                    elif new is None and old is not None and deleted is not None:
+                        deleted(old)
+                    elif old is not None and new is not None and updated is not None:
+                        updated(old, new)
+                except Exception:
+                    log.exception("a handler of %s failed", self._kind.plural)
+
+        self.add_batch_handler(each)
+
+    def add_batch_handler(self, handler: BatchHandler[T]) -> None:
+        """Be told of all changes that arrived together. What is there already is told at once, as added."""
+        self._handlers.append(handler)
+        if self._cache.objects:
+            self._deliver([Change(None, obj) for obj in self._cache.objects.values()], [handler])
+
+    # -- running
+
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+        if self._resync_seconds <= 0:
+            await self._reflect()
+            return
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._reflect())
+            tasks.create_task(self._resync())
+
+    async def _reflect(self) -> None:
+        while True:
+            wait = 0.0
+            try:
+                if not self._version:
+                    await self._list()
+                await self._follow()
+            except errors.Gone as error:
+                log.info("listing %s again: %s", self._kind.plural, error)
+                self._version = ""
+                wait = self._backoff.delay(self._failures)  # the first time there is nothing to wait for
+                self._failures += 1
+            except (StatusError, ClientError) as error:
+                self._failures += 1
+                wait = max(self._backoff.delay(self._failures), _wanted_pause(error))
+                level = log.warning if self._failures > 1 else log.info
+                level("cannot follow %s, trying again: %s", self._kind.plural, error)
+            if wait:
+                await self._client.clock.sleep(wait)
+
+    async def _list(self) -> None:
+        listing = await self._client.list(
+            self._cls, self._namespace, label_selector=self._label_selector, field_selector=self._field_selector
+        )
+        for obj in listing.items:
+            obj.metadata.managed_fields = []
+        handlers = list(self._handlers)  # one that is added meanwhile hears of everything in the cache by itself
+        changes = self._cache.replace(listing.items)
+        for begin in range(0, len(changes), _AT_ONCE):
+            if begin:
+                await asyncio.sleep(0)
+            self._deliver(changes[begin : begin + _AT_ONCE], handlers)
+        self._version = listing.resource_version
+        self._synced.set()
+
+    async def _follow(self) -> None:
+        """Watch from the version reached until the server ends it. Raises if it ended without having begun."""
+        clock = self._client.clock
+        begun = clock.monotonic()
+        seconds = round(_WATCH_SECONDS * random.uniform(1, 2))  # noqa: S311 - spreads the load, no secret
+        heard = False
+        async with self._client.watch(
+            self._cls,
+            self._namespace,
+            resource_version=self._version,
+            timeout_seconds=seconds,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+        ) as watch:
+            async for events in watch:
+                heard = True
+                self._failures = 0
+                self._take(events)
+        if not heard and clock.monotonic() - begun < _SHORTEST_WATCH:
+            raise DisconnectedError("the watch ended as soon as it had begun")
+        self._failures = 0
+
+    def _take(self, events: list[WatchEvent[T]]) -> None:
+        for event in events:
+            event.object.metadata.managed_fields = []  # large, and of no use to those who read caches
+        changes = self._cache.apply(events)
+        self._version = events[-1].object.metadata.resource_version or self._version
+        if changes:
+            self._deliver(changes, self._handlers)
+
+    async def _resync(self) -> None:
+        """Tell handlers of every object from time to time, as if it had been updated."""
+        while True:
+            await self._client.clock.sleep(self._resync_seconds)
+            if self.has_synced:
+                self._deliver([Change(obj, obj) for obj in self._cache.objects.values()], self._handlers)
+
+    def _deliver(self, changes: Sequence[Change[T]], handlers: Sequence[BatchHandler[T]]) -> None:
+        for handler in list(handlers):
+            try:
+                handler(changes)
+            except Exception:  # a mistake of one handler must not keep the others from hearing
+                log.exception("a handler of %s failed", self._kind.plural)
+
+
+class Informers:
+    """The informers of one component: one for each kind and selection, shared by all who ask for it."""
+
+    def __init__(self, client: Client, *, resync_seconds: float = 0.0) -> None:
+        self.client = client
+        self._resync_seconds = resync_seconds
+        self._informers: dict[tuple[type[Resource], str, str, str], Informer[Any]] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._running = False
+
+    def of(
+        self, cls: type[T], namespace: str = "", *, label_selector: str = "", field_selector: str = ""
+    ) -> Informer[T]:
+        """The informer of a kind. It starts with the others, or at once if they have started."""
+        key = (cls, namespace, label_selector, field_selector)
+        informer = self._informers.get(key)
+        if informer is None:
+            informer = self._informers[key] = Informer(
+                self.client,
+                cls,
+                namespace,
+                label_selector=label_selector,
+                field_selector=field_selector,
+                resync_seconds=self._resync_seconds,
+            )
+            if self._running:
+                self._start(informer)
+        return informer
+
+    def start(self) -> None:
+        """Begin to list and watch."""
+        if not self._running:
+            self._running = True
+            for informer in self._informers.values():
+                self._start(informer)
+
+    async def stop(self) -> None:
+        """End all watches."""
+        self._running = False
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    @property
+    def have_synced(self) -> bool:
+        return all(informer.has_synced for informer in self._informers.values())
+
+    async def wait_for_sync(self) -> None:
+        """Wait until every informer has listed its objects."""
+        for informer in list(self._informers.values()):
+            await informer.wait_for_sync()
+
+    async def __aenter__(self) -> Self:
+        self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def _start(self, informer: Informer[Any]) -> None:
+        task = asyncio.create_task(informer.run())
+        task.add_done_callback(_report)
+        self._tasks.append(task)
+
+
+def _report(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("an informer has failed and its cache is no longer up to date", exc_info=error)
+
+
+def _wanted_pause(error: Exception) -> float:
+    """How long the server asked to be left alone."""
+    details = error.status.details if isinstance(error, StatusError) else None
+    return float(details.retry_after_seconds) if details else 0.0

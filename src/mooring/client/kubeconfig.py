@@ -1,0 +1,379 @@
+"""Kubeconfig files: which server, whom to trust, who we are. `load` finds and merges them as kubectl does.
+
+An explicit file is read alone. Otherwise the files of `$KUBECONFIG` are merged (of entries with one name the first
+counts, files that do not exist are left out), or `~/.kube/config` is read; without any, the service account of the pod
+counts. Relative paths in a file start from its folder. Read next: ``connect.py``.
+"""
+
+import base64
+import binascii
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from mooring.api import codec
+from mooring.base.clock import Clock, SystemClock
+from mooring.client.credentials import (
+    EXEC_VERSIONS,
+    Credential,
+    Credentials,
+    ExecCommand,
+    ExecPlugin,
+    StaticCredentials,
+    TokenFile,
+)
+from mooring.client.errors import ConfigError
+
+E = TypeVar("E")
+_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """Everything that a transport needs to know."""
+
+    server: str
+    """The URL, with scheme and without a slash at its end."""
+    credentials: Credentials = field(default_factory=StaticCredentials)
+    certificate_authority: bytes = b""
+    """Whom to trust, in PEM; the machine's own authorities when empty."""
+    insecure: bool = False
+    """Trust anybody."""
+    tls_server_name: str = ""
+    """The name that the server's certificate must have, where it is not the one in the URL."""
+    namespace: str = "default"
+    """The namespace of the context, for commands."""
+    context: str = ""
+
+
+def load(
+    path: str | os.PathLike[str] | None = None,
+    context: str = "",
+    *,
+    environment: Mapping[str, str] | None = None,
+    clock: Clock | None = None,
+) -> Connection:
+    """The connection that a context describes: the given one or the current one. Raises ConfigError."""
+    environment = os.environ if environment is None else environment
+    clock = clock or SystemClock()
+    if path is not None:
+        return _Merged([_read(Path(path))]).connection(context, clock)
+    candidates = _candidates(environment)
+    files = [_read(candidate) for candidate in candidates if candidate.is_file()]
+    if files:
+        return _Merged(files).connection(context, clock)
+    if "KUBERNETES_SERVICE_HOST" in environment and (_SERVICE_ACCOUNT / "token").is_file():
+        return in_cluster(environment, _SERVICE_ACCOUNT, clock)
+    looked = ", ".join(map(str, candidates))
+    raise ConfigError(f"no kubeconfig: there is no {looked}; give --kubeconfig FILE or set KUBECONFIG")
+
+
+def in_cluster(environment: Mapping[str, str], account: Path, clock: Clock) -> Connection:
+    """The connection of a pod, by the service account that is mounted in it."""
+    host, port = environment["KUBERNETES_SERVICE_HOST"], environment.get("KUBERNETES_SERVICE_PORT", "443")
+    namespace = account / "namespace"
+    return Connection(
+        server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        credentials=TokenFile(account / "token", clock),
+        certificate_authority=_file_content(account / "ca.crt", "the service account"),
+        namespace=namespace.read_text().strip() if namespace.is_file() else "default",
+    )
+
+
+# -- the files
+
+
+class _Cluster(msgspec.Struct, rename="kebab"):
+    server: str = ""
+    tls_server_name: str = ""
+    insecure_skip_tls_verify: bool = False
+    certificate_authority: str = ""
+    certificate_authority_data: str = ""
+    proxy_url: str = ""
+    disable_compression: bool = False
+    extensions: Any = None
+
+
+class _Variable(msgspec.Struct):
+    name: str
+    value: str = ""
+
+
+class _Exec(msgspec.Struct, rename="camel"):
+    command: str = ""
+    api_version: str = ""
+    args: list[str] | None = None
+    env: list[_Variable] | None = None
+    install_hint: str = ""
+    provide_cluster_info: bool = False
+    interactive_mode: str = ""
+
+
+class _User(msgspec.Struct, rename="kebab"):
+    client_certificate: str = ""
+    client_certificate_data: str = ""
+    client_key: str = ""
+    client_key_data: str = ""
+    token: str = ""
+    token_file: str = msgspec.field(default="", name="tokenFile")
+    as_: str = msgspec.field(default="", name="as")
+    as_uid: str = ""
+    as_groups: list[str] | None = None
+    as_user_extra: dict[str, list[str]] | None = None
+    username: str = ""
+    password: str = ""
+    auth_provider: Any = None
+    exec: _Exec | None = None
+
+
+class _Context(msgspec.Struct, rename="kebab"):
+    cluster: str = ""
+    user: str = ""
+    namespace: str = ""
+
+
+class _NamedCluster(msgspec.Struct):
+    name: str
+    cluster: _Cluster = msgspec.field(default_factory=_Cluster)
+
+
+class _NamedUser(msgspec.Struct):
+    name: str
+    user: _User = msgspec.field(default_factory=_User)
+
+
+class _NamedContext(msgspec.Struct):
+    name: str
+    context: _Context = msgspec.field(default_factory=_Context)
+
+
+class _Config(msgspec.Struct, rename="kebab"):
+    kind: str = ""
+    current_context: str = ""
+    clusters: list[_NamedCluster] | None = None
+    users: list[_NamedUser] | None = None
+    contexts: list[_NamedContext] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: Path
+    config: _Config
+
+
+def _candidates(environment: Mapping[str, str]) -> list[Path]:
+    listed = [text for text in environment.get("KUBECONFIG", "").split(os.pathsep) if text]
+    if listed:
+        return list(dict.fromkeys(Path(text) for text in listed))
+    home = environment.get("HOME")
+    return [(Path(home) if home else Path.home()) / ".kube" / "config"]
+
+
+def _read(path: Path) -> _File:
+    content = _file_content(path, "the kubeconfig")
+    try:
+        documents = codec.read_yaml(content)
+        tree = documents[0].tree if documents else {}
+        config = msgspec.convert(_without_nulls(tree), _Config)
+    except codec.DecodeError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path} is no kubeconfig: {error}") from None
+    if config.kind not in {"", "Config"}:
+        raise ConfigError(f"{path} is no kubeconfig: its kind is {config.kind!r}")
+    return _File(path, config)
+
+
+def _without_nulls(tree: Any) -> Any:
+    """A field without a value counts as absent, as in Go."""
+    if isinstance(tree, dict):
+        return {key: _without_nulls(value) for key, value in tree.items() if value is not None}
+    if isinstance(tree, list):
+        return [_without_nulls(item) for item in tree]
+    return tree
+
+
+@dataclass(frozen=True, slots=True)
+class _Found(Generic[E]):
+    """An entry, and the file from whose folder its paths start."""
+
+    entry: E
+    file: Path
+
+    def path(self, text: str) -> Path:
+        return self.file.parent / text
+
+
+class _Merged:
+    """Several files as one: of entries with the same name the first counts."""
+
+    def __init__(self, files: list[_File]) -> None:
+        self._files = files
+        self._clusters: dict[str, _Found[_Cluster]] = {}
+        self._users: dict[str, _Found[_User]] = {}
+        self._contexts: dict[str, _Found[_Context]] = {}
+        self._current = next((file.config.current_context for file in files if file.config.current_context), "")
+        for file in files:
+            config = file.config
+            _take(self._clusters, "cluster", file.path, ((each.name, each.cluster) for each in config.clusters or ()))
+            _take(self._users, "user", file.path, ((each.name, each.user) for each in config.users or ()))
+            _take(self._contexts, "context", file.path, ((each.name, each.context) for each in config.contexts or ()))
+
+    def connection(self, context: str, clock: Clock) -> Connection:
+        name = context or self._current
+        if not name:
+            raise ConfigError(f"{self._where}: no current-context: choose one of {self._choice}")
+        found = self._contexts.get(name)
+        if found is None:
+            raise ConfigError(f"{self._where}: there is no context {name!r}, but {self._choice}")
+        cluster = self._clusters.get(found.entry.cluster)
+        if cluster is None:
+            raise ConfigError(
+                f"{found.file}: context {name!r} names the cluster {found.entry.cluster!r}, which is not there"
+            )
+        user = self._users.get(found.entry.user) if found.entry.user else _Found(_User(), found.file)
+        if user is None:
+            raise ConfigError(f"{found.file}: context {name!r} names the user {found.entry.user!r}, which is not there")
+        return _connection(name, found.entry, cluster, user, clock)
+
+    @property
+    def _where(self) -> str:
+        return ", ".join(str(file.path) for file in self._files)
+
+    @property
+    def _choice(self) -> str:
+        return ", ".join(sorted(self._contexts)) or "none"
+
+
+def _take(into: dict[str, _Found[E]], what: str, path: Path, entries: Iterator[tuple[str, E]]) -> None:
+    seen: set[str] = set()
+    for name, entry in entries:
+        if name in seen:
+            raise ConfigError(f"{path}: there are two {what}s named {name!r}")
+        seen.add(name)
+        into.setdefault(name, _Found(entry, path))
+
+
+def _connection(
+    name: str, context: _Context, cluster: _Found[_Cluster], user: _Found[_User], clock: Clock
+) -> Connection:
+    entry = cluster.entry
+    if not entry.server:
+        raise ConfigError(f"{cluster.file}: the cluster {context.cluster!r} has no server")
+    if entry.proxy_url:
+        raise ConfigError(f"{cluster.file}: the cluster {context.cluster!r} has a proxy-url, which is not supported")
+    authority = _data_or_file(
+        cluster, "certificate-authority", entry.certificate_authority_data, entry.certificate_authority
+    )
+    if authority and entry.insecure_skip_tls_verify:
+        raise ConfigError(
+            f"{cluster.file}: the cluster {context.cluster!r} has both a certificate authority"
+            " and insecure-skip-tls-verify: remove one of them"
+        )
+    return Connection(
+        server=_url(entry.server),
+        credentials=_credentials(user, _exec_cluster(entry, authority), clock),
+        certificate_authority=authority,
+        insecure=entry.insecure_skip_tls_verify,
+        tls_server_name=entry.tls_server_name,
+        namespace=context.namespace or "default",
+        context=name,
+    )
+
+
+def _url(server: str) -> str:
+    return (server if "://" in server else f"http://{server}").rstrip("/")
+
+
+def _credentials(user: _Found[_User], cluster: Mapping[str, Any], clock: Clock) -> Credentials:
+    entry = user.entry
+    if entry.auth_provider is not None:
+        raise ConfigError(f"{user.file}: auth-provider no longer exists in Kubernetes either: use exec")
+    certificate = _data_or_file(user, "client-certificate", entry.client_certificate_data, entry.client_certificate)
+    key = _data_or_file(user, "client-key", entry.client_key_data, entry.client_key)
+    if bool(certificate) != bool(key):
+        missing = "client-key" if certificate else "client-certificate"
+        raise ConfigError(f"{user.file}: a user has no {missing}: certificate and key belong together")
+    base = Credential(_authorization(entry), certificate, key, tuple(_impersonation(entry)))
+    if entry.token_file:
+        return TokenFile(user.path(entry.token_file), clock, base)
+    if entry.exec is not None and not base.authorization:
+        return ExecPlugin(_exec_command(user, entry.exec, cluster), clock, base)
+    return StaticCredentials(base)
+
+
+def _authorization(user: _User) -> str:
+    if user.token:
+        return f"Bearer {user.token.strip()}"
+    if user.username or user.password:
+        return "Basic " + base64.b64encode(f"{user.username}:{user.password}".encode()).decode()
+    return ""
+
+
+def _impersonation(user: _User) -> Iterator[tuple[str, str]]:
+    if user.as_:
+        yield "impersonate-user", user.as_
+    if user.as_uid:
+        yield "impersonate-uid", user.as_uid
+    for group in user.as_groups or ():
+        yield "impersonate-group", group
+    for name, values in (user.as_user_extra or {}).items():
+        for value in values:
+            yield f"impersonate-extra-{name}", value
+
+
+def _exec_command(user: _Found[_User], entry: _Exec, cluster: Mapping[str, Any]) -> ExecCommand:
+    if entry.api_version not in EXEC_VERSIONS:
+        known = " or ".join(EXEC_VERSIONS)
+        raise ConfigError(f"{user.file}: exec: apiVersion {entry.api_version!r} is unknown: use {known}")
+    if not entry.command:
+        raise ConfigError(f"{user.file}: exec: there is no command")
+    mode = entry.interactive_mode or ("IfAvailable" if entry.api_version.endswith("v1beta1") else "")
+    if mode not in {"Never", "IfAvailable", "Always"}:
+        raise ConfigError(f"{user.file}: exec: interactiveMode must be Never, IfAvailable or Always")
+    has_folder = os.sep in entry.command
+    return ExecCommand(
+        api_version=entry.api_version,
+        command=str(user.path(entry.command)) if has_folder else entry.command,
+        args=entry.args or [],
+        env={variable.name: variable.value for variable in entry.env or ()},
+        interactive_mode=mode,
+        install_hint=entry.install_hint,
+        cluster=cluster if entry.provide_cluster_info else None,
+    )
+
+
+def _exec_cluster(cluster: _Cluster, authority: bytes) -> Mapping[str, Any]:
+    """What a plugin is told of the cluster; its own configuration is in an extension of a well-known name."""
+    told: dict[str, Any] = {"server": cluster.server}
+    if cluster.tls_server_name:
+        told["tls-server-name"] = cluster.tls_server_name
+    if cluster.insecure_skip_tls_verify:
+        told["insecure-skip-tls-verify"] = True
+    if authority:
+        told["certificate-authority-data"] = base64.b64encode(authority).decode()
+    for each in cluster.extensions if isinstance(cluster.extensions, list) else ():
+        if isinstance(each, dict) and each.get("name") == "client.authentication.k8s.io/exec":
+            told["config"] = each.get("extension")
+    return told
+
+
+def _data_or_file(found: _Found[Any], what: str, data: str, file: str) -> bytes:
+    """The bytes of `what-data`, or else of the file that `what` names."""
+    if data:
+        try:
+            return base64.b64decode("".join(data.split()), validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise ConfigError(f"{found.file}: {what}-data is not base64: {error}") from None
+    return _file_content(found.path(file), f"the {what}") if file else b""
+
+
+def _file_content(path: Path, what: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot read {what} {path}: {error.strerror or error}") from None

@@ -1,0 +1,218 @@
+"""Leader election by a Lease: of several instances of a component one works, the others wait.
+
+The rules are Kubernetes': the holder renews the lease, others take it when it was not renewed for its duration. They
+measure that on their own clocks from when they last saw it change, so that clocks need not agree. A holder that cannot
+renew in time stops working before anybody else may begin. The lease announces the component's version in annotations.
+"""
+
+import asyncio
+import socket
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from msgspec import structs
+
+from mooring.api import errors, times
+from mooring.api.coordination_v1 import Lease, LeaseSpec
+from mooring.api.errors import StatusError
+from mooring.api.meta_v1 import ObjectMeta
+from mooring.base import logs
+from mooring.client.client import Client
+from mooring.client.errors import ClientError
+
+T = TypeVar("T")
+log = logs.get(__name__)
+
+VERSION_ANNOTATION = "mooring.dev/version"
+"""On a Lease: the version that its holder behaves as, by which the server notices skew (4330.10)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """Seconds. The deadline must be shorter than the duration, so that a holder stops before another begins."""
+
+    duration: float = 15.0
+    """For how long a lease that is not renewed is respected."""
+    renew_deadline: float = 10.0
+    """After how long without success the holder gives up."""
+    retry_period: float = 2.0
+    """How often it is tried."""
+
+    def __post_init__(self) -> None:
+        if not self.retry_period < self.renew_deadline < self.duration:
+            raise ValueError("leader election needs retry period < renew deadline < lease duration")
+
+
+def default_identity() -> str:
+    """A name that no other instance has: `host_uuid`."""
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+class LeaderElector:
+    """Runs something while it holds a lease, which is named after the component."""
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        namespace: str = "kube-system",
+        *,
+        identity: str = "",
+        lease_times: LeaseTimes = LeaseTimes(),  # noqa: B008 - frozen
+        version: str = "",
+    ) -> None:
+        self.identity = identity or default_identity()
+        self._client = client
+        self._clock = client.clock
+        self._name = name
+        self._namespace = namespace
+        self._times = lease_times
+        self._annotations = {VERSION_ANNOTATION: version} if version else {}
+        self._seen: Lease | None = None
+        self._seen_at = 0.0
+
+    @property
+    def leader(self) -> str:
+        """Who was last seen to hold the lease; empty if nobody."""
+        return (self._seen.spec.holder_identity or "") if self._seen else ""
+
+    @property
+    def is_leader(self) -> bool:
+        return self.leader == self.identity
+
+    async def run(self, lead: Callable[[], Awaitable[None]]) -> bool:
+        """Wait for the lease, then run `lead` and keep the lease. True if `lead` ended, False if the lease was lost.
+
+        `lead` is cancelled when the lease is lost, and has ended before this returns or the lease is released.
+        """
+        await self._acquire()
+        log.info("became the leader", extra={"fields": {"lease": self._name, "identity": self.identity}})
+        work = asyncio.ensure_future(lead())
+        renewal = asyncio.ensure_future(self._keep())
+        try:
+            await asyncio.wait({work, renewal}, return_when=asyncio.FIRST_COMPLETED)
+            ended = work.done()
+        finally:
+            for task in (work, renewal):
+                task.cancel()
+            await asyncio.gather(work, renewal, return_exceptions=True)
+            await self._release()
+        if ended:
+            work.result()  # raises what `lead` raised
+        return ended
+
+    async def _acquire(self) -> None:
+        while not await self._attempt(self._times.renew_deadline):
+            await self._clock.sleep(self._times.retry_period)
+
+    async def _keep(self) -> None:
+        """Renew the lease; returns when that did not succeed for too long."""
+        renewed = self._clock.monotonic()
+        while True:
+            await self._clock.sleep(self._times.retry_period)
+            left = renewed + self._times.renew_deadline - self._clock.monotonic()
+            began = self._clock.monotonic()
+            if left > 0 and await self._attempt(left):
+                renewed = began
+            elif not self.is_leader or self._clock.monotonic() - renewed >= self._times.renew_deadline:
+                log.error("lost the lease", extra={"fields": {"lease": self._name, "leader": self.leader}})
+                return
+
+    async def _attempt(self, seconds: float) -> bool:
+        """Try to take or renew the lease; whether it is held then."""
+        try:
+            return await _within(self._clock.sleep(seconds), self._take_or_renew())
+        except TimeoutError:
+            log.warning("no answer about the lease %s within %g s", self._name, seconds)
+        except (StatusError, ClientError) as error:
+            log.warning("cannot take or renew the lease %s: %s", self._name, error)
+        return False
+
+    async def _take_or_renew(self) -> bool:
+        try:
+            lease = await self._client.get(Lease, self._name, self._namespace)
+        except errors.NotFound:
+            return await self._create()
+        self._observe(lease)
+        spec = lease.spec
+        held = spec.holder_identity or ""
+        if held and held != self.identity and self._clock.monotonic() < self._seen_at + self._respected(spec):
+            return False
+        now = times.to_microseconds(self._clock.now())
+        mine = held == self.identity
+        wanted = structs.replace(
+            lease,
+            metadata=structs.replace(lease.metadata, annotations={**lease.metadata.annotations, **self._annotations}),
+            spec=structs.replace(
+                spec,
+                holder_identity=self.identity,
+                lease_duration_seconds=round(self._times.duration) or 1,
+                acquire_time=spec.acquire_time if mine else now,
+                renew_time=now,
+                lease_transitions=(spec.lease_transitions or 0) + (0 if mine else 1),
+            ),
+        )
+        try:
+            self._observe(await self._client.update(wanted))
+        except errors.Conflict:
+            return False
+        return True
+
+    async def _create(self) -> bool:
+        now = times.to_microseconds(self._clock.now())
+        lease = Lease(
+            metadata=ObjectMeta(name=self._name, namespace=self._namespace, annotations=self._annotations),
+            spec=LeaseSpec(
+                holder_identity=self.identity,
+                lease_duration_seconds=round(self._times.duration) or 1,
+                acquire_time=now,
+                renew_time=now,
+                lease_transitions=0,
+            ),
+        )
+        try:
+            self._observe(await self._client.create(lease))
+        except errors.AlreadyExists:
+            return False
+        return True
+
+    def _observe(self, lease: Lease) -> None:
+        if self._seen is None or self._seen.spec != lease.spec:
+            self._seen_at = self._clock.monotonic()
+        self._seen = lease
+
+    def _respected(self, spec: LeaseSpec) -> float:
+        """For how long somebody else's lease counts after it was last seen to change: as long as its holder said."""
+        return float(spec.lease_duration_seconds or self._times.duration)
+
+    async def _release(self) -> None:
+        """Give the lease up, so that the next one need not wait for its end."""
+        lease = self._seen
+        if lease is None or not self.is_leader:
+            return
+        now = times.to_microseconds(self._clock.now())
+        spec = structs.replace(
+            lease.spec, holder_identity="", lease_duration_seconds=1, renew_time=now, acquire_time=now
+        )
+        try:
+            released = self._client.update(structs.replace(lease, spec=spec))
+            self._seen = await _within(self._clock.sleep(self._times.retry_period), released)
+        except (StatusError, ClientError, TimeoutError) as error:
+            log.info("the lease %s was not released and will run out: %s", self._name, error)
+            self._seen = None
+
+
+async def _within(limit: Awaitable[None], work: Awaitable[T]) -> T:
+    """What `work` returns; raises TimeoutError if `limit` ends first. On the clock that `limit` sleeps on."""
+    timer, task = asyncio.ensure_future(limit), asyncio.ensure_future(work)
+    try:
+        await asyncio.wait({timer, task}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise TimeoutError
+        return task.result()
+    finally:
+        for each in (timer, task):
+            each.cancel()
+        await asyncio.gather(timer, task, return_exceptions=True)

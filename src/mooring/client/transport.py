@@ -1,0 +1,68 @@
+"""What carries requests to a server. `Client` needs no more, so that tests and embedded servers need no socket.
+
+Transports: ``in_process.py`` (a function call) and ``https.py`` (a pool of connections).
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+from urllib.parse import quote, urlencode
+
+
+@dataclass(slots=True)
+class Request:
+    """What is asked of a server. The path is not encoded; header names are in lower case."""
+
+    method: str
+    path: str
+    query: Sequence[tuple[str, str]] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    @property
+    def target(self) -> str:
+        """Path and query as they stand in the first line of an HTTP request."""
+        path = quote(self.path, safe="/:~!$&'()*+,;=@")
+        return f"{path}?{urlencode(self.query)}" if self.query else path
+
+
+@dataclass(slots=True)
+class Response:
+    """A whole answer. Header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    warnings: Sequence[str] = ()
+    """The texts of `Warning` headers."""
+
+
+class Stream(Protocol):
+    """An answer that comes in pieces; `chunks` ends with it and raises `TransportError` when it breaks off."""
+
+    @property
+    def status(self) -> int: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """All bytes that have arrived since the last chunk, as often as there are new ones. Call it once."""
+        ...
+
+    async def close(self) -> None:
+        """End it, whether or not all was read."""
+        ...
+
+
+class Transport(Protocol):
+    """Sends requests. An answer of any status is an answer; `TransportError` means that there was none."""
+
+    async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - each transport has its own way
+        """The whole answer, within `timeout` seconds."""
+        ...
+
+    async def stream(self, request: Request, timeout: float) -> Stream:  # noqa: ASYNC109 - as above
+        """An answer in pieces, of which the head comes within `timeout` seconds."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,112 @@
+"""A watch: the events of a kind as they happen, in batches of whatever arrived together.
+
+`Client.watch` opens it; informers are its main reader. Each line of the answer is an event; its object is decoded once,
+straight into its type.
+
+    async with client.watch(core_v1.Pod, resource_version=listing.resource_version) as watch:
+        async for events in watch:
+            ...
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import TracebackType
+from typing import Generic, Literal, NamedTuple, Self, TypeVar
+
+import msgspec
+
+from mooring.api import codec, errors
+from mooring.api.json_tree import DecodeError
+from mooring.api.kinds import Kind
+from mooring.api.meta_v1 import Resource, Status
+from mooring.client.errors import DisconnectedError
+from mooring.client.transport import Stream
+
+T = TypeVar("T", bound=Resource)
+
+EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+"""The annotation of the bookmark behind the last of the initial events, where these were asked for."""
+
+
+class WatchEvent(NamedTuple, Generic[T]):
+    """One change. A bookmark's object has no more than metadata: the version that the watch has reached."""
+
+    type: EventType
+    object: T
+
+
+class _Frame(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+_FRAMES = msgspec.json.Decoder(_Frame)
+_CHANGES: dict[str, EventType] = {
+    "ADDED": "ADDED",
+    "MODIFIED": "MODIFIED",
+    "DELETED": "DELETED",
+    "BOOKMARK": "BOOKMARK",
+}
+
+
+class Watch(Generic[T]):
+    """One watch, to be entered and then iterated by one task. It ends when the server ends it.
+
+    Raises the server's error where the stream carries one (`Expired`: list again), `DisconnectedError` when it breaks.
+    """
+
+    def __init__(self, kind: Kind, cls: type[T], opened: Callable[[], Awaitable[Stream]]) -> None:
+        self._kind = kind
+        self._cls = cls
+        self._opened = opened
+        self._stream: Stream | None = None
+
+    async def __aenter__(self) -> Self:
+        self._stream = await self._opened()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._stream is not None:
+            await self._stream.close()
+
+    async def __aiter__(self) -> AsyncIterator[list[WatchEvent[T]]]:
+        if self._stream is None:
+            raise RuntimeError("enter a watch before you iterate it: `async with client.watch(...) as watch`")
+        async for lines in _lines(self._stream.chunks()):
+            yield [self._event(line) for line in lines]
+
+    def _event(self, line: bytes) -> WatchEvent[T]:
+        try:
+            frame = _FRAMES.decode(line)
+            change = _CHANGES.get(frame.type)
+            if change is None:
+                raise _error(frame)
+            obj = codec.decode_own(bytes(frame.object), self._cls)
+        except (msgspec.MsgspecError, DecodeError, UnicodeDecodeError) as error:
+            raise DisconnectedError(f"the watch of {self._kind.plural} sent what is no event: {error}") from None
+        obj.kind, obj.api_version = self._kind.kind, self._kind.api_version
+        return WatchEvent(change, obj)
+
+
+def _error(frame: _Frame) -> errors.StatusError:
+    if frame.type != "ERROR":
+        return errors.internal_error(f"a watch sent an event of unknown type {frame.type[:40]!r}")
+    return errors.from_status(codec.decode_own(bytes(frame.object), Status))
+
+
+async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
+    """The whole lines of each chunk; what comes before a line's end is kept until the end has come."""
+    begun: list[bytes] = []
+    async for chunk in chunks:
+        *whole, rest = chunk.split(b"\n")
+        if whole:
+            begun.append(whole[0])
+            whole[0] = b"".join(begun)
+            begun = [rest] if rest else []
+            lines = [line for line in whole if line]
+            if lines:
+                yield lines
+        elif rest:
+            begun.append(rest)

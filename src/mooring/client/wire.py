@@ -1,0 +1,145 @@
+"""How calls become requests and answers objects: paths, queries, bodies, errors. Only ``client.py`` calls this."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import msgspec
+
+from mooring.api import codec, errors
+from mooring.api.kinds import Kind
+from mooring.api.meta_v1 import DeleteOptions, Preconditions, Resource, Status
+from mooring.client.errors import DisconnectedError
+from mooring.client.transport import Response
+
+T = TypeVar("T", bound=Resource)
+Query = Sequence[tuple[str, str]]
+
+_LONGEST_WAIT = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[T]):
+    """Objects, the version of the collection that they show, and how to go on when it was only a page."""
+
+    items: list[T]
+    resource_version: str
+    continue_: str = ""
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _RawList(msgspec.Struct):
+    """A list whose items are decoded one by one, so that one odd item does not send all of them the slow way."""
+
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    items: list[msgspec.Raw] | None = None
+
+
+class _KindOnly(msgspec.Struct):
+    kind: str = ""
+
+
+class _Named(msgspec.Struct):
+    name: str = ""
+
+
+class _ResourceNames(msgspec.Struct):
+    resources: list[_Named] = []
+
+
+_LISTS = msgspec.json.Decoder(_RawList)
+_KIND_ONLY = msgspec.json.Decoder(_KindOnly)
+_RESOURCES = msgspec.json.Decoder(_ResourceNames)
+
+
+def is_status(response: Response) -> bool:
+    """Whether the answer is a Status and no object."""
+    return _KIND_ONLY.decode(response.body).kind == "Status"
+
+
+def has_resource(response: Response, plural: str) -> bool:
+    """Whether a document of discovery lists a resource."""
+    return any(each.name == plural for each in _RESOURCES.decode(response.body).resources)
+
+
+def decoded(response: Response, cls: type[T]) -> T:
+    """The object of an answer."""
+    try:
+        return codec.decode_own(response.body, cls)
+    except codec.DecodeError as error:
+        raise DisconnectedError(f"the server sent what is no {cls.__name__}: {error}") from None
+
+
+def listing(response: Response, kind: Kind, cls: type[T]) -> Listing[T]:
+    """The objects of an answer that is a list."""
+    try:
+        raw = _LISTS.decode(response.body)
+        items = [codec.decode_own(bytes(item), cls) for item in raw.items or ()]
+    except (msgspec.MsgspecError, codec.DecodeError) as error:
+        raise DisconnectedError(f"the server sent what is no list of {kind.plural}: {error}") from None
+    for item in items:  # which the items of a list do not say themselves
+        item.kind, item.api_version = kind.kind, kind.api_version
+    return Listing(items, raw.metadata.resource_version, raw.metadata.continue_)
+
+
+def prefix(kind: Kind) -> str:
+    """The path of the kind's group and version."""
+    return f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
+
+
+def part(kind: Kind, what: str, text: str) -> str:
+    """A name as part of a path; raises ValueError for one that would make another path of it."""
+    if not text or "/" in text or text in {".", ".."}:
+        raise ValueError(f"{text!r} cannot be the {what} of a {kind.kind}")
+    return text
+
+
+def query(**parameters: str) -> Query:
+    """The parameters that are not empty."""
+    return [(name, value) for name, value in parameters.items() if value]
+
+
+def write_query(dry_run: bool, field_manager: str, field_validation: str, *, force: bool = False) -> Query:
+    return query(
+        dryRun="All" if dry_run else "",
+        fieldManager=field_manager,
+        fieldValidation=field_validation,
+        force="true" if force else "",
+    )
+
+
+def delete_options(
+    grace: int | None, propagation: str | None, uid: str | None, version: str | None, dry_run: bool
+) -> DeleteOptions:
+    return DeleteOptions(
+        kind="DeleteOptions",
+        api_version="v1",
+        grace_period_seconds=grace,
+        propagation_policy=propagation,
+        preconditions=Preconditions(uid=uid, resource_version=version) if uid or version else None,
+        dry_run=["All"] if dry_run else [],
+    )
+
+
+def retry_after(response: Response) -> float | None:
+    """How long to wait before repeating a request that the server did not begin with; None for all others."""
+    if response.status not in {429, 503}:
+        return None
+    text = response.headers.get("retry-after", "")
+    return min(float(text), _LONGEST_WAIT) if text.isascii() and text.isdigit() else None
+
+
+def status_error(code: int, body: bytes) -> errors.StatusError:
+    """The server's error; of an answer that is no Status (from a proxy, say) the text is kept."""
+    try:
+        status = codec.decode_own(body, Status)
+    except codec.DecodeError:
+        status = Status(message=body[:500].decode(errors="replace").strip())
+    if status.kind != "Status":
+        text = status.message or f"the server answered with status {code}"
+        status = Status(kind="Status", api_version="v1", status="Failure", message=text, code=code)
+    return errors.from_status(status)

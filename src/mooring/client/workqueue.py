@@ -1,0 +1,167 @@
+"""What a controller works on next: a queue in which an item is at most once, and in the hands of one worker at a time.
+
+Kubernetes' semantics: an item added while it waits is not added twice; one added while it is being worked on comes back
+when the worker is done with it. `add_rate_limited` lets an item that failed wait longer after each failure.
+
+    while (key := await queue.get()) is not None:
+        try:
+            await reconcile(key)
+            queue.forget(key)
+        except StatusError:
+            queue.add_rate_limited(key)
+        finally:
+            queue.done(key)
+"""
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+from mooring.base.clock import Clock
+from mooring.client.backoff import Backoff
+
+K = TypeVar("K", bound=Hashable)
+
+DEFAULT_BACKOFF = Backoff(initial=0.005, maximum=1000.0)
+"""Kubernetes' own."""
+
+
+class WorkQueue(Generic[K]):
+    """A queue for one event loop."""
+
+    def __init__(self, clock: Clock, backoff: Backoff = DEFAULT_BACKOFF) -> None:
+        self._clock = clock
+        self._backoff = backoff
+        self._ready: deque[K] = deque()
+        self._dirty: set[K] = set()
+        """Items that somebody still has to work on: those in `_ready`, and those to come back from their worker."""
+        self._processing: set[K] = set()
+        self._getters: deque[asyncio.Future[None]] = deque()
+        self._failures: dict[K, int] = {}
+        self._later: list[tuple[float, int, K]] = []
+        self._due: dict[K, float] = {}
+        """When each delayed item is due. Entries of `_later` that say otherwise are out of date."""
+        self._order = 0
+        self._timer: asyncio.Task[None] | None = None
+        self._timer_at = 0.0
+        self._closed = False
+
+    def __len__(self) -> int:
+        """How many items could be taken now."""
+        return len(self._ready)
+
+    @property
+    def delayed(self) -> int:
+        """How many items wait for their time."""
+        return len(self._due)
+
+    @property
+    def in_progress(self) -> int:
+        return len(self._processing)
+
+    def add(self, item: K) -> None:
+        """Have an item worked on as soon as possible."""
+        if self._closed or item in self._dirty:
+            return
+        self._dirty.add(item)
+        if item not in self._processing:
+            self._ready.append(item)
+            self._wake_one()
+
+    def add_after(self, item: K, seconds: float) -> None:
+        """Add an item when some time has passed; of several such wishes the earliest counts."""
+        if self._closed:
+            return
+        if seconds <= 0:
+            self.add(item)
+            return
+        due = self._clock.monotonic() + seconds
+        if due >= self._due.get(item, float("inf")):
+            return
+        self._due[item] = due
+        self._order += 1
+        heapq.heappush(self._later, (due, self._order, item))
+        self._set_timer()
+
+    def add_rate_limited(self, item: K) -> float:
+        """Add an item that failed, after a delay that grows with its failures; returns the delay."""
+        failures = self._failures[item] = self._failures.get(item, 0) + 1
+        delay = self._backoff.delay(failures)
+        self.add_after(item, delay)
+        return delay
+
+    def forget(self, item: K) -> None:
+        """The item succeeded: its failures no longer count."""
+        self._failures.pop(item, None)
+
+    def failures(self, item: K) -> int:
+        """How often the item failed since it last succeeded."""
+        return self._failures.get(item, 0)
+
+    async def get(self) -> K | None:
+        """The next item, None when the queue was shut down and is empty. Call `done` when it is worked on."""
+        while not self._ready:
+            if self._closed:
+                return None
+            getter = asyncio.get_running_loop().create_future()
+            self._getters.append(getter)
+            try:
+                await getter
+            except asyncio.CancelledError:
+                if getter.done() and not getter.cancelled():
+                    self._wake_one()  # the item that this one was woken for is somebody else's now
+                raise
+        item = self._ready.popleft()
+        self._dirty.discard(item)
+        self._processing.add(item)
+        return item
+
+    def done(self, item: K) -> None:
+        """A worker has finished with the item, well or badly."""
+        self._processing.discard(item)
+        if item in self._dirty:
+            self._ready.append(item)
+            self._wake_one()
+
+    def shut_down(self) -> None:
+        """Take nothing more in. What is ready is still handed out, what is delayed is dropped."""
+        self._closed = True
+        self._later.clear()
+        self._due.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+        for getter in self._getters:
+            if not getter.done():
+                getter.set_result(None)
+
+    def _wake_one(self) -> None:
+        while self._getters:
+            getter = self._getters.popleft()
+            if not getter.done():
+                getter.set_result(None)
+                return
+
+    def _set_timer(self) -> None:
+        """Have one timer run for the item that is due first."""
+        if not self._later:
+            return
+        first = self._later[0][0]
+        if self._timer is not None and not self._timer.done():
+            if self._timer_at <= first:
+                return
+            self._timer.cancel()
+        self._timer_at = first
+        self._timer = asyncio.get_running_loop().create_task(self._wait_until(first))
+
+    async def _wait_until(self, time: float) -> None:
+        await self._clock.sleep(time - self._clock.monotonic())
+        now = self._clock.monotonic()
+        while self._later and self._later[0][0] <= now:
+            due, _, item = heapq.heappop(self._later)
+            if self._due.get(item) == due:
+                del self._due[item]
+                self.add(item)
+        self._timer = None
+        self._set_timer()
