@@ -1,0 +1,350 @@
+"""The edge: an ASGI application in which every request takes the same way.
+
+    receive → who is it (authn, impersonation) → may they come so often (limits) → may they do it (authz)
+            → read the body → handler: health, discovery, OpenAPI, reviews, resources → send → metrics and logs
+
+Handlers know nothing of ASGI: they are given a `Request` and return a `Response` or raise a `StatusError`. Clients in
+the same process call `respond` and spare sockets, TLS and HTTP. ``server.py`` puts the parts together.
+"""
+
+import asyncio
+import re
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs
+
+from mooring.api import codec, errors
+from mooring.api.errors import StatusError
+from mooring.api.meta_v1 import RootPaths
+from mooring.api.scheme import Scheme
+from mooring.apiserver import access_log, routes
+from mooring.apiserver.audit_log import AuditLog
+from mooring.apiserver.discovery import Discovery
+from mooring.apiserver.exchange import Exchange
+from mooring.apiserver.health import Health
+from mooring.apiserver.http import Request, Response, warning_header
+from mooring.apiserver.limits import Gatekeeper
+from mooring.apiserver.metrics import ServerMetrics
+from mooring.apiserver.openapi import OpenApi
+from mooring.apiserver.options import VersionOptions
+from mooring.apiserver.resources import Resources
+from mooring.apiserver.resources.output import formatted
+from mooring.apiserver.security import users
+from mooring.apiserver.security.authn import Authenticator
+from mooring.apiserver.security.authz import Authorizer, attributes_of, forbidden
+from mooring.apiserver.security.impersonation import impersonated
+from mooring.apiserver.security.reviews import Reviews
+from mooring.apiserver.skew import SkewWatch
+from mooring.base import logs
+from mooring.base.clock import Clock
+
+log = logs.get(__name__)
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+PathHandler = Callable[[Request], Awaitable[Response]]
+
+PEER = "mooring.peer"
+"""Where the server puts the client's verified certificate into the scope."""
+_CHUNK = 256 * 1024
+_MOST_PARAMETERS = 100
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_METHODS = _WITH_BODY | {"GET", "HEAD"}
+
+
+@dataclass(slots=True, kw_only=True)
+class Application:
+    """All parts of the server behind one ASGI callable."""
+
+    scheme: Scheme
+    versions: VersionOptions
+    clock: Clock
+    authenticator: Authenticator
+    authorizer: Authorizer
+    gatekeeper: Gatekeeper
+    metrics: ServerMetrics
+    skew: SkewWatch
+    health: Health
+    discovery: Discovery
+    openapi: OpenApi
+    reviews: Reviews
+    resources: Resources
+    audit: AuditLog | None = None
+    paths: dict[str, PathHandler] = field(default_factory=dict)
+    """Handlers of more paths, by what they begin with: `/explain` answers `/explain` and all below it."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise ValueError(f"only HTTP is served, not {scope['type']}")
+        client = scope.get("client")
+        request = Request(method=scope["method"], path=scope["path"], headers=_headers(scope["headers"]))
+        exchange = self._exchange(request, address=client[0] if client else "")
+        try:
+            request.query = _query(scope["query_string"])
+            exchange.user = await self.authenticator.authenticate(request.path, request.headers, scope.get(PEER))
+            request.user = impersonated(exchange.user, request.headers, self.authorizer) or exchange.user
+            response = await self._respond(exchange, receive)
+        except Exception as error:
+            response = self._failed(exchange, error)
+        await self._send(exchange, response, receive, send)
+
+    async def respond(self, request: Request) -> Response:
+        """Answer a request of a client in this process, whose `user` is taken at its word. Never raises."""
+        exchange = self._exchange(request)
+        exchange.user = request.user
+        try:
+            response = await self._respond(exchange, None)
+        except Exception as error:
+            response = self._failed(exchange, error)
+        self._count(exchange, response)
+        return response
+
+    def _exchange(self, request: Request, address: str = "") -> Exchange:
+        given = request.request_id or request.headers.get("audit-id", "")
+        request.request_id = given if _REQUEST_ID.fullmatch(given) else str(uuid.uuid4())
+        return Exchange(request, self.clock.now(), self.clock.monotonic(), address=address)
+
+    async def _respond(self, exchange: Exchange, receive: Receive | None) -> Response:
+        """The way of a request whose sender is known."""
+        request = exchange.request
+        if request.method not in _METHODS:
+            raise errors.method_not_allowed(request.method.lower(), request.path)
+        self.skew.see_agent(request.user_agent)
+        self.gatekeeper.check_rate(request.user)
+        route = exchange.route = routes.resolve(self.scheme, request.path)
+        attributes = attributes_of(request, route)
+        exchange.verb = attributes.verb
+        decision = self.authorizer.authorize(request.user, attributes)
+        if not decision.allowed:
+            raise forbidden(request.user, attributes, decision.reason)
+        exchange.allowed_by = decision.reason or "RBAC"
+        with ExitStack() as places:
+            places.enter_context(self.gatekeeper.one_more(exchange.verb))
+            try:
+                async with asyncio.timeout(self.gatekeeper.limits.request_seconds):
+                    if receive and request.method in _WITH_BODY:
+                        request.body = await self._body(receive)
+                    response = await self._handle(exchange)
+            except TimeoutError:
+                seconds = round(self.gatekeeper.limits.request_seconds)
+                raise errors.timeout(f"request did not complete within {seconds}s") from None
+            if not isinstance(response.body, bytes):  # a stream keeps its place until it ends
+                response.body = _holding(response.body, places.pop_all())
+            return response
+
+    async def _handle(self, exchange: Exchange) -> Response:
+        request, route = exchange.request, exchange.route
+        if route:
+            handler = self.reviews.handler_for(route)
+            if handler:
+                if route.verb(request) != "create":
+                    raise errors.method_not_allowed(route.verb(request), route.resource, group=route.group)
+                return await handler(request, route)
+            return await self.resources.handle(request, route)
+        begin = f"/{request.path.split('/')[1]}"
+        if begin in self.paths:
+            return await self.paths[begin](request)
+        if request.method not in {"GET", "HEAD"}:
+            raise errors.path_not_found()
+        return await self._page(request)
+
+    async def _page(self, request: Request) -> Response:
+        """What is there besides resources."""
+        match request.path.rstrip("/"):
+            case "/version":
+                return _shown(request, self.versions.shown)
+            case "/metrics":
+                return self.metrics.page()
+            case "":
+                return _shown(request, RootPaths(paths=self._root_paths()))
+        response = self.health.handle(request) or self.discovery.handle(request) or await self.openapi.handle(request)
+        if response is None:
+            raise errors.path_not_found()
+        return response
+
+    def _root_paths(self) -> list[str]:
+        groups = [group for group in self.scheme.groups if group]
+        versions = [f"/apis/{group}/{version}" for group in groups for version in self.scheme.versions(group)]
+        core = [f"/api/{version}" for version in self.scheme.versions("")]
+        fixed = ["/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+        return sorted([*fixed, *core, *(f"/apis/{group}" for group in groups), *versions, *self.paths])
+
+    async def _body(self, receive: Receive) -> bytes:
+        limits = self.gatekeeper.limits
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(limits.body_seconds):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise _ClientGoneError
+                    part = message.get("body", b"")
+                    size += len(part)
+                    if size > limits.body_bytes:
+                        raise errors.request_entity_too_large(f"limit is {limits.body_bytes}")
+                    parts.append(part)
+                    if not message.get("more_body"):
+                        return parts[0] if len(parts) == 1 else b"".join(parts)
+        except TimeoutError:
+            raise errors.timeout(f"the body did not come within {round(limits.body_seconds)}s") from None
+
+    # -- the end
+
+    def _failed(self, exchange: Exchange, error: Exception) -> Response:
+        """What a client is told when something went wrong; mistakes of ours are logged, and not explained to it."""
+        request = exchange.request
+        if isinstance(error, _ClientGoneError):
+            exchange.reason = "ClientGone"
+            return Response(499, b"")
+        if not isinstance(error, StatusError):
+            fields = {"method": request.method, "path": request.path, "request_id": request.request_id}
+            log.error("A request failed unexpectedly", exc_info=error, extra={"fields": fields})
+            error = errors.internal_error(f"the server has logged why, with request id {request.request_id}")
+        status = error.status
+        exchange.reason = status.reason
+        response = Response(status.code or 500, codec.encode(status))
+        if exchange.user is None:
+            request.user = users.anonymous()
+        if status.details and status.details.retry_after_seconds:
+            response.headers["retry-after"] = str(status.details.retry_after_seconds)
+        return response
+
+    def _count(self, exchange: Exchange, response: Response) -> None:
+        """Count and log a response, a stream when it has ended."""
+        exchange.code = response.status
+        exchange.streaming = not isinstance(response.body, bytes)
+        self.metrics.began(exchange)
+        if isinstance(response.body, bytes):
+            exchange.bytes_sent = len(response.body)
+            self._ended(exchange)
+            return
+        if self.audit:
+            self.audit.write(exchange, "ResponseStarted")
+        response.body = self._counted(exchange, response.body)
+
+    async def _counted(self, exchange: Exchange, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in body:
+                exchange.bytes_sent += len(chunk)
+                yield chunk
+        finally:
+            await _close(body)
+            self._ended(exchange)
+
+    def _ended(self, exchange: Exchange) -> None:
+        exchange.seconds = self.clock.monotonic() - exchange.started
+        self.metrics.ended(exchange)
+        access_log.write(exchange)
+        if self.audit:
+            self.audit.write(exchange)
+
+    async def _send(self, exchange: Exchange, response: Response, receive: Receive, send: Send) -> None:
+        self._count(exchange, response)
+        if response.status == 499:
+            return  # nobody is listening
+        await send({"type": "http.response.start", "status": response.status, "headers": _raw(exchange, response)})
+        if isinstance(response.body, bytes):
+            for begin in range(0, len(response.body), _CHUNK):
+                chunk = response.body[begin : begin + _CHUNK]
+                more = begin + _CHUNK < len(response.body)
+                await send({"type": "http.response.body", "body": chunk, "more_body": more})
+            if not response.body:
+                await send({"type": "http.response.body", "body": b""})
+            return
+        await _stream(response.body, receive, send)
+
+
+class _ClientGoneError(Exception):
+    """The client hung up while it was sending."""
+
+
+async def _stream(body: AsyncIterator[bytes], receive: Receive, send: Send) -> None:
+    """Send pieces as they come, until there are no more or the client hangs up."""
+    sender = asyncio.current_task()
+    gone = False
+
+    async def wait_for_hangup() -> None:
+        nonlocal gone
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        gone = True
+        if sender:
+            sender.cancel()
+
+    listener = asyncio.create_task(wait_for_hangup(), name="waiting for a client to hang up")
+    try:
+        async for chunk in body:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    except asyncio.CancelledError:
+        if not gone:
+            raise
+        if sender:
+            sender.uncancel()
+    finally:
+        listener.cancel()
+        await _close(body)
+    if not gone:
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _holding(body: AsyncIterator[bytes], places: ExitStack) -> AsyncIterator[bytes]:
+    with places:
+        try:
+            async for chunk in body:
+                yield chunk
+        finally:
+            await _close(body)
+
+
+async def _close(body: AsyncIterator[bytes]) -> None:
+    close = getattr(body, "aclose", None)
+    if close:
+        await close()
+
+
+def _headers(raw: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Headers by name; one that came several times has all its values (those of impersonation on lines)."""
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in raw:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        if name in headers:
+            value = f"{headers[name]}{_BREAK if name.startswith('impersonate-') else ', '}{value}"
+        headers[name] = value
+    return headers
+
+
+_BREAK = "\n"
+
+
+def _query(raw: bytes) -> Mapping[str, Sequence[str]]:
+    if not raw:
+        return {}
+    try:
+        return parse_qs(raw.decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
+    except ValueError:
+        raise errors.bad_request("the query of the request cannot be understood") from None
+
+
+def _raw(exchange: Exchange, response: Response) -> list[tuple[bytes, bytes]]:
+    headers = [
+        (b"content-type", response.content_type.encode("latin-1")),
+        (b"audit-id", exchange.request.request_id.encode()),
+        (b"cache-control", b"no-cache, private"),
+    ]
+    if isinstance(response.body, bytes):
+        headers.append((b"content-length", str(len(response.body)).encode()))
+    headers += ((name.encode("latin-1"), value.encode("latin-1")) for name, value in response.headers.items())
+    headers += ((b"warning", warning_header(text).encode("utf-8")) for text in response.warnings)
+    return headers
+
+
+def _shown(request: Request, value: object) -> Response:
+    body, content_type = formatted(codec.encode(value), request.accepted(), request)
+    return Response(200, body, content_type)

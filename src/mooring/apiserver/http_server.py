@@ -1,0 +1,245 @@
+"""The HTTP server: uvicorn on httptools and uvloop, with what it lacks for an API server.
+
+- `Protocol` puts the client's certificate into the scope, and gives up on clients that send headers too slowly or too
+  many of them, or that do not take what is sent to them.
+- `HttpServer` listens on a socket that was bound beforehand, so that a port in use is a clear error, leaves signals to
+  its caller, and ends open watches when it stops, for which uvicorn alone would wait for ever.
+"""
+
+import asyncio
+import errno
+import logging
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Any, Self, cast
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from mooring.apiserver.app import PEER, Application
+from mooring.apiserver.limits import Limits
+from mooring.apiserver.security.pki import KeyPair
+
+_TOO_LARGE = "431 Request Header Fields Too Large"
+_KEEP_ALIVE_SECONDS = 60
+_BACKLOG = 2048
+
+
+class ListenError(Exception):
+    """The address cannot be listened on. The message says why and what to do."""
+
+
+def listen(address: str, port: int) -> socket.socket:
+    """A socket that listens on an address; raises ListenError."""
+    where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    try:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind((address, port))
+            listening.listen(_BACKLOG)
+        except BaseException:
+            listening.close()
+            raise
+    except OSError as error:
+        raise ListenError(f"cannot listen on {where}: {_why(error)}") from error
+    except OverflowError:
+        raise ListenError(f"cannot listen on {where}: ports go from 0 to 65535") from None
+    listening.setblocking(False)
+    return listening
+
+
+def _why(error: OSError) -> str:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return "another program listens there already; stop it, or choose another --port"
+        case errno.EACCES:
+            return "this user may not use the port; choose one above 1023 with --port"
+        case errno.EADDRNOTAVAIL:
+            return "this machine has no such address; choose another --bind-address"
+    return error.strerror or str(error)
+
+
+def tls_context(server: KeyPair, authority: KeyPair) -> ssl.SSLContext:
+    """TLS 1.2 or newer; clients may show a certificate, which then must be the authority's."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.load_verify_locations(cadata=authority.certificate.decode())
+    context.set_alpn_protocols(["http/1.1"])
+    context.load_cert_chain(server.certificate_file, server.key_file)
+    return context
+
+
+class Protocol(HttpToolsProtocol):
+    """One connection."""
+
+    limits = Limits()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
+        super().connection_made(transport)
+        self._peer = transport.get_extra_info("peercert")
+        self._header_bytes = 0
+        self._in_headers = True
+        self._too_large = False
+        self._stall_timer: asyncio.TimerHandle | None = None
+        self._header_timer: asyncio.TimerHandle | None = None
+        self._expect_headers()
+        _keep_alive(transport.get_extra_info("socket"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        _cancel(self._stall_timer)
+        _cancel(self._header_timer)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._in_headers and not self.transport.is_closing():
+            self._header_bytes += len(data)
+            if self._header_bytes > self.limits.header_bytes:
+                self._too_large = True
+                self.send_400_response(_TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        cast("dict[str, Any]", self.scope)[PEER] = self._peer
+        self._header_bytes = 0
+        self._in_headers = True
+        if self._header_timer is None:
+            self._expect_headers()
+
+    def on_headers_complete(self) -> None:
+        self._in_headers = False
+        _cancel(self._header_timer)
+        self._header_timer = None
+        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > self.limits.header_bytes:
+            self._too_large = True
+            raise ValueError(_TOO_LARGE)  # httptools stops, and uvicorn calls `send_400_response`
+        super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say what was wrong with a request that never reached the application, and hang up."""
+        line = _TOO_LARGE if self._too_large else "400 Bad Request"
+        body = (_TOO_LARGE if self._too_large else msg).encode()
+        head = (
+            f"HTTP/1.1 {line}\r\ncontent-type: text/plain\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stall_timer = self.loop.call_later(self.limits.stalled_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        _cancel(self._stall_timer)
+        self._stall_timer = None
+
+    def _expect_headers(self) -> None:
+        self._header_timer = self.loop.call_later(self.limits.header_seconds, self.transport.close)
+
+
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
+    if timer:
+        timer.cancel()
+
+
+def _keep_alive(connection: Any) -> None:
+    """Ask the system to find out about clients that went away without a word."""
+    with suppress(OSError, AttributeError):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEP_ALIVE_SECONDS)
+
+
+class _Uvicorn(uvicorn.Server):
+    """uvicorn, with its signals left to us."""
+
+    def __init__(self, config: uvicorn.Config, before_stop: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._before_stop = before_stop
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._before_stop()
+        await super().shutdown(sockets)
+
+
+class HttpServer:
+    """An application behind TLS on a socket. `async with` starts and stops it."""
+
+    def __init__(
+        self,
+        app: Application,
+        listening: socket.socket,
+        tls: ssl.SSLContext,
+        limits: Limits,
+        *,
+        before_stop: Callable[[], None],
+        grace_seconds: int = 30,
+    ) -> None:
+        self._socket = listening
+        protocol = type("Protocol", (Protocol,), {"limits": limits})
+        config = uvicorn.Config(
+            app,
+            http=protocol,
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=limits.idle_seconds,
+            timeout_graceful_shutdown=grace_seconds,
+        )
+        config.load()
+        config.ssl = tls
+        _redirect_logs()
+        self._uvicorn = _Uvicorn(config, before_stop)
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin to accept connections."""
+        self._task = asyncio.create_task(self._uvicorn.serve(sockets=[self._socket]), name="http server")
+        while not self._uvicorn.started:
+            if self._task.done():
+                self._task.result()
+                raise ListenError("the server ended before it began")
+            await asyncio.sleep(0.005)
+
+    async def stop(self) -> None:
+        """Take no more connections, end watches, let the other requests finish."""
+        self._uvicorn.should_exit = True
+        if self._task:
+            await self._task
+        self._socket.close()
+
+    def stop_at_once(self) -> None:
+        """Do not wait for requests any longer."""
+        self._uvicorn.should_exit = True
+        self._uvicorn.force_exit = True
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+
+def _redirect_logs() -> None:
+    """uvicorn's complaints go where ours go; what clients do wrong is not worth a line of their own."""
+    logger = logging.getLogger("uvicorn")
+    logger.handlers[:] = logging.getLogger("mooring").handlers
+    logger.propagate = False
+    logger.setLevel(logging.ERROR)

@@ -1,0 +1,106 @@
+"""What a request may cost: how many at once, how often, how large, how slow.
+
+Whoever is over a limit is told `429 Too Many Requests` and when to come back; well-behaved clients (kubectl, client-go)
+then wait and try again by themselves. The edge asks here before it does anything else for a request whose sender it
+knows. Limits on bytes and on slow connections are kept by ``server.py`` and by the edge while it reads.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from mooring.api import errors
+from mooring.api.authentication_v1 import UserInfo
+from mooring.apiserver.security import users
+from mooring.base.clock import Clock
+
+_KNOWN_CLIENTS = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits of a server. The defaults suit a cluster of some thousand nodes on a small machine."""
+
+    body_bytes: int = 3 * 1024 * 1024
+    header_bytes: int = 64 * 1024
+    reading: int = 2000
+    """Requests that read, at once; watches do not count."""
+    writing: int = 1000
+    """Requests that write, at once."""
+    watches: int = 5000
+    """Open watches."""
+    client_rate: float = 2000.0
+    """Requests a second of one client, in the long run. Those in `system:masters` are exempt, as in Kubernetes."""
+    client_burst: int = 4000
+    header_seconds: float = 15.0
+    """Until a request line and its headers must have come."""
+    body_seconds: float = 30.0
+    """Until a body must have come."""
+    request_seconds: float = 60.0
+    """Until a request must be answered; watches last longer."""
+    stalled_seconds: float = 60.0
+    """How long a client may refuse to take what was sent to it."""
+    idle_seconds: int = 120
+    """How long a connection without requests is kept."""
+
+
+class Gatekeeper:
+    """Counts what is going on and turns away what is too much."""
+
+    def __init__(self, limits: Limits, clock: Clock) -> None:
+        self.limits = limits
+        self._clock = clock
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+        self.reading = 0
+        self.writing = 0
+        self.watches = 0
+
+    def check_rate(self, user: UserInfo) -> None:
+        """Raises TooManyRequests when a client comes too often."""
+        if users.MASTERS in user.groups:
+            return
+        now = self._clock.monotonic()
+        bucket = self._buckets.get(user.username)
+        if bucket is None:
+            bucket = self._buckets[user.username] = _Bucket(float(self.limits.client_burst), now)
+            if len(self._buckets) > _KNOWN_CLIENTS:
+                self._buckets.popitem(last=False)
+        else:
+            self._buckets.move_to_end(user.username)
+        wait = bucket.take(now, self.limits.client_rate, self.limits.client_burst)
+        if wait > 0:
+            raise _too_many(max(1, round(wait)))
+
+    @contextmanager
+    def one_more(self, verb: str) -> Iterator[None]:
+        """Count a request while it is worked on; raises TooManyRequests when there are enough."""
+        kind = "watches" if verb == "watch" else "reading" if verb in {"get", "list"} else "writing"
+        if getattr(self, kind) >= getattr(self.limits, kind):
+            raise _too_many(5 if kind == "watches" else 1)
+        setattr(self, kind, getattr(self, kind) + 1)
+        try:
+            yield
+        finally:
+            setattr(self, kind, getattr(self, kind) - 1)
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """Tokens that come back at a steady rate; a request takes one."""
+
+    tokens: float
+    at: float
+
+    def take(self, now: float, rate: float, burst: int) -> float:
+        """0 when there was a token, else the seconds until there is one."""
+        self.tokens = min(float(burst), self.tokens + (now - self.at) * rate)
+        self.at = now
+        if self.tokens >= 1:
+            self.tokens -= 1
+            return 0.0
+        return (1 - self.tokens) / rate
+
+
+def _too_many(seconds: int) -> errors.TooManyRequests:
+    return errors.too_many_requests("Too many requests, please try again later.", seconds)

@@ -1,0 +1,107 @@
+"""The server's metrics, with the names and labels of kube-apiserver, so that dashboards and alerts work as they are.
+
+The registry is handed in: a process that also runs other components shows all metrics on one page.
+"""
+
+from collections.abc import Callable
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from mooring.apiserver.exchange import Exchange
+from mooring.apiserver.http import Response
+
+_BUCKETS = (*(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60),)
+_SIZES = tuple(1000.0 * 10**power for power in range(7))
+_LABELS = ("verb", "group", "version", "resource", "subresource", "scope", "component")
+_VERBS = {"create": "POST", "update": "PUT", "patch": "PATCH", "watch": "WATCH", "list": "LIST", "get": "GET"}
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_APPLY = "application/apply-patch+yaml"
+_Where = tuple[str, str, str, str, str, str, str]
+
+
+class ServerMetrics:
+    """Counts requests. Children are remembered, because finding one by its labels costs more than counting."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        self.requests = Counter(
+            "apiserver_request",
+            "Requests by verb, dry run, group, version, resource, scope, component and HTTP code.",
+            ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component", "code"),
+            registry=registry,
+        )
+        self.durations = Histogram(
+            "apiserver_request_duration_seconds",
+            "How long requests took, in seconds.",
+            ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"),
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self.sizes = Histogram(
+            "apiserver_response_sizes",
+            "How large responses were, in bytes.",
+            _LABELS,
+            buckets=_SIZES,
+            registry=registry,
+        )
+        self.long_running = Gauge(
+            "apiserver_longrunning_requests", "Watches that are open.", _LABELS, registry=registry
+        )
+        self.in_flight = Gauge(
+            "apiserver_current_inflight_requests",
+            "Requests that are being worked on.",
+            ("request_kind",),
+            registry=registry,
+        )
+        self.skew = Counter(
+            "mooring_component_version_skew",
+            "Requests and leases of components whose version does not fit to this server.",
+            ("component", "version"),
+            registry=registry,
+        )
+        self._children: dict[tuple[_Where, str, int], tuple[Counter, Histogram, Histogram]] = {}
+
+    def in_flight_from(self, reading: Callable[[], int], writing: Callable[[], int]) -> None:
+        """Where to look up how many requests are being worked on."""
+        self.in_flight.labels("readOnly").set_function(reading)
+        self.in_flight.labels("mutating").set_function(writing)
+
+    def began(self, exchange: Exchange) -> None:
+        if exchange.streaming:
+            self.long_running.labels(*_where(exchange)).inc()
+
+    def ended(self, exchange: Exchange) -> None:
+        where = _where(exchange)
+        if exchange.streaming:
+            self.long_running.labels(*where).dec()
+        dry_run = "All" if "dryRun" in exchange.request.query else ""
+        key = (where, dry_run, exchange.code)
+        found = self._children.get(key)
+        if found is None:
+            found = self._children[key] = (
+                self.requests.labels(where[0], dry_run, *where[1:], str(exchange.code)),
+                self.durations.labels(where[0], dry_run, *where[1:]),
+                self.sizes.labels(*where),
+            )
+        requests, durations, sizes = found
+        requests.inc()
+        if not exchange.streaming:
+            durations.observe(exchange.seconds)
+            sizes.observe(exchange.bytes_sent)
+
+    def page(self) -> Response:
+        """What Prometheus reads."""
+        return Response(200, generate_latest(self._registry), CONTENT_TYPE_LATEST)
+
+
+def _where(exchange: Exchange) -> _Where:
+    """The labels of a request. Paths and methods that clients make up do not become labels of their own."""
+    route = exchange.route
+    if route is None:
+        method = exchange.request.method
+        return (method if method in _METHODS else "other", "", "", "", "", "", "apiserver")
+    verb = _VERBS.get(exchange.verb, exchange.verb.upper())
+    if verb == "PATCH" and exchange.request.content_type == _APPLY:
+        verb = "APPLY"
+    scope = "resource" if route.name or exchange.verb == "create" else "namespace" if route.namespace else "cluster"
+    return (verb, route.group, route.version, route.resource, route.subresource, scope, "apiserver")

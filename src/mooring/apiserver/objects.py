@@ -1,0 +1,75 @@
+"""Objects as the server's own parts need them: read one by one, or followed as they change."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, TypeVar, cast
+
+from mooring.api.kinds import Kind
+from mooring.api.meta_v1 import Resource
+from mooring.api.scheme import Scheme
+from mooring.apiserver.resources.stored import Stored
+from mooring.store.errors import Closed, RevisionError
+from mooring.store.kv import KeyValue, Store
+
+R = TypeVar("R", bound=Resource)
+
+
+class Objects:
+    """Reads single objects of any stored kind."""
+
+    def __init__(self, store: Store, scheme: Scheme) -> None:
+        self._store = store
+        self._stored = {hub.type: Stored(scheme, hub) for hub in map(scheme.hub, scheme.known) if hub.stored}
+
+    async def get(self, object_type: type[R], name: str, namespace: str = "") -> R | None:
+        """The object of that name; None if there is none."""
+        stored = self._stored[object_type]
+        kv = await self._store.get(stored.key(namespace, name))
+        return cast("R", stored.decode(kv.value, kv.mod_revision)) if kv else None
+
+
+class Follower(Generic[R]):
+    """All objects of a kind, kept up to date by a watch. `changed` is called after every batch of changes."""
+
+    def __init__(
+        self, store: Store, scheme: Scheme, kind: Kind, changed: Callable[[], None], namespace: str = ""
+    ) -> None:
+        self.objects: dict[str, R] = {}
+        """By key: `namespace/name`, or the name alone."""
+        self.synced = asyncio.Event()
+        self._store = store
+        self._stored = Stored(scheme, kind)
+        self._prefix = self._stored.prefix_of(namespace)
+        self._changed = changed
+
+    async def run(self) -> None:
+        """List, then watch; list again when the store has forgotten how to go on. Ends when the store is closed."""
+        while True:
+            try:
+                page = await self._store.range(self._prefix)
+                self.objects = {self._name(kv.key): self._decoded(kv) for kv in page.items}
+                self._changed()
+                self.synced.set()
+                await self._follow(page.revision)
+            except RevisionError:
+                continue
+            except Closed:
+                return
+
+    async def _follow(self, revision: int) -> None:
+        with self._store.watch(self._prefix, after=revision) as watcher:
+            while True:
+                batch = await watcher.next()
+                for event in batch.events:
+                    if event.current:
+                        self.objects[self._name(event.key)] = self._decoded(event.current)
+                    else:
+                        self.objects.pop(self._name(event.key), None)
+                if batch.events:
+                    self._changed()
+
+    def _decoded(self, kv: KeyValue) -> R:
+        return cast("R", self._stored.decode(kv.value, kv.mod_revision))
+
+    def _name(self, key: str) -> str:
+        return key.removeprefix(self._stored.prefix)

@@ -1,0 +1,116 @@
+"""What the API server is started with, and what of it depends on versions: read once, here and nowhere else (4330.12).
+
+`ServerConfig` is what the command line says; `for_component` makes `VersionOptions` of the component's versions and
+gates: what `/version` shows, and which versions of other components are expected.
+"""
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mooring.api.meta_v1 import VersionInfo
+from mooring.apiserver.limits import Limits
+from mooring.base.component import Component, resolve
+from mooring.base.known_gates import COMPATIBILITY_VERSIONS
+from mooring.base.version import ComponentVersions, Version
+
+DEFAULT_PORT = 6443
+DEFAULT_ADDRESS = "127.0.0.1"
+_PROCESSORS = {"x86_64": "amd64", "AMD64": "amd64", "aarch64": "arm64"}
+
+MinorVersion = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRange:
+    """The versions of a component that fit to this server, ends included."""
+
+    oldest: MinorVersion
+    newest: MinorVersion
+
+    def __contains__(self, version: object) -> bool:
+        return isinstance(version, tuple) and self.oldest <= version <= self.newest
+
+    def __str__(self) -> str:
+        return f"{_dotted(self.oldest)} to {_dotted(self.newest)}"
+
+
+@dataclass(frozen=True, slots=True)
+class VersionOptions:
+    """What follows from the versions that a server runs with."""
+
+    shown: VersionInfo
+    """The answer to `/version`."""
+    expected: Mapping[str, VersionRange]
+    """The versions that other components may have, by the component's name (4330.10)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerConfig:
+    """How a server runs. The data directory holds the store, the certificates and the kubeconfig files."""
+
+    data_dir: Path
+    component: Component = field(default_factory=resolve)
+    ephemeral: bool = False
+    """Keep objects in memory only."""
+    bind_address: str = DEFAULT_ADDRESS
+    port: int = DEFAULT_PORT
+    """0 takes any free port."""
+    runtime_config: Mapping[str, bool] = field(default_factory=dict)
+    token_auth_file: Path | None = None
+    audit_log: Path | None = None
+    limits: Limits = field(default_factory=Limits)
+
+
+def for_component(component: Component) -> VersionOptions:
+    """Read a component's versions and gates, once."""
+    versions = component.versions
+    return VersionOptions(
+        _shown(versions, all_three=component.gates.enabled(COMPATIBILITY_VERSIONS)),
+        _expected(versions),
+    )
+
+
+def _shown(versions: ComponentVersions, *, all_three: bool) -> VersionInfo:
+    emulated = versions.emulation
+    info = VersionInfo(
+        major=str(emulated.major),
+        minor=str(emulated.minor),
+        git_version=f"v{emulated}.0",
+        git_tree_state="clean",
+        build_date="1970-01-01T00:00:00Z",  # builds that can be repeated have no date
+        go_version=f"python{platform.python_version()}",
+        compiler=platform.python_implementation().lower(),
+        platform=f"{platform.system().lower()}/{_PROCESSORS.get(platform.machine(), platform.machine())}",
+    )
+    if all_three:
+        info.binary_major, info.binary_minor = _texts(versions.binary)
+        info.emulation_major, info.emulation_minor = _texts(emulated)
+        info.min_compatibility_major, info.min_compatibility_minor = _texts(versions.min_compatibility)
+    return info
+
+
+def _texts(version: Version) -> tuple[str, str]:
+    return str(version.major), str(version.minor)
+
+
+def _expected(versions: ComponentVersions) -> dict[str, VersionRange]:
+    """KEP-4330's ranges: how far each kind of component may be from the server."""
+    oldest, newest = versions.min_compatibility, versions.emulation
+    together = VersionRange(oldest, newest)
+    node = VersionRange(oldest.minus(2), newest)
+    return {
+        "kube-scheduler": together,
+        "kube-controller-manager": together,
+        "cloud-controller-manager": together,
+        "mooring-scheduler": together,
+        "mooring-controllers": together,
+        "kubelet": node,
+        "kube-proxy": node,
+        "kubectl": VersionRange(oldest.minus(1), newest.plus(1)),
+    }
+
+
+def _dotted(version: MinorVersion) -> str:
+    return f"{version[0]}.{version[1]}"

@@ -1,0 +1,90 @@
+"""What a request wants to do, as the authorizer sees it, and how it answers.
+
+`attributes_of` makes `Attributes` of a request; ``rbac.py`` has the authorizer; `forbidden` is what the client is told.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from mooring.api import errors, field_selector
+from mooring.api.authentication_v1 import UserInfo
+from mooring.api.quoting import quoted
+from mooring.api.rbac_v1 import PolicyRule
+from mooring.apiserver.http import Request
+from mooring.apiserver.routes import ResourceRoute
+
+_OF_COLLECTIONS = frozenset({"list", "watch", "deletecollection"})
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """An action: on a resource, or, when `path` is given, on a path that is no resource."""
+
+    verb: str
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+
+    @property
+    def full_resource(self) -> str:
+        """The resource as roles name it: `pods`, `pods/status`."""
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether an action is allowed; the reason says by which binding, or what kept a role from being looked at."""
+
+    allowed: bool
+    reason: str = ""
+
+
+class Authorizer(Protocol):
+    """Decides what users may do."""
+
+    def authorize(self, user: UserInfo, attributes: Attributes) -> Decision: ...
+
+    def rules(self, user: UserInfo, namespace: str) -> list[PolicyRule]:
+        """All that a user may do in a namespace; without one, in the whole cluster."""
+        ...
+
+
+def attributes_of(request: Request, route: ResourceRoute | None) -> Attributes:
+    """The action that a request asks for."""
+    if route is None:
+        return Attributes(verb=request.method.lower(), path=request.path)
+    verb = route.verb(request)
+    name = route.name
+    if not name and verb in _OF_COLLECTIONS:
+        name = _selected_name(request)
+    namespace = route.namespace
+    if route.group == "" and route.resource == "namespaces":
+        namespace = route.name  # what is done to a namespace is done in it
+    return Attributes(verb, route.group, route.resource, route.subresource, namespace, name)
+
+
+def _selected_name(request: Request) -> str:
+    """The one name that a field selector leaves: those who may see one object only can list and watch it."""
+    selector = request.parameter("fieldSelector")
+    if "metadata.name" not in selector:
+        return ""
+    try:
+        return field_selector.parse(selector).requires_exactly("metadata.name") or ""
+    except ValueError:
+        return ""  # the handler says what is wrong with it
+
+
+def forbidden(user: UserInfo, attributes: Attributes, reason: str = "") -> errors.Forbidden:
+    """What somebody is told who may not do something, in Kubernetes' words."""
+    who = f"User {quoted(user.username)} cannot {attributes.verb}"
+    behind = f": {reason}" if reason else ""
+    if attributes.path:
+        return errors.forbidden("", "", f"{who} path {quoted(attributes.path)}{behind}")
+    where = f"in the namespace {quoted(attributes.namespace)}" if attributes.namespace else "at the cluster scope"
+    what = f"resource {quoted(attributes.full_resource)} in API group {quoted(attributes.group)}"
+    return errors.forbidden(
+        attributes.resource, attributes.name, f"{who} {what} {where}{behind}", group=attributes.group
+    )

@@ -1,0 +1,269 @@
+"""The certificate authority of a data directory, and the certificates that it signs.
+
+    <data-dir>/pki/ca.crt, ca.key            the authority; ten years
+    <data-dir>/pki/apiserver.crt, .key       what the server shows; one year
+    <data-dir>/pki/admin.crt, .key …         what clients show, user in CN and groups in O; one year
+
+Keys are ECDSA P-256, which makes handshakes cheap. Files can be read by their owner only and are replaced as a whole,
+so that nobody ever sees half a key. A certificate that ends soon, that another authority signed, or that does not name
+the server's addresses is made anew when somebody asks for it; the server asks once an hour.
+"""
+
+import ipaddress
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TypeVar
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from mooring.base import logs
+from mooring.base.clock import Clock
+
+log = logs.get(__name__)
+T = TypeVar("T")
+
+AUTHORITY_LIFE = timedelta(days=3650)
+LIFE = timedelta(days=365)
+_TOLERANCE = timedelta(minutes=5)
+"""Certificates begin a little in the past, for clients whose clocks are behind."""
+_SERVER_NAMES = (
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+    "127.0.0.1",
+    "::1",
+)
+
+
+class PkiError(Exception):
+    """A file of the authority cannot be used. The message names it and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """A certificate and its private key, as files and as PEM."""
+
+    certificate_file: Path
+    key_file: Path
+    certificate: bytes
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+
+class Pki:
+    """The authority of one data directory."""
+
+    def __init__(self, directory: Path, clock: Clock) -> None:
+        self._directory = directory
+        self._clock = clock
+
+    @property
+    def authority(self) -> KeyPair:
+        """The authority itself; made when there is none, or when it is about to end."""
+        self._authority()
+        return self._pair("ca")
+
+    def server(self, addresses: Sequence[str] = ()) -> KeyPair:
+        """The server's certificate, good for this machine's own names and for `addresses`."""
+        names = sorted({*_SERVER_NAMES, *filter(None, addresses)})
+        wanted = x509.SubjectAlternativeName([_general_name(name) for name in names])
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
+        return self._issued("apiserver", subject, ExtendedKeyUsageOID.SERVER_AUTH, wanted)
+
+    def client(self, name: str, user: str, groups: Sequence[str] = ()) -> KeyPair:
+        """A client's certificate; `name` is that of the file."""
+        organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+        subject = x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, user)])
+        return self._issued(name, subject, ExtendedKeyUsageOID.CLIENT_AUTH, None)
+
+    def signing_key(self, name: str = "sa") -> ec.EllipticCurvePrivateKey:
+        """A private key without a certificate, for signing tokens."""
+        path = self._directory / f"{name}.key"
+        if path.exists():
+            return _read_key(path)
+        key = _new_key()
+        self._write(path, _pem(key))
+        return key
+
+    def _authority(self) -> _Loaded:
+        found = self._load("ca")
+        if found and not self._ends_soon(found.certificate, AUTHORITY_LIFE):
+            return found
+        if found:
+            log.warning("The certificate authority is about to end and is made anew: clients need new certificates")
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "mooring-ca")])
+        key = _new_key()
+        usage = x509.KeyUsage(True, False, True, False, False, True, True, False, False)
+        builder = (
+            self._builder(name, name, key, AUTHORITY_LIFE)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(usage, critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        )
+        made = _Loaded(builder.sign(key, hashes.SHA256()), key)
+        self._store("ca", made)
+        return made
+
+    def _issued(
+        self,
+        file: str,
+        subject: x509.Name,
+        purpose: x509.ObjectIdentifier,
+        names: x509.SubjectAlternativeName | None,
+    ) -> KeyPair:
+        """The certificate in a file, made anew unless it is still what is wanted."""
+        authority = self._authority()
+        found = self._load(file)
+        if not (found and self._still_good(found.certificate, authority.certificate, subject, names)):
+            self._store(file, self._sign(authority, subject, purpose, names))
+        return self._pair(file)
+
+    def _sign(
+        self,
+        authority: _Loaded,
+        subject: x509.Name,
+        purpose: x509.ObjectIdentifier,
+        names: x509.SubjectAlternativeName | None,
+    ) -> _Loaded:
+        key = _new_key()
+        public = authority.certificate.public_key()
+        assert isinstance(public, ec.EllipticCurvePublicKey)  # noqa: S101 - _load refuses every other kind
+        usage = x509.KeyUsage(True, False, False, False, False, False, False, False, False)
+        builder = (
+            self._builder(subject, authority.certificate.subject, key, LIFE)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(usage, critical=True)
+            .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(public), critical=False)
+        )
+        if names:
+            builder = builder.add_extension(names, critical=False)
+        return _Loaded(builder.sign(authority.key, hashes.SHA256()), key)
+
+    def _still_good(
+        self,
+        certificate: x509.Certificate,
+        authority: x509.Certificate,
+        subject: x509.Name,
+        names: x509.SubjectAlternativeName | None,
+    ) -> bool:
+        if self._ends_soon(certificate, LIFE) or certificate.subject != subject:
+            return False
+        try:
+            certificate.verify_directly_issued_by(authority)
+            found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except (InvalidSignature, ValueError, TypeError):
+            return False
+        except x509.ExtensionNotFound:
+            return names is None
+        return names is not None and set(names) <= set(found)
+
+    def _ends_soon(self, certificate: x509.Certificate, life: timedelta) -> bool:
+        """Whether less than a tenth of its life is left, or its time has not come yet."""
+        now = self._clock.now()
+        return not certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc - life / 10
+
+    def _builder(
+        self, subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, life: timedelta
+    ) -> x509.CertificateBuilder:
+        now: datetime = self._clock.now()
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(issuer)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - _TOLERANCE)
+            .not_valid_after(now + life)
+        )
+
+    # -- files
+
+    def _load(self, name: str) -> _Loaded | None:
+        certificate_file, key_file = self._files(name)
+        if not (certificate_file.exists() and key_file.exists()):
+            return None
+        certificate = _readable(certificate_file, x509.load_pem_x509_certificate)
+        key = _read_key(key_file)
+        if certificate.public_key() != key.public_key():
+            raise PkiError(f"{certificate_file} and {key_file} do not belong together: remove both to make new ones")
+        return _Loaded(certificate, key)
+
+    def _store(self, name: str, made: _Loaded) -> None:
+        certificate_file, key_file = self._files(name)
+        self._write(key_file, _pem(made.key))
+        self._write(certificate_file, made.certificate.public_bytes(serialization.Encoding.PEM))
+
+    def _pair(self, name: str) -> KeyPair:
+        certificate_file, key_file = self._files(name)
+        return KeyPair(certificate_file, key_file, certificate_file.read_bytes(), key_file.read_bytes())
+
+    def _files(self, name: str) -> tuple[Path, Path]:
+        return self._directory / f"{name}.crt", self._directory / f"{name}.key"
+
+    def _write(self, path: Path, content: bytes) -> None:
+        write_private(path, content)
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Replace a file by one that only its owner can read. Raises PkiError."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "wb") as file:  # noqa: PTH123 - the descriptor has the mode that Path.open cannot give
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise PkiError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _new_key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _read_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    key = _readable(path, lambda content: serialization.load_pem_private_key(content, password=None))
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise PkiError(f"{path} is no ECDSA key: remove it to make a new one")
+    return key
+
+
+def _readable(path: Path, read: Callable[[bytes], T]) -> T:
+    try:
+        return read(path.read_bytes())
+    except OSError as error:
+        raise PkiError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise PkiError(f"{path} cannot be understood: remove it to make a new one") from error
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)

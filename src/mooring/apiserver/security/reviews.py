@@ -1,0 +1,191 @@
+"""Answers what clients ask about users and rights: TokenReview, the four access reviews, and `token` of accounts.
+
+These kinds are questions: they are created and answered at once, and nothing is stored. The edge calls `handler_for`
+before it turns to the resources.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from mooring.api import codec, errors, field_errors
+from mooring.api.authentication_v1 import (
+    SelfSubjectReview,
+    SelfSubjectReviewStatus,
+    TokenRequest,
+    TokenReview,
+    TokenReviewStatus,
+    UserInfo,
+)
+from mooring.api.authorization_v1 import (
+    LocalSubjectAccessReview,
+    NonResourceAttributes,
+    NonResourceRule,
+    ResourceAttributes,
+    ResourceRule,
+    SelfSubjectAccessReview,
+    SelfSubjectRulesReview,
+    SubjectAccessReview,
+    SubjectAccessReviewSpec,
+    SubjectAccessReviewStatus,
+    SubjectRulesReviewStatus,
+)
+from mooring.api.codec import FieldValidation
+from mooring.api.field_path import Path
+from mooring.api.kinds import Kind
+from mooring.api.meta_v1 import Resource
+from mooring.api.scheme import Scheme
+from mooring.apiserver.http import Request, Response
+from mooring.apiserver.resources.options import read_object
+from mooring.apiserver.resources.output import formatted
+from mooring.apiserver.routes import ResourceRoute
+from mooring.apiserver.security.authn import Authenticator
+from mooring.apiserver.security.authz import Attributes, Authorizer
+from mooring.apiserver.security.tokens import ISSUER, Recognised, ServiceAccountTokens
+
+R = TypeVar("R", bound=Resource)
+Answer = Callable[[Request, ResourceRoute], Awaitable[Response]]
+_AUTHENTICATION = "authentication.k8s.io"
+_AUTHORIZATION = "authorization.k8s.io"
+_EITHER = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+
+
+class Reviews:
+    """All the questions and their answers."""
+
+    def __init__(
+        self, scheme: Scheme, authenticator: Authenticator, authorizer: Authorizer, tokens: ServiceAccountTokens
+    ) -> None:
+        self._scheme = scheme
+        self._authenticator = authenticator
+        self._authorizer = authorizer
+        self._tokens = tokens
+        self._answers: dict[tuple[str, str, str], Answer] = {
+            ("", "serviceaccounts", "token"): self._token,
+            (_AUTHENTICATION, "tokenreviews", ""): self._token_review,
+            (_AUTHENTICATION, "selfsubjectreviews", ""): self._self_subject_review,
+            (_AUTHORIZATION, "selfsubjectaccessreviews", ""): self._self_access,
+            (_AUTHORIZATION, "subjectaccessreviews", ""): self._access,
+            (_AUTHORIZATION, "localsubjectaccessreviews", ""): self._local_access,
+            (_AUTHORIZATION, "selfsubjectrulesreviews", ""): self._rules,
+        }
+
+    def handler_for(self, route: ResourceRoute) -> Answer | None:
+        """Who answers requests for a route; None if it is not one of these."""
+        return self._answers.get((route.group, route.resource, route.subresource))
+
+    async def _token(self, request: Request, route: ResourceRoute) -> Response:
+        kind = self._scheme.kind(f"{_AUTHENTICATION}/v1", "TokenRequest")
+        if kind is None:
+            raise errors.path_not_found()
+        wanted = _read(request, route, TokenRequest, kind)
+        return _created(request, await self._tokens.issue(route.namespace, route.name, wanted))
+
+    async def _token_review(self, request: Request, route: ResourceRoute) -> Response:
+        review = _read(request, route, TokenReview)
+        if not review.spec.token:
+            problem = field_errors.required(
+                Path("spec").child("token"), "token is required for TokenReview in authentication"
+            )
+            raise errors.invalid("TokenReview", "", [problem], group=_AUTHENTICATION)
+        found = await self._authenticator.review(review.spec.token, tuple(review.spec.audiences) or (ISSUER,))
+        review.spec.token = ""  # the answer need not repeat it
+        if isinstance(found, Recognised):
+            review.status = TokenReviewStatus(authenticated=True, user=found.user, audiences=[*found.audiences])
+        else:
+            review.status = TokenReviewStatus(error=found)
+        return _created(request, review)
+
+    async def _self_subject_review(self, request: Request, route: ResourceRoute) -> Response:
+        review = _read(request, route, SelfSubjectReview)
+        review.status = SelfSubjectReviewStatus(user_info=request.user)
+        return _created(request, review)
+
+    async def _self_access(self, request: Request, route: ResourceRoute) -> Response:
+        review = _read(request, route, SelfSubjectAccessReview)
+        attributes = _attributes(review, review.spec.resource_attributes, review.spec.non_resource_attributes)
+        review.status = self._judge(request.user, attributes)
+        return _created(request, review)
+
+    async def _access(self, request: Request, route: ResourceRoute) -> Response:
+        review = _read(request, route, SubjectAccessReview)
+        review.status = self._judge_other(review, review.spec)
+        return _created(request, review)
+
+    async def _local_access(self, request: Request, route: ResourceRoute) -> Response:
+        review = _read(request, route, LocalSubjectAccessReview)
+        wanted = review.spec.resource_attributes
+        if review.spec.non_resource_attributes:
+            path = Path("spec").child("nonResourceAttributes")
+            problem = field_errors.invalid(path, "", "disallowed on this kind of request")
+            raise errors.invalid(review.kind, "", [problem], group=_AUTHORIZATION)
+        if wanted and wanted.namespace != route.namespace:
+            path = Path("spec").child("resourceAttributes").child("namespace")
+            problem = field_errors.invalid(path, wanted.namespace, f"must match {route.namespace}")
+            raise errors.invalid(review.kind, "", [problem], group=_AUTHORIZATION)
+        review.status = self._judge_other(review, review.spec)
+        return _created(request, review)
+
+    async def _rules(self, request: Request, route: ResourceRoute) -> Response:
+        review = _read(request, route, SelfSubjectRulesReview)
+        if not review.spec.namespace:
+            raise errors.bad_request("no namespace on request")
+        rules = self._authorizer.rules(request.user, review.spec.namespace)
+        review.status = SubjectRulesReviewStatus(
+            resource_rules=[
+                ResourceRule(
+                    verbs=rule.verbs,
+                    api_groups=rule.api_groups,
+                    resources=rule.resources,
+                    resource_names=rule.resource_names,
+                )
+                for rule in rules
+                if rule.resources
+            ],
+            non_resource_rules=[
+                NonResourceRule(verbs=rule.verbs, non_resource_urls=rule.non_resource_urls)
+                for rule in rules
+                if rule.non_resource_urls
+            ],
+        )
+        return _created(request, review)
+
+    def _judge_other(
+        self, review: SubjectAccessReview | LocalSubjectAccessReview, spec: SubjectAccessReviewSpec
+    ) -> SubjectAccessReviewStatus:
+        attributes = _attributes(review, spec.resource_attributes, spec.non_resource_attributes)
+        if not spec.user and not spec.groups:
+            path = Path("spec").child("user")
+            problem = field_errors.invalid(path, spec.user, "at least one of user or group must be specified")
+            raise errors.invalid(review.kind, "", [problem], group=_AUTHORIZATION)
+        user = UserInfo(username=spec.user, uid=spec.uid, groups=spec.groups, extra=spec.extra)
+        return self._judge(user, attributes)
+
+    def _judge(self, user: UserInfo, attributes: Attributes) -> SubjectAccessReviewStatus:
+        decision = self._authorizer.authorize(user, attributes)
+        return SubjectAccessReviewStatus(allowed=decision.allowed, reason=decision.reason)
+
+
+def _read(request: Request, route: ResourceRoute, object_type: type[R], kind: Kind | None = None) -> R:
+    obj = read_object(request, kind or route.kind, FieldValidation.IGNORE).object
+    assert isinstance(obj, object_type)  # noqa: S101 - the route's kind has this type
+    return obj
+
+
+def _created(request: Request, obj: Resource) -> Response:
+    body, content_type = formatted(codec.encode(obj), request.accepted(), request)
+    return Response(201, body, content_type)
+
+
+def _attributes(
+    review: Resource, resource: ResourceAttributes | None, non_resource: NonResourceAttributes | None
+) -> Attributes:
+    if (resource is None) == (non_resource is None):
+        path = Path("spec").child("resourceAttributes")
+        problem = field_errors.invalid(path, "", _EITHER)
+        raise errors.invalid(review.kind, "", [problem], group=_AUTHORIZATION)
+    if non_resource:
+        return Attributes(verb=non_resource.verb, path=non_resource.path or "/")
+    assert resource is not None  # noqa: S101 - one of the two is there
+    return Attributes(
+        resource.verb, resource.group, resource.resource, resource.subresource, resource.namespace, resource.name
+    )

@@ -1,0 +1,56 @@
+"""The names of users and groups that the server itself knows, and how a client certificate names its user."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mooring.api.authentication_v1 import UserInfo
+
+MASTERS = "system:masters"
+"""The group that may do everything, whatever the roles say: the way in when a role was written wrong."""
+AUTHENTICATED = "system:authenticated"
+UNAUTHENTICATED = "system:unauthenticated"
+ANONYMOUS = "system:anonymous"
+SERVICE_ACCOUNTS = "system:serviceaccounts"
+SERVER = UserInfo(username="system:apiserver", groups=[MASTERS, AUTHENTICATED])
+"""The server itself, when it writes objects as it starts."""
+SCHEDULER = "system:kube-scheduler"
+CONTROLLERS = "system:kube-controller-manager"
+
+
+def anonymous() -> UserInfo:
+    return UserInfo(username=ANONYMOUS, groups=[UNAUTHENTICATED])
+
+
+def authenticated(username: str, uid: str = "", groups: list[str] | None = None) -> UserInfo:
+    """A user whom an authenticator knows; everybody who is known is in one group."""
+    return UserInfo(username=username, uid=uid, groups=_with_authenticated(groups or []))
+
+
+def service_account_name(namespace: str, name: str) -> str:
+    return f"system:serviceaccount:{namespace}:{name}"
+
+
+def split_service_account(username: str) -> tuple[str, str] | None:
+    """The namespace and name in the user name of a service account; None for other users."""
+    parts = username.split(":")
+    return (parts[2], parts[3]) if len(parts) == 4 and parts[:2] == ["system", "serviceaccount"] else None
+
+
+def service_account_groups(namespace: str) -> list[str]:
+    return [SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{namespace}"]
+
+
+def of_certificate(peer: Mapping[str, Any]) -> UserInfo | None:
+    """The user whom a verified certificate names, as `ssl` shows it; None without a common name."""
+    name, groups = "", []
+    for part in peer.get("subject", ()):
+        for key, value in part:
+            if key == "commonName":
+                name = str(value)
+            elif key == "organizationName":
+                groups.append(str(value))
+    return authenticated(name, groups=groups) if name else None
+
+
+def _with_authenticated(groups: list[str]) -> list[str]:
+    return groups if AUTHENTICATED in groups else [*groups, AUTHENTICATED]

@@ -1,0 +1,269 @@
+"""An API server as a whole: store, security, resources and the edge, put together and run.
+
+    async with await ApiServer.open(config) as server:
+        print(server.kubeconfig)
+        await until_somebody_wants_it_to_stop()
+
+`mooring apiserver` and `mooring up` run one; tests use `server.app` without ever listening. Read next: ``app.py``.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Coroutine, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from prometheus_client import CollectorRegistry
+
+from mooring.admission.options import for_component as admission_options
+from mooring.api.coordination_v1 import Lease
+from mooring.api.scheme import Scheme
+from mooring.apiserver.app import Application
+from mooring.apiserver.audit_log import AuditLog
+from mooring.apiserver.discovery import Discovery
+from mooring.apiserver.health import Check, Health
+from mooring.apiserver.http_server import HttpServer, listen, tls_context
+from mooring.apiserver.limits import Gatekeeper
+from mooring.apiserver.metrics import ServerMetrics
+from mooring.apiserver.objects import Follower, Objects
+from mooring.apiserver.openapi import OpenApi
+from mooring.apiserver.options import ServerConfig, for_component
+from mooring.apiserver.resources import Resources, bootstrap
+from mooring.apiserver.security import users
+from mooring.apiserver.security.authn import Authenticator
+from mooring.apiserver.security.bootstrap import bootstrap_rbac
+from mooring.apiserver.security.escalation import EscalationCheck
+from mooring.apiserver.security.kubeconfig import write_kubeconfig
+from mooring.apiserver.security.pki import Pki
+from mooring.apiserver.security.rbac import RbacAuthorizer
+from mooring.apiserver.security.reviews import Reviews
+from mooring.apiserver.security.token_file import TokenFile
+from mooring.apiserver.security.tokens import ServiceAccountTokens
+from mooring.apiserver.skew import SkewWatch
+from mooring.apiserver.tables import Tables
+from mooring.base import logs
+from mooring.base.clock import Clock, SystemClock
+from mooring.store.kv import Store
+from mooring.store.memory import MemoryStore
+from mooring.store.sqlite import SqliteStore
+
+log = logs.get(__name__)
+
+_CLIENTS = {
+    "admin": ("kubernetes-admin", (users.MASTERS,)),
+    "scheduler": (users.SCHEDULER, ()),
+    "controllers": (users.CONTROLLERS, ()),
+}
+"""The kubeconfig files of a data directory: who they speak for, and the groups of that user."""
+_RENEWAL_SECONDS = 3600.0
+_REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - what to do if somebody has chosen it
+"""Where this machine reaches a server that listens on all addresses."""
+
+
+class ApiServer:
+    """A server that runs. Made by `open`, ended by `close`."""
+
+    def __init__(self, config: ServerConfig, store: Store, clock: Clock, registry: CollectorRegistry) -> None:
+        self._config = config
+        self.store = store
+        self._clock = clock
+        self._pki = Pki(config.data_dir / "pki", clock)
+        self._draining = False
+        self._started = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self._http: HttpServer | None = None
+        self._tls: ssl.SSLContext | None = None
+        self.scheme = Scheme(config.component.versions, config.runtime_config)
+        for warning in self.scheme.warnings:
+            log.warning(warning)
+        self._authorizer = RbacAuthorizer(store, self.scheme)
+        self._audit = AuditLog(config.audit_log, clock) if config.audit_log else None
+        self.app = self._application(registry)
+
+    @classmethod
+    async def open(
+        cls,
+        config: ServerConfig,
+        *,
+        clock: Clock | None = None,
+        registry: CollectorRegistry | None = None,
+        store: Store | None = None,
+    ) -> Self:
+        """Open the store, put everything together and write what a new cluster has; do not listen yet."""
+        clock = clock or SystemClock()
+        async with AsyncExitStack() as undo:
+            if store is None:
+                store = await _open_store(config, clock)
+                undo.push_async_callback(store.close)
+            server = cls(config, store, clock, registry or CollectorRegistry())
+            undo.push_async_callback(server.close)
+            await server._begin()
+            undo.pop_all()
+        return server
+
+    def _application(self, registry: CollectorRegistry) -> Application:
+        config, clock = self._config, self._clock
+        versions = for_component(config.component)
+        objects = Objects(self.store, self.scheme)
+        accounts = ServiceAccountTokens(self._pki.signing_key(), objects, clock)
+        tokens = TokenFile.read(config.token_auth_file) if config.token_auth_file else None
+        authenticator = Authenticator(accounts, tokens)
+        metrics = ServerMetrics(registry)
+        gatekeeper = Gatekeeper(config.limits, clock)
+        metrics.in_flight_from(lambda: gatekeeper.reading, lambda: gatekeeper.writing)
+        resources = Resources(
+            self.store,
+            self.scheme,
+            admission_options(config.component),
+            clock,
+            Tables(),
+            guard=EscalationCheck(self._authorizer).check,
+        )
+        return Application(
+            scheme=self.scheme,
+            versions=versions,
+            clock=clock,
+            authenticator=authenticator,
+            authorizer=self._authorizer,
+            gatekeeper=gatekeeper,
+            metrics=metrics,
+            skew=SkewWatch(versions.expected, metrics.skew),
+            health=Health({"store": self._store_check}, self._ready_checks()),
+            discovery=Discovery(self.scheme),
+            openapi=OpenApi(self.scheme, versions.shown),
+            reviews=Reviews(self.scheme, authenticator, self._authorizer, accounts),
+            resources=resources,
+            audit=self._audit,
+        )
+
+    def _ready_checks(self) -> dict[str, Check]:
+        return {
+            "roles": lambda: None if self._authorizer.synced else "roles and bindings have not been read yet",
+            "bootstrap": lambda: None if self._started else "the server is starting",
+            "shutdown": lambda: "the server is stopping" if self._draining else None,
+        }
+
+    def _store_check(self) -> str | None:
+        failure = getattr(self.store, "failure", None)
+        return str(failure) if failure else None
+
+    async def _begin(self) -> None:
+        self._run(self._authorizer.run(), "roles and bindings")
+        self._run(self._follow_leases(), "leases of components")
+        await bootstrap(self.app.resources)
+        await bootstrap_rbac(self.app.resources)
+        await self._authorizer.wait_for_sync()
+        self._started = True
+
+    def _run(self, work: Coroutine[None, None, None], name: str) -> None:
+        self._tasks.append(asyncio.create_task(work, name=name))
+
+    async def _follow_leases(self) -> None:
+        """Look at the versions that components tell in their Leases."""
+        kind = self.scheme.kind("coordination.k8s.io/v1", "Lease")
+        if kind is None:
+            return
+        seen: dict[str, str] = {}
+
+        def judge() -> None:
+            for key, lease in leases.objects.items():
+                if seen.get(key) != lease.metadata.resource_version:
+                    seen[key] = lease.metadata.resource_version
+                    self.app.skew.see_lease(lease)
+
+        leases: Follower[Lease] = Follower(self.store, self.scheme, kind, judge, namespace="kube-system")
+        await leases.run()
+
+    # -- listening
+
+    async def listen(self) -> None:
+        """Listen, and write the kubeconfig files; raises ListenError and PkiError."""
+        config = self._config
+        listening = listen(config.bind_address, config.port)
+        try:
+            names = self._names()
+            self._tls = tls_context(self._pki.server(names), self._pki.authority)
+            self._write_kubeconfigs(listening)
+            self._http = HttpServer(
+                self.app, listening, self._tls, config.limits, before_stop=self.app.resources.end_watches
+            )
+            await self._http.start()
+        except BaseException:
+            listening.close()
+            raise
+        self._address = listening.getsockname()[:2]
+        self._run(self._renew(listening), "renewal of certificates")
+
+    @property
+    def url(self) -> str:
+        """Where the server listens."""
+        address, port = self._address
+        host = _REACHED_AT.get(address, address)
+        return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+
+    def kubeconfig(self, client: str = "admin") -> Path:
+        """The kubeconfig file of `admin`, `scheduler` or `controllers`."""
+        return self._config.data_dir / f"{client}.kubeconfig"
+
+    def _names(self) -> Sequence[str]:
+        address = self._config.bind_address
+        own = [socket.gethostname()]
+        return own if address in _REACHED_AT else [*own, address]
+
+    def _write_kubeconfigs(self, listening: socket.socket) -> None:
+        self._address = listening.getsockname()[:2]
+        authority = self._pki.authority.certificate
+        for name, (user, groups) in _CLIENTS.items():
+            write_kubeconfig(self.kubeconfig(name), self.url, authority, user, self._pki.client(name, user, groups))
+
+    async def _renew(self, listening: socket.socket) -> None:
+        """Certificates that are about to end are made anew; new connections see the new one."""
+        while True:
+            await self._clock.sleep(_RENEWAL_SECONDS)
+            server = self._pki.server(self._names())
+            if self._tls:
+                self._tls.load_cert_chain(server.certificate_file, server.key_file)
+            self._write_kubeconfigs(listening)
+
+    # -- the end
+
+    async def stop(self) -> None:
+        """Stop listening: end watches, let the other requests finish."""
+        self._draining = True
+        if self._http:
+            await self._http.stop()
+            self._http = None
+
+    def stop_at_once(self) -> None:
+        """Do not wait for requests that are still going on."""
+        if self._http:
+            self._http.stop_at_once()
+
+    async def close(self) -> None:
+        """Stop, and close the store."""
+        await self.stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+        await self.store.close()
+        if self._audit:
+            self._audit.close()
+            self._audit = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+async def _open_store(config: ServerConfig, clock: Clock) -> Store:
+    if config.ephemeral:
+        return await MemoryStore.open(clock=clock)
+    return await SqliteStore.open(config.data_dir, clock=clock)

@@ -1,0 +1,78 @@
+"""Knows which versions of other components fit to this server, and tells about those that do not (4330.10).
+
+Components say their version in the User-Agent of their requests (`kubectl/v1.36.1 (linux/amd64) …`) and in annotations
+of their Leases. What is out of range is counted, and logged once for each version; it is served all the same.
+"""
+
+import re
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from prometheus_client import Counter
+
+from mooring.api.coordination_v1 import Lease
+from mooring.apiserver.options import MinorVersion, VersionRange
+from mooring.base import logs
+
+log = logs.get(__name__)
+
+VERSION_ANNOTATION = "mooring.dev/version"
+"""On a Lease: the version that its holder behaves as. The name of the Lease is that of the component."""
+
+_AGENT = re.compile(r"([a-z][a-z-]{0,40})/v?(\d{1,3})\.(\d{1,3})(?![\d])")
+_VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?![\d])")
+_AGENTS = 1024
+_VERSIONS = 200
+"""How many versions become labels of the metric, lest clients fill memory with made-up ones."""
+
+
+class SkewWatch:
+    """Looks at every version that a component tells."""
+
+    def __init__(self, expected: Mapping[str, VersionRange], counter: Counter) -> None:
+        self._expected = expected
+        self._counter = counter
+        self._agents: OrderedDict[str, tuple[str, MinorVersion] | None] = OrderedDict()
+        self._counted: set[tuple[str, MinorVersion]] = set()
+
+    def see_agent(self, user_agent: str) -> None:
+        """Judge the User-Agent of a request."""
+        if user_agent in self._agents:
+            outside = self._agents[user_agent]
+        else:
+            outside = self._agents[user_agent] = self._outside(user_agent)
+            if len(self._agents) > _AGENTS:
+                self._agents.popitem(last=False)
+        if outside:
+            self._tell(*outside)
+
+    def see_lease(self, lease: Lease) -> None:
+        """Judge the version that the holder of a Lease tells."""
+        component = lease.metadata.name
+        found = _VERSION.match(lease.metadata.annotations.get(VERSION_ANNOTATION, ""))
+        expected = self._expected.get(component)
+        if found and expected:
+            version = int(found[1]), int(found[2])
+            if version not in expected:
+                self._tell(component, version)
+
+    def _outside(self, user_agent: str) -> tuple[str, MinorVersion] | None:
+        """The component and version of a User-Agent that does not fit."""
+        found = _AGENT.match(user_agent)
+        expected = self._expected.get(found[1]) if found else None
+        if not found or not expected:
+            return None
+        version = int(found[2]), int(found[3])
+        return None if version in expected else (found[1], version)
+
+    def _tell(self, component: str, version: MinorVersion) -> None:
+        known = (component, version) in self._counted
+        if not known and len(self._counted) >= _VERSIONS:
+            self._counter.labels(component, "other").inc()
+            return
+        text = f"{version[0]}.{version[1]}"
+        self._counter.labels(component, text).inc()
+        if not known:
+            self._counted.add((component, version))
+            fields = {"component": component, "version": text, "expected": str(self._expected[component])}
+            log.warning("A component's version does not fit to this server", extra={"fields": fields})

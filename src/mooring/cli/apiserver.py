@@ -1,0 +1,162 @@
+"""`mooring apiserver`: the API server on its own."""
+
+import asyncio
+import gc
+import signal
+import sys
+from pathlib import Path
+
+import click
+import uvloop
+
+from mooring.api.scheme import SchemeError, parse_runtime_config
+from mooring.apiserver.audit_log import AuditLogError
+from mooring.apiserver.http_server import ListenError
+from mooring.apiserver.limits import Limits
+from mooring.apiserver.options import DEFAULT_ADDRESS, DEFAULT_PORT, ServerConfig
+from mooring.apiserver.security.pki import PkiError
+from mooring.apiserver.security.token_file import TokenFileError
+from mooring.apiserver.server import ApiServer
+from mooring.base import logs
+from mooring.base.component import Component
+from mooring.cli.component_flags import component_flags
+from mooring.store.errors import StoreError
+
+DEFAULT_DATA_DIR = Path("~/.mooring")
+START_ERRORS = (AuditLogError, ListenError, PkiError, SchemeError, StoreError, TokenFileError)
+"""What can be wrong with flags and files when a server starts; each message is fit for a user."""
+_DEFAULTS = Limits()
+
+
+@click.command()
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=DEFAULT_DATA_DIR,
+    show_default=True,
+    help="Where the store, the certificates and the kubeconfig files are kept.",
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, show_default=True, help="0: any free one.")
+@click.option("--bind-address", default=DEFAULT_ADDRESS, show_default=True, metavar="IP", help="Where to listen.")
+@click.option(
+    "--token-auth-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help='Bearer tokens: a line each of token,user,uid,"group1,group2".',
+)
+@click.option(
+    "--audit-log",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Append who did what to this file, as JSON lines.",
+)
+@click.option(
+    "--runtime-config",
+    default="",
+    metavar="API=BOOL,…",
+    help="Switch APIs: resource.k8s.io/v1beta1=true, api/beta=true, …",
+)
+@click.option(
+    "--max-requests-inflight",
+    type=click.IntRange(min=1),
+    default=_DEFAULTS.reading,
+    show_default=True,
+    help="Requests that read, at once.",
+)
+@click.option(
+    "--max-mutating-requests-inflight",
+    type=click.IntRange(min=1),
+    default=_DEFAULTS.writing,
+    show_default=True,
+    help="Requests that write, at once.",
+)
+@click.option(
+    "--max-watches", type=click.IntRange(min=1), default=_DEFAULTS.watches, show_default=True, help="Open watches."
+)
+@click.option(
+    "--client-qps",
+    type=click.FloatRange(min=0, min_open=True),
+    default=_DEFAULTS.client_rate,
+    show_default=True,
+    help="Requests a second of one client; system:masters are exempt.",
+)
+@click.option("-v", "--verbose", count=True, help="Log requests; twice for more.")
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the log."
+)
+@component_flags
+def apiserver(
+    *,
+    running: Component,
+    data_dir: Path,
+    port: int,
+    bind_address: str,
+    token_auth_file: Path | None,
+    audit_log: Path | None,
+    runtime_config: str,
+    max_requests_inflight: int,
+    max_mutating_requests_inflight: int,
+    max_watches: int,
+    client_qps: float,
+    verbose: int,
+    log_format: str,
+) -> None:
+    """Run the API server until it is told to stop; SIGTERM or Ctrl-C once lets requests finish, twice does not.
+
+    \b
+    Examples:
+      mooring apiserver --data-dir /var/lib/mooring
+      mooring apiserver --port 0 --emulation-version 1.36 -v
+      KUBECONFIG=~/.mooring/admin.kubeconfig kubectl get nodes
+    """
+    logs.configure(verbose, "json" if log_format == "json" else "text")
+    try:
+        config = ServerConfig(
+            data_dir=data_dir.expanduser(),
+            component=running,
+            bind_address=bind_address,
+            port=port,
+            runtime_config=parse_runtime_config(runtime_config),
+            token_auth_file=token_auth_file,
+            audit_log=audit_log,
+            limits=Limits(
+                reading=max_requests_inflight,
+                writing=max_mutating_requests_inflight,
+                watches=max_watches,
+                client_rate=client_qps,
+                client_burst=max(1, round(2 * client_qps)),
+            ),
+        )
+        uvloop.run(_serve(config))
+    except START_ERRORS as error:
+        raise click.ClickException(str(error)) from error
+
+
+async def _serve(config: ServerConfig) -> None:
+    async with await ApiServer.open(config) as server:
+        await server.listen()
+        click.echo(f"The API server is ready at {server.url}; kubectl finds it with KUBECONFIG={server.kubeconfig()}")
+        sys.stdout.flush()
+        _collect_garbage_less()
+        await _until_told_to_stop(server)
+
+
+async def _until_told_to_stop(server: ApiServer) -> None:
+    """Wait for a signal and stop; a second signal while stopping ends it at once."""
+    loop = asyncio.get_running_loop()
+    told = asyncio.Event()
+
+    def on_signal() -> None:
+        if told.is_set():
+            server.stop_at_once()
+        told.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    await told.wait()
+    await server.stop()
+
+
+def _collect_garbage_less() -> None:
+    """What was made at start stays for ever: the collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
