@@ -26,7 +26,7 @@ class Topology:
 
     def __init__(self, key: str, capacity: int) -> None:
         self.key = key
-        self.codes: NDArray[np.int32] = np.zeros(capacity, np.int32)
+        self.codes: NDArray[np.intp] = np.zeros(capacity, np.intp)
         self.values: list[str] = [""]
         """By code; a value stays when its last node has gone."""
         self.revision = 0
@@ -54,7 +54,7 @@ class Topology:
         return code
 
     def grow(self, capacity: int) -> None:
-        self.codes = np.concatenate((self.codes, np.zeros(capacity - len(self.codes), np.int32)))
+        self.codes = np.concatenate((self.codes, np.zeros(capacity - len(self.codes), np.intp)))
 
 
 class RowCounts:

@@ -105,6 +105,7 @@ class PreEnqueuePlugin(Protocol):
 class FilterPlugin(Protocol[S]):
     """Vectorised: says for each row whether the pod can run there."""
 
+    name: str
     scope: Scope
     reads: Reads
 
@@ -133,6 +134,8 @@ class RevisedFilter(Protocol[S_contra]):
 @runtime_checkable
 class NodeFilterPlugin(Protocol):
     """Per node: says whether the pod can run there."""
+
+    name: str
 
     def filter_node(self, cycle: CycleState, pod: Pod, node: NodeInfo) -> Status: ...
 
@@ -164,11 +167,13 @@ class PostFilterPlugin(Protocol):
 class ScorePlugin(Protocol[S]):
     """Vectorised: gives each row points."""
 
+    name: str
     score_scope: Scope
     score_reads: Reads
 
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> S | Status:
-        """What `score` needs to know; `SKIP` when all nodes are equal to this plugin."""
+        """What `score` needs to know, or a status instead: `SKIP` when the plugin does not score the pod, `SUCCESS`
+        when it does and gives every node 0 points."""
         ...
 
     def score(self, state: S, rows: Rows) -> Scores: ...
@@ -200,6 +205,8 @@ class Normalizer(Protocol):
 @runtime_checkable
 class NodeScorePlugin(Protocol):
     """Per node: gives a feasible node 0 to 100 points."""
+
+    name: str
 
     def score_node(self, cycle: CycleState, pod: Pod, node: NodeInfo) -> int: ...
 

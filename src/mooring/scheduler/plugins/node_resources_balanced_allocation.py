@@ -1,9 +1,15 @@
-"""NodeResourcesBalancedAllocation: prefers nodes whose resources would be used in equal measure."""
+"""NodeResourcesBalancedAllocation: prefers nodes whose resources would be used in more equal measure than before.
+
+75 points when the pod makes no difference, 50 when it turns a balanced node into the opposite, 100 the other way round.
+"""
+
+import numpy as np
 
 from mooring.api.base import Object
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.shapes import PodInfo
 from mooring.scheduler.framework import (
+    MAX_NODE_SCORE,
     SKIP,
     Handle,
     PluginArguments,
@@ -18,7 +24,7 @@ from mooring.scheduler.plugins.resource_scoring import (
     CPU_AND_MEMORY,
     ResourceSpec,
     ScoredResources,
-    balanced,
+    balance,
     checked_resources,
 )
 
@@ -46,4 +52,7 @@ class NodeResourcesBalancedAllocation:
         return ScoredResources.of(cluster.resources, self._resources, asked, assumed=False)
 
     def score(self, state: ScoredResources, rows: Rows) -> Scores:
-        return state.score(balanced, rows)
+        used, allocatable = state.tables(rows)
+        without, including = balance(np.array([used, used + state.asked]), allocatable)
+        points: Scores = MAX_NODE_SCORE // 4 + (MAX_NODE_SCORE + including - without) // 2
+        return points

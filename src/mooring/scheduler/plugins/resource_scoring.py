@@ -1,7 +1,8 @@
 """Scoring by how much of a node's resources would be used: the strategies of NodeResourcesFit, and balance.
 
 Each strategy is a function of two tables, `requested` (the new pod included) and `allocatable`, with a line for each
-resource that counts and a column for each node. All results are kube-scheduler's, to the last integer.
+resource that counts and a column for each node. All results are kube-scheduler's, to the last integer. Balance, which
+another plugin scores, is here too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -69,9 +70,12 @@ class ScoredResources:
         )
 
     def score(self, strategy: Strategy, rows: Rows) -> Scores:
-        allocatable: Table = self.columns.allocatable[self.lines][:, rows]
-        requested: Table = self.columns.used[self.lines][:, rows] + self.asked
-        return strategy(requested, allocatable, self.weights)
+        used, allocatable = self.tables(rows)
+        return strategy(used + self.asked, allocatable, self.weights)
+
+    def tables(self, rows: Rows) -> tuple[Table, Table]:
+        """What is used without the pod, and what there is."""
+        return self.columns.used[self.lines][:, rows], self.columns.allocatable[self.lines][:, rows]
 
 
 def least_allocated(requested: Table, allocatable: Table, weights: Table) -> Scores:
@@ -121,27 +125,29 @@ def _on_broken_line(percent: int, at: list[int], worth: list[int]) -> int:
     return worth[-1]
 
 
-def balanced(requested: Table, allocatable: Table, _weights: Table) -> Scores:
-    """The closer together the used fractions of the resources, the better."""
+def balance(requested: NDArray[np.int64], allocatable: Table) -> NDArray[np.int64]:
+    """From 50 to 100: the closer together the used fractions of the resources are, the more.
+
+    `requested` is a stack of tables; the outcome has a line for each.
+    """
     there = allocatable != 0
     fractions = np.minimum(requested / np.maximum(allocatable, 1), 1.0)
-    if len(fractions) == 2:
-        deviation = np.abs((fractions[0] - fractions[1]) / 2) * (there[0] & there[1])
+    if len(allocatable) == 2:
+        deviation = np.abs(fractions[:, 0] - fractions[:, 1]) / 2 * (there[0] & there[1])
     else:
-        deviation = _deviation(fractions, there)
-    points: Scores = ((1 - deviation) * MAX_NODE_SCORE).astype(np.int64)
-    return points
+        deviation = np.array([_deviation(table, there) for table in fractions])
+    found: NDArray[np.int64] = ((1 - deviation) * MAX_NODE_SCORE).astype(np.int64)
+    return found
 
 
 def _deviation(fractions: NDArray[np.float64], there: NDArray[np.bool_]) -> NDArray[np.float64]:
     """The standard deviation of the fractions that are there, if they are two or more."""
-    number = np.maximum(np.add.reduce(there.astype(np.int64)), 1)
-    mean = np.add.reduce(fractions * there) / number
-    spread = np.sqrt(np.add.reduce(np.where(there, (fractions - mean) ** 2, 0.0)) / number)
-    low = np.where(there, fractions, np.inf).min(axis=0, initial=np.inf)
-    high = np.where(there, fractions, -np.inf).max(axis=0, initial=-np.inf)
-    halves = np.where(number == 2, np.abs(np.where(number == 2, (high - low), 0.0) / 2), spread)
-    return np.where(np.add.reduce(there.astype(np.int64)) >= 2, halves, 0.0)
+    number = np.add.reduce(there.astype(np.int64))
+    mean = np.add.reduce(fractions * there) / np.maximum(number, 1)
+    spread = np.sqrt(np.add.reduce(np.where(there, (fractions - mean) ** 2, 0.0)) / np.maximum(number, 1))
+    low, high = np.where(there, fractions, 1.0).min(axis=0), np.where(there, fractions, 0.0).max(axis=0)
+    found: NDArray[np.float64] = np.where(number == 2, (high - low) / 2, spread) * (number >= 2)
+    return found
 
 
 def checked_resources(plugin: str, specs: Sequence[ResourceSpec]) -> tuple[ResourceSpec, ...]:

@@ -1,0 +1,124 @@
+"""Why a pod fits nowhere: a verdict for each node, counted, and told in Kubernetes' words.
+
+Kept compact, because it is made for every pod that fits nowhere and kept for `mooring explain`: one number for each
+row, and a table from numbers to statuses.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.scheduler.columns.cluster import Cluster, NodeInfo
+from mooring.scheduler.evaluation import Judgement
+from mooring.scheduler.framework import Code, Status, unresolvable
+from mooring.scheduler.framework.verdicts import status_of
+
+NO_NODE, FEASIBLE, _RULED_OUT = -1, 0, 1
+_CODE_BITS = 32
+_CODE_MASK = (1 << _CODE_BITS) - 1
+_SIGN = 1 << (_CODE_BITS - 1)
+"""A refusal is the number of its plugin, from 1, above 32 bits of the plugin's code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What every node said. `verdicts` has a key of `table` for each row, or `FEASIBLE` or `NO_NODE`."""
+
+    nodes: list[NodeInfo | None]
+    verdicts: NDArray[np.int64]
+    table: Mapping[int, Status]
+    pre_filter: Status | None = None
+    """The refusal of a plugin that did not need to look at nodes."""
+    post_filter_message: str = ""
+    """What preemption said."""
+    counts: Mapping[int, int] = field(default_factory=dict)
+    """How many nodes have each verdict."""
+
+    @property
+    def number_of_nodes(self) -> int:
+        return sum(self.counts.values())
+
+    def statuses(self) -> dict[str, Status]:
+        """By node, why it cannot take the pod; feasible nodes are not there."""
+        return dict(self._statuses())
+
+    def _statuses(self) -> Iterator[tuple[str, Status]]:
+        for row, verdict in enumerate(self.verdicts.tolist()):
+            info = self.nodes[row]
+            if info is not None and verdict > FEASIBLE:
+                yield info.name, self.table[verdict]
+
+    def status_on(self, row: int) -> Status | None:
+        """Why the node of a row cannot take the pod; None when it can, or there is no node."""
+        return self.table.get(int(self.verdicts[row]))
+
+    def rows_with(self, code: Code) -> NDArray[np.intp]:
+        """The rows whose nodes refused with a code."""
+        wanted = [verdict for verdict, status in self.table.items() if status.code is code]
+        return np.flatnonzero(np.isin(self.verdicts, wanted))
+
+    def plugins(self) -> frozenset[str]:
+        """The plugins that refused: what concerns them may help."""
+        if self.pre_filter is not None:
+            return frozenset({self.pre_filter.plugin})
+        names = (self.table[verdict].plugin for verdict, number in self.counts.items() if verdict > FEASIBLE and number)
+        return frozenset(filter(None, names))
+
+    def reasons(self) -> Counter[str]:
+        """How many nodes gave each reason."""
+        found: Counter[str] = Counter()
+        for verdict, number in self.counts.items():
+            if verdict > FEASIBLE:
+                for reason in self.table[verdict].reasons:
+                    found[reason] += number
+        return found
+
+    def message(self) -> str:
+        """`0/5 nodes are available: 2 Insufficient cpu, 3 node(s) were unschedulable.` and what preemption said."""
+        text = f"0/{self.number_of_nodes} nodes are available:"
+        if self.pre_filter is not None:
+            text += f" {self.pre_filter.message}."
+        else:
+            parts = sorted(f"{number} {reason}" for reason, number in self.reasons().items())
+            text += f" {', '.join(parts)}." if parts else ""
+        return f"{text} {self.post_filter_message}" if self.post_filter_message else text
+
+    def after_post_filter(self, message: str) -> "Diagnosis":
+        return replace(self, post_filter_message=message)
+
+
+def diagnose(judgement: Judgement, cluster: Cluster) -> Diagnosis:
+    """Gather what the filters said: for each node the first refusal, in the order of the profile."""
+    nodes = cluster.labels.nodes
+    table: dict[int, Status] = {}
+    if judgement.refusal is not None:
+        verdicts = np.where(nodes, _RULED_OUT, NO_NODE)
+        table[_RULED_OUT] = judgement.refusal
+        return Diagnosis(cluster.nodes.copy(), verdicts, table, judgement.refusal, counts=_counted(verdicts))
+    verdicts = np.zeros(len(nodes), np.int64)
+    for number, slot in reversed(list(enumerate(judgement.filters, 1))):
+        if slot.asks and slot.status.is_success:
+            packed = (slot.codes.astype(np.int64) & _CODE_MASK) | (number << _CODE_BITS)
+            verdicts = np.where(slot.ok, verdicts, packed)
+    if judgement.naming:
+        table[_RULED_OUT] = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(judgement.naming)}]")
+        verdicts[~judgement.considered] = _RULED_OUT
+    for index, (row, status) in enumerate(judgement.overruled.items(), _RULED_OUT + 1):
+        table[index] = status
+        verdicts[row] = index
+    verdicts[~nodes] = NO_NODE
+    counts = _counted(verdicts)
+    for verdict in counts:
+        if verdict >> _CODE_BITS > 0:
+            slot = judgement.filters[(verdict >> _CODE_BITS) - 1]
+            code = (verdict & _CODE_MASK) - ((verdict & _SIGN) << 1)
+            table[verdict] = status_of(code, slot.reasons, slot.name)
+    return Diagnosis(cluster.nodes.copy(), verdicts, table, counts=counts)
+
+
+def _counted(verdicts: NDArray[np.int64]) -> dict[int, int]:
+    values, numbers = np.unique(verdicts, return_counts=True)
+    return {value: number for value, number in zip(values.tolist(), numbers.tolist(), strict=True) if value != NO_NODE}

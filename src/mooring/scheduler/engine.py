@@ -1,0 +1,230 @@
+"""The engine: a cluster in columns and profiles of plugins. Says where a pod should go and does nothing about it.
+
+Synchronous, without I/O, and deterministic for a seed: the scheduler's cycle, `mooring simulate`, `mooring explain` and
+replays of recorded cases all use it as it is.
+
+    engine = Engine()
+    engine.put(node); engine.put(pod_that_runs)
+    outcome = engine.schedule(pod)
+    if outcome.node: engine.assume(pod, outcome.node)
+    else: print(outcome.message)
+
+Read next: ``evaluation.py`` for how a pod is judged, ``columns/cluster.py`` for what is known, ``preemption.py`` for
+what happens when nothing fits.
+"""
+
+import random
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mooring.api.core_v1 import Pod
+from mooring.api.meta_v1 import Resource
+from mooring.scheduler import preemption
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.shapes import PodInfo, PodShape
+from mooring.scheduler.diagnosis import Diagnosis, diagnose
+from mooring.scheduler.evaluation import Evaluation, Judgement
+from mooring.scheduler.framework import Code, CycleState, Handle, Registry, SchedulerFeatures, Status
+from mooring.scheduler.nominations import Nominations
+from mooring.scheduler.plugins import IN_TREE
+from mooring.scheduler.plugins.default_preemption import DefaultPreemption
+from mooring.scheduler.preemption import Preemption
+from mooring.scheduler.profiles import DEFAULT_SCHEDULER, Profile, ProfileSpec, build
+
+_CACHE_BYTES = 256 * 1024 * 1024
+_BYTES_PER_ROW = 160
+"""What an evaluation keeps, roughly: a dozen arrays."""
+
+
+class UnknownSchedulerError(LookupError):
+    """A pod asks for a scheduler that has no profile here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluations:
+    """How often a plugin was asked at an extension point, by its answer: as kube-scheduler counts for its metrics."""
+
+    plugin: str
+    point: str
+    code: Code
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Where a pod should go, or why it cannot go anywhere."""
+
+    pod: Pod
+    profile: Profile
+    node: str | None
+    cycle: CycleState
+    """For the extension points that follow."""
+    feasible: int
+    """How many nodes would do."""
+    considered: int
+    """How many nodes were looked at."""
+    diagnosis: Diagnosis | None
+    """When no node will do."""
+    error: Status | None
+    """When something went wrong instead."""
+    _judgement: Judgement
+
+    @property
+    def message(self) -> str:
+        """For the event and the condition of a pod that fits nowhere."""
+        if self.error is not None:
+            return self.error.message
+        return self.diagnosis.message() if self.diagnosis is not None else ""
+
+    def evaluations(self) -> Iterator[Evaluations]:
+        """To be read before the cluster changes."""
+        for plugin, nodes, unschedulable, unresolvable in self._judgement.asked:
+            refused = unschedulable + unresolvable
+            for code, number in (
+                (Code.SUCCESS, nodes - refused),
+                (Code.UNSCHEDULABLE, unschedulable),
+                (Code.UNSCHEDULABLE_AND_UNRESOLVABLE, unresolvable),
+            ):
+                if number:
+                    yield Evaluations(plugin, "Filter", code, number)
+        if self.feasible > 1:  # a single feasible node is taken without scoring
+            for slot in self._judgement.scores:
+                yield Evaluations(slot.name, "Score", Code.SUCCESS, self.feasible)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeExplanation:
+    """What the plugins say about one node: why not, or how good it is."""
+
+    status: Status
+    scores: Mapping[str, int]
+    """By plugin, weighted."""
+    total: int
+
+
+class Engine:
+    def __init__(
+        self,
+        profiles: Sequence[ProfileSpec] = (ProfileSpec(),),
+        *,
+        features: SchedulerFeatures | None = None,
+        registry: Registry | None = None,
+        client: Any = None,
+        seed: int = 0,
+    ) -> None:
+        features = features or SchedulerFeatures()
+        self.cluster = Cluster(features.constraints, pod_level_resources=features.pod_level_resources)
+        self.nominations = Nominations(self.cluster)
+        handle = Handle(self.cluster, features, client)
+        self.profiles: dict[str, Profile] = {
+            spec.scheduler_name: build(spec, IN_TREE if registry is None else registry, handle) for spec in profiles
+        }
+        self._evaluations: OrderedDict[tuple[str, PodShape], Evaluation] = OrderedDict()
+        self._random = random.Random(seed)  # noqa: S311 - chooses among equals, keeps no secret
+
+    # -- what is known
+
+    def put(self, thing: Resource) -> None:
+        """Add or replace any object. Pods that have no node yet are nobody's business here."""
+        self.cluster.put(thing)
+
+    def remove(self, thing: Resource) -> None:
+        self.cluster.remove(thing)
+        if isinstance(thing, Pod):
+            self.nominations.remove(thing)
+
+    def assume(self, pod: Pod, node_name: str) -> None:
+        """Reckon with a pod on a node from now on, before anybody has confirmed it."""
+        self.cluster.put_pod(pod, node_name)
+        self.nominations.remove(pod)
+
+    def forget(self, pod: Pod) -> None:
+        """Take back `assume`."""
+        self.cluster.remove_pod(pod)
+
+    # -- questions
+
+    def profile_of(self, pod: Pod) -> Profile:
+        name = pod.spec.scheduler_name or DEFAULT_SCHEDULER
+        profile = self.profiles.get(name)
+        if profile is None:
+            raise UnknownSchedulerError(f"there is no profile for the scheduler {name}")
+        return profile
+
+    def schedule(self, pod: Pod) -> Outcome:
+        """Where a pod should go as things are: the best node, by lot among equals."""
+        profile = self.profile_of(pod)
+        judgement = self._judge(profile, pod)
+        considered = sum(asked.nodes for asked in judgement.asked[:1])
+        refusal = judgement.refusal
+        if refusal is not None and not refusal.is_rejected:
+            return Outcome(pod, profile, None, judgement.cycle, 0, considered, None, refusal, judgement)
+        if not judgement.number_feasible:
+            diagnosis = diagnose(judgement, self.cluster)
+            return Outcome(pod, profile, None, judgement.cycle, 0, considered, diagnosis, None, judgement)
+        node = self.cluster.nodes[self._best(judgement)]
+        name = node.name if node is not None else None
+        number = judgement.number_feasible
+        return Outcome(pod, profile, name, judgement.cycle, number, considered, None, None, judgement)
+
+    def explain(self, pod: Pod) -> dict[str, NodeExplanation]:
+        """What every node's verdict is, and what the points of the feasible ones are made of."""
+        judgement = self._judge(self.profile_of(pod), pod)
+        statuses = diagnose(judgement, self.cluster).statuses()
+        found: dict[str, NodeExplanation] = {}
+        for info in self.cluster.node_infos():
+            status = statuses.get(info.name)
+            if status is not None:
+                found[info.name] = NodeExplanation(status, {}, 0)
+            else:
+                scores = {slot.name: int(slot.points[info.row]) for slot in judgement.scores}
+                found[info.name] = NodeExplanation(Status(), scores, sum(scores.values()))
+        return found
+
+    def preempt(self, outcome: Outcome) -> Preemption:
+        """Which pods would have to go so that a pod that fits nowhere fits somewhere."""
+        plugin = next((entry for entry in outcome.profile.post_filter if isinstance(entry, DefaultPreemption)), None)
+        if plugin is None or outcome.diagnosis is None:
+            return preemption.NOT_TRIED
+        return preemption.preempt(
+            self._judge(outcome.profile, outcome.pod),
+            outcome.diagnosis,
+            cluster=self.cluster,
+            nominations=self.nominations,
+            plugin=plugin,
+            lot=self._random,
+        )
+
+    # -- how
+
+    def _judge(self, profile: Profile, pod: Pod) -> Judgement:
+        info = self.cluster.info(pod)
+        return self._evaluation(profile, info).judge(info, self.nominations.expected(pod))
+
+    def _evaluation(self, profile: Profile, pod: PodInfo) -> Evaluation:
+        key = (profile.name, pod.shape)
+        found = self._evaluations.get(key)
+        if found is None:
+            found = self._evaluations[key] = Evaluation(profile, pod, self.cluster)
+            limit = max(_CACHE_BYTES // (_BYTES_PER_ROW * self.cluster.capacity), 8)
+            while len(self._evaluations) > limit:
+                self._evaluations.popitem(last=False)
+        else:
+            self._evaluations.move_to_end(key)
+        return found
+
+    def _best(self, judgement: Judgement) -> int:
+        totals = judgement.totals
+        best = np.flatnonzero(totals == totals.max())
+        return int(best[0] if len(best) == 1 else best[self._random.randrange(len(best))])
+
+
+def fit_message(outcome: Outcome, preempted: Preemption | None = None) -> str:
+    """`0/5 nodes are available: …` and, when it was tried, what preemption found."""
+    if preempted is None or outcome.diagnosis is None or not preempted.message:
+        return outcome.message
+    return outcome.diagnosis.after_post_filter(f"preemption: {preempted.message}").message()

@@ -1,0 +1,343 @@
+"""All filters and scores of a profile for one shape, kept between pods that look alike.
+
+Each plugin has a slot with its verdicts or points for every row. When the next pod of the shape comes, a slot judges
+only the rows that have changed since (usually the one where the last pod went), or all rows when something that the
+plugin looks at beyond a row has changed. Plugins that look at the pod itself are asked every time.
+
+    cluster.node_changes ─┐                             ┌─► feasible ──► span of points
+    cluster.pod_changes  ─┼─► filter slots: ok by row ──┘                     │
+    plugin.revision      ─┘   score slots: points by row ─────────────► total by row ──► best row
+
+Called by ``engine.py``; the outcome for one pod is a `Judgement`. Read next: ``filtering.py``, ``scoring.py``.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.api.core_v1 import Pod
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.filtering import (
+    ChangedRows,
+    FilterSlot,
+    NodeFilter,
+    PassingFilter,
+    PodFilter,
+    ShapeFilter,
+    union,
+)
+from mooring.scheduler.framework import (
+    SKIP,
+    SUCCESS,
+    CycleState,
+    FilterPlugin,
+    Mask,
+    NodeFilterPlugin,
+    NodeScorePlugin,
+    PreFilterResult,
+    Scope,
+    ScorePlugin,
+    Scores,
+    Status,
+    unresolvable,
+)
+from mooring.scheduler.framework.verdicts import status_of
+from mooring.scheduler.profiles import Profile, Weighted
+from mooring.scheduler.scoring import NodeScore, PodScore, ScoreSlot, ShapeScore
+
+OUT = -1
+"""Instead of a total: the node is not feasible."""
+_NO_ROWS: Mask = np.empty(0, np.bool_)
+_NO_POINTS: Scores = np.empty(0, np.int64)
+_NOTHING: NDArray[np.intp] = np.empty(0, np.intp)
+
+
+class Asked(NamedTuple):
+    """How many nodes a Filter plugin was asked about, and how many it refused, for now or for good."""
+
+    plugin: str
+    nodes: int
+    unschedulable: int
+    unresolvable: int
+
+
+class Judgement:
+    """What the plugins say about one pod and all nodes. Arrays are by row and good until the cluster changes."""
+
+    __slots__ = (
+        "asked",
+        "considered",
+        "cycle",
+        "feasible",
+        "filters",
+        "is_shared",
+        "naming",
+        "number_feasible",
+        "overruled",
+        "pod",
+        "refusal",
+        "scores",
+        "totals",
+    )
+
+    def __init__(self, pod: PodInfo) -> None:
+        self.pod = pod
+        self.cycle = CycleState()
+        self.filters: list[FilterSlot] = []
+        self.refusal: Status | None = None
+        """From a `pre_filter` that rules out all nodes; or an error."""
+        self.considered: Mask = _NO_ROWS
+        """The nodes that were looked at: all, or those that a `pre_filter` named."""
+        self.naming: tuple[str, ...] = ()
+        """The plugins that named nodes."""
+        self.feasible: Mask = _NO_ROWS
+        self.number_feasible = 0
+        self.overruled: dict[int, Status] = {}
+        """Rows that would do, were it not for pods that are expected there."""
+        self.is_shared = True
+        """Whether the next pod of the shape would find the same nodes feasible."""
+        self.asked: list[Asked] = []
+        self.scores: list[ScoreSlot] = []
+        self.totals: Scores = _NO_POINTS
+        """`OUT` where the node is not feasible."""
+
+
+@dataclass(frozen=True, slots=True)
+class _PodPlugin:
+    """A Filter plugin that is asked for every pod."""
+
+    plugin: FilterPlugin[Any]
+    passes: PassingFilter
+    """Its slot for pods that may go anywhere."""
+
+
+class _Reader:
+    """A place in the cluster's change logs."""
+
+    def __init__(self) -> None:
+        self._nodes = self._pods = -1
+
+    def changes(self, cluster: Cluster) -> tuple[ChangedRows, ChangedRows]:
+        """The rows whose node, and whose pods, have changed since the last call."""
+        nodes = cluster.node_changes.since(self._nodes)
+        pods = cluster.pod_changes.since(self._pods)
+        self._nodes, self._pods = cluster.node_changes.position, cluster.pod_changes.position
+        return nodes, pods
+
+
+class Evaluation:
+    """A profile's plugins for one shape."""
+
+    def __init__(self, profile: Profile, pod: PodInfo, cluster: Cluster) -> None:
+        self._profile = profile
+        self._cluster = cluster
+        self._begin(pod)
+
+    def _begin(self, pod: PodInfo) -> None:
+        """Start from nothing: for a new shape, or when the columns have got more rows."""
+        cluster = self._cluster
+        self._capacity = cluster.capacity
+        self._filter_reader, self._score_reader = _Reader(), _Reader()
+        self._filters = [_filter_of(plugin, pod, cluster) for plugin in self._profile.filters]
+        self._scores = [_score_of(entry, pod, cluster) for entry in self._profile.scores]
+        self._sums: Scores = np.zeros(cluster.capacity, np.int64)
+        """The points of SHAPE plugins together ..."""
+        self._totals: Scores = np.empty(0, np.int64)
+        """... and masked by who was feasible the last time."""
+        self._was_feasible: Mask | None = None
+
+    def judge(self, pod: PodInfo, expected: Mapping[int, Sequence[Pod]]) -> Judgement:
+        """Filter and score all nodes for a pod of this shape.
+
+        `expected` are pods that have been promised room on some rows and that this one must leave it to.
+        """
+        if self._capacity != self._cluster.capacity:
+            self._begin(pod)
+        judgement = Judgement(pod)
+        self._pre_filter(judgement)
+        if judgement.refusal is None:
+            self._filter(judgement)
+        if judgement.refusal is None and expected:
+            self._leave_room(judgement, expected)
+        if judgement.refusal is None and judgement.number_feasible:
+            self._score(judgement)
+        return judgement
+
+    # -- filtering
+
+    def _pre_filter(self, judgement: Judgement) -> None:
+        """Find the filters that apply to the pod, until one rules out all nodes."""
+        pod, cycle, cluster = judgement.pod, judgement.cycle, self._cluster
+        naming: list[FilterSlot] = []
+        for entry in self._filters:
+            slot: FilterSlot
+            if isinstance(entry, ShapeFilter):
+                slot = entry
+            elif isinstance(entry, _PodPlugin):
+                found = entry.plugin.pre_filter(pod, cluster)
+                if found is SKIP:
+                    continue
+                judgement.is_shared = judgement.is_shared and found is SUCCESS
+                slot = entry.passes if found is SUCCESS else PodFilter(entry.plugin, pod, cluster, found)
+                if isinstance(found, PreFilterResult):
+                    cycle.pre_filter[slot.name] = found.state
+            else:
+                slot = NodeFilter(entry, pod, cluster, cycle)
+                judgement.is_shared = False
+            if slot.node_names is not None:
+                naming.append(slot)
+            if not (slot.status.is_success or slot.status.is_skip):
+                judgement.refusal = slot.status
+                return
+            judgement.filters.append(slot)
+        judgement.considered = cluster.labels.nodes
+        if naming:
+            self._consider(judgement, naming)
+
+    def _consider(self, judgement: Judgement, naming: list[FilterSlot]) -> None:
+        """Look only at the nodes that all of `naming` name."""
+        judgement.naming = tuple(sorted(slot.name for slot in naming))
+        names = frozenset.intersection(*(slot.node_names for slot in naming if slot.node_names is not None))
+        if not names:
+            both = f"plugin(s) [{' '.join(judgement.naming)}] simultaneously"
+            one = f"plugin {judgement.naming[0]}"
+            judgement.refusal = unresolvable(f"node(s) didn't satisfy {one if len(naming) == 1 else both}")
+        rows = [row for name in names if (row := self._cluster.row_of.get(name)) is not None]
+        judgement.considered = np.zeros_like(judgement.considered)
+        judgement.considered[rows] = True
+
+    def _filter(self, judgement: Judgement) -> None:
+        node_rows, pod_rows = self._filter_reader.changes(self._cluster)
+        feasible = judgement.considered.copy()
+        number = int(np.count_nonzero(feasible))
+        for slot in judgement.filters:
+            slot.update(node_rows, pod_rows, feasible)
+            if slot.status.is_skip:
+                continue
+            if not slot.status.is_success:
+                judgement.refusal = slot.status
+                self._filter_reader = _Reader()  # the slots after this one have missed the changes
+                return
+            left = number
+            for_good = 0
+            if slot.asks:
+                passed = feasible & slot.ok
+                left = int(np.count_nonzero(passed))
+                if left < number:
+                    for_good = int(np.count_nonzero(feasible & (slot.codes < 0)))
+                    feasible = passed
+            judgement.asked.append(Asked(slot.name, number, number - left - for_good, for_good))
+            number = left
+        judgement.feasible, judgement.number_feasible = feasible, number
+
+    def _leave_room(self, judgement: Judgement, expected: Mapping[int, Sequence[Pod]]) -> None:
+        """Judge rows again as if the pods that are expected there had come."""
+        judgement.is_shared = False
+        judgement.feasible = judgement.feasible.copy()
+        for row, pods in expected.items():
+            info = self._cluster.nodes[row]
+            if info is None or not judgement.feasible[row]:
+                continue
+            for pod in pods:
+                self._cluster.put_pod(pod, info.name)
+            status = status_on(judgement, row)
+            for pod in pods:
+                self._cluster.remove_pod(pod)
+            if not status.is_success:
+                judgement.overruled[row] = status
+                judgement.feasible[row] = False
+                judgement.number_feasible -= 1
+
+    # -- scoring
+
+    def _score(self, judgement: Judgement) -> None:
+        feasible, cluster = judgement.feasible, self._cluster
+        node_rows, pod_rows = self._score_reader.changes(cluster)
+        changed: ChangedRows = _NOTHING
+        own: list[Scores] = []
+        for entry in self._scores:
+            slot: ScoreSlot
+            if isinstance(entry, ShapeScore):
+                slot = entry
+                changed = union(changed, entry.update(node_rows, pod_rows, feasible))
+                if not slot.is_active:
+                    continue
+            else:
+                found = _own_score(entry, judgement, cluster)
+                if found is None:
+                    continue
+                slot = found
+                own.append(slot.points)
+            judgement.scores.append(slot)
+        self._add_up(changed)
+        if own or judgement.naming or not judgement.is_shared:
+            judgement.totals = np.where(feasible, np.add.reduce([self._sums, *own]), OUT)
+            self._was_feasible = None
+        else:
+            self._mask(feasible, changed)
+            judgement.totals = self._totals
+
+    def _add_up(self, changed: ChangedRows) -> None:
+        active = [slot.points for slot in self._scores if isinstance(slot, ShapeScore) and slot.is_active]
+        if changed is None:
+            self._sums = np.add.reduce(active) if active else np.zeros(self._capacity, np.int64)
+            self._was_feasible = None
+        elif len(changed):
+            self._sums[changed] = np.add.reduce([points[changed] for points in active])
+
+    def _mask(self, feasible: Mask, changed: ChangedRows) -> None:
+        """Bring `_totals` up to date with `_sums`, of which `changed` rows are new, and with who is feasible now."""
+        if changed is None or self._was_feasible is None:
+            self._totals = np.where(feasible, self._sums, OUT)
+        else:
+            rows = union(changed, np.flatnonzero(feasible != self._was_feasible))
+            if rows is not None and len(rows):
+                self._totals[rows] = np.where(feasible[rows], self._sums[rows], OUT)
+        self._was_feasible = feasible
+
+
+def status_on(judgement: Judgement, row: int) -> Status:
+    """What the filters say about one row as the cluster is now, whatever they said before."""
+    rows = np.array([row], np.intp)
+    for slot in judgement.filters:
+        verdicts = slot.verdicts(rows)
+        if isinstance(verdicts, Status):
+            return verdicts.by(slot.name)
+        if verdicts is not None and verdicts.codes[0]:
+            return status_of(int(verdicts.codes[0]), verdicts.reasons, slot.name)
+    return SUCCESS
+
+
+def _filter_of(
+    plugin: FilterPlugin[Any] | NodeFilterPlugin, pod: PodInfo, cluster: Cluster
+) -> ShapeFilter | _PodPlugin | NodeFilterPlugin:
+    if not isinstance(plugin, FilterPlugin):
+        return plugin
+    if plugin.scope is Scope.POD:
+        return _PodPlugin(plugin, PassingFilter(plugin.name))
+    return ShapeFilter(plugin, pod, cluster)
+
+
+def _score_of(
+    entry: Weighted[ScorePlugin[Any] | NodeScorePlugin], pod: PodInfo, cluster: Cluster
+) -> ShapeScore | Weighted[ScorePlugin[Any] | NodeScorePlugin]:
+    if isinstance(entry.plugin, ScorePlugin) and entry.plugin.score_scope is Scope.SHAPE:
+        return ShapeScore(entry.plugin, entry.weight, pod, cluster)
+    return entry
+
+
+def _own_score(
+    entry: Weighted[ScorePlugin[Any] | NodeScorePlugin], judgement: Judgement, cluster: Cluster
+) -> ScoreSlot | None:
+    """The slot of a plugin that scores each pod anew; None when it does not score this one."""
+    plugin, pod, feasible = entry.plugin, judgement.pod, judgement.feasible
+    if not isinstance(plugin, ScorePlugin):
+        return NodeScore(plugin, entry.weight, pod.pod, cluster=cluster, cycle=judgement.cycle, feasible=feasible)
+    state = plugin.pre_score(pod, cluster)
+    if isinstance(state, Status) and not state.is_success:
+        return None
+    return PodScore(plugin, entry.weight, state, feasible)

@@ -1,0 +1,209 @@
+"""Filter plugins in their slots: the verdicts of each on every row, brought up to date instead of made anew.
+
+Called by ``evaluation.py``, which says what has changed since the last pod of the shape.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.framework import (
+    ALL_ROWS,
+    SKIP,
+    SUCCESS,
+    Code,
+    Codes,
+    CycleState,
+    FilterPlugin,
+    Mask,
+    NodeFilterPlugin,
+    NodePreFilterPlugin,
+    PreFilterResult,
+    Reads,
+    RevisedFilter,
+    Rows,
+    Status,
+    Verdicts,
+)
+
+ChangedRows = NDArray[np.intp] | None
+"""Row numbers; None stands for all rows."""
+
+
+class FilterSlot(ABC):
+    """A Filter plugin with what it says about a pod. Rows without a node are always `ok`; others mask them out."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.status: Status = SUCCESS
+        """`SKIP` when the plugin has nothing to say; a refusal of all nodes; or an error."""
+        self.node_names: frozenset[str] | None = None
+        """The only nodes that need to be looked at, when `pre_filter` named some."""
+        self.asks = False
+        """Whether it refuses some node; otherwise all pass, and `codes` and `ok` may not be there."""
+        self.codes: Codes = np.empty(0, np.int32)
+        self.ok: Mask = np.empty(0, np.bool_)
+        self.reasons: Callable[[int], tuple[str, ...]] = lambda _: ()
+
+    @abstractmethod
+    def update(self, node_rows: ChangedRows, pod_rows: ChangedRows, accepted: Mask) -> None:
+        """Judge what has changed. `accepted` are the rows that everybody before accepted."""
+
+    @abstractmethod
+    def verdicts(self, rows: Rows) -> Verdicts | Status | None:
+        """What the plugin says now about some rows, past everything that is kept; None when all pass."""
+
+    def _take(self, verdicts: Verdicts, nodes: Mask, rows: ChangedRows) -> None:
+        self.reasons = verdicts.reasons
+        if rows is None:
+            self.codes = verdicts.codes
+            self.ok = (verdicts.codes == 0) | ~nodes
+        else:
+            self.codes[rows] = verdicts.codes
+            self.ok[rows] = (verdicts.codes == 0) | ~nodes[rows]
+        self.asks = not self.ok.all()
+
+
+class ShapeFilter(FilterSlot):
+    """A plugin whose verdicts all pods of a shape share."""
+
+    def __init__(self, plugin: FilterPlugin[Any], pod: PodInfo, cluster: Cluster) -> None:
+        super().__init__(plugin.name)
+        self._plugin = plugin
+        self._cluster = cluster
+        self._revised = plugin if isinstance(plugin, RevisedFilter) else None
+        self._revision: int | None = None
+        self._is_fresh = False
+        self._reads_pods = Reads.PODS in plugin.reads
+        self._state: Any = None
+        found = plugin.pre_filter(pod, cluster)
+        if isinstance(found, Status):
+            self.status = found.by(plugin.name)
+        else:
+            self._state, self.node_names = found.state, found.node_names
+
+    def update(self, node_rows: ChangedRows, pod_rows: ChangedRows, _accepted: Mask) -> None:
+        if self._state is None:
+            return
+        rows = union(node_rows, pod_rows) if self._reads_pods else node_rows
+        if self._revised is not None:
+            revision = self._revised.revision(self._state)
+            if revision is None:
+                self.status, self.asks, self._is_fresh = SKIP, False, False
+                return
+            if revision != self._revision:
+                rows = None
+            self.status, self._revision = SUCCESS, revision
+        if not self._is_fresh:
+            rows = None
+        if rows is None or len(rows):
+            verdicts = self._plugin.filter(self._state, ALL_ROWS if rows is None else rows)
+            if isinstance(verdicts, Status):
+                self.status, self._is_fresh = verdicts.by(self.name), False
+                return
+            self._take(verdicts, self._cluster.labels.nodes, rows)
+            self._is_fresh = True
+
+    def verdicts(self, rows: Rows) -> Verdicts | Status | None:
+        if self._state is None or (self._revised is not None and self._revised.revision(self._state) is None):
+            return None
+        return self._plugin.filter(self._state, rows)
+
+
+class PassingFilter(FilterSlot):
+    """A plugin that lets a pod go anywhere."""
+
+    def update(self, node_rows: ChangedRows, pod_rows: ChangedRows, accepted: Mask) -> None:
+        pass
+
+    def verdicts(self, _rows: Rows) -> None:
+        return None
+
+
+class PodFilter(FilterSlot):
+    """A plugin that judges each pod anew, with what its `pre_filter` said."""
+
+    def __init__(
+        self, plugin: FilterPlugin[Any], pod: PodInfo, cluster: Cluster, found: PreFilterResult[Any] | Status
+    ) -> None:
+        super().__init__(plugin.name)
+        self._plugin = plugin
+        self._pod = pod
+        self._cluster = cluster
+        self._state: Any = None
+        if isinstance(found, Status):
+            self.status = found.by(plugin.name)
+        else:
+            self._state, self.node_names = found.state, found.node_names
+
+    def update(self, _node_rows: ChangedRows, _pod_rows: ChangedRows, _accepted: Mask) -> None:
+        if self._state is None:
+            return
+        verdicts = self._plugin.filter(self._state, ALL_ROWS)
+        if isinstance(verdicts, Status):
+            self.status = verdicts.by(self.name)
+        else:
+            self._take(verdicts, self._cluster.labels.nodes, None)
+
+    def verdicts(self, rows: Rows) -> Verdicts | Status | None:
+        """Asks `pre_filter` again: this is for "what if", when pods have been moved."""
+        found = self._plugin.pre_filter(self._pod, self._cluster)
+        if isinstance(found, PreFilterResult):
+            return self._plugin.filter(found.state, rows)
+        return None if found.is_success or found.is_skip else found
+
+
+class NodeFilter(FilterSlot):
+    """A plugin that judges one node at a time, and only nodes that everybody before it accepted."""
+
+    def __init__(self, plugin: NodeFilterPlugin, pod: PodInfo, cluster: Cluster, cycle: CycleState) -> None:
+        super().__init__(plugin.name)
+        self._plugin = plugin
+        self._pod = pod
+        self._cluster = cluster
+        self._cycle = cycle
+        self._statuses: list[Status] = [SUCCESS]
+        if isinstance(plugin, NodePreFilterPlugin):
+            self.status = plugin.pre_filter_pod(cycle, pod.pod, cluster).by(plugin.name)
+
+    def update(self, _node_rows: ChangedRows, _pod_rows: ChangedRows, accepted: Mask) -> None:
+        verdicts = self.verdicts(np.flatnonzero(accepted))
+        if isinstance(verdicts, Status):
+            self.status = verdicts
+            return
+        codes = np.zeros(len(accepted), np.int32)
+        codes[accepted] = verdicts.codes
+        self._take(Verdicts(codes, verdicts.reasons), self._cluster.labels.nodes, None)
+
+    def verdicts(self, rows: Rows) -> Verdicts | Status:
+        wanted = range(self._cluster.capacity) if isinstance(rows, slice) else rows.tolist()
+        codes = np.zeros(len(wanted), np.int32)
+        for index, row in enumerate(wanted):
+            info = self._cluster.nodes[row]
+            status = SUCCESS if info is None else self._plugin.filter_node(self._cycle, self._pod.pod, info)
+            if status.is_success:
+                continue
+            if not status.is_rejected:
+                return status.by(self.name)
+            codes[index] = self._code(status)
+        return Verdicts(codes, lambda code: self._statuses[code].reasons)
+
+    def _code(self, status: Status) -> int:
+        if status not in self._statuses:
+            self._statuses.append(status)
+        code = self._statuses.index(status)
+        return -code if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE else code
+
+
+def union(one: ChangedRows, other: ChangedRows) -> ChangedRows:
+    """Both; a row may be named twice."""
+    if one is None or other is None:
+        return None
+    if not len(one) or not len(other):
+        return other if not len(one) else one
+    return np.concatenate((one, other))

@@ -1,0 +1,37 @@
+"""The plugins that Mooring has, one file each, and the registry of them by name. Read next: ``taint_toleration.py``."""
+
+from mooring.scheduler.framework import Factory
+from mooring.scheduler.plugins.default_binder import DefaultBinder
+from mooring.scheduler.plugins.default_preemption import DefaultPreemption
+from mooring.scheduler.plugins.image_locality import ImageLocality
+from mooring.scheduler.plugins.inter_pod_affinity import InterPodAffinity
+from mooring.scheduler.plugins.node_affinity import NodeAffinity
+from mooring.scheduler.plugins.node_name import NodeName
+from mooring.scheduler.plugins.node_ports import NodePorts
+from mooring.scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from mooring.scheduler.plugins.node_resources_fit import NodeResourcesFit
+from mooring.scheduler.plugins.node_unschedulable import NodeUnschedulable
+from mooring.scheduler.plugins.pod_topology_spread import PodTopologySpread
+from mooring.scheduler.plugins.priority_sort import PrioritySort
+from mooring.scheduler.plugins.scheduling_gates import SchedulingGates
+from mooring.scheduler.plugins.taint_toleration import TaintToleration
+
+IN_TREE: dict[str, Factory] = {
+    plugin.name: plugin
+    for plugin in (
+        DefaultBinder,
+        DefaultPreemption,
+        ImageLocality,
+        InterPodAffinity,
+        NodeAffinity,
+        NodeName,
+        NodePorts,
+        NodeResourcesBalancedAllocation,
+        NodeResourcesFit,
+        NodeUnschedulable,
+        PodTopologySpread,
+        PrioritySort,
+        SchedulingGates,
+        TaintToleration,
+    )
+}

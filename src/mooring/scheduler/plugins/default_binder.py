@@ -1,0 +1,21 @@
+"""DefaultBinder: writes the binding of a pod to its node.
+
+The scheduler's cycle binds pods in groups and asks this plugin's client for it; `bind` is the single call that other
+plugins may fall back to.
+"""
+
+from mooring.api.core_v1 import Pod
+from mooring.scheduler.framework import SUCCESS, CycleState, Handle, PluginArguments, Status, error
+
+
+class DefaultBinder:
+    name = "DefaultBinder"
+
+    def __init__(self, _arguments: PluginArguments, handle: Handle) -> None:
+        self._client = handle.client
+
+    async def bind(self, _cycle: CycleState, pod: Pod, node_name: str) -> Status:
+        if self._client is None:
+            return error("there is no API to bind through")
+        await self._client.bind(pod, node_name)
+        return SUCCESS

@@ -1,0 +1,38 @@
+"""DefaultPreemption: lets a pod displace pods of lower priority when no node has room for it.
+
+The work is `scheduler/preemption.py`, which the engine calls when this plugin is in the profile; here are its
+arguments.
+"""
+
+from mooring.api.base import Int32, Object
+from mooring.scheduler.framework import Handle, PluginArguments
+from mooring.scheduler.plugins import arguments as plugin_arguments
+
+
+class DefaultPreemptionArgs(Object):
+    """The arguments of the plugin."""
+
+    min_candidate_nodes_percentage: Int32 | None = None
+    """The share of nodes that are tried at least; 10 when absent."""
+    min_candidate_nodes_absolute: Int32 | None = None
+    """The number of nodes that are tried at least; 100 when absent."""
+
+
+class DefaultPreemption:
+    name = "DefaultPreemption"
+
+    def __init__(self, arguments: PluginArguments, handle: Handle) -> None:
+        args = plugin_arguments.read(self.name, arguments, DefaultPreemptionArgs)
+        percentage, absolute = args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute
+        self.percentage = 10 if percentage is None else percentage
+        self.absolute = 100 if absolute is None else absolute
+        self.is_async = handle.features.async_preemption
+        """Whether victims are deleted beside the scheduling cycle, not within it."""
+        if not 0 <= self.percentage <= 100:
+            raise plugin_arguments.wrong(self.name, "minCandidateNodesPercentage is not in 0 to 100")
+        if self.absolute < 0 or (self.percentage == 0 and self.absolute == 0):
+            raise plugin_arguments.wrong(self.name, "minCandidateNodesAbsolute must be positive when the share is 0")
+
+    def candidates(self, nodes: int) -> int:
+        """How many nodes to try when preemption may help on so many."""
+        return min(nodes, max(nodes * self.percentage // 100, self.absolute))

@@ -1,0 +1,168 @@
+"""Profiles: which plugins a scheduler has, in which order and with which weights. The default reads as the policy.
+
+A `ProfileSpec` says it, from code or from a KubeSchedulerConfiguration; `build` makes the plugins and sorts them by
+extension point into a `Profile`, which the engine and the cycle walk through.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from mooring.scheduler.framework import (
+    BindPlugin,
+    FilterPlugin,
+    Handle,
+    NodeFilterPlugin,
+    NodeScorePlugin,
+    PermitPlugin,
+    Plugin,
+    PluginArguments,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    QueueSortPlugin,
+    Registry,
+    ReservePlugin,
+    ScorePlugin,
+)
+from mooring.scheduler.framework.registry import PluginError
+from mooring.scheduler.plugins.default_preemption import DefaultPreemption
+
+DEFAULT_SCHEDULER = "default-scheduler"
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, slots=True)
+class PluginUse:
+    """A plugin in a profile; the weight matters only if it scores (0: the default of 1)."""
+
+    name: str
+    weight: int = 0
+
+
+DEFAULT_PLUGINS: tuple[PluginUse, ...] = (
+    # Not before somebody allows it.
+    PluginUse("SchedulingGates"),
+    # The most important pod first.
+    PluginUse("PrioritySort"),
+    # Cheap reasons first: most nodes that are out are out for what they are.
+    PluginUse("NodeUnschedulable"),
+    PluginUse("NodeName"),
+    # Avoiding nodes that others asked to be avoided weighs most.
+    PluginUse("TaintToleration", 3),
+    # What users ask for outright weighs double ...
+    PluginUse("NodeAffinity", 2),
+    PluginUse("NodePorts"),
+    PluginUse("NodeResourcesFit", 1),
+    # ... and so does being spread or kept together; these look at all pods, so they come after what looks at one node.
+    PluginUse("PodTopologySpread", 2),
+    PluginUse("InterPodAffinity", 2),
+    PluginUse("DefaultPreemption"),
+    # What makes the cluster run well when users do not mind.
+    PluginUse("NodeResourcesBalancedAllocation", 1),
+    PluginUse("ImageLocality", 1),
+    PluginUse("DefaultBinder"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileSpec:
+    """What a profile should be."""
+
+    scheduler_name: str = DEFAULT_SCHEDULER
+    plugins: tuple[PluginUse, ...] = DEFAULT_PLUGINS
+    """At every extension point that they have."""
+    enabled: Mapping[str, tuple[PluginUse, ...]] = field(default_factory=dict)
+    """By extension point (`filter`, `score`, …): further plugins, or other weights."""
+    disabled: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By extension point: plugins that it does without; `*` for all of `plugins`."""
+    arguments: Mapping[str, PluginArguments] = field(default_factory=dict)
+    """By plugin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weighted(Generic[P]):
+    plugin: P
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The plugins of one scheduler name, by extension point, in order."""
+
+    name: str
+    queue_sort: QueueSortPlugin
+    pre_enqueue: tuple[PreEnqueuePlugin, ...]
+    filters: tuple[FilterPlugin[Any] | NodeFilterPlugin, ...]
+    scores: tuple[Weighted[ScorePlugin[Any] | NodeScorePlugin], ...]
+    post_filter: tuple[PostFilterPlugin | DefaultPreemption, ...]
+    reserve: tuple[ReservePlugin, ...]
+    permit: tuple[PermitPlugin, ...]
+    pre_bind: tuple[PreBindPlugin, ...]
+    bind: tuple[BindPlugin, ...]
+    post_bind: tuple[PostBindPlugin, ...]
+    plugins: tuple[Plugin, ...] = field(default=())
+    """All of them."""
+
+
+def build(spec: ProfileSpec, registry: Registry, handle: Handle) -> Profile:
+    """Make the plugins of a profile; raises `PluginError` for what cannot be."""
+    return _Builder(spec, registry, handle).profile()
+
+
+class _Builder:
+    def __init__(self, spec: ProfileSpec, registry: Registry, handle: Handle) -> None:
+        self._spec = spec
+        self._registry = registry
+        self._handle = handle
+        self._made: dict[str, Plugin] = {}
+
+    def profile(self) -> Profile:
+        queue_sort = self._at("queueSort", QueueSortPlugin)
+        if len(queue_sort) != 1:
+            raise PluginError(
+                f"profile {self._spec.scheduler_name}: one plugin must sort the queue, not {len(queue_sort)}"
+            )
+        return Profile(
+            name=self._spec.scheduler_name,
+            queue_sort=queue_sort[0],
+            pre_enqueue=tuple(self._at("preEnqueue", PreEnqueuePlugin)),
+            filters=tuple(self._at("filter", FilterPlugin, NodeFilterPlugin)),
+            scores=tuple(self._weighted("score", ScorePlugin, NodeScorePlugin)),
+            post_filter=tuple(self._at("postFilter", PostFilterPlugin, DefaultPreemption)),
+            reserve=tuple(self._at("reserve", ReservePlugin)),
+            permit=tuple(self._at("permit", PermitPlugin)),
+            pre_bind=tuple(self._at("preBind", PreBindPlugin)),
+            bind=tuple(self._at("bind", BindPlugin)),
+            post_bind=tuple(self._at("postBind", PostBindPlugin)),
+            plugins=tuple(self._made.values()),
+        )
+
+    def _at(self, point: str, *kinds: type[Any]) -> Sequence[Any]:
+        return [weighted.plugin for weighted in self._weighted(point, *kinds)]
+
+    def _weighted(self, point: str, *kinds: type[Any]) -> Sequence[Weighted[Any]]:
+        """The plugins of an extension point: those of the profile, then those that only this point names."""
+        disabled = self._spec.disabled.get(point, frozenset())
+        named = {use.name: use for use in self._spec.enabled.get(point, ())}
+        found: list[Weighted[Any]] = []
+        for use in () if "*" in disabled else self._spec.plugins:
+            plugin = self._plugin(use.name)
+            if use.name not in disabled and isinstance(plugin, kinds):
+                found.append(Weighted(plugin, named.pop(use.name, use).weight or use.weight or 1))
+        for use in named.values():
+            plugin = self._plugin(use.name)
+            if not isinstance(plugin, kinds):
+                raise PluginError(f"the scheduler plugin {use.name} does not have the extension point {point}")
+            found.append(Weighted(plugin, use.weight or 1))
+        return found
+
+    def _plugin(self, name: str) -> Plugin:
+        plugin = self._made.get(name)
+        if plugin is None:
+            factory = self._registry.get(name)
+            if factory is None:
+                raise PluginError(f"there is no scheduler plugin {name}; there are {', '.join(sorted(self._registry))}")
+            plugin = self._made[name] = factory(self._spec.arguments.get(name, {}), self._handle)
+        return plugin

@@ -1,0 +1,143 @@
+"""Score plugins in their slots: the points of each for every row, normalised and weighted, and their sum.
+
+Called by ``evaluation.py``, which says what has changed since the last pod of the shape and who is feasible.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.api.core_v1 import Pod
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.filtering import ChangedRows, union
+from mooring.scheduler.framework import (
+    ALL_ROWS,
+    MAX_NODE_SCORE,
+    CycleState,
+    Mask,
+    NodeScoreNormalizer,
+    NodeScorePlugin,
+    Normalizer,
+    Reads,
+    RevisedScore,
+    Scores,
+    Status,
+)
+from mooring.scheduler.framework import ScorePlugin as VectorPlugin
+
+_ONE_FEASIBLE: Mask = np.ones(1, np.bool_)
+_NO_POINTS: Scores = np.zeros(1, np.int64)
+_NOTHING: NDArray[np.intp] = np.empty(0, np.intp)
+
+
+class ScoreSlot:
+    """A Score plugin with its points for a pod."""
+
+    def __init__(self, name: str, weight: int) -> None:
+        self.name = name
+        self.weight = weight
+        self.is_active = True
+        """Whether it scores the pod at all."""
+        self.points: Scores = np.empty(0, np.int64)
+        """By row, normalised and weighted."""
+
+
+class ShapeScore(ScoreSlot):
+    """A plugin whose points all pods of a shape share."""
+
+    def __init__(self, plugin: VectorPlugin[Any], weight: int, pod: PodInfo, cluster: Cluster) -> None:
+        super().__init__(plugin.name, weight)
+        self._plugin = plugin
+        self._revised = plugin if isinstance(plugin, RevisedScore) else None
+        self._normalizer = plugin if isinstance(plugin, Normalizer) else None
+        self._reads_pods = Reads.PODS in plugin.score_reads
+        self._state: Any = plugin.pre_score(pod, cluster)
+        self._has_state = not isinstance(self._state, Status)
+        self.is_active = self._has_state or self._state.is_success
+        if not self._has_state:
+            self.points = np.zeros(cluster.capacity, np.int64)
+        self._revision: int | None = None
+        self._is_fresh = False
+        self._raw: Scores = np.empty(0, np.int64)
+        self._is_zero = True
+        self._span: tuple[int, ...] = ()
+
+    def update(self, node_rows: ChangedRows, pod_rows: ChangedRows, feasible: Mask) -> ChangedRows:
+        """Score what has changed; the rows whose points are different now."""
+        rows = union(node_rows, pod_rows) if self._reads_pods else node_rows
+        if not self._has_state:
+            return _NOTHING
+        if self._revised is not None:
+            revision = self._revised.score_revision(self._state, feasible)
+            if revision is None:
+                changed = None if self.is_active else _NOTHING
+                self.is_active = self._is_fresh = False
+                return changed
+            if revision != self._revision:
+                rows = None
+            self._revision, self.is_active = revision, True
+        if not self._is_fresh:
+            rows = None
+        if self._normalizer is None:
+            return self._update_plain(rows)
+        return self._update_normalized(self._normalizer, rows, feasible)
+
+    def _update_plain(self, rows: ChangedRows) -> ChangedRows:
+        if rows is None:
+            self.points = self._plugin.score(self._state, ALL_ROWS) * self.weight
+            self._is_fresh = True
+        elif len(rows):
+            self.points[rows] = self._plugin.score(self._state, rows) * self.weight
+        return rows
+
+    def _update_normalized(self, normalizer: Normalizer, rows: ChangedRows, feasible: Mask) -> ChangedRows:
+        if rows is None:
+            self._raw = self._plugin.score(self._state, ALL_ROWS)
+            self._is_zero = not self._raw.any()
+        elif len(rows):
+            self._raw[rows] = self._plugin.score(self._state, rows)
+            self._is_zero = self._is_zero and not self._raw[rows].any()
+        # When nobody has points, it does not matter who is feasible.
+        span = normalizer.span(_NO_POINTS, _ONE_FEASIBLE) if self._is_zero else normalizer.span(self._raw, feasible)
+        if span != self._span or not self._is_fresh or rows is None:
+            self.points = normalizer.normalized(self._raw, span) * self.weight
+            self._span, self._is_fresh = span, True
+            return None
+        if len(rows):
+            self.points[rows] = normalizer.normalized(self._raw[rows], span) * self.weight
+        return rows
+
+
+class PodScore(ScoreSlot):
+    """A plugin that scores each pod anew, with what its `pre_score` said."""
+
+    def __init__(self, plugin: VectorPlugin[Any], weight: int, state: Any, feasible: Mask) -> None:
+        super().__init__(plugin.name, weight)
+        if isinstance(state, Status):
+            self.points = np.zeros(len(feasible), np.int64)
+            return
+        raw = plugin.score(state, ALL_ROWS)
+        if isinstance(plugin, Normalizer):
+            raw = plugin.normalized(raw, plugin.span(raw, feasible))
+        self.points = raw * weight
+
+
+class NodeScore(ScoreSlot):
+    """A plugin that scores one node at a time, and only feasible ones."""
+
+    def __init__(
+        self, plugin: NodeScorePlugin, weight: int, pod: Pod, *, cluster: Cluster, cycle: CycleState, feasible: Mask
+    ) -> None:
+        super().__init__(plugin.name, weight)
+        nodes = [info for row in np.flatnonzero(feasible).tolist() if (info := cluster.nodes[row]) is not None]
+        scores = {info.name: plugin.score_node(cycle, pod, info) for info in nodes}
+        if isinstance(plugin, NodeScoreNormalizer):
+            scores = plugin.normalize_scores(pod, scores)
+        self.points = np.zeros(len(feasible), np.int64)
+        for info in nodes:
+            score = scores[info.name]
+            if not 0 <= score <= MAX_NODE_SCORE:
+                raise ValueError(f"plugin {self.name} gave node {info.name} {score} points, not 0 to {MAX_NODE_SCORE}")
+            self.points[info.row] = score * weight

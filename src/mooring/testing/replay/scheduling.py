@@ -1,0 +1,129 @@
+"""Replays recorded scheduling: for each node the verdict of the filters, or the points of every plugin.
+
+A file has a case a line, `in` (a cluster and a pod) and `out`, as JSON, gzipped or not. Equal means: the same code and
+plugin for each node, the same reasons, points and total, and the same text of the event. Where the recording says that
+a node had untolerated taints, we name the first one; such reasons are brought back to the recording's words first.
+"""
+
+import argparse
+import gzip
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mooring.api.codec import DecodeError, FieldValidation, from_tree
+from mooring.api.core_v1 import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.api.meta_v1 import Resource
+from mooring.api.storage_v1 import StorageClass
+from mooring.scheduler.engine import Engine, NodeExplanation
+from mooring.scheduler.profiles import DEFAULT_PLUGINS, ProfileSpec
+from mooring.testing.replay.result import Result, UnreadableFileError
+
+T = TypeVar("T", bound=Resource)
+_LEFT_OUT = frozenset({"NodeVolumeLimits", "DynamicResources"})
+"""Plugins that were not there when the cases were recorded."""
+_SECTIONS: dict[str, type[Resource]] = {
+    "namespaces": Namespace,
+    "nodes": Node,
+    "existing": Pod,
+    "pvs": PersistentVolume,
+    "pvcs": PersistentVolumeClaim,
+    "storageClasses": StorageClass,
+}
+_TAINT = re.compile(r"node\(s\) had untolerated taint \{.*\}")
+_TAINTS = "node(s) had untolerated taint(s)"
+_COUNTED = re.compile(r"(\d+) (.*)")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="cases, such as cases.jsonl.gz")
+
+
+def run(args: argparse.Namespace) -> Result:
+    result = Result()
+    for file in args.files:
+        for number, case in enumerate(_cases(file), 1):
+            try:
+                name = case["in"].get("name", f"line {number}")
+                result.judge(name, problem_of(case))
+            except (KeyError, TypeError, AttributeError, DecodeError) as error:
+                raise UnreadableFileError(f"{file}: line {number} has not the recorded form: {error!r}") from error
+    return result
+
+
+def _cases(file: Path) -> Iterator[dict[str, Any]]:
+    try:
+        content = file.read_bytes()
+        if content.startswith(b"\x1f\x8b"):
+            content = gzip.decompress(content)
+        lines = [json.loads(line) for line in content.splitlines() if line.strip()]
+    except (OSError, EOFError, ValueError) as error:
+        raise UnreadableFileError(f"{file}: {error}") from error
+    if not lines or not all(isinstance(line, dict) and {"in", "out"} <= line.keys() for line in lines):
+        raise UnreadableFileError(f"{file}: not recorded scheduling cases")
+    return iter(lines)
+
+
+def problem_of(case: dict[str, Any]) -> str | None:
+    """What is different in our answer to a case, if anything is."""
+    engine = engine_of(case["in"])
+    pod = _object(case["in"]["pod"], Pod)
+    ours = engine.explain(pod)
+    recorded = {entry["node"]: entry for entry in case["out"]["nodes"]}
+    if ours.keys() != recorded.keys():
+        return f"nodes {sorted(ours)}, recorded {sorted(recorded)}"
+    for name, entry in recorded.items():
+        problem = _difference(ours[name], entry)
+        if problem:
+            return f"{name}: {problem}"
+    if "fitMessage" in case["out"]:
+        message = _without_taints(engine.schedule(pod).message)
+        if message != case["out"]["fitMessage"]:
+            return f"the message {message!r}, recorded {case['out']['fitMessage']!r}"
+    return None
+
+
+def engine_of(cluster: dict[str, Any]) -> Engine:
+    """An engine that knows the cluster of a case."""
+    plugins = tuple(use for use in DEFAULT_PLUGINS if use.name not in _LEFT_OUT)
+    engine = Engine((ProfileSpec(plugins=plugins),))
+    for section, kind in _SECTIONS.items():
+        for tree in cluster.get(section) or ():
+            engine.put(_object(tree, kind))
+    return engine
+
+
+def _object(tree: dict[str, Any], kind: type[T]) -> T:
+    found, _ = from_tree(tree, kind, FieldValidation.IGNORE)
+    return found
+
+
+def _difference(ours: NodeExplanation, recorded: dict[str, Any]) -> str | None:
+    status = ours.status
+    found = (str(status.code), status.plugin)
+    wanted = (recorded["code"], recorded.get("plugin", ""))
+    if found != wanted:
+        return f"{found} {status.reasons}, recorded {wanted} {recorded.get('reasons')}"
+    reasons = [_TAINT.sub(_TAINTS, reason) for reason in status.reasons]
+    if status.plugin and reasons != recorded.get("reasons", []):  # nodes that were not looked at have no reasons
+        return f"reasons {reasons}, recorded {recorded.get('reasons')}"
+    if status.is_success and dict(ours.scores) != (recorded.get("scores") or {}):
+        return f"points {dict(ours.scores)}, recorded {recorded.get('scores')}"
+    if status.is_success and ours.total != recorded.get("total", ours.total):
+        return f"total {ours.total}, recorded {recorded.get('total')}"
+    return None
+
+
+def _without_taints(message: str) -> str:
+    """The text with the entries that name taints summed up into one, and sorted again."""
+    head, _, tail = message.partition(": ")
+    counts: Counter[str] = Counter()
+    for part in re.split(r", (?=\d+ )", tail.removesuffix(".")):
+        match = _COUNTED.fullmatch(part)
+        if match is None:
+            return message
+        counts[_TAINT.sub(_TAINTS, match[2])] += int(match[1])
+    return f"{head}: {', '.join(sorted(f'{number} {reason}' for reason, number in counts.items()))}."
