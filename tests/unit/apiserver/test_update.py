@@ -133,7 +133,7 @@ async def test_a_verb_that_a_resource_lacks(api: ApiCaller) -> None:
     assert (answer.code, answer.reason) == (405, "MethodNotAllowed")
 
 
-async def test_who_was_faster_does_not_stop_an_unconditional_update(api: ApiCaller) -> None:
+async def test_who_was_faster_does_not_stop_a_patch(api: ApiCaller, monkeypatch: pytest.MonkeyPatch) -> None:
     """A write between reading and writing makes the server read again."""
     await created(api)
     store = api.store
@@ -147,7 +147,7 @@ async def test_who_was_faster_does_not_stop_an_unconditional_update(api: ApiCall
             await api.patch(f"{CONFIG_MAPS}/settings", {"metadata": {"labels": {"first": "yes"}}})
         return await write(each)
 
-    store.write = meddling  # type: ignore[method-assign] # the store is this test's own
+    monkeypatch.setattr(store, "write", meddling)
     answer = await api.patch(f"{CONFIG_MAPS}/settings", {"data": {"x": "1"}})
     assert answer.body["metadata"]["labels"] == {"first": "yes"}
     assert answer.body["data"] == {"x": "1"}

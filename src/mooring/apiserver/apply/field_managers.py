@@ -53,17 +53,21 @@ class FieldManagers:
         """Let the creator own what the object has (still without what admission adds)."""
         tree = self.tree(obj, kind, manager.subresource)
         fields = compare(self._empty_tree(kind, manager.subresource), tree, schema_of(kind.type)).added
-        given = [] if _is_reset(obj.metadata.managed_fields) else obj.metadata.managed_fields
         mine = _entry(manager, UPDATE, kind, fields)
-        others = [entry for entry in given if _identity(entry) != _identity(mine)]
+        others = [entry for entry in obj.metadata.managed_fields if _identity(entry) != _identity(mine)]
         obj.metadata.managed_fields = _in_order([*others, mine] if fields else others)
+
+    @staticmethod
+    def forgets(new: Resource) -> bool:
+        """Whether a client asks, with one empty entry, to forget who owns what; then there are no entries left."""
+        if not _is_reset(new.metadata.managed_fields):
+            return False
+        new.metadata.managed_fields = []
+        return True
 
     def update(self, kind: Kind, old: Resource, new: Resource, manager: Manager) -> None:
         """Let whoever changed fields own them, and nobody else."""
         given = new.metadata.managed_fields or old.metadata.managed_fields
-        if _is_reset(given):
-            new.metadata.managed_fields = []
-            return
         new.metadata.managed_fields = list(given)
         trees = _Trees(self, kind, old, new, manager.subresource)
         change = trees.comparison(kind)
@@ -137,7 +141,7 @@ class Applier:
         self._force = force
         self._node = schema_of(kind.type)
         try:
-            self._claimed = named(relevant(config, kind, manager.subresource), self._node)
+            self._claimed = named(_without_empty_metadata(relevant(config, kind, manager.subresource)), self._node)
         except MissingKeyError as error:
             raise errors.bad_request(f"failed to create typed patch object: {error}") from None
 
@@ -283,6 +287,11 @@ def _shown(entry: ManagedFieldsEntry) -> str:
     return f"{text} using {entry.api_version}" if entry.operation == UPDATE else text
 
 
+def _without_empty_metadata(tree: Tree) -> Tree:
+    """Everybody names the object's metadata, if only to say which object it is: that alone claims nothing."""
+    return tree if tree["metadata"] else {name: value for name, value in tree.items() if name != "metadata"}
+
+
 def _check_config(config: Resource, kind: Kind, namespace: str, name: str) -> None:
     if config.metadata.managed_fields:
         raise errors.bad_request("metadata.managedFields must be nil")
@@ -327,7 +336,6 @@ def _find(entries: Iterable[ManagedFieldsEntry], identity: tuple[str, ...]) -> M
 
 
 def _is_reset(entries: list[ManagedFieldsEntry]) -> bool:
-    """A list with one empty entry asks to forget who owns what."""
     return len(entries) == 1 and entries[0] == ManagedFieldsEntry()
 
 

@@ -11,7 +11,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from mooring.api import errors
+from mooring.api import errors as api_errors
 from mooring.api.json_tree import DecodeError, TooLargeError, check_limits, json_tree
 from mooring.api.kinds import Kind
 from mooring.apiserver.patch.errors import Inapplicable, PatchError
@@ -35,7 +35,7 @@ Patcher = Callable[[Any], Any]
 def patcher_for(media_type: str, body: bytes, kind: Kind) -> Patcher:
     """The patch in a request; raises BadRequest and UnsupportedMediaType."""
     if media_type not in MEDIA_TYPES[:3]:
-        raise errors.unsupported_media_type(MEDIA_TYPES)
+        raise api_errors.unsupported_media_type(MEDIA_TYPES)
     try:
         check_limits(body)
         patch = json_tree(body)
@@ -44,9 +44,9 @@ def patcher_for(media_type: str, body: bytes, kind: Kind) -> Patcher:
         if not isinstance(patch, dict):
             raise PatchError("a merge patch is an object")
     except TooLargeError as error:
-        raise errors.request_entity_too_large(str(error)) from None
+        raise api_errors.request_entity_too_large(str(error)) from None
     except (DecodeError, PatchError) as error:
-        raise errors.bad_request(f"error decoding patch: {error}") from None
+        raise api_errors.bad_request(f"error decoding patch: {error}") from None
     if media_type == "application/merge-patch+json":
         return lambda tree: merged(tree, copy.deepcopy(patch))
     node = schema_of(kind.type)

@@ -84,7 +84,8 @@ class Writing:
         request = await registry.admission_request(call, obj)
         request.warnings = call.warnings
         registry.strategy(stored).default(obj)
-        if not managed_already:  # before admission, whose additions belong to nobody
+        if not managed_already and not self._managers.forgets(obj):
+            # before admission, whose additions belong to nobody
             self._managers.create(call.kind, obj, self._manager(call, options))
         taken, made_up = "", bool(obj.metadata.generate_name and not obj.metadata.name)
         admit_create(obj, request)
@@ -123,11 +124,12 @@ class Writing:
             old = stored.decode(kv.value, kv.mod_revision)
             new = change(old)
             _check_preconditions(call, new, old)
+            keep_managers = managed_already or self._managers.forgets(new)
             request = await registry.admission_request(call, new)
             request.warnings = call.warnings
             admit_update(new, old, request, part)
             registry.guard(call.request.user, new, old)
-            if not managed_already:
+            if not keep_managers:
                 self._managers.update(call.kind, old, new, self._manager(call, options))
             value = stored.encode(new)
             if options.dry_run or value == kv.value:
