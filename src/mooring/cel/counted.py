@@ -27,7 +27,7 @@ from .standard import FOLDED
 from .steps import Frame
 from .syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select
 from .types import Kind
-from .values import Value, is_key
+from .values import Optional, Value, is_key
 
 EvaluateCounted = Callable[[Mapping[str, Value], int], tuple[Value, int]]
 Charge = Callable[[int], bool]
@@ -82,12 +82,18 @@ def _decided(charge: Charge, total: int, verdicts: Iterable[bool], decisive: boo
     return not decisive
 
 
+def _found(charge: Charge, result: Optional) -> Optional:
+    if result.present:
+        charge(costs.IDENT)
+    return result
+
+
 class _CountingGenerator(Generator):
     """Adds up costs in `_cost` while the source of a stretch is written."""
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
-        self.names |= {"decided": _decided, "ceil": math.ceil}
+        self.names |= {"decided": _decided, "found": _found, "ceil": math.ceil}
         self._cost = 0
         self._resolved: set[int] = set()
         """Beginnings of attributes that do not pay for themselves."""
@@ -124,17 +130,19 @@ class _CountingGenerator(Generator):
             case Select() if expr.resolved is not None:
                 return self._own_cost(expr.resolved)
             case Select() if expr.test_only:
-                return self._start_cost(expr.operand) + self._options.has_cost
+                return self._path_cost(expr.operand) + self._options.has_cost
             case Select():
-                return self._start_cost(expr.operand) + costs.IDENT
+                return self._path_cost(expr.operand) + costs.IDENT
             case ListExpr():
                 return costs.LIST
             case MapExpr():
                 return costs.MAP
         return 0
 
-    def _start_cost(self, operand: Expr) -> int:
-        """A value that is no attribute itself becomes the beginning of one."""
+    def _path_cost(self, operand: Expr) -> int:
+        """What a step costs beside itself: a value that is no attribute becomes the beginning of one."""
+        if _is_optional_step(operand):
+            raise Unsupported  # behind an optional step nothing costs anything if nothing is there
         return 0 if _is_attribute(operand) or operand.id in self._resolved else costs.IDENT
 
     def _is_constant(self, expr: Expr) -> bool:
@@ -174,7 +182,7 @@ class _CountingGenerator(Generator):
 
     def _call(self, call: Call) -> Code:
         if call.function in (op.OPTIONAL_INDEX, op.OPTIONAL_SELECT):
-            raise Unsupported  # whether they cost anything depends on what is there
+            return self._optional(call)
         if call.function == op.CONDITIONAL:
             self._resolve(call.args[1])
             self._resolve(call.args[2])
@@ -184,12 +192,21 @@ class _CountingGenerator(Generator):
             self._cost += 1
         return super()._call(call)
 
+    def _optional(self, call: Call) -> Code:
+        """An optional step costs only if something is there."""
+        container, index = call.args
+        self._resolve(index)
+        self._cost += self._path_cost(container)
+        if call.function == op.OPTIONAL_INDEX:
+            return Code(f"found(charge, optional_index({self._source(container)}, {self._source(index)}))")
+        return Code(f"found(charge, {super()._optional_select(call).source})")
+
     def _folded_call(self, call: Call, args: Sequence[Code]) -> Code | None:
         folded = super()._folded_call(call, args)
         if folded is None or self._is_set_membership(call, args):
             return folded
         if call.function == op.INDEX:
-            self._cost += self._start_cost(call.args[0]) + costs.IDENT
+            self._cost += self._path_cost(call.args[0]) + costs.IDENT
         else:
             _cost, count = counter(call, self._options.equality)
             self._cost += count([arg.value for arg in args], None)
@@ -197,7 +214,7 @@ class _CountingGenerator(Generator):
 
     def _operation(self, call: Call, args: Sequence[Code]) -> str:
         if call.function == op.INDEX:
-            self._cost += self._start_cost(call.args[0]) + costs.IDENT
+            self._cost += self._path_cost(call.args[0]) + costs.IDENT
             return super()._operation(call, args)
         if self._is_set_membership(call, args):
             return super()._operation(call, args)
@@ -256,9 +273,13 @@ def _operand(expr: Expr) -> Expr | None:
     """What a step of an attribute's path starts from."""
     if isinstance(expr, Select) and expr.resolved is None and not expr.test_only:
         return expr.operand
-    if isinstance(expr, Call) and expr.function == op.INDEX:
+    if isinstance(expr, Call) and (expr.function == op.INDEX or _is_optional_step(expr)):
         return expr.args[0]
     return None
+
+
+def _is_optional_step(expr: Expr) -> bool:
+    return isinstance(expr, Call) and expr.function in (op.OPTIONAL_INDEX, op.OPTIONAL_SELECT)
 
 
 def _is_attribute(expr: Expr) -> bool:
@@ -268,5 +289,5 @@ def _is_attribute(expr: Expr) -> bool:
         case Select():
             return not expr.test_only and (expr.resolved is None or expr.resolved.constant is None)
         case Call():
-            return expr.function in (op.INDEX, op.CONDITIONAL)
+            return expr.function in (op.INDEX, op.CONDITIONAL) or _is_optional_step(expr)
     return False

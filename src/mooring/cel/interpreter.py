@@ -3,8 +3,8 @@
 `plan` turns a checked tree into nested Python closures (see steps.py). codegen.py makes a faster program from the same
 tree; it hands over to this one whenever anything goes wrong there, and whenever costs must be counted.
 
-Errors. An `EvaluationError` travels as an exception. `&&`, `||` and loops catch it: `false && error` is false, and the
-accumulator of a loop may hold a failure that a later step overrules.
+Errors are values here: `false && error` is false, and the accumulator of a loop may hold an error that a later step
+overrules. Only when nothing is left but an error it is raised.
 
 Costs. cel-go counts what its own steps do, so the steps here are cut like cel-go's. The notion to know is the
 *attribute*: a variable (or any value) with a path of fields and indices behind it, such as `node.labels['rack']`. It
@@ -24,11 +24,11 @@ from .conversions import adapter
 from .costs import CallCost
 from .dispatch import as_error, counter, dispatcher, invoker
 from .errors import CelError, EvaluationError
-from .fields import Accessor
+from .fields import ABSENT, Accessor
 from .library import Overload
 from .regex import compile_pattern
 from .standard import FOLDED
-from .steps import Attribute, Constant, Frame, Invocation, Loop, Plan, Run, Step
+from .steps import Attribute, Constant, Failure, Frame, Invocation, Loop, Plan, Quantifier, Run, Step
 from .syntax import (
     ACCUMULATOR,
     Call,
@@ -42,7 +42,7 @@ from .syntax import (
     StructExpr,
 )
 from .types import ObjectType, Type
-from .values import Struct, Value, contains, is_key, map_of_pairs
+from .values import Optional, Struct, Value, contains, is_key, map_of_pairs
 
 
 class FoldingError(CelError):
@@ -71,11 +71,13 @@ class Interpreter:
         """The value and what it cost."""
         frame = Frame(bindings, self._slots, limit)
         try:
-            return self._run(frame), frame.cost
-        except EvaluationError:
-            raise
-        except Exception as problem:
-            raise as_error(problem) from problem
+            value = self._run(frame)
+        except RecursionError as problem:
+            raise as_error(problem) from None
+        frame.charge(0)
+        if value.__class__ is steps.Failure:
+            raise value.error
+        return value, frame.cost
 
 
 def plan(expr: Expr, options: Options) -> Interpreter:
@@ -154,11 +156,7 @@ class _Planner:
     def _conditional(self, call: Call) -> Plan:
         condition, *branches = map(self.plan, call.args)
         yes, no = (each.resolve if isinstance(each, Attribute) else each.run for each in branches)
-
-        def walk(frame: Frame) -> Value:
-            return yes(frame) if steps.boolean(condition.run(frame)) else no(frame)
-
-        return Attribute(walk, own_cost=0)
+        return Attribute(steps.conditional(condition.run, yes, no), own_cost=0)
 
     # Calls
 
@@ -200,8 +198,7 @@ class _Planner:
             if not items:
                 return Constant(False)
             if all(is_key(item) for item in items):
-                value = args[0].run
-                return Step(lambda frame: contains(items, value(frame)))
+                return Step(_membership(args[0].run, items))
         if call.function in FOLDED and len(args) == 1 and isinstance(args[0], Constant):
             try:
                 return Constant(dispatcher(call.overloads)(args[0].value))
@@ -217,7 +214,7 @@ class _Planner:
         if call.function == op.NOT_STRICTLY_FALSE:
             return Step(steps.not_strictly_false(runs[0]))
         cost, count = counter(call, self._options.equality)
-        invocation = Invocation(invoker(call), count, runs, counts_result=cost.counts_result)
+        invocation = Invocation(invoker(call), cost, count, runs)
         precompiled = self._options.optimize and _precompiled(overloads[0], args)
         return Step(invocation.run_several if precompiled or len(runs) > 2 else invocation.run)
 
@@ -231,16 +228,16 @@ class _Planner:
         runs = [each.run for each in elements]
 
         def run(frame: Frame) -> Value:
+            frame.cost += costs.LIST
             result: list[Value] = []
-            try:
-                for index, element in enumerate(runs):
-                    value = element(frame)
-                    if index not in optional:
-                        result.append(value)
-                    elif steps.optional(value).present:
-                        result.append(value.value)
-            finally:
-                frame.charge(costs.LIST)
+            for index, element in enumerate(runs):
+                value = element(frame)
+                if index in optional:
+                    value = _unwrapped(value)
+                if value.__class__ is Failure:
+                    return value
+                if value is not ABSENT:
+                    result.append(value)
             return result
 
         return Step(run)
@@ -257,37 +254,40 @@ class _Planner:
         runs = [(key.run, value.run, optional) for key, value, optional in entries]
 
         def run(frame: Frame) -> Value:
+            frame.cost += costs.MAP
             pairs: list[tuple[Value, Value]] = []
+            for key_run, value_run, optional in runs:
+                key, value = key_run(frame), value_run(frame)
+                if optional:
+                    value = _unwrapped(value)
+                if key.__class__ is Failure or value.__class__ is Failure:
+                    return key if key.__class__ is Failure else value
+                if value is not ABSENT:
+                    pairs.append((key, value))
             try:
-                for key_run, value_run, optional in runs:
-                    key, value = key_run(frame), value_run(frame)
-                    if not optional:
-                        pairs.append((key, value))
-                    elif steps.optional(value).present:
-                        pairs.append((key, value.value))
-            finally:
-                frame.charge(costs.MAP)
-            return map_of_pairs(pairs)
+                return map_of_pairs(pairs)
+            except EvaluationError as error:
+                return Failure(error)
 
         return Step(run)
 
     def _struct(self, expr: StructExpr) -> Plan:
-        fields = [(each.name, self.plan(each.value).run, each.optional) for each in expr.fields]
-        type_ = expr.type
         if expr.type_name not in self._options.objects:
             return Step(steps.unbound)
+        fields = [(each.name, self.plan(each.value).run, each.optional) for each in expr.fields]
+        type_ = expr.type
 
         def run(frame: Frame) -> Value:
+            frame.cost += costs.STRUCT
             values: dict[str, Value] = {}
-            try:
-                for name, value_run, optional in fields:
-                    value = value_run(frame)
-                    if not optional:
-                        values[name] = value
-                    elif steps.optional(value).present:
-                        values[name] = value.value
-            finally:
-                frame.charge(costs.STRUCT)
+            for name, value_run, optional in fields:
+                value = value_run(frame)
+                if optional:
+                    value = _unwrapped(value)
+                if value.__class__ is Failure:
+                    return value
+                if value is not ABSENT:
+                    values[name] = value
             return Struct(type_, values)
 
         return Step(run)
@@ -303,14 +303,34 @@ class _Planner:
         if expr.iter_var2 is not None:
             inner[expr.iter_var2] = second
         self._scopes.append(inner)
-        condition, step = self.plan(expr.condition), self._step(expr, accu)
+        quantifier = self._quantifier(expr, iter_range.run, first, second if expr.iter_var2 else None)
+        if quantifier is not None:
+            self._scopes.pop()
+            self._scopes.pop()
+            return Step(quantifier.run)
+        always = isinstance(expr.condition, Literal) and expr.condition.value is True
+        condition = None if always else self.plan(expr.condition).run
+        step = self._step(expr, accu)
         self._scopes.pop()
         result = self.plan(expr.result)
         self._scopes.pop()
-        loop = Loop(
-            iter_range.run, init, condition.run, step, result.run, accu, first, second if expr.iter_var2 else None
-        )
-        return Step(loop.run)
+        slots = accu, first, second if expr.iter_var2 else None
+        return Step(Loop(iter_range.run, init, condition, step, result.run, *slots).run)
+
+    def _quantifier(self, expr: Comprehension, items: Run, first: int, second: int | None) -> Quantifier | None:
+        """`all` and `exists`, recognised by their shape."""
+        step, init = expr.step, expr.accu_init
+        if not isinstance(step, Call) or not isinstance(init, Literal) or not is_accumulator(step.args[0]):
+            return None
+        if (step.function, init.value) not in ((op.AND, True), (op.OR, False)) or not is_accumulator(expr.result):
+            return None
+        asked = expr.condition.args[0] if isinstance(expr.condition, Call) else expr.condition
+        condition_cost = 1 + costs.IDENT
+        if init.value is False and isinstance(asked, Call) and asked.function == op.NOT:
+            asked, condition_cost = asked.args[0], condition_cost + 1
+        if not is_accumulator(asked) or (init.value is False) is (condition_cost == 1 + costs.IDENT):
+            return None
+        return Quantifier(items, self.plan(step.args[1]).run, not init.value, condition_cost, first, second)
 
     def _slot(self) -> int:
         self.slots += 1
@@ -331,25 +351,20 @@ class _Planner:
         return self._appending(expr.step, accu)
 
     def _appending(self, step: Expr, accu: int) -> Run:
-        if isinstance(step, Call) and step.function == op.CONDITIONAL and _is_accumulator(step.args[2]):
-            condition, changed = self.plan(step.args[0]).run, self._appending(step.args[1], accu)
-            unchanged = steps.local(accu)
-
-            def run(frame: Frame) -> Value:
-                return changed(frame) if steps.boolean(condition(frame)) else unchanged(frame)
-
-            return run
+        if isinstance(step, Call) and step.function == op.CONDITIONAL and is_accumulator(step.args[2]):
+            changed = self._appending(step.args[1], accu)
+            return steps.conditional(self.plan(step.args[0]).run, changed, steps.local(accu))
         if (
             isinstance(step, Call)
             and step.function == op.ADD
-            and _is_accumulator(step.args[0])
+            and is_accumulator(step.args[0])
             and isinstance(step.args[1], ListExpr)
         ):
             return steps.append(accu, self.plan(step.args[1]).run)
         return self.plan(step).run
 
 
-def _is_accumulator(expr: Expr) -> bool:
+def is_accumulator(expr: Expr) -> bool:
     return isinstance(expr, Ident) and expr.name == ACCUMULATOR
 
 
@@ -363,3 +378,20 @@ def _precompiled(overload: Overload, args: Sequence[Plan]) -> bool:
     except EvaluationError as error:
         raise FoldingError(error.message) from None
     return True
+
+
+def _membership(value: Run, items: Sequence[Value]) -> Run:
+    """`x in [constants]`, which costs nothing."""
+
+    def run(frame: Frame) -> Value:
+        found = value(frame)
+        return found if found.__class__ is Failure else contains(items, found)
+
+    return run
+
+
+def _unwrapped(value: Value) -> Value:
+    """The value of an element marked with `?`, or `ABSENT`."""
+    if isinstance(value, Optional):
+        return value.value if value.present else ABSENT
+    return steps.no_overload(value)

@@ -1,13 +1,14 @@
 """What a planned expression is made of: functions that take a `Frame`, give a value and charge for it.
 
-interpreter.py puts them together. Errors travel as `EvaluationError`; where CEL goes on in spite of one, it is caught
-here. Reaching the cost limit is never caught.
+interpreter.py puts them together. As in cel-go an error is a value, a `Failure`: raising and catching exceptions in
+every turn of a hostile loop would be far too slow. Only reaching the cost limit is raised. The limit is checked at each
+turn of a loop, before calls whose cost depends on their arguments, and at the end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, Never
+from typing import Final, NamedTuple
 
 from . import costs
 from .dispatch import Counter, as_error
@@ -30,11 +31,29 @@ class Frame:
         self.limit = limit
 
     def charge(self, cost: int) -> bool:
-        """Always true, so that generated code can say `charge(1) and value`."""
+        """Adds to the cost and checks the limit. Always true, so that generated code can say `charge(1) and value`."""
         self.cost += cost
         if self.cost > self.limit:
             raise CostLimitExceeded
         return True
+
+
+class Failure:
+    """An error as a value."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: EvaluationError) -> None:
+        self.error = error
+
+
+def failed(problem: Exception) -> Failure:
+    return Failure(as_error(problem))
+
+
+def no_overload(value: Value) -> Failure:
+    """For a value that is neither true nor false: the failure that it is, or a new one."""
+    return value if value.__class__ is Failure else Failure(no_such_overload())
 
 
 Run = Callable[[Frame], Value]
@@ -64,18 +83,30 @@ class Attribute:
         self.own_cost = own_cost
         self.optional = optional
 
-    def resolve(self, frame: Frame) -> Value:
-        """The value, without paying for the attribute itself."""
-        value = self.walk(frame)
+    @property
+    def resolve(self) -> Run:
+        """Gives the value, without paying for the attribute itself."""
         if not self.optional:
-            return value
-        return NONE if value is ABSENT else Optional.of(value)
+            return self.walk
+        walk = self.walk
 
-    def run(self, frame: Frame) -> Value:
-        try:
-            return self.resolve(frame)
-        finally:
-            frame.charge(self.own_cost)
+        def resolve(frame: Frame) -> Value:
+            value = walk(frame)
+            if value is ABSENT:
+                return NONE
+            return value if value.__class__ is Failure else Optional.of(value)
+
+        return resolve
+
+    @property
+    def run(self) -> Run:
+        resolve, own_cost = self.resolve, self.own_cost
+
+        def run(frame: Frame) -> Value:
+            frame.cost += own_cost
+            return resolve(frame)
+
+        return run if own_cost else resolve
 
 
 class Step:
@@ -93,42 +124,19 @@ Plan = Constant | Attribute | Step
 # Variables
 
 
-class Failure:
-    """An error as the value of a variable: it counts only when the variable is read."""
-
-    __slots__ = ("error",)
-
-    def __init__(self, error: EvaluationError) -> None:
-        self.error = error
-
-
-def captured(run: Run, frame: Frame) -> Value:
-    """The value, or the error as a value."""
-    try:
-        return run(frame)
-    except CostLimitExceeded:
-        raise
-    except EvaluationError as error:
-        return Failure(error)
-
-
 def local(slot: int) -> Run:
-    def walk(frame: Frame) -> Value:
-        value = frame.slots[slot]
-        if value.__class__ is Failure:
-            raise value.error
-        return value
-
-    return walk
+    return lambda frame: frame.slots[slot]
 
 
 def variable(name: str, adapt: Callable[[Value], Value] | None) -> Run:
     def walk(frame: Frame) -> Value:
         try:
             value = frame.bindings[name]
+            return value if adapt is None else adapt(value)
         except KeyError:
-            raise EvaluationError(f"no such attribute(s): {name}") from None
-        return value if adapt is None else adapt(value)
+            return Failure(EvaluationError(f"no such attribute(s): {name}"))
+        except Exception as problem:
+            return failed(problem)
 
     return walk
 
@@ -141,8 +149,13 @@ def field_step(walk: Run, accessor: Accessor) -> Run:
 
     def step(frame: Frame) -> Value:
         value = walk(frame)
-        frame.charge(costs.IDENT)
-        return read(value)
+        if value.__class__ is Failure:
+            return value
+        frame.cost += costs.IDENT
+        try:
+            return read(value)
+        except Exception as problem:
+            return failed(problem)
 
     return step
 
@@ -150,8 +163,19 @@ def field_step(walk: Run, accessor: Accessor) -> Run:
 def index_step(walk: Run, index: Run) -> Run:
     def step(frame: Frame) -> Value:
         value = walk(frame)
-        frame.charge(costs.IDENT)
-        return index_any(value, index(frame))
+        if value.__class__ is Failure:
+            return value
+        frame.cost += costs.IDENT
+        key = index(frame)
+        if value.__class__ is dict and key.__class__ is str:
+            found = value.get(key, ABSENT)
+            return Failure(EvaluationError(f"no such key: {key}")) if found is ABSENT else found
+        if key.__class__ is Failure:
+            return key
+        try:
+            return index_any(value, key)
+        except Exception as problem:
+            return failed(problem)
 
     return step
 
@@ -163,11 +187,14 @@ def optional_step(walk: Run, find: Callable[[Value, Frame], Value]) -> Run:
         value = walk(frame)
         if isinstance(value, Optional):
             value = value.value if value.present else ABSENT
-        if value is ABSENT:
-            return ABSENT
-        found = find(value, frame)
+        if value is ABSENT or value.__class__ is Failure:
+            return value
+        try:
+            found = find(value, frame)
+        except Exception as problem:
+            found = failed(problem)
         if found is not ABSENT:
-            frame.charge(costs.IDENT)
+            frame.cost += costs.IDENT
         return found
 
     return step
@@ -175,6 +202,8 @@ def optional_step(walk: Run, find: Callable[[Value, Frame], Value]) -> Run:
 
 def find_index(container: Value, index: Value) -> Value:
     """What an index leads to, or `ABSENT`."""
+    if index.__class__ is Failure:
+        return index
     if isinstance(container, Mapping):
         stored = to_key(index)
         return container[stored] if is_key(index) and stored in container else ABSENT
@@ -187,13 +216,17 @@ def find_index(container: Value, index: Value) -> Value:
 
 
 def presence(operand: Attribute, accessor: Accessor, has_cost: int) -> Run:
-    cost = operand.own_cost + has_cost
+    walk, cost = operand.walk, operand.own_cost + has_cost
 
     def run(frame: Frame) -> Value:
+        frame.cost += cost
+        value = walk(frame)
+        if value.__class__ is Failure:
+            return value
         try:
-            return accessor.has(operand.walk(frame))
-        finally:
-            frame.charge(cost)
+            return accessor.has(value)
+        except Exception as problem:
+            return failed(problem)
 
     return run
 
@@ -201,50 +234,44 @@ def presence(operand: Attribute, accessor: Accessor, has_cost: int) -> Run:
 # Logic
 
 
-def boolean(value: Value) -> bool:
-    if value is True or value is False:
-        return value
-    raise no_such_overload()
-
-
-def optional(value: Value) -> Optional:
-    if isinstance(value, Optional):
-        return value
-    raise no_such_overload()
-
-
-def unbound(_frame: Frame) -> Never:
-    """A name or function that nothing is known about, in an expression that was not checked."""
-    raise no_such_overload()
-
-
 def logic(left: Run, right: Run, *, decisive: bool) -> Run:
     """`&&` and `||`: one decisive side is enough, whatever the other is."""
 
     def run(frame: Frame) -> Value:
-        error: EvaluationError | None = None
-        for side in (left, right):
-            try:
-                if boolean(side(frame)) is decisive:
-                    return decisive
-            except CostLimitExceeded:
-                raise
-            except EvaluationError as problem:
-                error = error or problem
-        if error is not None:
-            raise error
-        return not decisive
+        first = left(frame)
+        if first is decisive:
+            return decisive
+        second = right(frame)
+        if second is decisive:
+            return decisive
+        if first is (not decisive):
+            return second if second is first else no_overload(second)
+        return no_overload(first)
 
     return run
+
+
+def conditional(condition: Run, yes: Run, no: Run) -> Run:
+    def walk(frame: Frame) -> Value:
+        chosen = condition(frame)
+        if chosen is True:
+            return yes(frame)
+        return no(frame) if chosen is False else no_overload(chosen)
+
+    return walk
 
 
 def not_strictly_false(argument: Run) -> Run:
     def run(frame: Frame) -> Value:
-        value = captured(argument, frame)
-        frame.charge(1)
-        return value is not False
+        frame.cost += 1
+        return argument(frame) is not False
 
     return run
+
+
+def unbound(_frame: Frame) -> Value:
+    """A name or function that nothing is known about, in an expression that was not checked."""
+    return Failure(no_such_overload())
 
 
 # Calls
@@ -256,10 +283,24 @@ def lazy_call(overload: Overload, args: Sequence[Run]) -> Run:
     impl = overload.impl
 
     def run(frame: Frame) -> Value:
+        def argument() -> Value:
+            value = last(frame)
+            if value.__class__ is Failure:
+                raise value.error
+            return value
+
         values = [each(frame) for each in eager]
+        for value in values:
+            if value.__class__ is Failure:
+                return value
         if not all(map(is_of, values, overload.args)):
-            raise no_such_overload()
-        return impl(*values, lambda: last(frame))
+            return Failure(no_such_overload())
+        try:
+            return impl(*values, argument)
+        except CostLimitExceeded:
+            raise
+        except Exception as problem:
+            return failed(problem)
 
     return run
 
@@ -267,53 +308,67 @@ def lazy_call(overload: Overload, args: Sequence[Run]) -> Run:
 class Invocation:
     """The call of a function, all of whose arguments are evaluated."""
 
-    __slots__ = ("args", "count", "counts_result", "impl")
+    __slots__ = ("args", "constant", "count", "counts_result", "impl")
 
-    def __init__(self, impl: Callable[..., Value], count: Counter, args: Sequence[Run], *, counts_result: bool) -> None:
+    def __init__(self, impl: Callable[..., Value], cost: costs.CallCost, count: Counter, args: Sequence[Run]) -> None:
         self.impl = impl
         self.count = count
+        self.constant = cost.constant if count == cost.count else None
+        self.counts_result = cost.counts_result
         self.args = args
-        self.counts_result = counts_result
 
     def run(self, frame: Frame) -> Value:
         """cel-go evaluates both arguments, whatever the first gives, and counts the call even when one failed."""
-        values: list[Value] = []
-        error: EvaluationError | None = None
-        for each in self.args:
-            try:
-                values.append(each(frame))
-            except CostLimitExceeded:
-                raise
-            except EvaluationError as problem:
-                error = error or problem
-                values.append(problem)
-        if error is not None:
-            frame.charge(self.count(values, error))
-            raise error
+        values = [each(frame) for each in self.args]
+        for value in values:
+            if value.__class__ is Failure:
+                frame.charge(self._cost_of_failure(values, value.error))
+                return value
         return self._called(frame, values)
+
+    def _cost_of_failure(self, values: Sequence[Value], error: EvaluationError) -> int:
+        """An error has the size 1; a counter of a library's own that cannot measure one makes the call cost 1."""
+        try:
+            return self.count([each.error if each.__class__ is Failure else each for each in values], error)
+        except (TypeError, AttributeError):
+            return 1
 
     def run_several(self, frame: Frame) -> Value:
         """With three arguments and more, or a constant pattern, cel-go stops at the first error; no call, no cost."""
-        return self._called(frame, [each(frame) for each in self.args])
+        values: list[Value] = []
+        for each in self.args:
+            value = each(frame)
+            if value.__class__ is Failure:
+                return value
+            values.append(value)
+        return self._called(frame, values)
 
     def _called(self, frame: Frame, values: Sequence[Value]) -> Value:
-        if not self.counts_result:
+        if self.constant is not None:
+            frame.cost += self.constant
+        elif not self.counts_result:
             frame.charge(self.count(values, None))
-            try:
-                return self.impl(*values)
-            except Exception as problem:
-                raise as_error(problem) from problem
         try:
             result = self.impl(*values)
         except Exception as problem:
-            error = as_error(problem)
-            frame.charge(self.count(values, error))
-            raise error from problem
-        frame.charge(self.count(values, result))
+            result = failed(problem)
+        if self.counts_result:
+            frame.charge(self.count(values, result.error if result.__class__ is Failure else result))
         return result
 
 
 # Loops
+
+
+def items_of(container: Value, *, pairs: bool) -> Iterable[Value] | None:
+    """Keys or items, or pairs for two variables; None when there is nothing to iterate over."""
+    if isinstance(container, Mapping):
+        if not pairs:
+            return map(from_key, container)
+        return ((from_key(key), value) for key, value in container.items())
+    if isinstance(container, list | tuple):
+        return enumerate(container) if pairs else container
+    return None
 
 
 class Loop(NamedTuple):
@@ -321,7 +376,8 @@ class Loop(NamedTuple):
 
     iter_range: Run
     init: Run
-    condition: Run
+    condition: Run | None
+    """None when it is always true."""
     step: Run
     result: Run
     accumulator: int
@@ -329,38 +385,74 @@ class Loop(NamedTuple):
     second: int | None
 
     def run(self, frame: Frame) -> Value:
-        items = self._items(self.iter_range(frame))
-        slots, accumulator, first, second = frame.slots, self.accumulator, self.first, self.second
-        slots[accumulator] = captured(self.init, frame)
+        container = self.iter_range(frame)
+        items = items_of(container, pairs=self.second is not None)
+        if items is None:
+            return container if container.__class__ is Failure else Failure(no_such_overload())
+        slots, condition, step = frame.slots, self.condition, self.step
+        accumulator, first, second = self.accumulator, self.first, self.second
+        slots[accumulator] = self.init(frame)
         for item in items:
             if second is None:
                 slots[first] = item
             else:
                 slots[first], slots[second] = item
-            if captured(self.condition, frame) is False:
+            if condition is not None and condition(frame) is False:
                 break
-            slots[accumulator] = captured(self.step, frame)
+            slots[accumulator] = step(frame)
+            if frame.cost > frame.limit:
+                raise CostLimitExceeded
         return self.result(frame)
 
-    def _items(self, container: Value) -> Iterable[Value]:
-        if isinstance(container, Mapping):
-            if self.second is None:
-                return map(from_key, container)
-            return ((from_key(key), value) for key, value in container.items())
-        if isinstance(container, list | tuple):
-            return container if self.second is None else enumerate(container)
-        raise no_such_overload()
+
+class Quantifier(NamedTuple):
+    """`all` and `exists`, which are loops whose accumulator needs no looking after: costs are those of the loop."""
+
+    iter_range: Run
+    predicate: Run
+    decisive: bool
+    """The verdict that ends the loop."""
+    condition_cost: int
+    first: int
+    second: int | None
+
+    def run(self, frame: Frame) -> Value:
+        container = self.iter_range(frame)
+        items = items_of(container, pairs=self.second is not None)
+        if items is None:
+            return container if container.__class__ is Failure else Failure(no_such_overload())
+        slots, predicate, first, second = frame.slots, self.predicate, self.first, self.second
+        decisive, verdict = self.decisive, not self.decisive
+        state: Value = verdict
+        for item in items:
+            frame.cost += self.condition_cost
+            if state is decisive:
+                break
+            frame.cost += costs.IDENT
+            if second is None:
+                slots[first] = item
+            else:
+                slots[first], slots[second] = item
+            found = predicate(frame)
+            if found is decisive:
+                state = decisive
+            elif found is not verdict and state is verdict:
+                state = no_overload(found)
+            if frame.cost > frame.limit:
+                raise CostLimitExceeded
+        frame.cost += costs.IDENT
+        return state
 
 
 def append(accumulator: int, items: Run) -> Run:
     """`accumulator + [x]` in place; it costs what the addition would."""
-    gather = local(accumulator)
 
     def run(frame: Frame) -> Value:
-        frame.charge(costs.IDENT)
+        frame.cost += costs.IDENT + 1
         added = items(frame)
-        frame.charge(1)
-        gathered = gather(frame)
+        gathered = frame.slots[accumulator]
+        if gathered.__class__ is Failure or added.__class__ is Failure:
+            return gathered if gathered.__class__ is Failure else added
         gathered.extend(added)
         return gathered
 
