@@ -1,0 +1,65 @@
+"""A heap from which any entry can be taken, not only the first.
+
+What is taken from the middle stays as a dead entry until it comes to the top; when most are dead, all are sorted anew.
+"""
+
+import heapq
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+from mooring.scheduler.queue.queued_pod import QueuedPod
+
+_Entry = tuple[tuple[Any, ...], int, QueuedPod]
+
+
+class Heap:
+    """Pods by key, ordered by what they were put with; among equals by who came first."""
+
+    def __init__(self) -> None:
+        self._entries: list[_Entry] = []
+        self._live: dict[str, _Entry] = {}
+        self._order = count()
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._live
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        return (entry[2] for entry in self._live.values())
+
+    def put(self, queued: QueuedPod, order: tuple[Any, ...]) -> None:
+        entry = (order, next(self._order), queued)
+        self._live[queued.key] = entry
+        heapq.heappush(self._entries, entry)
+
+    def get(self, key: str) -> QueuedPod | None:
+        entry = self._live.get(key)
+        return None if entry is None else entry[2]
+
+    def take(self, key: str) -> QueuedPod | None:
+        """Take an entry out, wherever it is."""
+        entry = self._live.pop(key, None)
+        if len(self._entries) > 64 and len(self._entries) > 2 * len(self._live):
+            self._entries = list(self._live.values())
+            heapq.heapify(self._entries)
+        return None if entry is None else entry[2]
+
+    def first(self) -> tuple[tuple[Any, ...], QueuedPod] | None:
+        """The first entry and its order; it stays."""
+        while self._entries:
+            entry = self._entries[0]
+            if self._live.get(entry[2].key) is entry:
+                return entry[0], entry[2]
+            heapq.heappop(self._entries)
+        return None
+
+    def pop(self) -> QueuedPod | None:
+        first = self.first()
+        if first is None:
+            return None
+        heapq.heappop(self._entries)
+        del self._live[first[1].key]
+        return first[1]

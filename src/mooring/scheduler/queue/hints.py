@@ -1,0 +1,103 @@
+"""Which events help which pods: the queueing hints of all plugins of all profiles.
+
+An event can help a pod only through a plugin that refused it. What that plugin registered for the event decides; where
+it has no opinion of its own, every such event helps.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from mooring.api.core_v1 import Pod
+from mooring.base import logs
+from mooring.scheduler.framework import Action, ClusterEvent, EnqueueExtensions, Kind, QueueingHint, Scope
+from mooring.scheduler.framework.events import HintFunction
+from mooring.scheduler.profiles import Profile
+from mooring.scheduler.queue.queued_pod import QueuedPod
+
+log = logs.get(__name__)
+
+EVERYTHING = ClusterEvent(Kind.WILDCARD, Action.ALL)
+"""Not a particular event: the pod has waited long enough, whatever refused it."""
+
+
+class Help(Enum):
+    """What to do with a pod after an event."""
+
+    NONE = "leave it where it is"
+    AFTER_BACKOFF = "try it again once its backoff is over"
+    AT_ONCE = "try it again now: it was waiting for just this"
+
+
+@dataclass(frozen=True, slots=True)
+class _Registration:
+    plugin: str
+    hint: HintFunction | None
+
+
+class Hints:
+    """The hints of a scheduler's profiles."""
+
+    def __init__(self, profiles: Iterable[Profile]) -> None:
+        self._registered: dict[str, list[tuple[ClusterEvent, _Registration]]] = {}
+        self._by_shape: dict[str, frozenset[str]] = {}
+        self._found: dict[tuple[str, ClusterEvent], tuple[_Registration, ...]] = {}
+        for profile in profiles:
+            self._registered[profile.name] = list(_registrations(profile))
+            self._by_shape[profile.name] = frozenset(
+                plugin.name for plugin in profile.plugins if getattr(plugin, "scope", None) is Scope.SHAPE
+            )
+
+    def shared(self, queued: QueuedPod) -> bool:
+        """Whether pods of the same shape that the same plugins refused always get the same hint."""
+        return queued.shape is not None and queued.refused_by <= self._by_shape[queued.profile]
+
+    def may_help(self, profile: str, refused_by: frozenset[str], event: ClusterEvent) -> bool:
+        """Whether any of the plugins wants to be asked about such an event."""
+        if not refused_by or event is EVERYTHING:
+            return True
+        return any(entry.plugin in refused_by for entry in self._for(profile, event))
+
+    def help_for(self, queued: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> Help:
+        """What an event with an object before and after means for a pod."""
+        if not queued.refused_by or event is EVERYTHING:
+            return Help.AFTER_BACKOFF
+        best = Help.NONE
+        for entry in self._for(queued.profile, event):
+            if entry.plugin not in queued.refused_by or not _helps(entry, queued.pod, old, new):
+                continue
+            if entry.plugin in queued.waits_for:
+                return Help.AT_ONCE
+            best = Help.AFTER_BACKOFF
+            if not queued.waits_for:
+                return best
+        return best
+
+    def _for(self, profile: str, event: ClusterEvent) -> tuple[_Registration, ...]:
+        key = (profile, event)
+        found = self._found.get(key)
+        if found is None:
+            entries = self._registered[profile]
+            found = self._found[key] = tuple(entry for wanted, entry in entries if wanted.covers(event))
+        return found
+
+
+def _registrations(profile: Profile) -> Iterable[tuple[ClusterEvent, _Registration]]:
+    for plugin in profile.plugins:
+        if not isinstance(plugin, EnqueueExtensions):
+            yield EVERYTHING, _Registration(plugin.name, None)
+            continue
+        for entry in plugin.events_to_register():
+            yield entry.event, _Registration(plugin.name, entry.hint)
+
+
+def _helps(entry: _Registration, pod: Pod, old: Any, new: Any) -> bool:
+    if entry.hint is None:
+        return True
+    try:
+        return entry.hint(pod, old, new) is QueueingHint.QUEUE
+    except Exception:  # a plugin's defect must not keep a pod from being tried
+        if logs.once(("queueing hint", entry.plugin)):
+            log.exception("a queueing hint failed; the pod is tried again", extra={"fields": {"plugin": entry.plugin}})
+        return True

@@ -1,0 +1,77 @@
+"""The pods that are being tried, and what happened meanwhile.
+
+A pod that is refused was judged by the cluster as it was when it was popped. What has happened since might help it, and
+would be missed if it just went to the unschedulable pool; so events are remembered while any pod is in flight.
+
+    pop a ──► event 0 ──► pop b ──► event 1 ──► a is refused: look at 0 and 1; b is refused: look at 1
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple
+
+from mooring.scheduler.framework import ClusterEvent
+from mooring.scheduler.queue.queued_pod import QueuedPod
+
+
+class Happened(NamedTuple):
+    event: ClusterEvent
+    old: Any
+    new: Any
+    only: str
+    """The key of the pod that it is about; empty when it may concern all."""
+
+
+@dataclass(slots=True)
+class _Flight:
+    queued: QueuedPod
+    since: int
+
+
+class InFlight:
+    """Pods in flight, by key, in the order in which they were popped."""
+
+    def __init__(self) -> None:
+        self._flights: dict[str, _Flight] = {}
+        self._events: deque[Happened] = deque()
+        self._first = 0
+        """The number of the oldest event that is kept."""
+
+    def __len__(self) -> int:
+        return len(self._flights)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._flights
+
+    def get(self, key: str) -> QueuedPod | None:
+        flight = self._flights.get(key)
+        return None if flight is None else flight.queued
+
+    def begin(self, queued: QueuedPod) -> None:
+        self._flights[queued.key] = _Flight(queued, self._first + len(self._events))
+
+    def note(self, event: ClusterEvent, old: Any, new: Any, only: str = "") -> None:
+        if self._flights:
+            self._events.append(Happened(event, old, new, only))
+
+    def events_for(self, key: str) -> Iterator[Happened]:
+        """What has happened since the pod was popped."""
+        flight = self._flights.get(key)
+        if flight is None:
+            return iter(())
+        since = islice(self._events, max(0, flight.since - self._first), None)
+        return (happened for happened in since if happened.only in ("", key))
+
+    def end(self, key: str) -> None:
+        if self._flights.pop(key, None) is None:
+            return
+        oldest = next(iter(self._flights.values()), None)
+        if oldest is None:
+            self._first += len(self._events)
+            self._events.clear()
+            return
+        while self._first < oldest.since:
+            self._events.popleft()
+            self._first += 1

@@ -1,0 +1,41 @@
+"""A pod in the queue, with what happened to it so far."""
+
+from dataclasses import dataclass
+
+from mooring.api.core_v1 import Pod
+from mooring.scheduler.columns.cluster import pod_key
+from mooring.scheduler.columns.shapes import PodShape
+
+NOBODY: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True, eq=False)
+class QueuedPod:
+    """One entry, from the pod's creation until it is bound or deleted. Times are monotonic."""
+
+    pod: Pod
+    profile: str
+    queued_at: float
+    """When it last came into the queue: what its turn and its backoff are counted from."""
+    first_tried_at: float | None = None
+    attempts: int = 0
+    refusals: int = 0
+    """How often it was refused; its backoff grows with them ..."""
+    errors: int = 0
+    """... or, while something goes wrong again and again, with these."""
+    refused_by: frozenset[str] = NOBODY
+    """The plugins that refused it in the last attempt: only what concerns them can help."""
+    waits_for: frozenset[str] = NOBODY
+    """Those of them that wait for something outside; when it happens, there is no backoff."""
+    gated_by: str = ""
+    """The plugin that does not let it become active."""
+    shape: PodShape | None = None
+    """What its last attempt took it for."""
+
+    @property
+    def key(self) -> str:
+        return pod_key(self.pod)
+
+    @property
+    def name(self) -> str:
+        return f"{self.pod.metadata.namespace}/{self.pod.metadata.name}"

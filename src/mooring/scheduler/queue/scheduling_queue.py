@@ -1,0 +1,343 @@
+"""The scheduling queue: every pod that has no node is in one of three pools, or in flight.
+
+                       refused, or failed ┌──────────────┐
+    add ──► active ──► pop ──► in flight ─┤  unschedulable ──► an event may help ─┐
+              ▲                           └► backoff ◄─────────────────────────────┤
+              └──── its time has come ──────┘                (no backoff left) ────┘─► active
+
+Timings are kube-scheduler's: a backoff of 1 s that doubles up to 10 s, and after five minutes at the latest a pod is
+tried again whatever happened. A pod that comes back queues up behind those of its priority that came meanwhile, so a
+flood of pods that fit nowhere does not keep others from being tried. Nothing here waits or does I/O except `wait`;
+the clock is handed in, and ``runtime.py`` calls the two `flush` methods.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from math import floor
+from typing import Any
+
+from mooring.api.core_v1 import Pod
+from mooring.base.clock import Clock
+from mooring.scheduler.columns.cluster import pod_key
+from mooring.scheduler.framework import ClusterEvent
+from mooring.scheduler.profiles import Profile
+from mooring.scheduler.queue.heap import Heap
+from mooring.scheduler.queue.hints import EVERYTHING, Help, Hints
+from mooring.scheduler.queue.in_flight import InFlight
+from mooring.scheduler.queue.pods_apart import PodsApart
+from mooring.scheduler.queue.queued_pod import NOBODY, QueuedPod
+
+PREEMPTION = "DefaultPreemption"
+"""Gates pods while victims are being deleted for them."""
+_WINDOW = 1.0
+"""Pods whose backoff ends in the same second come out by priority."""
+
+
+class Pool(StrEnum):
+    """Where a pod is, in the words of kube-scheduler's metrics."""
+
+    ACTIVE = "active"
+    BACKOFF = "backoff"
+    UNSCHEDULABLE = "unschedulable"
+    GATED = "gated"
+
+
+@dataclass(frozen=True, slots=True)
+class Backoffs:
+    """How long pods wait before they are tried again, in seconds."""
+
+    initial: float = 1.0
+    maximum: float = 10.0
+    unschedulable: float = 300.0
+    """The longest time in the unschedulable pool."""
+
+    def after(self, failures: int) -> float:
+        """The backoff after so many refusals or errors in a row."""
+        if failures <= 0:
+            return 0.0
+        return min(self.maximum, self.initial * 2.0 ** min(failures - 1, 64))
+
+
+Arrived = Callable[[QueuedPod, Pool, str], None]
+"""Told when a pod comes into a pool, and through what."""
+
+
+class SchedulingQueue:
+    def __init__(
+        self,
+        profiles: Mapping[str, Profile],
+        clock: Clock,
+        *,
+        backoffs: Backoffs | None = None,
+        pop_from_backoff: bool = True,
+        arrived: Arrived | None = None,
+    ) -> None:
+        self._profiles = profiles
+        self._clock = clock
+        self._backoffs = backoffs or Backoffs()
+        self._pop_from_backoff = pop_from_backoff
+        self._arrived = arrived
+        self._hints = Hints(profiles.values())
+        self._sort_key = next(iter(profiles.values())).queue_sort.sort_key
+        self._active = Heap()
+        self._backoff = Heap()
+        self._error_backoff = Heap()
+        self._apart = PodsApart(self._hints)
+        self._in_flight = InFlight()
+        self._held: set[str] = set()
+        self._ready = asyncio.Event()
+
+    # -- reading
+
+    def counts(self) -> dict[Pool, int]:
+        return {
+            Pool.ACTIVE: len(self._active),
+            Pool.BACKOFF: len(self._backoff) + len(self._error_backoff),
+            Pool.UNSCHEDULABLE: len(self._apart) - self._apart.gated,
+            Pool.GATED: self._apart.gated,
+        }
+
+    def find(self, key: str) -> QueuedPod | None:
+        """The entry of a pod, wherever it is, also in flight."""
+        pools = (self._active, self._backoff, self._error_backoff, self._apart, self._in_flight)
+        return next((queued for pool in pools if (queued := pool.get(key)) is not None), None)
+
+    def refused_by(self) -> Iterable[tuple[str, str]]:
+        """Plugin and profile, once for every waiting pod and plugin that refused it."""
+        for pool in (self._apart, self._backoff, self._error_backoff, self._active):
+            for queued in pool:
+                for plugin in queued.refused_by:
+                    yield plugin, queued.profile
+
+    # -- pods that come, change and go
+
+    def add(self, pod: Pod) -> None:
+        """A pod that has no node, new or newly without a scheduler that takes care of it."""
+        if self.find(pod_key(pod)) is not None:
+            self.update(pod, pod)
+            return
+        queued = QueuedPod(pod, pod.spec.scheduler_name, self._clock.monotonic())
+        self._enter(queued, "PodAdd")
+
+    def update(self, old: Pod, new: Pod, events: Iterable[ClusterEvent] = ()) -> None:
+        """A waiting pod has changed; `events` say in what way, as far as scheduling cares."""
+        key = pod_key(new)
+        flying = self._in_flight.get(key)
+        if flying is not None:
+            flying.pod = new
+            for event in events:
+                self._in_flight.note(event, old, new, only=key)
+            return
+        waiting = self._active.take(key)
+        if waiting is not None:
+            waiting.pod = new
+            self._put_active(waiting)
+            return
+        backing_off = self._backoff.get(key) or self._error_backoff.get(key)
+        if backing_off is not None:
+            backing_off.pod = new
+            return
+        queued = self._apart.get(key)
+        if queued is None:
+            self.add(new)
+            return
+        queued.pod = new
+        for event in events:
+            help_ = self._hints.help_for(queued, event, old, new)
+            if help_ is not Help.NONE:
+                self._apart.take(key)
+                self._leave_apart(queued, help_, "PodUpdate")
+                return
+
+    def delete(self, pod: Pod) -> None:
+        """A pod is gone, or has a node: nobody needs to look for one any more. In flight, `done` has the last word."""
+        key = pod_key(pod)
+        self._held.discard(key)
+        for pool in (self._active, self._backoff, self._error_backoff, self._apart):
+            if pool.take(key) is not None:
+                return
+
+    # -- the cycle
+
+    async def wait(self) -> None:
+        """Until there is a pod to pop."""
+        if not self._active and not (self._pop_from_backoff and self._backoff):
+            self._ready.clear()
+            await self._ready.wait()
+
+    def pop(self) -> QueuedPod | None:
+        """The next pod to try, which then is in flight until `done` or `requeue`; None when there is none.
+
+        An idle scheduler may as well try pods early that back off because they were refused; those that back off
+        because something is broken wait their time.
+        """
+        queued = self._active.pop()
+        if queued is None and self._pop_from_backoff:
+            queued = self._backoff.pop()
+        if queued is None:
+            return None
+        queued.attempts += 1
+        queued.refused_by = queued.waits_for = NOBODY
+        if queued.first_tried_at is None:
+            queued.first_tried_at = self._clock.monotonic()
+        self._in_flight.begin(queued)
+        return queued
+
+    def done(self, key: str) -> None:
+        """The pod is bound, or gone, or the rest of its way cannot refuse it any more."""
+        self._in_flight.end(key)
+
+    def requeue(self, queued: QueuedPod, refused_by: frozenset[str], waits_for: frozenset[str] = NOBODY) -> None:
+        """A pod was refused by plugins: it waits for something that helps them, unless that has happened already."""
+        queued.refused_by, queued.waits_for = refused_by | waits_for, waits_for
+        queued.refusals += 1
+        queued.errors = 0
+        queued.queued_at = self._clock.monotonic()
+        missed = self._missed(queued)
+        self._in_flight.end(queued.key)
+        if missed is Help.NONE:
+            self._put_apart(queued, "ScheduleAttemptFailure")
+        else:
+            self._leave_apart(queued, missed, "ScheduleAttemptFailure")
+
+    def retry(self, queued: QueuedPod) -> None:
+        """Something went wrong with a pod that had nothing to do with it: try it again after a backoff."""
+        queued.refused_by = queued.waits_for = NOBODY
+        queued.errors += 1
+        queued.queued_at = self._clock.monotonic()
+        self._in_flight.end(queued.key)
+        self._leave_apart(queued, Help.AFTER_BACKOFF, "ScheduleAttemptFailure")
+
+    # -- events
+
+    def move(self, event: ClusterEvent, old: Any = None, new: Any = None, label: str = "") -> int:
+        """Something has happened in the cluster: wake the pods that it may help. How many those were."""
+        self._in_flight.note(event, old, new)
+        woken = 0
+        for crowd in self._apart.crowds():
+            speaker = crowd.speaker
+            if not self._is_open(speaker, event):
+                continue
+            help_ = self._hints.help_for(speaker, event, old, new)
+            if help_ is Help.NONE:
+                continue
+            for key in list(crowd.pods):
+                queued = self._apart.take(key)
+                if queued is not None:
+                    self._leave_apart(queued, help_, label or f"{event.kind.value}{_verb(event)}")
+                    woken += 1
+        return woken
+
+    def hold(self, key: str) -> None:
+        """Do not try a pod while victims are being deleted for it."""
+        self._held.add(key)
+
+    def release(self, key: str, *, wake: bool = False) -> None:
+        """The opposite of `hold`; the deletion of the last victim wakes the pod, or `wake` does it now."""
+        self._held.discard(key)
+        queued = self._apart.take(key)
+        if queued is None:
+            return
+        queued.gated_by = "" if queued.gated_by == PREEMPTION else queued.gated_by
+        if wake:
+            self._leave_apart(queued, Help.AT_ONCE, "ForceActivate")
+        else:
+            self._apart.put(queued)
+
+    # -- time
+
+    def flush_backoff(self) -> None:
+        """Make the pods active whose backoff is over. Once a second."""
+        now = floor(self._clock.monotonic() / _WINDOW)
+        for pool in (self._error_backoff, self._backoff):
+            while (first := pool.first()) is not None and first[0][0] <= now:
+                pool.pop()
+                self._enter(first[1], "BackoffComplete")
+
+    def flush_unschedulable(self) -> None:
+        """Try pods again that have waited for too long, in case a hint was wrong. Every half minute."""
+        limit = self._clock.monotonic() - self._backoffs.unschedulable
+        for queued in [each for each in self._apart if each.queued_at < limit and not each.gated_by]:
+            self._apart.take(queued.key)
+            self._leave_apart(queued, Help.AFTER_BACKOFF, "UnschedulableTimeout")
+
+    # -- how
+
+    def _missed(self, queued: QueuedPod) -> Help:
+        """The best that has happened for a pod while it was in flight."""
+        found = [
+            self._hints.help_for(queued, happened.event, happened.old, happened.new)
+            for happened in self._in_flight.events_for(queued.key)
+        ]
+        return next((help_ for help_ in (Help.AT_ONCE, Help.AFTER_BACKOFF) if help_ in found), Help.NONE)
+
+    def _is_open(self, queued: QueuedPod, event: ClusterEvent) -> bool:
+        """Whether an event can do anything for a pod at all, before its hint is asked."""
+        if queued.gated_by:
+            return queued.gated_by != PREEMPTION and self._hints.may_help(
+                queued.profile, frozenset({queued.gated_by}), event
+            )
+        return self._hints.may_help(queued.profile, queued.refused_by, event)
+
+    def _leave_apart(self, queued: QueuedPod, help_: Help, label: str) -> None:
+        """To the active pool, or first to the backoff pool."""
+        over = floor((queued.queued_at + self._backoff_of(queued)) / _WINDOW)
+        if help_ is Help.AT_ONCE or over <= floor(self._clock.monotonic() / _WINDOW):
+            self._enter(queued, label)
+            return
+        if not self._gated(queued, label):
+            pool = self._error_backoff if queued.errors else self._backoff
+            pool.put(queued, (over, *self._sort_key(queued.pod, queued.queued_at)))
+            self._tell(queued, Pool.BACKOFF, label)
+            self._wake()
+
+    def _backoff_of(self, queued: QueuedPod) -> float:
+        return self._backoffs.after(queued.errors or queued.refusals)
+
+    def _enter(self, queued: QueuedPod, label: str) -> None:
+        """Make a pod active, unless a plugin does not let it."""
+        if not self._gated(queued, label):
+            self._put_active(queued)
+            self._tell(queued, Pool.ACTIVE, label)
+
+    def _gated(self, queued: QueuedPod, label: str) -> bool:
+        """Ask the PreEnqueue plugins; a pod that they refuse is put aside."""
+        refusal = self._gate_of(queued)
+        queued.gated_by = refusal
+        if refusal:
+            queued.refused_by |= {refusal}
+            self._put_apart(queued, label)
+        return bool(refusal)
+
+    def _gate_of(self, queued: QueuedPod) -> str:
+        if queued.key in self._held:
+            return PREEMPTION
+        for plugin in self._profiles[queued.profile].pre_enqueue:
+            if not plugin.pre_enqueue(queued.pod).is_success:
+                return str(getattr(plugin, "name", type(plugin).__name__))
+        return ""
+
+    def _put_apart(self, queued: QueuedPod, label: str) -> None:
+        if queued.key in self._held:
+            queued.gated_by = PREEMPTION
+        self._apart.put(queued)
+        self._tell(queued, Pool.GATED if queued.gated_by else Pool.UNSCHEDULABLE, label)
+
+    def _put_active(self, queued: QueuedPod) -> None:
+        self._active.put(queued, self._sort_key(queued.pod, queued.queued_at))
+        self._wake()
+
+    def _wake(self) -> None:
+        self._ready.set()
+
+    def _tell(self, queued: QueuedPod, pool: Pool, label: str) -> None:
+        if self._arrived is not None:
+            self._arrived(queued, pool, label)
+
+
+def _verb(event: ClusterEvent) -> str:
+    name = event.action.name or "Update"
+    first = name.split("|", 1)[0]
+    return "".join(word.capitalize() for word in first.split("_")) if event is not EVERYTHING else ""
