@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import Resource
@@ -54,7 +55,7 @@ class Evaluations:
     number: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outcome:
     """Where a pod should go, or why it cannot go anywhere."""
 
@@ -159,7 +160,7 @@ class Engine:
         """Where a pod should go as things are: the best node, by lot among equals."""
         profile = self.profile_of(pod)
         judgement = self._judge(profile, pod)
-        considered = sum(asked.nodes for asked in judgement.asked[:1])
+        considered = judgement.asked[0][1] if judgement.asked else 0
         refusal = judgement.refusal
         if refusal is not None and not refusal.is_rejected:
             return Outcome(pod, profile, None, judgement.cycle, 0, considered, None, refusal, judgement)
@@ -219,7 +220,7 @@ class Engine:
 
     def _best(self, judgement: Judgement) -> int:
         totals = judgement.totals
-        best = np.flatnonzero(totals == totals.max())
+        best: NDArray[np.intp] = (totals == totals[totals.argmax()]).nonzero()[0]
         return int(best[0] if len(best) == 1 else best[self._random.randrange(len(best))])
 
 

@@ -13,22 +13,20 @@ Called by ``engine.py``; the outcome for one pod is a `Judgement`. Read next: ``
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Pod
+from mooring.scheduler.columns.change_log import EVERYTHING, NO_ROWS, NOTHING, ChangedRows, Reader, both, union
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.shapes import PodInfo
 from mooring.scheduler.filtering import (
-    ChangedRows,
     FilterSlot,
     NodeFilter,
     PassingFilter,
     PodFilter,
     ShapeFilter,
-    union,
 )
 from mooring.scheduler.framework import (
     SKIP,
@@ -51,18 +49,8 @@ from mooring.scheduler.scoring import NodeScore, PodScore, ScoreSlot, ShapeScore
 
 OUT = -1
 """Instead of a total: the node is not feasible."""
-_NO_ROWS: Mask = np.empty(0, np.bool_)
+_NO_MASK: Mask = np.empty(0, np.bool_)
 _NO_POINTS: Scores = np.empty(0, np.int64)
-_NOTHING: NDArray[np.intp] = np.empty(0, np.intp)
-
-
-class Asked(NamedTuple):
-    """How many nodes a Filter plugin was asked about, and how many it refused, for now or for good."""
-
-    plugin: str
-    nodes: int
-    unschedulable: int
-    unresolvable: int
 
 
 class Judgement:
@@ -90,17 +78,18 @@ class Judgement:
         self.filters: list[FilterSlot] = []
         self.refusal: Status | None = None
         """From a `pre_filter` that rules out all nodes; or an error."""
-        self.considered: Mask = _NO_ROWS
+        self.considered: Mask = _NO_MASK
         """The nodes that were looked at: all, or those that a `pre_filter` named."""
         self.naming: tuple[str, ...] = ()
         """The plugins that named nodes."""
-        self.feasible: Mask = _NO_ROWS
+        self.feasible: Mask = _NO_MASK
         self.number_feasible = 0
         self.overruled: dict[int, Status] = {}
         """Rows that would do, were it not for pods that are expected there."""
         self.is_shared = True
         """Whether the next pod of the shape would find the same nodes feasible."""
-        self.asked: list[Asked] = []
+        self.asked: list[tuple[str, int, int, int]] = []
+        """By Filter plugin: how many nodes it was asked about, and how many it refused for now and for good."""
         self.scores: list[ScoreSlot] = []
         self.totals: Scores = _NO_POINTS
         """`OUT` where the node is not feasible."""
@@ -115,20 +104,6 @@ class _PodPlugin:
     """Its slot for pods that may go anywhere."""
 
 
-class _Reader:
-    """A place in the cluster's change logs."""
-
-    def __init__(self) -> None:
-        self._nodes = self._pods = -1
-
-    def changes(self, cluster: Cluster) -> tuple[ChangedRows, ChangedRows]:
-        """The rows whose node, and whose pods, have changed since the last call."""
-        nodes = cluster.node_changes.since(self._nodes)
-        pods = cluster.pod_changes.since(self._pods)
-        self._nodes, self._pods = cluster.node_changes.position, cluster.pod_changes.position
-        return nodes, pods
-
-
 class Evaluation:
     """A profile's plugins for one shape."""
 
@@ -141,7 +116,9 @@ class Evaluation:
         """Start from nothing: for a new shape, or when the columns have got more rows."""
         cluster = self._cluster
         self._capacity = cluster.capacity
-        self._filter_reader, self._score_reader = _Reader(), _Reader()
+        self._reader = Reader(cluster.node_changes, cluster.pod_changes)
+        self._not_scored = EVERYTHING
+        """What has changed since points were last given."""
         self._filters = [_filter_of(plugin, pod, cluster) for plugin in self._profile.filters]
         self._scores = [_score_of(entry, pod, cluster) for entry in self._profile.scores]
         self._sums: Scores = np.zeros(cluster.capacity, np.int64)
@@ -211,16 +188,17 @@ class Evaluation:
         judgement.considered[rows] = True
 
     def _filter(self, judgement: Judgement) -> None:
-        node_rows, pod_rows = self._filter_reader.changes(self._cluster)
+        changes = self._reader.changes()
+        self._not_scored = changes if self._not_scored is NOTHING else both(self._not_scored, changes)
         feasible = judgement.considered.copy()
         number = int(np.count_nonzero(feasible))
         for slot in judgement.filters:
-            slot.update(node_rows, pod_rows, feasible)
+            slot.update(changes, feasible)
             if slot.status.is_skip:
                 continue
             if not slot.status.is_success:
                 judgement.refusal = slot.status
-                self._filter_reader = _Reader()  # the slots after this one have missed the changes
+                self._capacity = -1  # the slots after this one have missed the changes: start again
                 return
             left = number
             for_good = 0
@@ -230,7 +208,7 @@ class Evaluation:
                 if left < number:
                     for_good = int(np.count_nonzero(feasible & (slot.codes < 0)))
                     feasible = passed
-            judgement.asked.append(Asked(slot.name, number, number - left - for_good, for_good))
+            judgement.asked.append((slot.name, number, number - left - for_good, for_good))
             number = left
         judgement.feasible, judgement.number_feasible = feasible, number
 
@@ -256,14 +234,14 @@ class Evaluation:
 
     def _score(self, judgement: Judgement) -> None:
         feasible, cluster = judgement.feasible, self._cluster
-        node_rows, pod_rows = self._score_reader.changes(cluster)
-        changed: ChangedRows = _NOTHING
+        changes, self._not_scored = self._not_scored, NOTHING
+        changed: ChangedRows = NO_ROWS
         own: list[Scores] = []
         for entry in self._scores:
             slot: ScoreSlot
             if isinstance(entry, ShapeScore):
                 slot = entry
-                changed = union(changed, entry.update(node_rows, pod_rows, feasible))
+                changed = union(changed, entry.update(changes, feasible))
                 if not slot.is_active:
                     continue
             else:
@@ -294,7 +272,7 @@ class Evaluation:
         if changed is None or self._was_feasible is None:
             self._totals = np.where(feasible, self._sums, OUT)
         else:
-            rows = union(changed, np.flatnonzero(feasible != self._was_feasible))
+            rows = union(changed, (feasible != self._was_feasible).nonzero()[0])
             if rows is not None and len(rows):
                 self._totals[rows] = np.where(feasible[rows], self._sums[rows], OUT)
         self._was_feasible = feasible

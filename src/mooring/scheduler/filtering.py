@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mooring.scheduler.columns.change_log import ChangedRows, Changes
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.shapes import PodInfo
 from mooring.scheduler.framework import (
@@ -31,9 +31,6 @@ from mooring.scheduler.framework import (
     Verdicts,
 )
 
-ChangedRows = NDArray[np.intp] | None
-"""Row numbers; None stands for all rows."""
-
 
 class FilterSlot(ABC):
     """A Filter plugin with what it says about a pod. Rows without a node are always `ok`; others mask them out."""
@@ -51,7 +48,7 @@ class FilterSlot(ABC):
         self.reasons: Callable[[int], tuple[str, ...]] = lambda _: ()
 
     @abstractmethod
-    def update(self, node_rows: ChangedRows, pod_rows: ChangedRows, accepted: Mask) -> None:
+    def update(self, changes: Changes, accepted: Mask) -> None:
         """Judge what has changed. `accepted` are the rows that everybody before accepted."""
 
     @abstractmethod
@@ -87,10 +84,10 @@ class ShapeFilter(FilterSlot):
         else:
             self._state, self.node_names = found.state, found.node_names
 
-    def update(self, node_rows: ChangedRows, pod_rows: ChangedRows, _accepted: Mask) -> None:
+    def update(self, changes: Changes, _accepted: Mask) -> None:
         if self._state is None:
             return
-        rows = union(node_rows, pod_rows) if self._reads_pods else node_rows
+        rows = changes.either if self._reads_pods else changes.nodes
         if self._revised is not None:
             revision = self._revised.revision(self._state)
             if revision is None:
@@ -118,7 +115,7 @@ class ShapeFilter(FilterSlot):
 class PassingFilter(FilterSlot):
     """A plugin that lets a pod go anywhere."""
 
-    def update(self, node_rows: ChangedRows, pod_rows: ChangedRows, accepted: Mask) -> None:
+    def update(self, changes: Changes, accepted: Mask) -> None:
         pass
 
     def verdicts(self, _rows: Rows) -> None:
@@ -141,7 +138,7 @@ class PodFilter(FilterSlot):
         else:
             self._state, self.node_names = found.state, found.node_names
 
-    def update(self, _node_rows: ChangedRows, _pod_rows: ChangedRows, _accepted: Mask) -> None:
+    def update(self, _changes: Changes, _accepted: Mask) -> None:
         if self._state is None:
             return
         verdicts = self._plugin.filter(self._state, ALL_ROWS)
@@ -171,7 +168,7 @@ class NodeFilter(FilterSlot):
         if isinstance(plugin, NodePreFilterPlugin):
             self.status = plugin.pre_filter_pod(cycle, pod.pod, cluster).by(plugin.name)
 
-    def update(self, _node_rows: ChangedRows, _pod_rows: ChangedRows, accepted: Mask) -> None:
+    def update(self, _changes: Changes, accepted: Mask) -> None:
         verdicts = self.verdicts(np.flatnonzero(accepted))
         if isinstance(verdicts, Status):
             self.status = verdicts
@@ -198,12 +195,3 @@ class NodeFilter(FilterSlot):
             self._statuses.append(status)
         code = self._statuses.index(status)
         return -code if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE else code
-
-
-def union(one: ChangedRows, other: ChangedRows) -> ChangedRows:
-    """Both; a row may be named twice."""
-    if one is None or other is None:
-        return None
-    if not len(one) or not len(other):
-        return other if not len(one) else one
-    return np.concatenate((one, other))

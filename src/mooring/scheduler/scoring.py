@@ -6,12 +6,11 @@ Called by ``evaluation.py``, which says what has changed since the last pod of t
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Pod
+from mooring.scheduler.columns.change_log import NO_ROWS, ChangedRows, Changes
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.shapes import PodInfo
-from mooring.scheduler.filtering import ChangedRows, union
 from mooring.scheduler.framework import (
     ALL_ROWS,
     MAX_NODE_SCORE,
@@ -29,7 +28,6 @@ from mooring.scheduler.framework import ScorePlugin as VectorPlugin
 
 _ONE_FEASIBLE: Mask = np.ones(1, np.bool_)
 _NO_POINTS: Scores = np.zeros(1, np.int64)
-_NOTHING: NDArray[np.intp] = np.empty(0, np.intp)
 
 
 class ScoreSlot:
@@ -64,15 +62,15 @@ class ShapeScore(ScoreSlot):
         self._is_zero = True
         self._span: tuple[int, ...] = ()
 
-    def update(self, node_rows: ChangedRows, pod_rows: ChangedRows, feasible: Mask) -> ChangedRows:
+    def update(self, changes: Changes, feasible: Mask) -> ChangedRows:
         """Score what has changed; the rows whose points are different now."""
-        rows = union(node_rows, pod_rows) if self._reads_pods else node_rows
         if not self._has_state:
-            return _NOTHING
+            return NO_ROWS
+        rows = changes.either if self._reads_pods else changes.nodes
         if self._revised is not None:
             revision = self._revised.score_revision(self._state, feasible)
             if revision is None:
-                changed = None if self.is_active else _NOTHING
+                changed = None if self.is_active else NO_ROWS
                 self.is_active = self._is_fresh = False
                 return changed
             if revision != self._revision:

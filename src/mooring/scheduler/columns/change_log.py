@@ -4,9 +4,14 @@ A reader remembers `position` and later asks `since(position)`. The log forgets 
 than the table; a reader that comes too late gets None and looks at all rows, which is then cheaper anyway.
 """
 
+from typing import NamedTuple, TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
+ChangedRows: TypeAlias = NDArray[np.intp] | None
+"""Row numbers, some perhaps twice; None stands for all rows."""
+NO_ROWS: NDArray[np.intp] = np.empty(0, np.intp)
 _SLACK = 256
 
 
@@ -28,14 +33,54 @@ class ChangeLog:
             del self._rows[:half]
             self._forgotten += half
 
-    def since(self, position: int) -> NDArray[np.intp] | None:
-        """The rows that changed after `position`, each once; None when they are too many or forgotten."""
+    def since(self, position: int) -> ChangedRows:
+        """The rows that changed after `position`; None when they are too many or forgotten."""
         start = position - self._forgotten
-        if start < 0:
+        number = len(self._rows) - start
+        if number == 0:
+            return NO_ROWS
+        if start < 0 or 4 * number > self.limit + _SLACK:
             return None
-        changed = self._rows[start:]
-        if len(changed) == 1:
-            return np.array(changed, np.intp)
-        if 4 * len(changed) > self.limit + _SLACK:
-            return None
-        return np.array(sorted(set(changed)), np.intp)
+        if number == 1:
+            return np.array(self._rows[-1:], np.intp)
+        return np.array(list(set(self._rows[start:])), np.intp)
+
+
+class Changes(NamedTuple):
+    """What has changed since a reader last looked."""
+
+    nodes: ChangedRows
+    """Rows whose node has."""
+    either: ChangedRows
+    """Rows whose node or whose pods have."""
+
+
+EVERYTHING = Changes(None, None)
+NOTHING = Changes(NO_ROWS, NO_ROWS)
+
+
+class Reader:
+    """A place in the log of nodes and in that of pods."""
+
+    def __init__(self, nodes: ChangeLog, pods: ChangeLog) -> None:
+        self._nodes, self._pods = nodes, pods
+        self._node_position = self._pod_position = -1
+
+    def changes(self) -> Changes:
+        """What has changed since the last call; everything at first."""
+        nodes = self._nodes.since(self._node_position)
+        pods = self._pods.since(self._pod_position)
+        self._node_position, self._pod_position = self._nodes.position, self._pods.position
+        return Changes(nodes, union(nodes, pods))
+
+
+def union(one: ChangedRows, other: ChangedRows) -> ChangedRows:
+    if one is None or other is None:
+        return None
+    if not len(one) or not len(other):
+        return other if not len(one) else one
+    return np.concatenate((one, other))
+
+
+def both(one: Changes, other: Changes) -> Changes:
+    return Changes(union(one.nodes, other.nodes), union(one.either, other.either))

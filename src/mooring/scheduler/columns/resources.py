@@ -44,6 +44,10 @@ class ResourceColumns:
         """The lines by resource."""
         return dict(self._lines)
 
+    def state(self, row: int) -> bytes:
+        """Equal for rows that have, and have used, the same amounts: what holds for one of them holds for the other."""
+        return self.allocatable[:, row].tobytes() + self.used[:, row].tobytes()
+
     def put(self, row: int, node: Node) -> bool:
         """Set what a node has; whether that changed anything."""
         amounts = node.status.allocatable

@@ -117,7 +117,7 @@ class PodShape:
         """What a pod adds to the resource columns; they fill it in."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PodInfo:
     """A pod and its shape."""
 
@@ -131,15 +131,20 @@ class Shapes:
     def __init__(self, *, pod_level_resources: bool = True) -> None:
         self._pod_level = pod_level_resources
         self._known: WeakValueDictionary[bytes, PodShape] = WeakValueDictionary()
+        self._last_pod: Pod | None = None  # a pod is asked about when it is judged and again when it is placed
+        self._last_shape: PodShape | None = None
 
     def __len__(self) -> int:
         return len(self._known)
 
     def shape_of(self, pod: Pod) -> PodShape:
+        if pod is self._last_pod and self._last_shape is not None:
+            return self._last_shape
         key = shape_key(pod)
         shape = self._known.get(key)
         if shape is None:
             shape = self._known[key] = PodShape(key, pod, pod_level=self._pod_level)
+        self._last_pod, self._last_shape = pod, shape
         return shape
 
 

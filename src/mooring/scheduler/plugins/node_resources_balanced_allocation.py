@@ -52,7 +52,11 @@ class NodeResourcesBalancedAllocation:
         return ScoredResources.of(cluster.resources, self._resources, asked, assumed=False)
 
     def score(self, state: ScoredResources, rows: Rows) -> Scores:
-        used, allocatable = state.tables(rows)
-        without, including = balance(np.array([used, used + state.asked]), allocatable)
-        points: Scores = MAX_NODE_SCORE // 4 + (MAX_NODE_SCORE + including - without) // 2
-        return points
+        return state.score(_points, rows)
+
+
+def _points(scored: ScoredResources, rows: Rows) -> Scores:
+    used, allocatable = scored.tables(rows)
+    without, including = balance(np.array([used, used + scored.asked]), allocatable)
+    points: Scores = MAX_NODE_SCORE // 4 + (MAX_NODE_SCORE + including - without) // 2
+    return points

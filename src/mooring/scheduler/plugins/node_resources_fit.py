@@ -1,7 +1,7 @@
 """NodeResourcesFit: a node must have room for what the pod asks for; by default emptier nodes are better."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ from mooring.scheduler.plugins import arguments as plugin_arguments
 from mooring.scheduler.plugins.resource_scoring import (
     CPU_AND_MEMORY,
     ResourceSpec,
+    RowMemo,
     ScoredResources,
     Strategy,
     UtilizationShapePoint,
@@ -85,11 +86,17 @@ class _Asked:
     bits: NDArray[np.int32]
     """A verdict's code has bit 0 for too many pods and one more for each resource that is missing."""
     texts: tuple[str, ...]
+    memo: RowMemo = field(default_factory=RowMemo)
 
     def reasons(self, code: int) -> tuple[str, ...]:
         return tuple(text for bit, text in enumerate(self.texts) if code >> bit & 1)
 
     def verdicts(self, rows: Rows) -> Verdicts:
+        if isinstance(rows, slice) or len(rows) > 1:
+            return Verdicts(self._codes(rows), self.reasons)
+        return Verdicts(self.memo.of(self.columns.state(int(rows[0])), self._codes, rows), self.reasons)
+
+    def _codes(self, rows: Rows) -> Codes:
         allocatable, used = self.columns.allocatable, self.columns.used
         codes = (used[POD_COUNT, rows] >= allocatable[POD_COUNT, rows]).astype(np.int32)
         if len(self.amounts):
@@ -97,7 +104,7 @@ class _Asked:
             lacking = there - used[self.lines][:, rows] < self.amounts
             if lacking.any():
                 codes = self._refusals(codes, lacking, there)
-        return Verdicts(codes, self.reasons)
+        return codes
 
     def _refusals(self, codes: Codes, lacking: NDArray[np.bool_], there: NDArray[np.int64]) -> Codes:
         codes = codes + np.add.reduce(np.where(lacking, self.bits, 0)).astype(np.int32)
@@ -169,7 +176,11 @@ class NodeResourcesFit:
         return ScoredResources.of(cluster.resources, self._resources, pod.shape.scored, assumed=True)
 
     def score(self, state: ScoredResources, rows: Rows) -> Scores:
-        return state.score(self._strategy, rows)
+        return state.score(self._points, rows)
+
+    def _points(self, scored: ScoredResources, rows: Rows) -> Scores:
+        used, allocatable = scored.tables(rows)
+        return self._strategy(used + scored.asked, allocatable, scored.weights)
 
     # -- what may help
 

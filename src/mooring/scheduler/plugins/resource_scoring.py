@@ -6,8 +6,9 @@ another plugin scores, is here too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from mooring.scheduler.columns.resources import ResourceColumns
 from mooring.scheduler.framework import MAX_NODE_SCORE, Rows, Scores
 from mooring.scheduler.plugins import arguments as plugin_arguments
 
+N = TypeVar("N", bound=np.generic)
 Table: TypeAlias = NDArray[np.int64]
 Strategy: TypeAlias = Callable[[Table, Table, Table], Scores]
 """Of requested, allocatable and the weights as a column."""
@@ -44,6 +46,22 @@ class UtilizationShapePoint(Object):
 CPU_AND_MEMORY = (ResourceSpec(name=requests.CPU, weight=1), ResourceSpec(name=requests.MEMORY, weight=1))
 
 
+class RowMemo:
+    """Arrays for single rows, by the state of the row: nodes that were filled alike share what is said about them."""
+
+    def __init__(self, limit: int = 4096) -> None:
+        self._known: dict[bytes, Any] = {}
+        self._limit = limit
+
+    def of(self, state: bytes, judge: Callable[[Rows], NDArray[N]], rows: Rows) -> NDArray[N]:
+        found: NDArray[N] | None = self._known.get(state)
+        if found is None:
+            if len(self._known) >= self._limit:
+                self._known.clear()
+            found = self._known[state] = judge(rows)
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class ScoredResources:
     """For one shape: the lines to look at, what the pod adds to each, and their weights."""
@@ -52,6 +70,7 @@ class ScoredResources:
     lines: slice | NDArray[np.intp]
     asked: Table
     weights: Table
+    memo: RowMemo = field(default_factory=RowMemo)
 
     @classmethod
     def of(
@@ -69,9 +88,11 @@ class ScoredResources:
             np.array([[entry.weight] for entry in counted], np.int64).reshape(-1, 1),
         )
 
-    def score(self, strategy: Strategy, rows: Rows) -> Scores:
-        used, allocatable = self.tables(rows)
-        return strategy(used + self.asked, allocatable, self.weights)
+    def score(self, points: Callable[["ScoredResources", Rows], Scores], rows: Rows) -> Scores:
+        """What `points` says, from memory for single rows in a state that was seen before."""
+        if isinstance(rows, slice) or len(rows) > 1:
+            return points(self, rows)
+        return self.memo.of(self.columns.state(int(rows[0])), partial(points, self), rows)
 
     def tables(self, rows: Rows) -> tuple[Table, Table]:
         """What is used without the pod, and what there is."""

@@ -77,7 +77,8 @@ class SpreadConstraints:
         """A number that changes when the constraints of a shape may have."""
         if shape.spec.topology_spread_constraints or not self._defaults:
             return 0
-        return sum(self._cluster.revision(kind) for kind in (Service, ReplicaSet, StatefulSet, ReplicationController))
+        revision = self._cluster.revision
+        return revision(Service) + revision(ReplicaSet) + revision(StatefulSet) + revision(ReplicationController)
 
     def of(self, shape: PodShape, action: str) -> list[SpreadConstraint]:
         """The constraints of a shape with this `whenUnsatisfiable`."""
