@@ -15,7 +15,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from mooring.api.from_tree import FieldValidation, from_tree, quantity_from
-from mooring.api.json_tree import DecodeError, TooLargeError, check_limits, json_tree
+from mooring.api.json_tree import MAX_BYTES, DecodeError, TooLargeError, check_limits, json_tree
+from mooring.api.protobuf import Unsupported, envelope, tree_of
 from mooring.api.quantity import Quantity
 from mooring.api.quoting import quoted
 from mooring.api.yaml_documents import Document, YamlError
@@ -28,11 +29,13 @@ __all__ = [
     "Document",
     "FieldValidation",
     "TooLargeError",
+    "Unsupported",
     "YamlError",
     "decode",
     "decode_document",
     "decode_kind",
     "decode_own",
+    "decode_protobuf",
     "decode_yaml",
     "encode",
     "from_tree",
@@ -100,6 +103,15 @@ def decode_document(
 ) -> Decoded[T]:
     """The object that a document of `read_yaml` says, by its apiVersion and kind."""
     return Decoded(*from_tree(document.tree, _type_of_tree(document.tree, type_of), validation))
+
+
+def decode_protobuf(body: bytes, cls: type[T], validation: FieldValidation = FieldValidation.STRICT) -> Decoded[T]:
+    """As `decode`, from Kubernetes' protobuf encoding. Raises DecodeError, and Unsupported for types it cannot read."""
+    if len(body) > MAX_BYTES:
+        raise TooLargeError(f"limit is {MAX_BYTES}")
+    found = envelope(body)
+    tree = tree_of(found.message, cls)  # type: ignore[arg-type] # kinds are structs
+    return Decoded(*from_tree({**tree, "apiVersion": found.api_version, "kind": found.kind}, cls, validation))
 
 
 def encode(value: Any) -> bytes:

@@ -9,11 +9,12 @@ from typing import TypeVar
 import msgspec
 
 from mooring.api import codec, errors, field_errors
-from mooring.api.codec import DecodeError, FieldValidation, TooLargeError
+from mooring.api.codec import DecodeError, FieldValidation, TooLargeError, Unsupported
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import DeleteOptions, Resource, TypeMeta
+from mooring.api.protobuf import MEDIA_TYPE as PROTOBUF
 from mooring.apiserver.http import JSON, YAML, Request
 
 CONSUMED = (JSON, YAML)
@@ -110,10 +111,14 @@ def read_body(
             return codec.decode_yaml(request.body, cls, validation)
         if media_type in {"", JSON}:
             return codec.decode(request.body, cls, validation)
+        if media_type == PROTOBUF:
+            return codec.decode_protobuf(request.body, cls, validation)
     except TooLargeError as error:
         raise errors.request_entity_too_large(str(error)) from None
     except DecodeError as error:
         raise _wrong_body(request, kind, api_version, error) from None
+    except Unsupported:
+        pass  # kinds that are newer than the table of protobuf's numbers
     raise errors.unsupported_media_type(CONSUMED)
 
 

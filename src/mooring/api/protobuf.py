@@ -1,0 +1,274 @@
+"""Objects from Kubernetes' protobuf encoding, which typed Go clients send: `kubectl create`, `kubectl auth can-i`…
+
+A message carries numbers instead of names. ``protobuf_fields.txt`` has the names, the structs have the types, and
+together they turn a message into the same tree that JSON would be (``from_tree.py`` goes on from there). Only reading
+is needed: all these clients take JSON as an answer. Types that are not in the table are not read; a number that the
+table does not have is an unknown field. Called through ``codec.decode_protobuf``.
+"""
+
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from importlib import resources
+from types import UnionType
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
+
+import msgspec
+
+from mooring.api import times
+from mooring.api.json_tree import DecodeError, json_tree
+from mooring.api.quantity import Quantity
+
+MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
+_MAGIC = b"k8s\x00"
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CUT_OFF = "the message is cut off"
+
+Value = int | bytes
+Reader = Callable[[Value], Any]
+"""Makes the JSON value of what stands on the wire: a number, or bytes."""
+
+
+class Unsupported(Exception):  # noqa: N818 - it says what is the case
+    """The table has no numbers for a type; whoever sent it has to send JSON."""
+
+
+class Envelope(NamedTuple):
+    """What stands around an object."""
+
+    api_version: str
+    kind: str
+    message: bytes
+
+
+def envelope(body: bytes) -> Envelope:
+    """Take the object out of its envelope; raises DecodeError."""
+    if not body.startswith(_MAGIC):
+        raise DecodeError("the provided data does not appear to be a protobuf message, expected prefix 'k8s\\x00'")
+    parts = dict(_fields(body[len(_MAGIC) :]))
+    meta = dict(_fields(_as_bytes(parts.get(1, b""))))
+    if parts.get(3, b""):
+        raise DecodeError("messages with a content encoding are not read")
+    return Envelope(_text(meta.get(1, b"")), _text(meta.get(2, b"")), _as_bytes(parts.get(2, b"")))
+
+
+def tree_of(message: bytes, cls: type[msgspec.Struct]) -> dict[str, Any]:
+    """The tree that a message of a type stands for; raises DecodeError and Unsupported."""
+    try:
+        return _message(message, _layout(cls))
+    except RecursionError:
+        raise DecodeError("nested too deeply") from None
+
+
+# -- the wire
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, Value]]:
+    """The numbers and values of a message, as they stand there."""
+    position, end = 0, len(message)
+    while position < end:
+        key, position = _varint(message, position)
+        number, form = key >> 3, key & 7
+        value: Value
+        if form == _VARINT:
+            value, position = _varint(message, position)
+        elif form in (_BYTES, _FIXED64, _FIXED32):
+            size, position = _varint(message, position) if form == _BYTES else (8 if form == _FIXED64 else 4, position)
+            value = message[position : position + size]
+            position += size
+            if position > end:
+                raise DecodeError(_CUT_OFF)
+        else:
+            raise DecodeError(f"wire type {form} is not known")
+        yield number, value
+
+
+def _varint(message: bytes, position: int) -> tuple[int, int]:
+    result = shift = 0
+    while shift < 70:
+        if position >= len(message):
+            raise DecodeError(_CUT_OFF)
+        byte = message[position]
+        position += 1
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return result & (1 << 64) - 1, position
+        shift += 7
+    raise DecodeError("a number is too long")
+
+
+# -- from messages to trees
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A field of a type: where its value goes, and how it is read. Without a name, its fields go there directly."""
+
+    name: str
+    read: Reader
+    repeated: bool = False
+    is_map: bool = False
+
+
+_Layout = dict[int, _Entry]
+
+
+def _message(message: bytes, layout: _Layout) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for number, value in _fields(message):
+        entry = layout.get(number)
+        if entry is None:
+            tree[f"#{number}"] = None  # the next step complains, or does not, as it does about other unknown fields
+        elif not entry.name:
+            tree |= entry.read(value)
+        elif entry.repeated:
+            tree.setdefault(entry.name, []).append(entry.read(value))
+        elif entry.is_map:
+            tree.setdefault(entry.name, {}).update(entry.read(value))
+        else:
+            tree[entry.name] = entry.read(value)
+    return tree
+
+
+@cache
+def _table() -> dict[str, list[str]]:
+    lines = resources.files("mooring.api").joinpath("protobuf_fields.txt").read_text(encoding="utf-8").splitlines()
+    words = (line.split() for line in lines if line and not line.startswith("#"))
+    return {name: fields for name, *fields in words}
+
+
+@cache
+def _layout(cls: type[msgspec.Struct]) -> _Layout:
+    package, _, version = cls.__module__.removeprefix("mooring.api.").partition(".")[0].rpartition("_")
+    types = {field.encode_name: field.type for field in msgspec.structs.fields(cls)}
+    return _layout_of(f"{package}.{version}.{cls.__name__}", types)
+
+
+def _layout_of(name: str, types: dict[str, Any]) -> _Layout:
+    fields = _table().get(name)
+    if fields is None:
+        raise Unsupported(name)
+    return {int(number): _entry(field, types) for number, _, field in (word.partition(":") for word in fields)}
+
+
+def _entry(field: str, types: dict[str, Any]) -> _Entry:
+    if field.startswith("*"):
+        inner = _layout_of(field[1:], types)
+        return _Entry("", lambda value: _message(_as_bytes(value), inner))
+    name = field.rstrip("@")
+    annotation = types.get(name)
+    if annotation is None:
+        return _Entry(name, lambda _: None)  # a field that Mooring's types do not have: reported as unknown
+    if field.endswith("@"):
+        return _Entry(name, _read_micro_time if field.endswith("@@") else _read_time)
+    base = _bare(annotation)
+    arguments = get_args(base)
+    if get_origin(base) is list:
+        return _Entry(name, _reader(arguments[0]), repeated=True)
+    if get_origin(base) is dict and arguments[1] is not Any:
+        return _Entry(name, _map_reader(arguments[1]), is_map=True)
+    return _Entry(name, _reader(base))
+
+
+def _bare(annotation: Any) -> Any:
+    """A type without what only validation needs: bounds, and that it may be absent."""
+    while True:
+        origin, arguments = get_origin(annotation), get_args(annotation)
+        if origin is Annotated:
+            annotation = arguments[0]
+        elif origin in (Union, UnionType):
+            options = [option for option in arguments if option is not type(None)]
+            if len(options) > 1:
+                return int | str
+            annotation = options[0]
+        else:
+            return annotation
+
+
+def _reader(annotation: Any) -> Reader:
+    base = _bare(annotation)
+    if isinstance(base, type) and issubclass(base, msgspec.Struct):
+        return lambda value: _message(_as_bytes(value), _layout(base))
+    if get_origin(base) is list:
+        item = _reader(get_args(base)[0])
+        return lambda value: [item(each) for number, each in _fields(_as_bytes(value)) if number == 1]
+    found = _READERS.get(base)
+    return found or _read_json
+
+
+def _map_reader(annotation: Any) -> Reader:
+    item = _reader(annotation)
+    empty: Value = 0 if _bare(annotation) in (int, bool) else b""
+
+    def read(value: Value) -> dict[str, Any]:
+        parts = dict(_fields(_as_bytes(value)))
+        return {_text(parts.get(1, b"")): item(parts.get(2, empty))}
+
+    return read
+
+
+def _as_bytes(value: Value) -> bytes:
+    if isinstance(value, int):
+        raise DecodeError("there is a number where bytes are expected")
+    return value
+
+
+def _text(value: Value) -> str:
+    try:
+        return _as_bytes(value).decode()
+    except UnicodeDecodeError:
+        raise DecodeError("a text is not UTF-8") from None
+
+
+def _number(value: Value) -> int:
+    if not isinstance(value, int):
+        raise DecodeError("there are bytes where a number is expected")
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def _read_quantity(value: Value) -> str:
+    return _text(dict(_fields(_as_bytes(value))).get(1, b"0"))
+
+
+def _read_int_or_string(value: Value) -> int | str:
+    parts = dict(_fields(_as_bytes(value)))
+    return _text(parts.get(3, b"")) if parts.get(1) else _number(parts.get(2, 0))
+
+
+def _read_json(value: Value) -> Any:
+    """JSON of no fixed shape, which travels as bytes."""
+    raw = dict(_fields(_as_bytes(value))).get(1, b"")
+    return json_tree(_as_bytes(raw)) if raw else None
+
+
+def _instant(value: Value) -> datetime | None:
+    parts = dict(_fields(_as_bytes(value)))
+    if not parts:
+        return None
+    try:
+        return _EPOCH + timedelta(seconds=_number(parts.get(1, 0)), microseconds=_number(parts.get(2, 0)) // 1000)
+    except OverflowError:
+        raise DecodeError("a time is out of range") from None
+
+
+def _read_time(value: Value) -> str | None:
+    instant = _instant(value)
+    return times.to_seconds(instant) if instant else None
+
+
+def _read_micro_time(value: Value) -> str | None:
+    instant = _instant(value)
+    return times.to_microseconds(instant) if instant else None
+
+
+_READERS: dict[Any, Reader] = {
+    str: _text,
+    int: _number,
+    bool: lambda value: bool(_number(value)),
+    bytes: lambda value: b64encode(_as_bytes(value)).decode(),
+    Quantity: _read_quantity,
+    int | str: _read_int_or_string,
+}
