@@ -1,8 +1,9 @@
 """A CEL engine that knows nothing of Kubernetes: parse, check, estimate, compile, evaluate.
 
-Start in environment.py. The phases follow each other as files: lexer, parser (with macros), checker, validators,
-estimator, then interpreter (exact, counts costs) and codegen (fast). What libraries are written in: types, values,
-costs, library, macros; `standard` and `ext` are the libraries that come along.
+Start in environment.py. The phases follow each other as files: lexer, parser (with macros), checker (with
+unification), validators, estimator; then interpreter (exact, made of steps), codegen (fast) and counted (fast, and adds
+up costs). What libraries are written in: types, values, costs, library, macros; `standard` and `ext` are the libraries
+that come along.
 """
 
 from .costs import CallCost, Range

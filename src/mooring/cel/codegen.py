@@ -31,7 +31,6 @@ from .fields import Accessor
 from .interpreter import Options
 from .standard import index_any, optional_index
 from .syntax import (
-    ACCUMULATOR,
     Call,
     Comprehension,
     Expr,
@@ -40,6 +39,7 @@ from .syntax import (
     Literal,
     MapExpr,
     Select,
+    is_accumulator,
 )
 from .types import BOOL, Kind, Type
 from .values import Value
@@ -410,14 +410,10 @@ class Generator:
         return f"items({container})" if expr.iter_var2 is None else f"pairs({container})"
 
     def _quantified(self, expr: Comprehension, container: str, targets: Sequence[str]) -> str | None:
-        """`all` and `exists`: `accumulator && predicate`, `accumulator || predicate`."""
-        step, init = expr.step, expr.accu_init
-        if not isinstance(step, Call) or not isinstance(init, Literal) or not is_accumulator(step.args[0]):
+        if expr.quantifier is None:
             return None
-        word = {(op.AND, True): "all", (op.OR, False): "any"}.get((step.function, init.value))
-        if word is None:
-            return None
-        verdict = self._perhaps(step.args[1], condition=True)
+        word = "any" if expr.quantifier.decisive else "all"
+        verdict = self._perhaps(expr.quantifier.predicate, condition=True)
         return f"{word}({verdict} for {', '.join(targets)} in {self._iterated(expr, container)})"
 
     def _gathered(self, expr: Comprehension, container: str, targets: Sequence[str]) -> str | None:
@@ -471,7 +467,3 @@ def _is_plain(type_: Type) -> bool:
     if type_.kind is Kind.MAP:
         return type_.params[0].kind in _PLAIN_KEYS and _is_plain(type_.params[1])
     return type_.kind in _PLAIN or (type_.kind is Kind.LIST and _is_plain(type_.params[0]))
-
-
-def is_accumulator(expr: Expr) -> bool:
-    return isinstance(expr, Ident) and expr.name == ACCUMULATOR

@@ -18,13 +18,13 @@ from typing import Final
 
 from . import costs
 from . import operators as op
-from .codegen import Code, Generator, Unsupported, is_accumulator
+from .codegen import Code, Generator, Unsupported
 from .costs import CallCost
 from .dispatch import Counter, counter, invoker
 from .errors import CostLimitExceeded
 from .interpreter import Interpreter, Options
 from .standard import FOLDED
-from .steps import Frame
+from .steps import Frame, asking_cost
 from .syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select
 from .types import Kind
 from .values import Optional, Value, is_key
@@ -72,12 +72,12 @@ def _paid(impl: Callable[..., Value], count: Counter, *, counts_result: bool) ->
     return afterwards if counts_result else before
 
 
-def _decided(charge: Charge, total: int, verdicts: Iterable[bool], decisive: bool, condition: int) -> bool:
+def _decided(charge: Charge, total: int, verdicts: Iterable[bool], decisive: bool, asking: int) -> bool:
     """`all` and `exists`: a decided loop still asks its condition once, if there is a next turn."""
     for turn, verdict in enumerate(verdicts, 1):
         if verdict is decisive:
             if turn < total:
-                charge(condition)
+                charge(asking)
             return decisive
     return not decisive
 
@@ -248,18 +248,14 @@ class _CountingGenerator(Generator):
     # Loops
 
     def _quantified(self, expr: Comprehension, container: str, targets: Sequence[str]) -> str | None:
-        step, init = expr.step, expr.accu_init
-        if not isinstance(step, Call) or not isinstance(init, Literal) or not is_accumulator(step.args[0]):
+        quantifier = expr.quantifier
+        if quantifier is None:
             return None
-        if (step.function, init.value) not in ((op.AND, True), (op.OR, False)):
-            return None
-        outer, self._cost = self._cost, 0
-        self._condition(expr.condition)
-        condition, self._cost = self._cost, outer
+        asking = asking_cost(quantifier.decisive)
         held = self._local()
-        verdict = self._stretch(lambda: self._condition(step.args[1]), extra=condition + costs.IDENT)
+        verdict = self._stretch(lambda: self._condition(quantifier.predicate), extra=asking + costs.IDENT)
         loop = f"{verdict} for {', '.join(targets)} in {self._iterated(expr, held)}"
-        return f"(lambda {held}: decided(charge, len({held}), ({loop}), {not init.value}, {condition}))({container})"
+        return f"(lambda {held}: decided(charge, len({held}), ({loop}), {quantifier.decisive}, {asking}))({container})"
 
     def _added(self, step: Call) -> str:
         added = step.args[1]

@@ -1,7 +1,7 @@
 """Evaluation to the letter: absorbs errors as CEL demands and counts what every step costs.
 
 `plan` turns a checked tree into nested Python closures (see steps.py). codegen.py makes a faster program from the same
-tree; it hands over to this one whenever anything goes wrong there, and whenever costs must be counted.
+tree and counted.py one that counts; both hand over to this one whenever anything goes wrong there.
 
 Errors are values here: `false && error` is false, and the accumulator of a loop may hold an error that a later step
 overrules. Only when nothing is left but an error it is raised.
@@ -30,7 +30,6 @@ from .regex import compile_pattern
 from .standard import FOLDED
 from .steps import Attribute, Constant, Failure, Frame, Invocation, Loop, Plan, Quantifier, Run, Step
 from .syntax import (
-    ACCUMULATOR,
     Call,
     Comprehension,
     Expr,
@@ -40,6 +39,7 @@ from .syntax import (
     MapExpr,
     Select,
     StructExpr,
+    is_accumulator,
 )
 from .types import ObjectType, Type
 from .values import Optional, Struct, Value, contains, is_key, map_of_pairs
@@ -72,10 +72,12 @@ class Interpreter:
         frame = Frame(bindings, self._slots, limit)
         try:
             value = self._run(frame)
-        except RecursionError as problem:
-            raise as_error(problem) from None
+        except CelError:
+            raise
+        except Exception as problem:
+            raise as_error(problem) from problem
         frame.charge(0)
-        if value.__class__ is steps.Failure:
+        if value.__class__ is Failure:
             raise value.error
         return value, frame.cost
 
@@ -303,34 +305,18 @@ class _Planner:
         if expr.iter_var2 is not None:
             inner[expr.iter_var2] = second
         self._scopes.append(inner)
-        quantifier = self._quantifier(expr, iter_range.run, first, second if expr.iter_var2 else None)
-        if quantifier is not None:
-            self._scopes.pop()
-            self._scopes.pop()
-            return Step(quantifier.run)
+        slots = accu, first, second if expr.iter_var2 else None
+        if expr.quantifier is not None:
+            predicate = self.plan(expr.quantifier.predicate).run
+            del self._scopes[-2:]
+            return Step(Quantifier(iter_range.run, predicate, expr.quantifier.decisive, *slots[1:]).run)
         always = isinstance(expr.condition, Literal) and expr.condition.value is True
         condition = None if always else self.plan(expr.condition).run
         step = self._step(expr, accu)
         self._scopes.pop()
         result = self.plan(expr.result)
         self._scopes.pop()
-        slots = accu, first, second if expr.iter_var2 else None
         return Step(Loop(iter_range.run, init, condition, step, result.run, *slots).run)
-
-    def _quantifier(self, expr: Comprehension, items: Run, first: int, second: int | None) -> Quantifier | None:
-        """`all` and `exists`, recognised by their shape."""
-        step, init = expr.step, expr.accu_init
-        if not isinstance(step, Call) or not isinstance(init, Literal) or not is_accumulator(step.args[0]):
-            return None
-        if (step.function, init.value) not in ((op.AND, True), (op.OR, False)) or not is_accumulator(expr.result):
-            return None
-        asked = expr.condition.args[0] if isinstance(expr.condition, Call) else expr.condition
-        condition_cost = 1 + costs.IDENT
-        if init.value is False and isinstance(asked, Call) and asked.function == op.NOT:
-            asked, condition_cost = asked.args[0], condition_cost + 1
-        if not is_accumulator(asked) or (init.value is False) is (condition_cost == 1 + costs.IDENT):
-            return None
-        return Quantifier(items, self.plan(step.args[1]).run, not init.value, condition_cost, first, second)
 
     def _slot(self) -> int:
         self.slots += 1
@@ -362,10 +348,6 @@ class _Planner:
         ):
             return steps.append(accu, self.plan(step.args[1]).run)
         return self.plan(step).run
-
-
-def is_accumulator(expr: Expr) -> bool:
-    return isinstance(expr, Ident) and expr.name == ACCUMULATOR
 
 
 def _precompiled(overload: Overload, args: Sequence[Plan]) -> bool:

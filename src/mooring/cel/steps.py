@@ -405,6 +405,11 @@ class Loop(NamedTuple):
         return self.result(frame)
 
 
+def asking_cost(decisive: bool) -> int:
+    """The condition of `all` is `@not_strictly_false(accumulator)`; that of `exists` has a `!` in between."""
+    return costs.IDENT + (2 if decisive else 1)
+
+
 class Quantifier(NamedTuple):
     """`all` and `exists`, which are loops whose accumulator needs no looking after: costs are those of the loop."""
 
@@ -412,7 +417,6 @@ class Quantifier(NamedTuple):
     predicate: Run
     decisive: bool
     """The verdict that ends the loop."""
-    condition_cost: int
     first: int
     second: int | None
 
@@ -422,10 +426,10 @@ class Quantifier(NamedTuple):
         if items is None:
             return container if container.__class__ is Failure else Failure(no_such_overload())
         slots, predicate, first, second = frame.slots, self.predicate, self.first, self.second
-        decisive, verdict = self.decisive, not self.decisive
+        decisive, verdict, condition_cost = self.decisive, not self.decisive, asking_cost(self.decisive)
         state: Value = verdict
         for item in items:
-            frame.cost += self.condition_cost
+            frame.cost += condition_cost
             if state is decisive:
                 break
             frame.cost += costs.IDENT

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from . import operators as op
 from .types import DYN, Type
 from .values import Value
 
@@ -135,6 +136,13 @@ class StructExpr(Expr):
         self.fields = fields
 
 
+class Quantifier(NamedTuple):
+    """`all` or `exists`: the predicate, and the verdict that ends the loop."""
+
+    predicate: Expr
+    decisive: bool
+
+
 class Comprehension(Expr):
     """A loop, as macros write it: fold `step` over `iter_range` while `condition` holds, then give `result`.
 
@@ -168,6 +176,24 @@ class Comprehension(Expr):
         self.result = result
 
     @property
+    def quantifier(self) -> Quantifier | None:
+        """What `all` and `exists` ask, if this is one of them: the phases that follow have shorter ways for these."""
+        step, init, condition = self.step, self.accu_init, self.condition
+        if not (isinstance(step, Call) and isinstance(init, Literal) and isinstance(condition, Call)):
+            return None
+        if (step.function, init.value) not in ((op.AND, True), (op.OR, False)):
+            return None
+        asked = condition.args[0]
+        if init.value is False and isinstance(asked, Call) and asked.function == op.NOT:
+            asked = asked.args[0]
+        elif init.value is False:
+            return None
+        usual = condition.function == op.NOT_STRICTLY_FALSE
+        if not (usual and all(map(is_accumulator, (asked, step.args[0], self.result)))):
+            return None
+        return Quantifier(step.args[1], decisive=not init.value)
+
+    @property
     def is_bind(self) -> bool:
         """Whether this is `cel.bind` in disguise: no iteration, only a name for a value."""
         return (
@@ -177,6 +203,10 @@ class Comprehension(Expr):
             and self.condition.value is False
             and self.accu_var != ACCUMULATOR
         )
+
+
+def is_accumulator(expr: Expr) -> bool:
+    return isinstance(expr, Ident) and expr.name == ACCUMULATOR
 
 
 def children(expr: Expr) -> list[Expr]:
