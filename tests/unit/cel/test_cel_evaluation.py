@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -267,6 +267,24 @@ def test_an_absent_field_is_noticed(taint: Any) -> None:
     assert both(ENV.compile("has(taint.timeAdded)"), {"taint": taint}) is False
     assert both(ENV.compile("taint.timeAdded == t"), BINDINGS | {"taint": taint}) is FAILS
     assert both(ENV.compile("taint.keys == []"), BINDINGS | {"taint": taint}) is FAILS
+
+
+@pytest.mark.parametrize(
+    "bindings",
+    [
+        {"t": "2026-03-01T12:00:00Z", "d": "90m"},
+        {"t": "2026-03-01T13:00:00.000+01:00", "d": "1.5h"},
+        {"t": datetime(2026, 3, 1, 12, tzinfo=UTC), "d": timedelta(minutes=90)},
+        {"t": datetime(2026, 3, 1, 12), "d": Duration(5_400 * 10**9)},  # noqa: DTZ001  without a zone it is UTC
+    ],
+)
+def test_times_may_be_given_as_text_or_as_pythons_own(bindings: dict[str, Value]) -> None:
+    assert both(ENV.compile("string(t + d)"), bindings) == "2026-03-01T13:30:00Z"
+
+
+def test_numbers_may_be_given_as_plain_integers() -> None:
+    assert both(ENV.compile("u + 1u == 4u && x + 0.5 == 3.5"), {"u": 3, "x": 3}) is True
+    assert both(ENV.compile("u == 1u"), {"u": -1}) is FAILS
 
 
 @pytest.mark.parametrize("bindings", [{}, {"s": None}, {"s": 1}, {"s": object()}, {"s": "\ud800"}])
