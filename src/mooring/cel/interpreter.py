@@ -217,8 +217,7 @@ class _Planner:
             return Step(steps.not_strictly_false(runs[0]))
         cost, count = counter(call, self._options.equality)
         invocation = Invocation(invoker(call), cost, count, runs)
-        precompiled = self._options.optimize and _precompiled(overloads[0], args)
-        return Step(invocation.run_several if precompiled or len(runs) > 2 else invocation.run)
+        return Step(invocation.plan(stops_early=self._options.optimize and _precompiled(overloads[0], args)))
 
     # Lists, maps and messages
 

@@ -306,54 +306,82 @@ def lazy_call(overload: Overload, args: Sequence[Run]) -> Run:
 
 
 class Invocation:
-    """The call of a function, all of whose arguments are evaluated."""
+    """The call of a function, all of whose arguments are evaluated; `plan` gives the function that runs it."""
 
-    __slots__ = ("args", "constant", "count", "counts_result", "impl")
+    __slots__ = ("_args", "_constant", "_count", "_counts_result", "_impl")
 
     def __init__(self, impl: Callable[..., Value], cost: costs.CallCost, count: Counter, args: Sequence[Run]) -> None:
-        self.impl = impl
-        self.count = count
-        self.constant = cost.constant if count == cost.count else None
-        self.counts_result = cost.counts_result
-        self.args = args
+        self._impl = impl
+        self._count = count
+        self._constant = cost.constant if count == cost.count else None
+        self._counts_result = cost.counts_result
+        self._args = args
 
-    def run(self, frame: Frame) -> Value:
-        """cel-go evaluates both arguments, whatever the first gives, and counts the call even when one failed."""
-        values = [each(frame) for each in self.args]
-        for value in values:
+    def plan(self, *, stops_early: bool) -> Run:
+        """With one or two arguments cel-go evaluates all and counts the call even when one failed.
+
+        With more, or when it `stops_early`, it stops at the first error: no call, no cost.
+        """
+        if stops_early or len(self._args) > 2:
+            return self._several
+        if len(self._args) == 2:
+            return self._binary()
+        return self._unary() if self._args else lambda frame: self._called(frame, ())
+
+    def _unary(self) -> Run:
+        (argument,) = self._args
+
+        def run(frame: Frame) -> Value:
+            value = argument(frame)
             if value.__class__ is Failure:
-                frame.charge(self._cost_of_failure(values, value.error))
-                return value
-        return self._called(frame, values)
+                return self._failed(frame, (value,), value)
+            return self._called(frame, (value,))
 
-    def _cost_of_failure(self, values: Sequence[Value], error: EvaluationError) -> int:
-        """An error has the size 1; a counter of a library's own that cannot measure one makes the call cost 1."""
-        try:
-            return self.count([each.error if each.__class__ is Failure else each for each in values], error)
-        except (TypeError, AttributeError):
-            return 1
+        return run
 
-    def run_several(self, frame: Frame) -> Value:
-        """With three arguments and more, or a constant pattern, cel-go stops at the first error; no call, no cost."""
+    def _binary(self) -> Run:
+        first, second = self._args
+
+        def run(frame: Frame) -> Value:
+            left, right = first(frame), second(frame)
+            if left.__class__ is Failure or right.__class__ is Failure:
+                return self._failed(frame, (left, right), left if left.__class__ is Failure else right)
+            return self._called(frame, (left, right))
+
+        return run
+
+    def _several(self, frame: Frame) -> Value:
         values: list[Value] = []
-        for each in self.args:
+        for each in self._args:
             value = each(frame)
             if value.__class__ is Failure:
                 return value
             values.append(value)
         return self._called(frame, values)
 
+    def _failed(self, frame: Frame, values: Sequence[Value], failure: Failure) -> Failure:
+        """An error has the size 1; a counter of a library's own that cannot measure one makes the call cost 1."""
+        cost = self._constant
+        if cost is None:
+            arguments = [each.error if each.__class__ is Failure else each for each in values]
+            try:
+                cost = self._count(arguments, failure.error)
+            except (TypeError, AttributeError):
+                cost = 1
+        frame.cost += cost
+        return failure
+
     def _called(self, frame: Frame, values: Sequence[Value]) -> Value:
-        if self.constant is not None:
-            frame.cost += self.constant
-        elif not self.counts_result:
-            frame.charge(self.count(values, None))
+        if self._constant is not None:
+            frame.cost += self._constant
+        elif not self._counts_result:
+            frame.charge(self._count(values, None))
         try:
-            result = self.impl(*values)
+            result = self._impl(*values)
         except Exception as problem:
             result = failed(problem)
-        if self.counts_result:
-            frame.charge(self.count(values, result.error if result.__class__ is Failure else result))
+        if self._counts_result:
+            frame.charge(self._count(values, result.error if result.__class__ is Failure else result))
         return result
 
 
