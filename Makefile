@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-MOORING_ARGS ?=
+unexport PYTHONDONTWRITEBYTECODE # starting from source each time would cost half a second
 
 .DEFAULT_GOAL := help
 .PHONY: help up test test-full check fmt docs bench lock clean
@@ -14,7 +14,7 @@ help: ## what can be made
 $(READY): requirements-dev.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.7
-	$(BIN)/uv pip sync --quiet --python $(BIN)/python requirements-dev.txt
+	$(BIN)/uv pip sync --quiet --compile-bytecode --python $(BIN)/python requirements-dev.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
 

@@ -6,6 +6,7 @@ from importlib import import_module
 import click
 
 COMMANDS = {
+    "apiserver": "mooring.cli.apiserver:apiserver",
     "version": "mooring.cli.version:version",
     "gates": "mooring.cli.gates:gates",
     "cel": "mooring.cli.cel:cel",
