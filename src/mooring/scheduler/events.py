@@ -1,0 +1,227 @@
+"""What happens in the cluster: from the informers into the columns and the queue.
+
+Every change is first taken into the columns, then told to the queue, which wakes the pods it may help. Changes that
+scheduling does not look at (a node's heartbeat, a pod's container statuses) wake nobody. A pod that turns up on a node
+ends an assumption about it, whether it is the node that was assumed or somebody else was faster.
+Assembled by ``runtime.py``.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+
+from msgspec import structs
+
+from mooring.api import resource_v1, storage_v1
+from mooring.api.apps_v1 import ReplicaSet, StatefulSet
+from mooring.api.core_v1 import (
+    Namespace,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    ReplicationController,
+    Service,
+)
+from mooring.api.meta_v1 import Resource
+from mooring.api.policy_v1 import PodDisruptionBudget
+from mooring.client import Change
+from mooring.scheduler.assumptions import Assumptions
+from mooring.scheduler.columns import requests
+from mooring.scheduler.columns.cluster import pod_key
+from mooring.scheduler.engine import Engine
+from mooring.scheduler.framework import Action, ClusterEvent, Kind
+from mooring.scheduler.queue import SchedulingQueue
+from mooring.scheduler.reports import Reports
+from mooring.scheduler.waiting import WaitingPods
+
+OTHER_KINDS: dict[type[Resource], Kind | None] = {
+    Namespace: Kind.NAMESPACE,
+    PersistentVolume: Kind.PERSISTENT_VOLUME,
+    PersistentVolumeClaim: Kind.PERSISTENT_VOLUME_CLAIM,
+    storage_v1.StorageClass: Kind.STORAGE_CLASS,
+    storage_v1.CSINode: Kind.CSI_NODE,
+    storage_v1.CSIDriver: Kind.CSI_DRIVER,
+    storage_v1.CSIStorageCapacity: Kind.CSI_STORAGE_CAPACITY,
+    storage_v1.VolumeAttachment: Kind.VOLUME_ATTACHMENT,
+    resource_v1.ResourceClaim: Kind.RESOURCE_CLAIM,
+    resource_v1.ResourceSlice: Kind.RESOURCE_SLICE,
+    resource_v1.DeviceClass: Kind.DEVICE_CLASS,
+    resource_v1.DeviceTaintRule: Kind.DEVICE_TAINT_RULE,
+    # What default spreading and preemption look up; no refusal depends on them.
+    Service: None,
+    ReplicationController: None,
+    ReplicaSet: None,
+    StatefulSet: None,
+    PodDisruptionBudget: None,
+}
+"""The kinds besides pods and nodes that plugins look at, and what events about them are called."""
+_ENDED = frozenset({"Succeeded", "Failed"})
+_ADDED = ClusterEvent(Kind.ASSIGNED_POD, Action.ADD)
+_DELETED = ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE)
+
+
+class ClusterFeed:
+    """Takes the changes of all informers."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        queue: SchedulingQueue,
+        assumptions: Assumptions,
+        reports: Reports,
+        waiting: WaitingPods,
+    ) -> None:
+        self._engine = engine
+        self._queue = queue
+        self._assumptions = assumptions
+        self._reports = reports
+        self._waiting = waiting
+        self._ours: Collection[str] = engine.profiles.keys()
+
+    # -- nodes
+
+    def nodes(self, changes: Sequence[Change[Node]]) -> None:
+        for old, new in changes:
+            if new is None:
+                if old is not None:
+                    self._engine.remove(old)
+                    self._queue.move(ClusterEvent(Kind.NODE, Action.DELETE), old, None)
+                continue
+            action = Action.ADD if old is None else node_action(old, new)
+            self._engine.put(new)
+            if action:
+                self._queue.move(ClusterEvent(Kind.NODE, action), old, new)
+
+    # -- pods
+
+    def pods(self, changes: Sequence[Change[Pod]]) -> None:
+        for old, new in changes:
+            if old is not None and (new is None or pod_key(old) != pod_key(new)):
+                self._gone(old)
+                if new is not None:
+                    self._pod(None, new)
+            elif new is not None:
+                self._pod(old, new)
+
+    def _pod(self, old: Pod | None, new: Pod) -> None:
+        if new.status.phase in _ENDED:
+            self._gone(old or new)
+        elif new.spec.node_name:
+            self._placed(old, new)
+        elif new.spec.scheduler_name in self._ours:
+            self._waits(old, new)
+
+    def _placed(self, old: Pod | None, new: Pod) -> None:
+        """A pod on a node. What was assumed about it is over."""
+        key = pod_key(new)
+        self._engine.put(new)
+        if old is not None and old.spec.node_name:
+            action = pod_action(old, new)
+            if action:
+                self._queue.move(ClusterEvent(Kind.ASSIGNED_POD, action), old, new)
+            return
+        assumed = self._assumptions.end(key)
+        self._engine.nominations.remove(new)
+        self._queue.delete(new)
+        self._queue.move(_ADDED, None, new)
+        if assumed is not None and assumed.node != new.spec.node_name:
+            # Somebody else was faster: the room that was assumed is free again.
+            self._queue.move(_DELETED, _on(assumed.pod, assumed.node), None)
+
+    def _waits(self, old: Pod | None, new: Pod) -> None:
+        """A pod that we are to find a node for."""
+        if self._assumptions.get(pod_key(new)) is not None:
+            return  # it is on its way; what is new about it is looked up if it comes back
+        if new.status.nominated_node_name and old is None:
+            self._engine.nominations.put(new, new.status.nominated_node_name)
+        if old is None:
+            self._queue.add(new)
+            return
+        action = pod_action(old, new)
+        events = (ClusterEvent(Kind.UNSCHEDULED_POD, action),) if action else ()
+        self._queue.update(old, new, events)
+
+    def _gone(self, pod: Pod) -> None:
+        """A pod was deleted or has ended: its room is free."""
+        key = pod_key(pod)
+        assumed = self._assumptions.end(key)
+        nominated = self._engine.nominations.node_of(pod)
+        waiting = self._waiting.get(key)
+        if waiting is not None:
+            waiting.reject("", "the pod was deleted")
+        self._engine.remove(pod)
+        self._queue.delete(pod)
+        self._reports.forget(pod)
+        node = pod.spec.node_name or (assumed.node if assumed is not None else nominated or "")
+        if node:
+            self._queue.move(_DELETED, _on(pod, node), None)
+
+    # -- everything else
+
+    def other(self, kind: Kind | None) -> Callable[[Sequence[Change[Resource]]], None]:
+        """A handler for objects of one kind."""
+
+        def handle(changes: Sequence[Change[Resource]]) -> None:
+            for old, new in changes:
+                if new is not None:
+                    self._engine.put(new)
+                elif old is not None:
+                    self._engine.remove(old)
+                if kind is not None:
+                    self._queue.move(ClusterEvent(kind, _action(old, new)), old, new)
+
+        return handle
+
+
+def _action(old: Resource | None, new: Resource | None) -> Action:
+    return Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE_OTHER
+
+
+def _on(pod: Pod, node: str) -> Pod:
+    """The pod as if it had been bound, for hints that look where a pod was."""
+    return pod if pod.spec.node_name else structs.replace(pod, spec=structs.replace(pod.spec, node_name=node))
+
+
+def node_action(old: Node, new: Node) -> Action:
+    """What scheduling can see of a change of a node; nothing for a heartbeat."""
+    action = Action(0)
+    if old.metadata.labels != new.metadata.labels:
+        action |= Action.UPDATE_NODE_LABEL
+    if old.spec.taints != new.spec.taints or old.spec.unschedulable != new.spec.unschedulable:
+        action |= Action.UPDATE_NODE_TAINT
+    if old.status.allocatable != new.status.allocatable:
+        action |= Action.UPDATE_NODE_ALLOCATABLE
+    if old.metadata.annotations != new.metadata.annotations:
+        action |= Action.UPDATE_NODE_ANNOTATION
+    if _conditions(old) != _conditions(new):
+        action |= Action.UPDATE_NODE_CONDITION
+    return action
+
+
+def _conditions(node: Node) -> dict[str, str]:
+    return {condition.type: condition.status for condition in node.status.conditions}
+
+
+def pod_action(old: Pod, new: Pod) -> Action:
+    """What scheduling can see of a change of a pod; nothing for most changes of its status."""
+    action = Action(0)
+    if old.metadata.labels != new.metadata.labels:
+        action |= Action.UPDATE_POD_LABEL
+    if old.spec is not new.spec and old.spec != new.spec:
+        if old.spec.tolerations != new.spec.tolerations:
+            action |= Action.UPDATE_POD_TOLERATION
+        if old.spec.scheduling_gates and not new.spec.scheduling_gates:
+            action |= Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+        action |= Action.UPDATE_OTHER
+    if _asks_for_less(old, new):
+        action |= Action.UPDATE_POD_SCALE_DOWN
+    if old.status.resource_claim_statuses != new.status.resource_claim_statuses:
+        action |= Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM
+    return action
+
+
+def _asks_for_less(old: Pod, new: Pod) -> bool:
+    if old.spec == new.spec and old.status.container_statuses == new.status.container_statuses:
+        return False
+    before = requests.in_units(requests.requests_of(old, pod_level=True))
+    after = requests.in_units(requests.requests_of(new, pod_level=True))
+    return any(after.get(name, 0) < amount for name, amount in before.items())

@@ -1,0 +1,177 @@
+"""What the scheduler tells people about pods: events, the PodScheduled condition, and the node a pod is nominated for.
+
+Nothing here waits: events and changes of status are written in the background, the last word on a pod counts, and what
+the pod says already is not written again. Diagnoses are kept in memory for `mooring explain`.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mooring.api import times
+from mooring.api.core_v1 import ObjectReference, Pod
+from mooring.api.errors import NotFound, StatusError
+from mooring.base import logs
+from mooring.client import Backoff, Client, ClientError, EventRecorder, WorkQueue
+from mooring.scheduler.columns.cluster import pod_key
+from mooring.scheduler.diagnosis import Diagnosis
+
+log = logs.get(__name__)
+
+UNSCHEDULABLE = "Unschedulable"
+SCHEDULER_ERROR = "SchedulerError"
+_WRITERS = 8
+_ATTEMPTS = 5
+_DIAGNOSES = 2000
+_RETRY = Backoff(initial=0.5, maximum=10.0, jitter=0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why a pod was not scheduled (no reason: as before), and the node it was nominated for (None: as before)."""
+
+    reason: str
+    message: str
+    nominated: str | None = None
+
+
+class Reports:
+    """Writes for all profiles; each has a recorder, because events name the scheduler that reports them."""
+
+    def __init__(
+        self, client: Client, recorders: dict[str, EventRecorder], latest: Callable[[Pod], Pod | None]
+    ) -> None:
+        self._client = client
+        self._recorders = recorders
+        self._latest = latest
+        self._queue: WorkQueue[str] = WorkQueue(client.clock, _RETRY)
+        self._open: dict[str, tuple[Pod, Verdict]] = {}
+        self._writers: list[asyncio.Task[None]] = []
+        self._diagnoses: OrderedDict[str, Diagnosis] = OrderedDict()
+
+    # -- telling
+
+    def scheduled(self, pod: Pod, node: str) -> None:
+        meta = pod.metadata
+        self._diagnoses.pop(pod_key(pod), None)
+        self._open.pop(pod_key(pod), None)
+        note = f"Successfully assigned {meta.namespace}/{meta.name} to {node}"
+        self._event(pod, "Normal", "Scheduled", note, "Binding")
+
+    def not_scheduled(self, pod: Pod, verdict: Verdict, diagnosis: Diagnosis | None = None) -> None:
+        key = pod_key(pod)
+        if diagnosis is not None:
+            self._diagnoses[key] = diagnosis
+            self._diagnoses.move_to_end(key)
+            if len(self._diagnoses) > _DIAGNOSES:
+                self._diagnoses.popitem(last=False)
+        self._event(pod, "Warning", "FailedScheduling", verdict.message, "Scheduling")
+        self._open[key] = (pod, verdict)
+        self._queue.add(key)
+
+    def not_nominated(self, pod: Pod) -> None:
+        """A more important pod was promised the node that this one was."""
+        key = pod_key(pod)
+        said = self._open.get(key)
+        verdict = said[1] if said is not None else Verdict("", "")
+        self._open[key] = (pod, replace(verdict, nominated=""))
+        self._queue.add(key)
+
+    def preempted(self, victim: Pod, by: Pod, node: str) -> None:
+        note = f"Preempted by pod {by.metadata.uid} on node {node}"
+        recorder = self._recorders[by.spec.scheduler_name]
+        related = recorder.reference(by)
+        self._event(
+            victim, "Normal", "Preempted", note, "Preempting", scheduler=by.spec.scheduler_name, related=related
+        )
+
+    def diagnosis_of(self, pod: Pod) -> Diagnosis | None:
+        """Why the pod fitted nowhere when it was last tried, as far as that is remembered."""
+        return self._diagnoses.get(pod_key(pod))
+
+    def forget(self, pod: Pod) -> None:
+        """The pod is gone."""
+        self._diagnoses.pop(pod_key(pod), None)
+        self._open.pop(pod_key(pod), None)
+
+    def _event(
+        self,
+        pod: Pod,
+        kind: str,
+        reason: str,
+        note: str,
+        action: str,
+        *,
+        scheduler: str = "",
+        related: ObjectReference | None = None,
+    ) -> None:
+        recorder = self._recorders[scheduler or pod.spec.scheduler_name]
+        recorder.event(pod, "Warning" if kind == "Warning" else "Normal", reason, note, action=action, related=related)
+
+    # -- writing
+
+    def start(self) -> None:
+        for recorder in self._recorders.values():
+            recorder.start()
+        self._writers = [asyncio.create_task(self._write_all()) for _ in range(_WRITERS)]
+
+    async def stop(self) -> None:
+        self._queue.shut_down()
+        for writer in self._writers:
+            writer.cancel()
+        await asyncio.gather(*self._writers, return_exceptions=True)
+        await asyncio.gather(*(recorder.stop() for recorder in self._recorders.values()))
+
+    async def _write_all(self) -> None:
+        while (key := await self._queue.get()) is not None:
+            try:
+                await self._write(key)
+            finally:
+                self._queue.done(key)
+
+    async def _write(self, key: str) -> None:
+        found = self._open.get(key)
+        pod = None if found is None else self._latest(found[0])
+        if found is None or pod is None or pod.spec.node_name:
+            self._open.pop(key, None)
+            return
+        change = status_change(pod, found[1], times.to_seconds(self._client.clock.now()))
+        try:
+            if change:
+                meta = pod.metadata
+                patch = {"metadata": {"uid": meta.uid}, "status": change}
+                await self._client.patch(Pod, meta.name, patch, meta.namespace, subresource="status")
+        except NotFound:
+            pass
+        except (StatusError, ClientError) as error:
+            if self._queue.failures(key) + 1 < _ATTEMPTS:
+                self._queue.add_rate_limited(key)
+                return
+            log.warning("cannot write why pod %s is not scheduled: %s", pod.metadata.name, error)
+        self._queue.forget(key)
+        if self._open.get(key) is found:
+            del self._open[key]
+
+
+def status_change(pod: Pod, verdict: Verdict, now: str) -> dict[str, Any]:
+    """What to change in a pod's status so that it says this; nothing if it does."""
+    change: dict[str, Any] = {}
+    current = next((entry for entry in pod.status.conditions if entry.type == "PodScheduled"), None)
+    said = None if current is None else (current.status, current.reason, current.message)
+    if verdict.reason and said != ("False", verdict.reason, verdict.message):
+        since = current.last_transition_time if current is not None and current.status == "False" else now
+        change["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": verdict.reason,
+                "message": verdict.message,
+                "lastProbeTime": None,
+                "lastTransitionTime": since,
+            }
+        ]
+    if verdict.nominated is not None and verdict.nominated != pod.status.nominated_node_name:
+        change["nominatedNodeName"] = verdict.nominated or None
+    return change

@@ -1,0 +1,194 @@
+"""A scheduler as a whole: informers, columns, queue and cycle, put together and run.
+
+    scheduler = Scheduler(client, config, options.for_component(component))
+    await scheduler.run()            # until cancelled; `run_elected` waits for its turn first
+
+All state comes from the API server, so a restart loses nothing: pods without a node are queued again, pods with one
+are reckoned with, and nominations stand in the pods' status. `mooring scheduler` and `mooring up` run one.
+Read next: ``cycle.py``.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+from mooring.api.core_v1 import Node, Pod
+from mooring.api.meta_v1 import Resource
+from mooring.base import logs
+from mooring.client import Client, EventRecorder, Informer, Informers, LeaderElector
+from mooring.scheduler.assumptions import Assumptions
+from mooring.scheduler.cycle import Cycle
+from mooring.scheduler.diagnosis import Diagnosis
+from mooring.scheduler.engine import Engine
+from mooring.scheduler.events import OTHER_KINDS, ClusterFeed
+from mooring.scheduler.framework.registry import PluginError
+from mooring.scheduler.metrics import SchedulerMetrics
+from mooring.scheduler.options import ComponentOptions, SchedulerConfig
+from mooring.scheduler.plugins import IN_TREE
+from mooring.scheduler.queue import SchedulingQueue
+from mooring.scheduler.reports import Reports
+from mooring.scheduler.waiting import WaitingPods
+
+log = logs.get(__name__)
+
+_BACKOFF_SECONDS = 1.0
+_UNSCHEDULABLE_SECONDS = 30.0
+_LIVING_PODS = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+class Scheduler:
+    """One scheduler, for one run. Raises PluginError for a profile that cannot be made."""
+
+    def __init__(
+        self,
+        client: Client,
+        config: SchedulerConfig,
+        component: ComponentOptions,
+        *,
+        metrics: SchedulerMetrics | None = None,
+        seed: int = 0,
+    ) -> None:
+        self._client = client
+        self._config = config
+        self._version = component.version
+        self.metrics = metrics or SchedulerMetrics()
+        features = component.features
+        self.engine = Engine(
+            config.profiles, features=features, registry={**IN_TREE, **config.plugins}, client=client, seed=seed
+        )
+        _check_queue_sort(self.engine)
+        self.queue = SchedulingQueue(
+            self.engine.profiles,
+            client.clock,
+            backoffs=config.backoffs,
+            pop_from_backoff=features.pop_from_backoff,
+            arrived=self.metrics.arrived,
+        )
+        self.assumptions = Assumptions(self.engine)
+        self.waiting = WaitingPods()
+        self._informers = Informers(client)
+        self._pods: Informer[Pod] = self._informers.of(Pod, field_selector=_LIVING_PODS)
+        recorders = {name: EventRecorder(client, name) for name in self.engine.profiles}
+        self._reports = Reports(client, recorders, self._latest)
+        self.cycle = Cycle(
+            engine=self.engine,
+            queue=self.queue,
+            assumptions=self.assumptions,
+            client=client,
+            reports=self._reports,
+            metrics=self.metrics,
+            waiting=self.waiting,
+            latest=self._latest,
+        )
+        self._feed = ClusterFeed(self.engine, self.queue, self.assumptions, self._reports, self.waiting)
+        self._ready = asyncio.Event()
+        _show(self)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all there is has been read, and pods are being scheduled."""
+        return self._ready.is_set()
+
+    async def wait_until_ready(self) -> None:
+        await self._ready.wait()
+
+    def diagnosis_of(self, pod: Pod) -> Diagnosis | None:
+        """Why a pod fitted nowhere when it was last tried, node by node."""
+        return self._reports.diagnosis_of(pod)
+
+    async def run(self) -> None:
+        """Schedule until cancelled."""
+        await self._follow()
+        self._reports.start()
+        try:
+            async with self._informers, asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._start_cycle(), name="cycle")
+                tasks.create_task(self._flush_backoff(), name="backoff")
+                tasks.create_task(self._flush_unschedulable(), name="unschedulable")
+        finally:
+            self._ready.clear()
+            await self._reports.stop()
+
+    async def run_elected(self) -> bool:
+        """Wait until no other scheduler works, then do. False when the lease was lost: end the process then."""
+        election = self._config.leader_election
+        elector = LeaderElector(
+            self._client, election.name, election.namespace, lease_times=election.times, version=self._version
+        )
+        return await elector.run(self.run)
+
+    # -- how
+
+    async def _follow(self) -> None:
+        """Connect informers with what they feed. Nodes and volumes come first, so that pods find them there."""
+        self._informers.of(Node).add_batch_handler(self._feed.nodes)
+        for cls, kind in OTHER_KINDS.items():
+            if await self._is_served(cls):
+                informer: Informer[Any] = self._informers.of(cls)
+                informer.add_batch_handler(self._feed.other(kind))
+        self._pods.add_batch_handler(self._feed.pods)
+
+    async def _is_served(self, cls: type[Resource]) -> bool:
+        try:
+            return await self._client.serves(cls)
+        except ValueError:  # not at the version that is emulated
+            return False
+
+    async def _start_cycle(self) -> None:
+        await self._informers.wait_for_sync()
+        counts = {pool.value: number for pool, number in self.queue.counts().items()}
+        log.info("scheduling begins", extra={"fields": {"nodes": len(self.engine.cluster), **counts}})
+        self._ready.set()
+        await self.cycle.run()
+
+    async def _flush_backoff(self) -> None:
+        while True:
+            await self._client.clock.sleep(_BACKOFF_SECONDS)
+            self.queue.flush_backoff()
+
+    async def _flush_unschedulable(self) -> None:
+        while True:
+            await self._client.clock.sleep(_UNSCHEDULABLE_SECONDS)
+            self.queue.flush_unschedulable()
+
+    def _latest(self, pod: Pod) -> Pod | None:
+        """The pod as it is now; None if it is gone, or another one has its name."""
+        found = self._pods.get(pod.metadata.name, pod.metadata.namespace)
+        return found if found is not None and found.metadata.uid == pod.metadata.uid else None
+
+
+def _check_queue_sort(engine: Engine) -> None:
+    """All profiles share a queue, so they must agree on its order."""
+    kinds = {type(profile.queue_sort) for profile in engine.profiles.values()}
+    if len(kinds) > 1:
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise PluginError(f"all profiles must sort the queue with the same plugin, not with {names}")
+
+
+def _show(scheduler: Scheduler) -> None:
+    """Metrics that are looked up when somebody reads them."""
+    metrics, queue, engine = scheduler.metrics, scheduler.queue, scheduler.engine
+
+    def pending() -> Iterator[tuple[tuple[str, ...], float]]:
+        for pool, number in queue.counts().items():
+            yield (pool.value,), number
+
+    def unschedulable() -> Iterator[tuple[tuple[str, ...], float]]:
+        found: dict[tuple[str, ...], float] = {}
+        for labels in queue.refused_by():
+            found[labels] = found.get(labels, 0) + 1
+        yield from found.items()
+
+    def sizes() -> Iterator[tuple[tuple[str, ...], float]]:
+        yield ("nodes",), len(engine.cluster)
+        yield ("pods",), sum(1 for _ in engine.cluster.placed_pods())
+        yield ("assumed_pods",), len(scheduler.assumptions)
+
+    metrics.gauge("scheduler_pending_pods", "Pods that wait, by queue.", ("queue",), pending)
+    metrics.gauge(
+        "scheduler_unschedulable_pods",
+        "Waiting pods that a plugin refused; a pod that several refused counts for each.",
+        ("plugin", "profile"),
+        unschedulable,
+    )
+    metrics.gauge("scheduler_cache_size", "Nodes, pods and assumed pods in the columns.", ("type",), sizes)

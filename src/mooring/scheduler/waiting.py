@@ -1,0 +1,61 @@
+"""Pods that Permit plugins make wait: each until all of them allow it, one refuses it, or its time is over."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from mooring.base.clock import Clock
+from mooring.scheduler.framework import SUCCESS, Status, unschedulable
+
+
+class WaitingPod:
+    """A pod with the plugins whose word it waits for."""
+
+    def __init__(self, timeouts: Mapping[str, float]) -> None:
+        self._missing = set(timeouts)
+        self._timeouts = dict(timeouts)
+        self._decided: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
+
+    def allow(self, plugin: str) -> None:
+        self._missing.discard(plugin)
+        if not self._missing:
+            self._decide(SUCCESS)
+
+    def reject(self, plugin: str, reason: str) -> None:
+        self._decide(unschedulable(reason).by(plugin))
+
+    async def decided(self, clock: Clock) -> Status:
+        """What became of it; a plugin that says nothing in its time refuses."""
+        plugin, seconds = min(self._timeouts.items(), key=lambda entry: entry[1])
+        timer: asyncio.Future[None] = asyncio.ensure_future(clock.sleep(seconds))
+        either: set[asyncio.Future[Any]] = {timer, self._decided}
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
+        self.reject(plugin, f"rejected due to timeout after waiting {seconds:g}s at plugin {plugin}")
+        return self._decided.result()
+
+    def _decide(self, status: Status) -> None:
+        if not self._decided.done():
+            self._decided.set_result(status)
+
+
+class WaitingPods:
+    """All of them, by key. Plugins that let pods wait decide here."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, WaitingPod] = {}
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def get(self, key: str) -> WaitingPod | None:
+        return self._pods.get(key)
+
+    async def wait(self, key: str, timeouts: Mapping[str, float], clock: Clock) -> Status:
+        waiting = self._pods[key] = WaitingPod(timeouts)
+        try:
+            return await waiting.decided(clock)
+        finally:
+            del self._pods[key]
