@@ -109,8 +109,9 @@ class Client:
         continue_: str = "",
         resource_version: str = "",
         resource_version_match: str = "",
+        managed_fields: bool = True,
     ) -> Listing[T]:
-        """One page of objects, of all namespaces unless one is given."""
+        """One page of objects, of all namespaces unless one is given. Caches leave managed fields out."""
         kind = self.kind(cls)
         query = wire.query(
             labelSelector=label_selector,
@@ -121,7 +122,7 @@ class Client:
             resourceVersionMatch=resource_version_match,
         )
         response = await self._send("GET", self._path(kind, namespace), query)
-        return wire.listing(response, kind, cls)
+        return wire.listing(response, kind, cls, managed_fields=managed_fields)
 
     async def list(
         self,
@@ -131,6 +132,7 @@ class Client:
         label_selector: str = "",
         field_selector: str = "",
         page_size: int = _PAGE_SIZE,
+        managed_fields: bool = True,
     ) -> Listing[T]:
         """All objects as of one version, fetched page by page; raises Expired if that version goes away meanwhile."""
         items: list_of[T] = []
@@ -143,6 +145,7 @@ class Client:
                 field_selector=field_selector,
                 limit=page_size,
                 continue_=continue_,
+                managed_fields=managed_fields,
             )
             items += page.items
             if not page.continue_:
@@ -161,6 +164,7 @@ class Client:
         bookmarks: bool = True,
         timeout_seconds: int = 0,
         send_initial_events: bool = False,
+        managed_fields: bool = True,
     ) -> Watch[T]:
         """The changes behind a version, or from now on. Nothing is sent before the watch is entered."""
         kind = self.kind(cls)
@@ -175,7 +179,7 @@ class Client:
             resourceVersionMatch="NotOlderThan" if send_initial_events else "",
         )
         request = Request("GET", self._path(kind, namespace), query, self._get_headers)
-        return Watch(kind, cls, lambda: self._open(request))
+        return Watch(kind, cls, lambda: self._open(request), managed_fields=managed_fields)
 
     async def serves(self, cls: type[Resource]) -> bool:
         """Whether the server has the kind at the version that this client would use."""

@@ -49,6 +49,11 @@ class HttpsTransport:
         self._context: ssl.SSLContext | None = None
         self._closed = False
 
+    @property
+    def open_connections(self) -> int:
+        """Those of requests, of streams, and those that wait for either."""
+        return len(self._open)
+
     async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - the protocol's word
         try:
             async with asyncio.timeout(timeout), self._slots:
@@ -311,6 +316,10 @@ class _Channel(asyncio.Protocol):
         self._fail(f"the server closed the connection{f': {exc}' if exc else ''}")
 
     # -- called by the parser
+
+    def on_message_begin(self) -> None:
+        if self._reply is None:
+            self._broken = True  # an answer to nothing: whose answer would the next one be?
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._reply is not None:

@@ -9,7 +9,8 @@
 
 A watch that ends is resumed from the version it had reached; when the server no longer has that version (410), the
 objects are listed again and handlers are told the differences. Handlers are plain functions, called in the event loop
-with all changes that arrived together, after the cache has taken them in. Objects are shared: nobody may change them.
+with all changes that arrived together, after the cache has taken them in. Objects are shared: nobody may change
+them. They come without managed fields, which are large and of no use to those who read caches.
 Read next: ``cache.py`` and ``watch.py``.
 """
 
@@ -164,10 +165,12 @@ class Informer(Generic[T]):
 
     async def _list(self) -> None:
         listing = await self._client.list(
-            self._cls, self._namespace, label_selector=self._label_selector, field_selector=self._field_selector
+            self._cls,
+            self._namespace,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+            managed_fields=False,
         )
-        for obj in listing.items:
-            obj.metadata.managed_fields = []
         handlers = list(self._handlers)  # one that is added meanwhile hears of everything in the cache by itself
         changes = self._cache.replace(listing.items)
         for begin in range(0, len(changes), _AT_ONCE):
@@ -190,6 +193,7 @@ class Informer(Generic[T]):
             timeout_seconds=seconds,
             label_selector=self._label_selector,
             field_selector=self._field_selector,
+            managed_fields=False,
         ) as watch:
             async for events in watch:
                 heard = True
@@ -200,8 +204,6 @@ class Informer(Generic[T]):
         self._failures = 0
 
     def _take(self, events: list[WatchEvent[T]]) -> None:
-        for event in events:
-            event.object.metadata.managed_fields = []  # large, and of no use to those who read caches
         changes = self._cache.apply(events)
         self._version = events[-1].object.metadata.resource_version or self._version
         if changes:

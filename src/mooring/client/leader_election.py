@@ -6,6 +6,7 @@ renew in time stops working before anybody else may begin. The lease announces t
 """
 
 import asyncio
+import math
 import socket
 import uuid
 from collections.abc import Awaitable, Callable
@@ -131,24 +132,31 @@ class LeaderElector:
         return False
 
     async def _take_or_renew(self) -> bool:
+        if self._seen is not None and self.is_leader and await self._write(self._seen):
+            return True
         try:
             lease = await self._client.get(Lease, self._name, self._namespace)
         except errors.NotFound:
             return await self._create()
         self._observe(lease)
         spec = lease.spec
-        held = spec.holder_identity or ""
-        if held and held != self.identity and self._clock.monotonic() < self._seen_at + self._respected(spec):
+        holder = spec.holder_identity or ""
+        if holder not in {"", self.identity} and self._clock.monotonic() < self._seen_at + self._respected(spec):
             return False
+        return await self._write(lease)
+
+    async def _write(self, lease: Lease) -> bool:
+        """Make the lease ours, or renew it; False if somebody else has changed it meanwhile."""
+        spec, meta = lease.spec, lease.metadata
         now = times.to_microseconds(self._clock.now())
-        mine = held == self.identity
+        mine = spec.holder_identity == self.identity
         wanted = structs.replace(
             lease,
-            metadata=structs.replace(lease.metadata, annotations={**lease.metadata.annotations, **self._annotations}),
+            metadata=structs.replace(meta, annotations={**meta.annotations, **self._annotations}),
             spec=structs.replace(
                 spec,
                 holder_identity=self.identity,
-                lease_duration_seconds=round(self._times.duration) or 1,
+                lease_duration_seconds=self._seconds,
                 acquire_time=spec.acquire_time if mine else now,
                 renew_time=now,
                 lease_transitions=(spec.lease_transitions or 0) + (0 if mine else 1),
@@ -156,7 +164,7 @@ class LeaderElector:
         )
         try:
             self._observe(await self._client.update(wanted))
-        except errors.Conflict:
+        except (errors.Conflict, errors.NotFound):
             return False
         return True
 
@@ -166,7 +174,7 @@ class LeaderElector:
             metadata=ObjectMeta(name=self._name, namespace=self._namespace, annotations=self._annotations),
             spec=LeaseSpec(
                 holder_identity=self.identity,
-                lease_duration_seconds=round(self._times.duration) or 1,
+                lease_duration_seconds=self._seconds,
                 acquire_time=now,
                 renew_time=now,
                 lease_transitions=0,
@@ -177,6 +185,10 @@ class LeaderElector:
         except errors.AlreadyExists:
             return False
         return True
+
+    @property
+    def _seconds(self) -> int:
+        return math.ceil(self._times.duration)
 
     def _observe(self, lease: Lease) -> None:
         if self._seen is None or self._seen.spec != lease.spec:

@@ -20,6 +20,7 @@ from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource, Status
 from mooring.client.errors import DisconnectedError
 from mooring.client.transport import Stream
+from mooring.client.wire import item_of
 
 T = TypeVar("T", bound=Resource)
 
@@ -55,9 +56,12 @@ class Watch(Generic[T]):
     Raises the server's error where the stream carries one (`Expired`: list again), `DisconnectedError` when it breaks.
     """
 
-    def __init__(self, kind: Kind, cls: type[T], opened: Callable[[], Awaitable[Stream]]) -> None:
+    def __init__(
+        self, kind: Kind, cls: type[T], opened: Callable[[], Awaitable[Stream]], *, managed_fields: bool
+    ) -> None:
         self._kind = kind
         self._cls = cls
+        self._managed_fields = managed_fields
         self._opened = opened
         self._stream: Stream | None = None
 
@@ -83,10 +87,9 @@ class Watch(Generic[T]):
             change = _CHANGES.get(frame.type)
             if change is None:
                 raise _error(frame)
-            obj = codec.decode_own(bytes(frame.object), self._cls)
+            obj = item_of(frame.object, self._kind, self._cls, managed_fields=self._managed_fields)
         except (msgspec.MsgspecError, DecodeError, UnicodeDecodeError) as error:
             raise DisconnectedError(f"the watch of {self._kind.plural} sent what is no event: {error}") from None
-        obj.kind, obj.api_version = self._kind.kind, self._kind.api_version
         return WatchEvent(change, obj)
 
 

@@ -1,0 +1,182 @@
+"""The event recorder: written in the background, counted in series, never a flood, never in the way."""
+
+from typing import Any
+
+import pytest
+
+from client_fakes import Answer, FakeTransport, MemoryApi, lost
+from mooring.api import errors
+from mooring.api.core_v1 import Node, Pod
+from mooring.api.meta_v1 import ObjectMeta
+from mooring.client import Client, EventRecorder
+from mooring.client.transport import Request
+from mooring.testing.clock import MockClock, settle
+
+POD = Pod(metadata=ObjectMeta(name="web", namespace="prod", uid="u1", resource_version="5"))
+
+
+class Lab:
+    def __init__(self) -> None:
+        self.api, self.clock = MemoryApi(), MockClock()
+        client = Client(FakeTransport(self.api.answer), user_agent="t", clock=self.clock)
+        self.recorder = EventRecorder(client, "mooring-scheduler", "host-1")
+        self.recorder.start()
+
+    def say(self, note: str = "0/3 nodes are available", pod: Pod = POD) -> None:
+        self.recorder.event(pod, "Warning", "FailedScheduling", note, action="Scheduling")
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return list(self.api.objects.values())
+
+    @property
+    def writes(self) -> list[str]:
+        return [method for method, _ in self.api.log]
+
+
+async def test_an_event_says_who_what_and_about_which_object() -> None:
+    lab = Lab()
+    lab.say()
+    await settle()
+    [event] = lab.events
+    assert event["regarding"] == {
+        "kind": "Pod",
+        "namespace": "prod",
+        "name": "web",
+        "uid": "u1",
+        "apiVersion": "v1",
+        "resourceVersion": "5",
+    }
+    assert event["metadata"]["namespace"] == "prod"
+    assert event["metadata"]["name"].startswith("web.")
+    shown = {
+        key: event[key] for key in ("type", "reason", "action", "note", "reportingController", "reportingInstance")
+    }
+    assert list(shown.values()) == [
+        "Warning",
+        "FailedScheduling",
+        "Scheduling",
+        "0/3 nodes are available",
+        "mooring-scheduler",
+        "host-1",
+    ]
+    assert event["eventTime"] == "2026-01-01T00:00:00.000000Z"
+    await lab.recorder.stop()
+
+
+async def test_events_about_cluster_scoped_objects_are_in_the_default_namespace() -> None:
+    lab = Lab()
+    lab.recorder.event(Node(metadata=ObjectMeta(name="n1")), "Normal", "NodeReady", "ready")
+    await settle()
+    assert lab.events[0]["metadata"]["namespace"] == "default"
+    assert lab.events[0]["action"] == "NodeReady", "what was done is the reason unless told"
+    await lab.recorder.stop()
+
+
+async def test_what_happens_again_is_counted_in_the_first_event() -> None:
+    lab = Lab()
+    for _ in range(20):
+        lab.say()
+        await lab.clock.run(1)
+    await lab.clock.run(20)
+    [event] = lab.events
+    assert event["series"]["count"] == 20
+    assert lab.writes[0] == "POST"
+    assert lab.writes.count("PATCH") <= 3, "the series is written now and then, not each time"
+    await lab.recorder.stop()
+
+
+async def test_another_note_is_another_event() -> None:
+    lab = Lab()
+    lab.say("one")
+    lab.say("two")
+    await settle()
+    assert sorted(event["note"] for event in lab.events) == ["one", "two"]
+    assert len({event["metadata"]["name"] for event in lab.events}) == 2
+    await lab.recorder.stop()
+
+
+async def test_after_a_pause_an_event_starts_anew() -> None:
+    lab = Lab()
+    lab.say()
+    await lab.clock.run(361)
+    lab.say()
+    await settle()
+    assert len(lab.events) == 2
+    await lab.recorder.stop()
+
+
+async def test_one_object_cannot_flood_the_server() -> None:
+    lab = Lab()
+    for index in range(100):
+        lab.say(f"note {index}")
+    lab.say("another object", Pod(metadata=ObjectMeta(name="db", namespace="prod", uid="u2")))
+    await settle(200)
+    assert len(lab.events) == 26
+    assert lab.recorder.dropped == 75
+    await lab.clock.run(300)
+    lab.say("allowed again")
+    await settle()
+    assert len(lab.events) == 27
+    await lab.recorder.stop()
+
+
+async def test_an_event_that_ran_out_meanwhile_is_written_again() -> None:
+    lab = Lab()
+    lab.say()
+    await settle()
+    lab.api.objects.clear()
+    lab.say()
+    await lab.clock.run(11)
+    assert lab.events[0]["series"]["count"] == 2
+    await lab.recorder.stop()
+
+
+async def test_events_are_tried_again_while_the_server_is_away() -> None:
+    lab = Lab()
+    lab.api.fail = lambda _: lost()
+    lab.say()
+    await lab.clock.run(5)
+    assert lab.events == []
+    lab.api.fail = lambda _: None
+    await lab.clock.run(30)
+    assert len(lab.events) == 1
+    await lab.recorder.stop()
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        pytest.param(errors.forbidden("events", "", "namespace is being terminated"), id="forbidden"),
+        pytest.param(errors.invalid("Event", "web", []), id="invalid"),
+    ],
+)
+async def test_events_that_the_server_refuses_are_dropped(refusal: errors.StatusError) -> None:
+    lab = Lab()
+
+    def refuse(request: Request) -> Answer:
+        return refusal
+
+    lab.api.fail = refuse
+    lab.say()
+    await lab.clock.run(60)
+    assert (len(lab.writes), lab.recorder.dropped) == (1, 1)
+    await lab.recorder.stop()
+
+
+async def test_stopping_writes_what_is_left() -> None:
+    lab = Lab()
+    lab.say()
+    await settle()
+    lab.say()
+    lab.say("last words")
+    await lab.recorder.stop()
+    assert sorted(event.get("series", {}).get("count", 1) for event in lab.events) == [1, 2]
+
+
+async def test_memory_stays_bounded() -> None:
+    lab = Lab()
+    for index in range(6000):
+        lab.say("x", Pod(metadata=ObjectMeta(name=f"p{index}", namespace="prod", uid=str(index))))
+    assert lab.recorder.dropped == 6000 - 4096
+    await lab.recorder.stop()

@@ -1,0 +1,309 @@
+"""Informers: list, watch, resume, list again, and what handlers are told."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from client_fakes import Answer, FakeStream, FakeTransport, json_response, lost
+from mooring.api import codec, errors
+from mooring.api.core_v1 import Pod
+from mooring.client import Backoff, Change, Client, Informers, key_of
+from mooring.client.informer import Informer
+from mooring.client.transport import Request
+from mooring.testing.clock import MockClock, settle
+
+BACKOFF = Backoff(initial=1.0, maximum=30.0)
+
+
+def pod(name: str, version: int, *, uid: str = "", node: str = "") -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "prod", "uid": uid or name, "resourceVersion": str(version)}
+    return {"metadata": metadata, "spec": {"containers": [], **({"nodeName": node} if node else {})}}
+
+
+def event(kind: str, obj: dict[str, Any]) -> dict[str, Any]:
+    return {"type": kind, "object": obj}
+
+
+def bookmark(version: int) -> dict[str, Any]:
+    return event("BOOKMARK", {"metadata": {"resourceVersion": str(version)}})
+
+
+def expired() -> dict[str, Any]:
+    return event("ERROR", json.loads(codec.encode(errors.expired("too old").status)))
+
+
+class Lab:
+    """An informer of pods on a server of which the test says what it lists."""
+
+    def __init__(self, *, resync_seconds: float = 0.0) -> None:
+        self.clock = MockClock()
+        self.listed: list[dict[str, Any]] = []
+        self.version = 10
+        self.failures: list[errors.StatusError] = []
+        self.refusals: list[errors.StatusError] = []
+        self.transport = FakeTransport(self._list, self._watch)
+        client = Client(self.transport, user_agent="t", clock=self.clock)
+        self.informer: Informer[Pod] = Informer(client, Pod, resync_seconds=resync_seconds, backoff=BACKOFF)
+        self.told: list[str] = []
+        self.batches: list[int] = []
+        self.informer.add_batch_handler(self._hear)
+
+    def _list(self, request: Request) -> Answer:
+        if self.failures:
+            return self.failures.pop(0)
+        return json_response({"metadata": {"resourceVersion": str(self.version)}, "items": self.listed})
+
+    def _watch(self, request: Request) -> FakeStream | errors.StatusError:
+        return self.refusals.pop(0) if self.refusals else FakeStream()
+
+    def _hear(self, changes: Any) -> None:
+        self.batches.append(len(changes))
+        self.told += [_words(change) for change in changes]
+
+    @property
+    def stream(self) -> FakeStream:
+        return self.transport.streams[-1]
+
+    @property
+    def watched_from(self) -> list[str]:
+        return [dict(request.query)["resourceVersion"] for request in self.transport.watches]
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        task = asyncio.ensure_future(self.informer.run())
+        await settle()
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+def _words(change: Change[Pod]) -> str:
+    old, new = change
+    if old is None:
+        return f"+{change.object.metadata.name}"
+    if new is None:
+        return f"-{old.metadata.name}"
+    return f"{old.metadata.name}:{old.metadata.resource_version}>{new.metadata.resource_version}"
+
+
+async def test_what_is_listed_is_told_as_added_and_then_it_is_synced() -> None:
+    lab = Lab()
+    lab.listed = [pod("a", 1), pod("b", 2)]
+    synced_before = lab.informer.has_synced
+    async with lab.running():
+        assert (synced_before, lab.informer.has_synced) == (False, True)
+        assert lab.told == ["+a", "+b"]
+        assert lab.watched_from == ["10"]
+
+
+async def test_events_of_a_chunk_change_the_cache_and_are_told_together() -> None:
+    lab = Lab()
+    lab.listed = [pod("a", 1)]
+    async with lab.running():
+        lab.stream.send(event("MODIFIED", pod("a", 11)), event("ADDED", pod("b", 12)), event("DELETED", pod("a", 13)))
+        await settle()
+        assert lab.told == ["+a", "a:1>11", "+b", "-a"]
+        assert lab.batches == [1, 3]
+        assert [key_of(each) for each in lab.informer.objects()] == ["prod/b"]
+        assert lab.informer.resource_version == "13"
+
+
+async def test_a_watch_that_ends_or_breaks_is_resumed_where_it_was() -> None:
+    lab = Lab()
+    async with lab.running():
+        lab.stream.send(event("ADDED", pod("a", 11)))
+        lab.stream.end()
+        await settle()
+        assert lab.watched_from == ["10", "11"]
+        lab.stream.send(bookmark(25))
+        lab.stream.end(lost())
+        await lab.clock.run(1)
+        assert lab.watched_from == ["10", "11", "25"]
+        assert len(lab.transport.requests) == 1, "it was listed once"
+
+
+async def test_after_410_the_objects_are_listed_again_and_the_differences_told() -> None:
+    lab = Lab()
+    lab.listed = [pod("same", 1), pod("changed", 2), pod("gone", 3)]
+    async with lab.running():
+        lab.told.clear()
+        lab.listed, lab.version = [pod("same", 1), pod("changed", 30), pod("new", 31)], 40
+        lab.stream.send(expired())
+        await settle()
+        assert lab.told == ["-gone", "changed:2>30", "+new"]
+        assert lab.watched_from == ["10", "40"]
+
+
+async def test_a_410_instead_of_a_watch_lists_again_too() -> None:
+    lab = Lab()
+    lab.refusals = [errors.expired("too old")]
+    async with lab.running():
+        assert len(lab.transport.requests) == 2
+
+
+async def test_another_object_of_the_same_name_is_told_as_deleted_and_added() -> None:
+    lab = Lab()
+    lab.listed = [pod("a", 1, uid="first")]
+    async with lab.running():
+        lab.stream.send(event("MODIFIED", pod("a", 11, uid="second")))
+        await settle()
+        assert lab.told == ["+a", "-a", "+a"]
+
+
+async def test_what_is_known_already_is_not_told_again() -> None:
+    lab = Lab()
+    lab.listed = [pod("a", 1)]
+    async with lab.running():
+        lab.stream.send(event("ADDED", pod("a", 1)), event("DELETED", pod("never", 5)))
+        await settle()
+        assert lab.told == ["+a"]
+
+
+async def test_a_list_that_fails_is_tried_again_ever_more_slowly() -> None:
+    lab = Lab()
+    lab.failures = [errors.service_unavailable("no")] * 3
+    async with lab.running():
+        seen = [(lab.clock.monotonic(), len(lab.transport.requests))]
+        for _ in range(8):
+            await lab.clock.run(1)
+            seen.append((lab.clock.monotonic(), len(lab.transport.requests)))
+    assert [count for _, count in seen] == [1, 2, 2, 3, 3, 3, 3, 4, 4]
+    assert lab.informer.has_synced
+
+
+async def test_a_watch_that_ends_as_it_begins_does_not_become_a_hot_loop() -> None:
+    lab = Lab()
+    async with lab.running():
+        for _ in range(20):
+            lab.stream.end()
+            await settle()
+        assert len(lab.transport.watches) == 1
+        await lab.clock.run(1)
+        assert len(lab.transport.watches) == 2
+
+
+async def test_a_410_after_each_list_does_not_become_a_hot_loop() -> None:
+    lab = Lab()
+    lab.refusals = [errors.expired("too old") for _ in range(50)]
+    async with lab.running():
+        await lab.clock.run(10)
+        assert len(lab.transport.requests) < 8
+
+
+async def test_the_server_says_how_long_to_stay_away() -> None:
+    lab = Lab()
+    lab.refusals = [errors.too_many_requests("busy", 20)]
+    async with lab.running():
+        await lab.clock.run(19)
+        assert len(lab.transport.watches) == 1
+        await lab.clock.run(2)
+        assert len(lab.transport.watches) == 2
+
+
+async def test_resync_tells_every_object_again() -> None:
+    lab = Lab(resync_seconds=60)
+    lab.listed = [pod("a", 1), pod("b", 2)]
+    async with lab.running():
+        lab.told.clear()
+        await lab.clock.run(61)
+        assert lab.told == ["a:1>1", "b:2>2"]
+
+
+async def test_a_handler_that_comes_late_hears_of_what_is_there() -> None:
+    lab = Lab()
+    lab.listed = [pod("a", 1)]
+    late: list[str] = []
+    async with lab.running():
+        lab.informer.add_handler(added=lambda obj: late.append(obj.metadata.name))
+        assert late == ["a"]
+        assert lab.told == ["+a"]
+
+
+async def test_handlers_of_single_changes_get_old_and_new() -> None:
+    lab = Lab()
+    lab.listed = [pod("a", 1)]
+    heard: list[tuple[str, ...]] = []
+    lab.informer.add_handler(
+        added=lambda obj: heard.append(("added", obj.metadata.resource_version)),
+        updated=lambda old, new: heard.append(
+            ("updated", old.metadata.resource_version, new.metadata.resource_version)
+        ),
+        deleted=lambda obj: heard.append(("deleted", obj.metadata.resource_version)),
+    )
+    async with lab.running():
+        lab.stream.send(event("MODIFIED", pod("a", 11)), event("DELETED", pod("a", 12)))
+        await settle()
+    assert heard == [("added", "1"), ("updated", "1", "11"), ("deleted", "11")]
+
+
+async def test_a_handler_that_fails_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    lab = Lab()
+    lab.listed = [pod("a", 1), pod("b", 2)]
+    heard: list[str] = []
+
+    def fails_once(obj: Pod) -> None:
+        heard.append(obj.metadata.name)
+        if obj.metadata.name == "a":
+            raise KeyError("mistake")
+
+    def fails_always(changes: Any) -> None:
+        raise IndexError("mistake")
+
+    lab.informer.add_handler(added=fails_once)
+    lab.informer.add_batch_handler(fails_always)
+    async with lab.running():
+        assert (heard, lab.told) == (["a", "b"], ["+a", "+b"])
+        assert lab.informer.has_synced
+    assert caplog.text.count("a handler of pods failed") == 2
+
+
+async def test_indexes_follow_the_objects() -> None:
+    lab = Lab()
+    lab.listed = [pod("a", 1, node="n1"), pod("b", 2)]
+    by_node = lab.informer.index("node", lambda obj: [obj.spec.node_name] if obj.spec.node_name else [])
+    assert lab.informer.index("node", lambda _: []) is by_node
+    async with lab.running():
+        assert [each.metadata.name for each in by_node.get("n1")] == ["a"]
+        lab.stream.send(event("MODIFIED", pod("b", 11, node="n1")), event("MODIFIED", pod("a", 12, node="n2")))
+        await settle()
+        assert [each.metadata.name for each in by_node.get("n1")] == ["b"]
+        assert sorted(by_node.values()) == ["n1", "n2"]
+
+
+async def test_informers_are_shared_by_kind_and_selection() -> None:
+    lab = Lab()
+    informers = Informers(Client(lab.transport, user_agent="t", clock=lab.clock))
+    pods = informers.of(Pod)
+    assert informers.of(Pod) is pods
+    assert informers.of(Pod, field_selector="spec.nodeName=n1") is not pods
+    async with informers:
+        await informers.wait_for_sync()
+        assert informers.have_synced
+        late = informers.of(Pod, "prod")
+        await late.wait_for_sync()
+    assert all(stream.closed for stream in lab.transport.streams)
+
+
+async def test_a_large_list_is_told_in_parts_and_a_late_handler_hears_of_each_object_once() -> None:
+    lab = Lab()
+    lab.listed = [pod(f"p{index}", index) for index in range(2500)]
+    late: list[str] = []
+    joined = False
+
+    def join(changes: Any) -> None:
+        nonlocal joined
+        if not joined:
+            joined = True
+            lab.informer.add_handler(added=lambda obj: late.append(obj.metadata.name))
+
+    lab.informer.add_batch_handler(join)
+    async with lab.running():
+        await settle()
+        assert lab.batches == [1000, 1000, 500]
+        assert sorted(late) == sorted(f"p{index}" for index in range(2500))

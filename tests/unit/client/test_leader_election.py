@@ -1,0 +1,195 @@
+"""Leader election: one leader at a time, clean release, loss noticed in time."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from client_fakes import Answer, FakeTransport, MemoryApi, lost
+from mooring.api import errors
+from mooring.client import Client, LeaderElector, LeaseTimes
+from mooring.client.transport import Request
+from mooring.testing.clock import MockClock, settle
+
+PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/mooring-scheduler"
+
+
+class Candidate:
+    """An instance that notes when it leads."""
+
+    def __init__(self, api: MemoryApi, clock: MockClock, name: str, log: list[str]) -> None:
+        self.failing: Callable[[Request], Answer | None] = lambda _: None
+        self._api = api
+        client = Client(FakeTransport(self._answer), user_agent="t", clock=clock)
+        self.elector = LeaderElector(client, "mooring-scheduler", identity=name, version="1.37")
+        self.name = name
+        self._log = log
+        self.finish = asyncio.Event()
+        self.task = asyncio.ensure_future(self.elector.run(self._lead))
+
+    def _answer(self, request: Request) -> Answer:
+        return self.failing(request) or self._api.answer(request)
+
+    async def _lead(self) -> None:
+        self._log.append(f"{self.name} leads")
+        try:
+            await self.finish.wait()
+        finally:
+            self._log.append(f"{self.name} stops")
+
+    async def stop(self) -> None:
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+class Lab:
+    def __init__(self) -> None:
+        self.api, self.clock, self.log = MemoryApi(), MockClock(), list[str]()
+
+    def candidate(self, name: str) -> Candidate:
+        return Candidate(self.api, self.clock, name, self.log)
+
+    @property
+    def lease(self) -> dict[str, Any]:
+        return self.api.objects[PATH]
+
+    @property
+    def holder(self) -> str:
+        return str(self.lease["spec"].get("holderIdentity", ""))
+
+
+async def test_the_first_one_leads_and_the_second_waits() -> None:
+    lab = Lab()
+    first, second = lab.candidate("first"), lab.candidate("second")
+    await lab.clock.run(120)
+    assert lab.log == ["first leads"]
+    assert (lab.holder, second.elector.leader, first.elector.is_leader) == ("first", "first", True)
+    assert lab.lease["spec"]["leaseTransitions"] == 0
+    assert lab.lease["spec"]["renewTime"] > lab.lease["spec"]["acquireTime"]
+    await first.stop()
+    await second.stop()
+
+
+async def test_renewing_costs_one_request() -> None:
+    lab = Lab()
+    only = lab.candidate("only")
+    await lab.clock.run(1)
+    lab.api.log.clear()
+    await lab.clock.run(20)
+    assert lab.api.log == [("PUT", PATH)] * 10
+    await only.stop()
+
+
+@pytest.mark.req("4330.10")
+async def test_the_lease_announces_the_version() -> None:
+    lab = Lab()
+    only = lab.candidate("only")
+    await settle()
+    assert lab.lease["metadata"]["annotations"] == {"mooring.dev/version": "1.37"}
+    await only.stop()
+
+
+async def test_a_leader_that_stops_releases_the_lease_after_its_work_has_ended() -> None:
+    lab = Lab()
+    first, second = lab.candidate("first"), lab.candidate("second")
+    await lab.clock.run(10)
+    await first.stop()
+    assert (lab.log, lab.holder) == (["first leads", "first stops"], "")
+    await lab.clock.run(2)
+    assert lab.log == ["first leads", "first stops", "second leads"]
+    assert lab.lease["spec"]["leaseTransitions"] == 1
+    await second.stop()
+
+
+async def test_work_that_ends_by_itself_releases_the_lease_too() -> None:
+    lab = Lab()
+    only = lab.candidate("only")
+    await settle()
+    only.finish.set()
+    assert await only.task is True
+    assert lab.holder == ""
+
+
+async def test_what_the_work_raises_is_raised() -> None:
+    lab = Lab()
+    elector = LeaderElector(Client(FakeTransport(lab.api.answer), user_agent="t", clock=lab.clock), "mooring-scheduler")
+
+    async def fail() -> None:
+        raise KeyError("mistake")
+
+    with pytest.raises(KeyError):
+        await elector.run(fail)
+    assert lab.holder == ""
+
+
+async def test_a_leader_that_dies_is_followed_after_the_lease_has_run_out() -> None:
+    lab = Lab()
+    first = lab.candidate("first")
+    await lab.clock.run(10)
+    first.failing = lambda _: lost()
+    await first.stop()  # it cannot release
+    second = lab.candidate("second")
+    await lab.clock.run(14)
+    assert "second leads" not in lab.log
+    await lab.clock.run(4)
+    assert lab.log[-1] == "second leads"
+    await second.stop()
+
+
+@pytest.mark.parametrize(
+    "failing",
+    [
+        pytest.param(lambda _: lost(), id="the server is gone"),
+        pytest.param(lambda _: errors.service_unavailable("no"), id="the server refuses"),
+    ],
+)
+async def test_a_leader_that_cannot_renew_stops_before_another_begins(
+    failing: Callable[[Request], Answer | None],
+) -> None:
+    lab = Lab()
+    first, second = lab.candidate("first"), lab.candidate("second")
+    await lab.clock.run(10)
+    first.failing = failing
+    await lab.clock.run(60)
+    assert lab.log == ["first leads", "first stops", "second leads"]
+    assert first.task.done()
+    assert first.task.result() is False
+    await second.stop()
+
+
+async def test_a_short_outage_is_ridden_out() -> None:
+    lab = Lab()
+    only = lab.candidate("only")
+    await lab.clock.run(10)
+    only.failing = lambda _: lost()
+    await lab.clock.run(7)
+    only.failing = lambda _: None
+    await lab.clock.run(60)
+    assert lab.log == ["only leads"]
+    await only.stop()
+
+
+async def test_a_leader_whose_lease_was_taken_stops() -> None:
+    lab = Lab()
+    only = lab.candidate("only")
+    await lab.clock.run(5)
+    lab.lease["spec"]["holderIdentity"] = "thief"
+    lab.lease["metadata"]["resourceVersion"] = "99"
+    await lab.clock.run(3)
+    assert (lab.log, only.task.done()) == (["only leads", "only stops"], True)
+    assert lab.holder == "thief", "and does not release what is not its own"
+
+
+async def test_two_who_start_together_never_both_lead() -> None:
+    lab = Lab()
+    both = [lab.candidate("a"), lab.candidate("b")]
+    await lab.clock.run(30)
+    assert len(lab.log) == 1
+    for each in both:
+        await each.stop()
+
+
+def test_times_that_would_allow_two_leaders_are_refused() -> None:
+    with pytest.raises(ValueError, match="retry period < renew deadline < lease duration"):
+        LeaseTimes(duration=10, renew_deadline=10)

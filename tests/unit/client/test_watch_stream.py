@@ -1,0 +1,122 @@
+"""A watch: lines in any pieces become events, and what is no event is an error."""
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from client_fakes import FakeStream, FakeTransport, json_response
+from mooring.api import codec, errors
+from mooring.api.core_v1 import Pod
+from mooring.client import Client, DisconnectedError, WatchEvent
+
+
+def event(kind: str, name: str, version: int = 1) -> dict[str, Any]:
+    managed = [{"manager": "m", "fieldsV1": {"f:spec": {}}}]
+    metadata = {"name": name, "namespace": "prod", "resourceVersion": str(version), "managedFields": managed}
+    return {"type": kind, "object": {"metadata": metadata, "spec": {"containers": []}}}
+
+
+async def watched(chunks: list[bytes], end: Exception | None = None, **options: Any) -> list[list[WatchEvent[Pod]]]:
+    stream = FakeStream()
+    for chunk in chunks:
+        stream.send_bytes(chunk)
+    stream.end(end)
+    client = Client(FakeTransport(lambda _: json_response({}), lambda _: stream), user_agent="t")
+    batches = []
+    try:
+        async with client.watch(Pod, **options) as watch:
+            async for events in watch:
+                batches.append(events)  # noqa: PERF401 - so that the batches before an error are kept
+    finally:
+        assert stream.closed
+    return batches
+
+
+def lines(*events: dict[str, Any]) -> bytes:
+    return b"".join(json.dumps(each).encode() + b"\n" for each in events)
+
+
+async def test_events_that_arrive_together_are_one_batch() -> None:
+    [first, second] = await watched([lines(event("ADDED", "a"), event("MODIFIED", "b")), lines(event("DELETED", "a"))])
+    assert [(each.type, each.object.metadata.name) for each in first] == [("ADDED", "a"), ("MODIFIED", "b")]
+    assert [(each.type, each.object.kind, each.object.api_version) for each in second] == [("DELETED", "Pod", "v1")]
+
+
+@given(data=st.data())
+@settings(max_examples=50, deadline=None)
+async def test_how_the_bytes_are_cut_makes_no_difference(data: st.DataObject) -> None:
+    text = lines(*(event("ADDED", f"pod-{index}", index) for index in range(4))) + b"\n" + lines(event("BOOKMARK", ""))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=12)))
+    bounds = [0, *cuts, len(text)]
+    chunks = [text[begin:end] for begin, end in pairwise(bounds)]
+    events = [each for batch in await watched(chunks) for each in batch]
+    assert [each.type for each in events] == ["ADDED"] * 4 + ["BOOKMARK"]
+    assert [each.object.metadata.resource_version for each in events] == ["0", "1", "2", "3", "1"]
+
+
+@pytest.mark.parametrize("managed_fields", [True, False], ids=["kept unless told", "left out for caches"])
+async def test_managed_fields_are(managed_fields: bool) -> None:
+    [[found]] = await watched([lines(event("ADDED", "a"))], managed_fields=managed_fields)
+    assert bool(found.object.metadata.managed_fields) is managed_fields
+
+
+async def test_an_error_in_the_stream_is_raised_as_what_it_says() -> None:
+    status = json.loads(codec.encode(errors.expired("too old resource version").status))
+    with pytest.raises(errors.Expired, match="too old"):
+        await watched([lines({"type": "ERROR", "object": status})])
+
+
+async def test_a_watch_that_the_server_refuses_raises_its_error() -> None:
+    client = Client(
+        FakeTransport(lambda _: json_response({}), lambda _: errors.forbidden("pods", "", "no")), user_agent="t"
+    )
+    with pytest.raises(errors.Forbidden):
+        async with client.watch(Pod):
+            pass
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        pytest.param(b"<html>\n", id="no JSON"),
+        pytest.param(b"[]\n", id="no object"),
+        pytest.param(b'{"type":"ADDED"}\n', id="no object in the event"),
+        pytest.param(b'{"type":"ADDED","object":[]}\n', id="a list as object"),
+        pytest.param(b'{"type":"ADDED","object":{"metadata":7}}\n', id="a mistyped object"),
+        pytest.param(b'\xff{"type":"ADDED","object":{}}\n', id="no UTF-8"),
+    ],
+)
+async def test_what_is_no_event_breaks_the_watch(garbage: bytes) -> None:
+    with pytest.raises(DisconnectedError, match="sent what is no event"):
+        await watched([garbage])
+
+
+async def test_an_unknown_type_of_event_is_an_error() -> None:
+    with pytest.raises(errors.InternalError, match="SURPRISE"):
+        await watched([lines(event("SURPRISE", "a"))])
+
+
+async def test_half_a_line_at_the_end_is_no_event() -> None:
+    assert await watched([lines(event("ADDED", "a"))[:-9]]) == []
+
+
+async def test_the_parameters_of_a_watch() -> None:
+    transport = FakeTransport(lambda _: json_response({}))
+    client = Client(transport, user_agent="t")
+    async with client.watch(Pod, "prod", resource_version="9", timeout_seconds=60, label_selector="a=b"):
+        pass
+    assert transport.watches[0].target == (
+        "/api/v1/namespaces/prod/pods?watch=true&allowWatchBookmarks=true&resourceVersion=9"
+        "&labelSelector=a%3Db&timeoutSeconds=60"
+    )
+
+
+async def test_a_watch_must_be_entered_first() -> None:
+    client = Client(FakeTransport(lambda _: json_response({})), user_agent="t")
+    with pytest.raises(RuntimeError, match="enter a watch"):
+        async for _ in client.watch(Pod):
+            pass
