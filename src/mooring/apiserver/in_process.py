@@ -1,0 +1,25 @@
+"""For clients in the same process: what `mooring.client.in_process.InProcessTransport` calls instead of a socket."""
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+
+from mooring.api.authentication_v1 import UserInfo
+from mooring.apiserver.app import Application
+from mooring.apiserver.http import Request, Response
+from mooring.client import transport
+
+
+def handler(app: Application, user: UserInfo) -> Callable[[transport.Request], Awaitable[Response]]:
+    """Answers requests that are made on behalf of `user`; authorization and limits hold for them as for any other."""
+
+    async def answer(asked: transport.Request) -> Response:
+        query: dict[str, list[str]] = defaultdict(list)
+        for name, value in asked.query:
+            query[name].append(value)
+        return await app.respond(
+            Request(
+                method=asked.method, path=asked.path, query=query, headers=asked.headers, body=asked.body, user=user
+            )
+        )
+
+    return answer
