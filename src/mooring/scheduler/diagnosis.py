@@ -6,20 +6,20 @@ row, and a table from numbers to statuses.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo
 from mooring.scheduler.evaluation import Judgement
-from mooring.scheduler.framework import Code, Status, unresolvable
+from mooring.scheduler.filtering import FilterSlot
+from mooring.scheduler.framework import Code, Mask, Status, unresolvable
 from mooring.scheduler.framework.verdicts import status_of
 
 NO_NODE, FEASIBLE, _RULED_OUT = -1, 0, 1
 _CODE_BITS = 32
 _CODE_MASK = (1 << _CODE_BITS) - 1
-_SIGN = 1 << (_CODE_BITS - 1)
 """A refusal is the number of its plugin, from 1, above 32 bits of the plugin's code."""
 
 
@@ -30,12 +30,12 @@ class Diagnosis:
     nodes: list[NodeInfo | None]
     verdicts: NDArray[np.int64]
     table: Mapping[int, Status]
+    counts: Mapping[int, int]
+    """How many nodes have each verdict."""
     pre_filter: Status | None = None
     """The refusal of a plugin that did not need to look at nodes."""
     post_filter_message: str = ""
     """What preemption said."""
-    counts: Mapping[int, int] = field(default_factory=dict)
-    """How many nodes have each verdict."""
 
     @property
     def number_of_nodes(self) -> int:
@@ -93,32 +93,47 @@ class Diagnosis:
 def diagnose(judgement: Judgement, cluster: Cluster) -> Diagnosis:
     """Gather what the filters said: for each node the first refusal, in the order of the profile."""
     nodes = cluster.labels.nodes
-    table: dict[int, Status] = {}
+    number = len(cluster)
     if judgement.refusal is not None:
+        table = {_RULED_OUT: judgement.refusal}
         verdicts = np.where(nodes, _RULED_OUT, NO_NODE)
-        table[_RULED_OUT] = judgement.refusal
-        return Diagnosis(cluster.nodes.copy(), verdicts, table, judgement.refusal, counts=_counted(verdicts))
-    verdicts = np.zeros(len(nodes), np.int64)
-    for number, slot in reversed(list(enumerate(judgement.filters, 1))):
-        if slot.asks and slot.status.is_success:
-            packed = (slot.codes.astype(np.int64) & _CODE_MASK) | (number << _CODE_BITS)
-            verdicts = np.where(slot.ok, verdicts, packed)
+        return Diagnosis(cluster.nodes.copy(), verdicts, table, {_RULED_OUT: number}, judgement.refusal)
+    gathered = _Gathered(np.where(judgement.considered, FEASIBLE, _RULED_OUT))
+    gathered.verdicts[~nodes] = NO_NODE
     if judgement.naming:
-        table[_RULED_OUT] = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(judgement.naming)}]")
-        verdicts[~judgement.considered] = _RULED_OUT
-    for index, (row, status) in enumerate(judgement.overruled.items(), _RULED_OUT + 1):
-        table[index] = status
-        verdicts[row] = index
-    verdicts[~nodes] = NO_NODE
-    counts = _counted(verdicts)
-    for verdict in counts:
-        if verdict >> _CODE_BITS > 0:
-            slot = judgement.filters[(verdict >> _CODE_BITS) - 1]
-            code = (verdict & _CODE_MASK) - ((verdict & _SIGN) << 1)
-            table[verdict] = status_of(code, slot.reasons, slot.name)
-    return Diagnosis(cluster.nodes.copy(), verdicts, table, counts=counts)
+        status = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(judgement.naming)}]")
+        gathered.table[_RULED_OUT] = status
+        gathered.counts[_RULED_OUT] = number - int(np.count_nonzero(judgement.considered))
+    left = judgement.considered
+    for position, slot in enumerate(judgement.filters, 1):
+        if slot.asks and slot.status.is_success:
+            gathered.take(position, slot, left & ~slot.ok)
+            left = left & slot.ok
+    for verdict, (row, status) in enumerate(judgement.overruled.items(), _RULED_OUT + 1):
+        gathered.table[verdict] = status
+        gathered.counts[verdict] = 1
+        gathered.verdicts[row] = verdict
+    gathered.counts[FEASIBLE] = number - sum(gathered.counts.values())
+    return Diagnosis(cluster.nodes.copy(), gathered.verdicts, gathered.table, gathered.counts)
 
 
-def _counted(verdicts: NDArray[np.int64]) -> dict[int, int]:
-    values, numbers = np.unique(verdicts, return_counts=True)
-    return {value: number for value, number in zip(values.tolist(), numbers.tolist(), strict=True) if value != NO_NODE}
+class _Gathered:
+    """Verdicts by row, what they mean, and how many there are of each."""
+
+    def __init__(self, verdicts: NDArray[np.int64]) -> None:
+        self.verdicts = verdicts
+        self.table: dict[int, Status] = {}
+        self.counts: dict[int, int] = {}
+
+    def take(self, position: int, slot: FilterSlot, refused: Mask) -> None:
+        codes = slot.codes[refused]
+        if not len(codes):
+            return
+        self.verdicts[refused] = (codes.astype(np.int64) & _CODE_MASK) | (position << _CODE_BITS)
+        lowest = int(codes.min())
+        numbers = np.bincount(codes - lowest)  # codes are few and small, so this is cheaper than sorting
+        for offset in np.flatnonzero(numbers).tolist():
+            code = lowest + offset
+            verdict = (code & _CODE_MASK) | (position << _CODE_BITS)
+            self.table[verdict] = status_of(code, slot.reasons, slot.name)
+            self.counts[verdict] = int(numbers[offset])

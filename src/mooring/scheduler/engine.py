@@ -107,6 +107,15 @@ class NodeExplanation:
     total: int
 
 
+@dataclass(slots=True)
+class _Kept:
+    """What is kept for a shape: verdicts and points, and why the last pod fitted nowhere."""
+
+    evaluation: Evaluation
+    diagnosis: Diagnosis | None = None
+    stamp: int = -1
+
+
 class Engine:
     def __init__(
         self,
@@ -124,7 +133,7 @@ class Engine:
         self.profiles: dict[str, Profile] = {
             spec.scheduler_name: build(spec, IN_TREE if registry is None else registry, handle) for spec in profiles
         }
-        self._evaluations: OrderedDict[tuple[str, PodShape], Evaluation] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, PodShape], _Kept] = OrderedDict()
         self._random = random.Random(seed)  # noqa: S311 - chooses among equals, keeps no secret
 
     # -- what is known
@@ -165,7 +174,7 @@ class Engine:
         if refusal is not None and not refusal.is_rejected:
             return Outcome(pod, profile, None, judgement.cycle, 0, considered, None, refusal, judgement)
         if not judgement.number_feasible:
-            diagnosis = diagnose(judgement, self.cluster)
+            diagnosis = self._diagnosis(profile, judgement)
             return Outcome(pod, profile, None, judgement.cycle, 0, considered, diagnosis, None, judgement)
         node = self.cluster.nodes[self._best(judgement)]
         name = node.name if node is not None else None
@@ -208,15 +217,24 @@ class Engine:
 
     def _evaluation(self, profile: Profile, pod: PodInfo) -> Evaluation:
         key = (profile.name, pod.shape)
-        found = self._evaluations.get(key)
+        found = self._kept.get(key)
         if found is None:
-            found = self._evaluations[key] = Evaluation(profile, pod, self.cluster)
+            found = self._kept[key] = _Kept(Evaluation(profile, pod, self.cluster))
             limit = max(_CACHE_BYTES // (_BYTES_PER_ROW * self.cluster.capacity), 8)
-            while len(self._evaluations) > limit:
-                self._evaluations.popitem(last=False)
+            while len(self._kept) > limit:
+                self._kept.popitem(last=False)
         else:
-            self._evaluations.move_to_end(key)
-        return found
+            self._kept.move_to_end(key)
+        return found.evaluation
+
+    def _diagnosis(self, profile: Profile, judgement: Judgement) -> Diagnosis:
+        """The same as for the last pod of the shape, if nothing has changed since: pods wait in crowds."""
+        if not judgement.is_shared or judgement.naming or judgement.refusal is not None:
+            return diagnose(judgement, self.cluster)
+        kept = self._kept[profile.name, judgement.pod.shape]
+        if kept.diagnosis is None or kept.stamp != kept.evaluation.stamp:
+            kept.diagnosis, kept.stamp = diagnose(judgement, self.cluster), kept.evaluation.stamp
+        return kept.diagnosis
 
     def _best(self, judgement: Judgement) -> int:
         totals = judgement.totals

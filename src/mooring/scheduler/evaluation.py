@@ -110,6 +110,8 @@ class Evaluation:
     def __init__(self, profile: Profile, pod: PodInfo, cluster: Cluster) -> None:
         self._profile = profile
         self._cluster = cluster
+        self.stamp = 0
+        """Rises when a verdict of the shape's may have changed."""
         self._begin(pod)
 
     def _begin(self, pod: PodInfo) -> None:
@@ -121,8 +123,10 @@ class Evaluation:
         """What has changed since points were last given."""
         self._filters = [_filter_of(plugin, pod, cluster) for plugin in self._profile.filters]
         self._scores = [_score_of(entry, pod, cluster) for entry in self._profile.scores]
-        self._sums: Scores = np.zeros(cluster.capacity, np.int64)
-        """The points of SHAPE plugins together ..."""
+        self._base: Scores = np.zeros(cluster.capacity, np.int64)
+        """The points of plugins that give them row by row."""
+        self._sums: Scores = self._base
+        """The points of all SHAPE plugins ..."""
         self._totals: Scores = np.empty(0, np.int64)
         """... and masked by who was feasible the last time."""
         self._was_feasible: Mask | None = None
@@ -193,7 +197,8 @@ class Evaluation:
         feasible = judgement.considered.copy()
         number = int(np.count_nonzero(feasible))
         for slot in judgement.filters:
-            slot.update(changes, feasible)
+            if slot.update(changes, feasible):
+                self.stamp += 1
             if slot.status.is_skip:
                 continue
             if not slot.status.is_success:
@@ -235,13 +240,18 @@ class Evaluation:
     def _score(self, judgement: Judgement) -> None:
         feasible, cluster = judgement.feasible, self._cluster
         changes, self._not_scored = self._not_scored, NOTHING
-        changed: ChangedRows = NO_ROWS
+        by_row: ChangedRows = NO_ROWS
+        revised: ChangedRows = NO_ROWS
         own: list[Scores] = []
         for entry in self._scores:
             slot: ScoreSlot
             if isinstance(entry, ShapeScore):
                 slot = entry
-                changed = union(changed, entry.update(changes, feasible))
+                changed = entry.update(changes, feasible)
+                if entry.is_revised:
+                    revised = union(revised, changed)
+                else:
+                    by_row = union(by_row, changed)
                 if not slot.is_active:
                     continue
             else:
@@ -251,21 +261,29 @@ class Evaluation:
                 slot = found
                 own.append(slot.points)
             judgement.scores.append(slot)
-        self._add_up(changed)
+        self._add_up(by_row, revised)
         if own or judgement.naming or not judgement.is_shared:
             judgement.totals = np.where(feasible, np.add.reduce([self._sums, *own]), OUT)
             self._was_feasible = None
         else:
-            self._mask(feasible, changed)
+            self._mask(feasible, union(by_row, revised))
             judgement.totals = self._totals
 
-    def _add_up(self, changed: ChangedRows) -> None:
-        active = [slot.points for slot in self._scores if isinstance(slot, ShapeScore) and slot.is_active]
-        if changed is None:
-            self._sums = np.add.reduce(active) if active else np.zeros(self._capacity, np.int64)
+    def _add_up(self, by_row: ChangedRows, revised: ChangedRows) -> None:
+        """Sum up anew where points have changed: those given row by row, and those given for the cluster as a whole."""
+        slots = [slot for slot in self._scores if isinstance(slot, ShapeScore) and slot.is_active]
+        plain = [slot.points for slot in slots if not slot.is_revised]
+        others = [slot.points for slot in slots if slot.is_revised]
+        if by_row is None:
+            self._base = _sum(plain) if plain else np.zeros(self._capacity, np.int64)
+        elif len(by_row):
+            self._base[by_row] = _sum([points[by_row] for points in plain])
+        if by_row is None or revised is None or (self._sums is self._base) == bool(others):
+            self._sums = _sum([self._base, *others])
             self._was_feasible = None
-        elif len(changed):
-            self._sums[changed] = np.add.reduce([points[changed] for points in active])
+        elif others:
+            rows = union(by_row, revised)
+            self._sums[rows] = _sum([self._base[rows], *(points[rows] for points in others)])
 
     def _mask(self, feasible: Mask, changed: ChangedRows) -> None:
         """Bring `_totals` up to date with `_sums`, of which `changed` rows are new, and with who is feasible now."""
@@ -276,6 +294,13 @@ class Evaluation:
             if rows is not None and len(rows):
                 self._totals[rows] = np.where(feasible[rows], self._sums[rows], OUT)
         self._was_feasible = feasible
+
+
+def _sum(arrays: list[Scores]) -> Scores:
+    total = arrays[0] if len(arrays) == 1 else arrays[0] + arrays[1]
+    for points in arrays[2:]:
+        total += points
+    return total
 
 
 def status_on(judgement: Judgement, row: int) -> Status:

@@ -48,8 +48,8 @@ class FilterSlot(ABC):
         self.reasons: Callable[[int], tuple[str, ...]] = lambda _: ()
 
     @abstractmethod
-    def update(self, changes: Changes, accepted: Mask) -> None:
-        """Judge what has changed. `accepted` are the rows that everybody before accepted."""
+    def update(self, changes: Changes, accepted: Mask) -> bool:
+        """Judge what has changed, if anything. `accepted` are the rows that everybody before accepted."""
 
     @abstractmethod
     def verdicts(self, rows: Rows) -> Verdicts | Status | None:
@@ -84,27 +84,30 @@ class ShapeFilter(FilterSlot):
         else:
             self._state, self.node_names = found.state, found.node_names
 
-    def update(self, changes: Changes, _accepted: Mask) -> None:
+    def update(self, changes: Changes, _accepted: Mask) -> bool:
         if self._state is None:
-            return
+            return False
         rows = changes.either if self._reads_pods else changes.nodes
         if self._revised is not None:
             revision = self._revised.revision(self._state)
             if revision is None:
+                changed = self.status is not SKIP
                 self.status, self.asks, self._is_fresh = SKIP, False, False
-                return
+                return changed
             if revision != self._revision:
                 rows = None
             self.status, self._revision = SUCCESS, revision
         if not self._is_fresh:
             rows = None
-        if rows is None or len(rows):
-            verdicts = self._plugin.filter(self._state, ALL_ROWS if rows is None else rows)
-            if isinstance(verdicts, Status):
-                self.status, self._is_fresh = verdicts.by(self.name), False
-                return
-            self._take(verdicts, self._cluster.labels.nodes, rows)
-            self._is_fresh = True
+        if rows is not None and not len(rows):
+            return False
+        verdicts = self._plugin.filter(self._state, ALL_ROWS if rows is None else rows)
+        if isinstance(verdicts, Status):
+            self.status, self._is_fresh = verdicts.by(self.name), False
+            return True
+        self._take(verdicts, self._cluster.labels.nodes, rows)
+        self._is_fresh = True
+        return True
 
     def verdicts(self, rows: Rows) -> Verdicts | Status | None:
         if self._state is None or (self._revised is not None and self._revised.revision(self._state) is None):
@@ -115,8 +118,8 @@ class ShapeFilter(FilterSlot):
 class PassingFilter(FilterSlot):
     """A plugin that lets a pod go anywhere."""
 
-    def update(self, changes: Changes, accepted: Mask) -> None:
-        pass
+    def update(self, _changes: Changes, _accepted: Mask) -> bool:
+        return False
 
     def verdicts(self, _rows: Rows) -> None:
         return None
@@ -138,14 +141,15 @@ class PodFilter(FilterSlot):
         else:
             self._state, self.node_names = found.state, found.node_names
 
-    def update(self, _changes: Changes, _accepted: Mask) -> None:
+    def update(self, _changes: Changes, _accepted: Mask) -> bool:
         if self._state is None:
-            return
+            return False
         verdicts = self._plugin.filter(self._state, ALL_ROWS)
         if isinstance(verdicts, Status):
             self.status = verdicts.by(self.name)
         else:
             self._take(verdicts, self._cluster.labels.nodes, None)
+        return True
 
     def verdicts(self, rows: Rows) -> Verdicts | Status | None:
         """Asks `pre_filter` again: this is for "what if", when pods have been moved."""
@@ -168,14 +172,15 @@ class NodeFilter(FilterSlot):
         if isinstance(plugin, NodePreFilterPlugin):
             self.status = plugin.pre_filter_pod(cycle, pod.pod, cluster).by(plugin.name)
 
-    def update(self, _changes: Changes, accepted: Mask) -> None:
+    def update(self, _changes: Changes, accepted: Mask) -> bool:
         verdicts = self.verdicts(np.flatnonzero(accepted))
         if isinstance(verdicts, Status):
             self.status = verdicts
-            return
+            return True
         codes = np.zeros(len(accepted), np.int32)
         codes[accepted] = verdicts.codes
         self._take(Verdicts(codes, verdicts.reasons), self._cluster.labels.nodes, None)
+        return True
 
     def verdicts(self, rows: Rows) -> Verdicts | Status:
         wanted = range(self._cluster.capacity) if isinstance(rows, slice) else rows.tolist()

@@ -53,6 +53,8 @@ class ShapeScore(ScoreSlot):
         self._reads_pods = Reads.PODS in plugin.score_reads
         self._state: Any = plugin.pre_score(pod, cluster)
         self._has_state = not isinstance(self._state, Status)
+        self.is_revised = self._revised is not None and self._has_state
+        """Whether its points may change on all rows at any time."""
         self.is_active = self._has_state or self._state.is_success
         if not self._has_state:
             self.points = np.zeros(cluster.capacity, np.int64)

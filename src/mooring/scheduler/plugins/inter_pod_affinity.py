@@ -2,7 +2,7 @@
 
 A required affinity term asks for a domain where a pod is that all required terms choose; anti-affinity asks for one
 without a chosen pod; and no placed pod's anti-affinity may choose the new pod. Preferred terms of either side add or
-take points for whole domains. Everything is read from counts by domain (`columns.topology`), which the columns keep.
+take points for whole domains. Everything is judged by domain (`columns.domains`), from counts that the columns keep.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,6 +14,7 @@ from mooring.api.base import Int32, Object
 from mooring.api.core_v1 import Node, Pod
 from mooring.constraints.pod_affinity import AffinityTerm
 from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.domains import Domains
 from mooring.scheduler.columns.pod_sets import PodChoice, PodGroup
 from mooring.scheduler.columns.shapes import PodInfo, PodShape, PodTerms, TermKey, TermKind, pod_terms
 from mooring.scheduler.columns.term_owners import OwnedTerm
@@ -23,7 +24,6 @@ from mooring.scheduler.framework import (
     SKIP,
     Action,
     ClusterEvent,
-    Codes,
     EventWithHint,
     Handle,
     Kind,
@@ -43,6 +43,8 @@ from mooring.scheduler.plugins import arguments as plugin_arguments
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"
 REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
+_MANY = 1024
+"""With so many groups, finding out whether their table has changed costs more than it saves."""
 _REASONS = ("", REASON_AFFINITY, REASON_ANTI_AFFINITY, REASON_EXISTING)
 
 
@@ -86,85 +88,128 @@ class _ChosenBy:
         return self._gone + sum(term.domains.revision for term in self.terms)
 
 
-class _Required:
+class _Terms:
+    """Counts by domain that concern a shape, and a table by group of domains that is made from them."""
+
+    def __init__(self, cluster: Cluster, existing: _ChosenBy) -> None:
+        self.cluster = cluster
+        self.existing = existing
+        self.domains = Domains((), cluster.capacity)
+        self.revision = 0
+        """Rises when the table changes."""
+        self.table: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._seen = -1
+
+    def group(self, counted: Iterable[DomainCounts]) -> bool:
+        """Group rows by the topologies of `counted`; whether the groups are others than before."""
+        topologies = {counts.topology.key: counts.topology for counts in counted}
+        keys = tuple(topology.key for topology in self.domains.topologies)
+        if keys == tuple(topologies) and self.domains.is_current(self.cluster.capacity):
+            return False
+        self.domains = Domains(tuple(topologies.values()), self.cluster.capacity)
+        return True
+
+    def at(self, counted: Iterable[DomainCounts]) -> NDArray[np.int64]:
+        """For each group, the sum of the counts in its domains."""
+        return self.weighted_at((counts, 1) for counts in counted)
+
+    def weighted_at(self, weighted: Iterable[tuple[DomainCounts, int]]) -> NDArray[np.int64]:
+        found = np.zeros(len(self.domains), np.int64)
+        for counts, weight in weighted:
+            table = counts.table()
+            position = self.domains.topologies.index(counts.topology)
+            is_alone = len(self.domains.topologies) == 1
+            part = table[: len(found)] if is_alone else table[self.domains.parts[position]]
+            found += part if weight == 1 else part * weight
+        return found
+
+    def unlabelled(self, topology: Topology) -> Mask:
+        """The groups of nodes that have no label for a topology."""
+        return np.equal(self.domains.parts[self.domains.topologies.index(topology)], 0)
+
+    def keep(self, table: NDArray[np.int64], *, regrouped: bool) -> int:
+        if regrouped or len(table) > _MANY or not np.array_equal(table, self.table):
+            self.table = table
+            self.revision += 1
+        return self.revision
+
+    def of_rows(self, rows: Rows) -> NDArray[np.int64]:
+        return self.table[self.domains.codes[rows]]
+
+
+class _Required(_Terms):
     """Required terms of a shape, and those of others that concern it."""
 
     def __init__(self, cluster: Cluster, shape: PodShape) -> None:
+        super().__init__(cluster, _ChosenBy(cluster, shape, frozenset({TermKind.ANTI_AFFINITY})))
         terms = shape.terms
-        self._cluster = cluster
-        self.existing = _ChosenBy(cluster, shape, frozenset({TermKind.ANTI_AFFINITY}))
-        self.affinity: list[DomainCounts] = []
-        if terms.affinity:
-            choices = tuple(PodChoice.of_term(term) for term in terms.affinity)
-            self._near = cluster.pod_sets.pod_set(*choices)
-            self.affinity = [self._near.by_domain(cluster.topologies.of(term.topology_key)) for term in terms.affinity]
-            self.chooses_itself = _chooses(choices, shape, cluster)
+        choices = tuple(PodChoice.of_term(term) for term in terms.affinity)
+        self._near = cluster.pod_sets.pod_set(*choices) if choices else None
+        self._affinity = [
+            self._near.by_domain(cluster.topologies.of(term.topology_key)) for term in terms.affinity if self._near
+        ]
+        self._chooses_itself = _choose(choices, shape, cluster)
         self._far = [cluster.pod_sets.pod_set(PodChoice.of_term(term)) for term in terms.anti_affinity]
-        self.anti_affinity = [
+        self._anti_affinity = [
             pods.by_domain(cluster.topologies.of(term.topology_key))
             for pods, term in zip(self._far, terms.anti_affinity, strict=True)
         ]
+        self._changes = -1
 
-    def revision(self) -> int | None:
-        existing = self.existing.catch_up()
-        if not (self.affinity or self.anti_affinity) and not any(term.total for term in self.existing.terms):
+    def judge(self) -> int | None:
+        changes = self.existing.catch_up()
+        existing = [term.domains for term in self.existing.terms if term.total]
+        if not (existing or self._affinity or self._anti_affinity):
             return None
-        return existing + sum(counts.revision for counts in (*self.affinity, *self.anti_affinity))
+        changes += sum(counts.revision for counts in (*self._affinity, *self._anti_affinity))
+        regrouped = self.group((*self._affinity, *self._anti_affinity, *existing))
+        if changes == self._changes and not regrouped:
+            return self.revision
+        self._changes = changes
+        return self.keep(self._verdicts(existing), regrouped=regrouped)
 
-    def verdicts(self, rows: Rows) -> Codes:
-        codes = self._existing_anti_affinity(rows)
-        for counts in self.anti_affinity:
-            codes[_gather(counts, rows) > 0] = 2
-        if self.affinity:
-            codes[~self._affinity(rows)] = -1
-        return codes
-
-    def _existing_anti_affinity(self, rows: Rows) -> Codes:
-        tables = _summed((term.domains, 1) for term in self.existing.terms if term.total)
-        size = self._cluster.capacity if isinstance(rows, slice) else len(rows)
-        codes = np.zeros(size, np.int32)
-        for topology, table in tables:
-            codes[table[topology.codes[rows]] > 0] = 3
-        return codes
-
-    def _affinity(self, rows: Rows) -> Mask:
-        labelled: Mask = np.logical_and.reduce([counts.topology.codes[rows] > 0 for counts in self.affinity])
-        if self.chooses_itself and not any(counts.table().any() for counts in self.affinity):
-            return labelled  # the first of a group that wants to be together may begin anywhere
-        near: Mask = np.logical_and.reduce([_gather(counts, rows) > 0 for counts in self.affinity])
-        return labelled & near
+    def _verdicts(self, existing: Sequence[DomainCounts]) -> NDArray[np.int64]:
+        """By group: affinity has the first word, then the pod's own anti-affinity, then that of others."""
+        found = np.where(self.at(existing) > 0, 3, 0)
+        if self._anti_affinity:
+            found = np.where(self.at(self._anti_affinity) > 0, 2, found)
+        # The first of a group that wants to be together may begin anywhere.
+        begins = self._chooses_itself and not any(counts.table().any() for counts in self._affinity)
+        for counts in self._affinity:
+            found[self.unlabelled(counts.topology) if begins else self.at([counts]) == 0] = -1
+        return found
 
 
-class _Preferred:
+class _Preferred(_Terms):
     """Preferred terms of a shape, and those of others that concern it."""
 
     def __init__(self, cluster: Cluster, shape: PodShape, kinds: frozenset[TermKind], hard_weight: int) -> None:
-        self.existing = _ChosenBy(cluster, shape, kinds)
+        super().__init__(cluster, _ChosenBy(cluster, shape, kinds))
         self._hard_weight = hard_weight
-        self._cluster = cluster
         self._sets = [cluster.pod_sets.pod_set(PodChoice.of_term(entry.term)) for entry in shape.terms.preferred]
-        self.own = [
+        self._own = [
             (pods.by_domain(cluster.topologies.of(entry.term.topology_key)), entry.weight)
             for pods, entry in zip(self._sets, shape.terms.preferred, strict=True)
         ]
 
-    def revision(self) -> int | None:
-        existing = self.existing.catch_up()
-        counted = [counts for counts, _ in self.own] + [term.domains for term in self.existing.terms if term.total]
-        if not any(counts.table().any() for counts in counted):
+    def score(self, feasible: Mask) -> int | None:
+        """Points are normalised among the groups that the feasible nodes are in."""
+        self.existing.catch_up()
+        weighted = [*self._own, *((term.domains, self._weight(term)) for term in self.existing.terms if term.total)]
+        if not any(counts.table().any() for counts, _ in weighted):
             return None
-        return existing + sum(counts.revision for counts, _ in self.own)
+        regrouped = self.group(counts for counts, _ in weighted)
+        points = self.weighted_at(weighted)
+        among = points[self.domains.among(feasible)]
+        low, high = (int(among.min()), int(among.max())) if len(among) else (0, 0)
+        if high > low:
+            points = (MAX_NODE_SCORE * ((points - low) / (high - low))).astype(np.int64)
+        else:
+            points = np.zeros_like(points)
+        return self.keep(points, regrouped=regrouped)
 
-    def scores(self, rows: Rows) -> Scores:
-        weighted = list(self.own)
-        for term in self.existing.terms:
-            hard = term.key.kind is TermKind.AFFINITY
-            weighted.append((term.domains, self._hard_weight if hard else term.key.weight))
-        size = self._cluster.capacity if isinstance(rows, slice) else len(rows)
-        scores = np.zeros(size, np.int64)
-        for topology, table in _summed(weighted):
-            scores += table[topology.codes[rows]]
-        return scores
+    def _weight(self, term: OwnedTerm) -> int:
+        return self._hard_weight if term.key.kind is TermKind.AFFINITY else term.key.weight
 
 
 class InterPodAffinity:
@@ -187,31 +232,21 @@ class InterPodAffinity:
         return PreFilterResult(_Required(cluster, pod.shape))
 
     def revision(self, state: _Required) -> int | None:
-        return state.revision()
+        return state.judge()
 
     def filter(self, state: _Required, rows: Rows) -> Verdicts:
-        return Verdicts(state.verdicts(rows), lambda code: (_REASONS[code],))
+        return Verdicts(state.of_rows(rows).astype(np.int32), _reasons)
 
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Preferred | Status:
         if self._ignore_existing and not pod.shape.terms.preferred:
             return SKIP
         return _Preferred(cluster, pod.shape, self._scored_kinds, self._hard_weight)
 
-    def score_revision(self, state: _Preferred, _feasible: Mask) -> int | None:
-        return state.revision()
+    def score_revision(self, state: _Preferred, feasible: Mask) -> int | None:
+        return state.score(feasible)
 
     def score(self, state: _Preferred, rows: Rows) -> Scores:
-        return state.scores(rows)
-
-    def span(self, scores: Scores, feasible: Mask) -> tuple[int, ...]:
-        among = scores[feasible]
-        return (int(among.min()), int(among.max())) if len(among) else (0, 0)
-
-    def normalized(self, scores: Scores, span: tuple[int, ...]) -> Scores:
-        low, high = span
-        if high <= low:
-            return np.zeros_like(scores)
-        return (MAX_NODE_SCORE * ((scores - low) / (high - low))).astype(np.int64)
+        return state.of_rows(rows)
 
     # -- what may help
 
@@ -264,20 +299,11 @@ class InterPodAffinity:
         return (term.key for term in terms if term.key.kind is TermKind.ANTI_AFFINITY)
 
 
-def _chooses(choices: Iterable[PodChoice], shape: PodShape, cluster: Cluster) -> bool:
+def _reasons(code: int) -> tuple[str, ...]:
+    return (_REASONS[code],)
+
+
+def _choose(choices: Iterable[PodChoice], shape: PodShape, cluster: Cluster) -> bool:
+    """Whether all choices choose pods of a shape."""
     group = PodGroup(shape.namespace, shape.labels, terminating=False)
     return all(choice.has(group, cluster.namespaces) for choice in choices)
-
-
-def _gather(counts: DomainCounts, rows: Rows) -> NDArray[np.int64]:
-    return counts.table()[counts.topology.codes[rows]]
-
-
-def _summed(weighted: Iterable[tuple[DomainCounts, int]]) -> list[tuple[Topology, NDArray[np.int64]]]:
-    """One table for each topology: the sum of its weighted counts."""
-    sums: dict[str, tuple[Topology, NDArray[np.int64]]] = {}
-    for counts, weight in weighted:
-        topology, table = counts.topology, counts.table()[: len(counts.topology.values)] * weight
-        before = sums.get(topology.key)
-        sums[topology.key] = (topology, table if before is None else before[1] + table)
-    return list(sums.values())

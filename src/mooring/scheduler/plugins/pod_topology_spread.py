@@ -2,8 +2,8 @@
 
 A constraint counts the pods that its selector chooses in each domain, over the nodes that its policies include. With
 ``DoNotSchedule`` a domain is refused when its count would exceed the smallest by more than `maxSkew`; with
-``ScheduleAnyway`` nodes in domains with fewer pods get more points. Which constraints a
-pod has: ``spread_constraints.py``.
+``ScheduleAnyway`` nodes in domains with fewer pods get more points. Both are judged by domain (`columns.domains`) and
+gathered for rows. Which constraints a pod has: ``spread_constraints.py``.
 """
 
 import math
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from mooring.api.core_v1 import Node, Pod
 from mooring.constraints import node_selector
 from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.domains import Domains
 from mooring.scheduler.columns.pod_sets import PodChoice, PodSet
 from mooring.scheduler.columns.shapes import PodInfo, PodShape
 from mooring.scheduler.columns.topology import HOSTNAME, DomainCounts, Topology
@@ -32,7 +33,6 @@ from mooring.scheduler.framework import (
     QueueingHint,
     Reads,
     Rows,
-    SchedulerFeatures,
     Scope,
     Scores,
     Verdicts,
@@ -42,8 +42,6 @@ from mooring.scheduler.plugins.spread_constraints import SpreadConstraint, Sprea
 REASON = "node(s) didn't match pod topology spread constraints"
 REASON_LABEL = f"{REASON} (missing required label)"
 _REASONS = ("", REASON, REASON_LABEL)
-_IGNORED = -1
-"""Instead of points: a node that lacks one of the topology labels."""
 _NO_DOMAIN = 2**31 - 1
 
 
@@ -53,29 +51,27 @@ class _Counted:
     def __init__(self, constraint: SpreadConstraint, shape: PodShape, cluster: Cluster) -> None:
         self.constraint = constraint
         self.topology: Topology = cluster.topologies.of(constraint.topology_key)
+        self.is_by_host = constraint.topology_key == HOSTNAME
         choice = PodChoice(constraint.counted, frozenset({shape.namespace}), terminating=False)
         self.pods: PodSet = cluster.pod_sets.pod_set(choice)
-        self.matches_itself = int(constraint.selector.matches(shape.labels))
         self.counts: DomainCounts
-        self.domains: NDArray[np.bool_]
-        """By code, whether an included node is in the domain."""
+        self._matches_itself = int(constraint.selector.matches(shape.labels))
+        self._domains: NDArray[np.bool_]
 
     def include(self, nodes: Mask) -> None:
         """Count on these nodes from now on."""
         self.counts = self.pods.by_domain(self.topology, nodes)
-        there = np.bincount(self.topology.codes[nodes], minlength=len(self.topology.values))
-        self.domains = there > 0
-        self.domains[0] = False
+        self._domains = np.bincount(self.topology.codes[nodes], minlength=len(self.topology.values)) > 0
+        self._domains[0] = False
 
     def refusals(self) -> Codes:
-        """By code of the domain, the verdict on nodes there."""
-        size = len(self.domains)
-        table = self.counts.table()[:size]
-        among = table[self.domains]
+        """By domain, the verdict on nodes there."""
+        table = self.counts.table()[: len(self._domains)]
+        among = table[self._domains]
         least = int(among.min()) if len(among) else _NO_DOMAIN
         if len(among) < self.constraint.min_domains:
             least = 0
-        refused = (table + (self.matches_itself - least) > self.constraint.max_skew).astype(np.int32)
+        refused = (table + (self._matches_itself - least) > self.constraint.max_skew).astype(np.int32)
         refused[0] = -2
         return refused
 
@@ -86,44 +82,39 @@ class _Constraints:
     def __init__(self, cluster: Cluster, shape: PodShape, rules: SpreadConstraints, action: str) -> None:
         self.cluster = cluster
         self.counted: list[_Counted] = []
-        self.labelled: Mask = np.zeros(0, np.bool_)
+        self.domains: Domains
+        self.labelled: Mask
         """The nodes that have all topology labels, or all nodes where that is not asked for."""
         self.needs_all_labels = True
+        self.revision = 0
+        """Rises when verdicts or points may have changed."""
         self._shape = shape
         self._rules = rules
         self._action = action
         self._required = node_selector.required_affinity(shape.spec, rules.features.constraints)
         self._rules_revision = -1
         self._nodes_revision = (-1, -1)
-        self._before = 0
 
-    def revision(self) -> int | None:
-        """A number that changes with the counts; None when there are no constraints."""
+    def catch_up(self) -> bool:
+        """Count anew where needed; whether there are constraints at all."""
         rules = self._rules.revision(self._shape)
         if rules != self._rules_revision:
             self._rules_revision = rules
-            self._begin_anew()
+            self._nodes_revision = (-1, -1)
             self.needs_all_labels = self._rules.need_all_labels(self._shape)
             constraints = self._rules.of(self._shape, self._action)
             self.counted = [_Counted(constraint, self._shape, self.cluster) for constraint in constraints]
         if not self.counted:
-            return None
+            return False
         nodes = (self.cluster.labels.revision, self.cluster.taints.revision)
         if nodes != self._nodes_revision:
-            self._begin_anew()
             self._nodes_revision = nodes
             self._include()
-        return self._before + sum(counted.counts.revision for counted in self.counted)
-
-    def _begin_anew(self) -> None:
-        """New tables begin at revision 0; ours must not come back to a number that it has had."""
-        if self._nodes_revision != (-1, -1):
-            self._before += 1 + sum(counted.counts.revision for counted in self.counted)
-        self._nodes_revision = (-1, -1)
+        return True
 
     def _include(self) -> None:
-        nodes = self.cluster.labels.nodes
-        self.labelled = nodes.copy()
+        self.revision += 1
+        self.labelled = self.cluster.labels.nodes.copy()
         if self.needs_all_labels:
             for counted in self.counted:
                 self.labelled &= counted.topology.codes > 0
@@ -132,58 +123,90 @@ class _Constraints:
         for counted in self.counted:
             included = affine if counted.constraint.honor_affinity else self.labelled
             counted.include(included & tolerated if counted.constraint.honor_taints else included)
+        topologies = [counted.topology for counted in self.counted]
+        self.domains = Domains(topologies, self.cluster.capacity, by_row=self.is_by_row())
+
+    def is_by_row(self) -> bool:
+        return False
+
+    def counts_revision(self) -> int:
+        return sum(counted.pods.revision for counted in self.counted)
 
 
 class _Hard(_Constraints):
+    def __init__(self, cluster: Cluster, shape: PodShape, rules: SpreadConstraints) -> None:
+        super().__init__(cluster, shape, rules, "DoNotSchedule")
+        self._table: Codes = np.empty(0, np.int32)
+        self._seen = (-1, -1)
+
+    def judge(self) -> int | None:
+        if not self.catch_up():
+            return None
+        seen = (self.revision, self.counts_revision())
+        if seen != self._seen:
+            table = self._verdicts()
+            if not np.array_equal(table, self._table):
+                self._table = table
+                self.revision += 1
+            self._seen = (self.revision, seen[1])
+        return self.revision
+
+    def _verdicts(self) -> Codes:
+        """By group of domains, the verdict of the first constraint that refuses."""
+        found: Codes = np.zeros(len(self.domains), np.int32)
+        for counted, codes in zip(self.counted, self.domains.parts, strict=True):
+            found = np.where(found == 0, counted.refusals()[codes], found)
+        return found
+
     def verdicts(self, rows: Rows) -> Codes:
-        codes: Codes | None = None
-        for counted in self.counted:
-            verdict = counted.refusals()[counted.topology.codes[rows]]
-            codes = verdict if codes is None else np.where(codes == 0, verdict, codes)
-        if codes is None:
-            raise AssertionError("asked for verdicts without constraints")
-        return codes
+        return self._table[self.domains.codes[rows]]
 
 
 class _Soft(_Constraints):
-    """Points depend on how many domains the feasible nodes are in."""
+    """Points depend on which domains the feasible nodes are in, and are normalised among those."""
 
-    def __init__(self, cluster: Cluster, shape: PodShape, rules: SpreadConstraints, action: str) -> None:
-        super().__init__(cluster, shape, rules, action)
-        self._sizes: list[int] = []
-        self._resized = 0
+    def __init__(self, cluster: Cluster, shape: PodShape, rules: SpreadConstraints) -> None:
+        super().__init__(cluster, shape, rules, "ScheduleAnyway")
+        self._table: Scores = np.empty(0, np.int64)
 
-    def revision_among(self, feasible: Mask) -> int | None:
-        revision = self.revision()
-        if revision is None:
+    def is_by_row(self) -> bool:
+        return any(counted.is_by_host for counted in self.counted)
+
+    def score(self, feasible: Mask) -> int | None:
+        if not self.catch_up():
             return None
         competing = feasible & self.labelled
-        sizes = [self._size(counted, competing) for counted in self.counted]
-        if sizes != self._sizes:
-            self._sizes = sizes
-            self._resized += 1
-        return revision + self._resized
+        present = self.domains.among(competing)
+        table = self._normalized(self._points(competing, present), present)
+        if not np.array_equal(table, self._table):
+            self._table = table
+            self.revision += 1
+        return self.revision
 
-    def _size(self, counted: _Counted, competing: Mask) -> int:
-        if counted.topology.key == HOSTNAME:
-            return int(np.count_nonzero(competing))
-        there = np.zeros(len(counted.topology.values), np.bool_)
-        there[counted.topology.codes[competing]] = True
-        return int(np.count_nonzero(there))
+    def _points(self, competing: Mask, present: Mask) -> Scores:
+        """By group of domains: the more pods there are, the more points (they are turned round later)."""
+        points: NDArray[np.float64] = np.zeros(len(self.domains))
+        for counted, codes in zip(self.counted, self.domains.parts, strict=True):
+            if counted.is_by_host:
+                size, number = int(np.count_nonzero(competing)), counted.pods.by_row
+            else:
+                there = np.zeros(len(counted.topology.values), np.bool_)
+                there[codes[present]] = True
+                size, number = int(np.count_nonzero(there)), counted.counts.table()[codes]
+            points += np.where(codes > 0, number * math.log(size + 2) + (counted.constraint.max_skew - 1), 0.0)
+        return np.floor(points + 0.5).astype(np.int64)
+
+    def _normalized(self, points: Scores, present: Mask) -> Scores:
+        among = points[present]
+        low, high = (int(among.min()), int(among.max())) if len(among) else (0, 0)
+        turned = MAX_NODE_SCORE * (high + low - points) // high if high else np.full_like(points, MAX_NODE_SCORE)
+        if self.needs_all_labels:
+            for codes in self.domains.parts:
+                turned[codes == 0] = 0
+        return turned
 
     def scores(self, rows: Rows) -> Scores:
-        points: NDArray[np.float64] = np.zeros(self.cluster.capacity)[rows]
-        for counted, size in zip(self.counted, self._sizes, strict=True):
-            weight = math.log(size + 2)
-            codes = counted.topology.codes[rows]
-            if counted.topology.key == HOSTNAME:
-                number = counted.pods.by_row[rows]
-                points += np.where(codes > 0, number * weight + (counted.constraint.max_skew - 1), 0.0)
-            else:
-                worth = counted.counts.table() * weight + (counted.constraint.max_skew - 1)
-                worth[0] = 0.0
-                points += worth[codes]
-        return np.where(self.labelled[rows], np.floor(points + 0.5), _IGNORED).astype(np.int64)
+        return self._table[rows] if self.domains.by_row else self._table[self.domains.codes[rows]]
 
 
 class PodTopologySpread:
@@ -192,35 +215,25 @@ class PodTopologySpread:
     reads = score_reads = Reads.NODE
 
     def __init__(self, arguments: PluginArguments, handle: Handle) -> None:
-        features: SchedulerFeatures = handle.features
-        self._rules = SpreadConstraints(self.name, arguments, handle.cluster, features)
+        self._rules = SpreadConstraints(self.name, arguments, handle.cluster, handle.features)
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Hard]:
-        return PreFilterResult(_Hard(cluster, pod.shape, self._rules, "DoNotSchedule"))
+        return PreFilterResult(_Hard(cluster, pod.shape, self._rules))
 
     def revision(self, state: _Hard) -> int | None:
-        return state.revision()
+        return state.judge()
 
     def filter(self, state: _Hard, rows: Rows) -> Verdicts:
         return Verdicts(state.verdicts(rows), lambda code: (_REASONS[code],))
 
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Soft:
-        return _Soft(cluster, pod.shape, self._rules, "ScheduleAnyway")
+        return _Soft(cluster, pod.shape, self._rules)
 
     def score_revision(self, state: _Soft, feasible: Mask) -> int | None:
-        return state.revision_among(feasible)
+        return state.score(feasible)
 
     def score(self, state: _Soft, rows: Rows) -> Scores:
         return state.scores(rows)
-
-    def span(self, scores: Scores, feasible: Mask) -> tuple[int, ...]:
-        among = scores[feasible & (scores != _IGNORED)]
-        return (int(among.min()), int(among.max())) if len(among) else (0, 0)
-
-    def normalized(self, scores: Scores, span: tuple[int, ...]) -> Scores:
-        low, high = span
-        points = MAX_NODE_SCORE * (high + low - scores) // high if high else np.full_like(scores, MAX_NODE_SCORE)
-        return np.where(scores == _IGNORED, 0, points)
 
     # -- what may help
 

@@ -1,0 +1,169 @@
+"""The scheduler's engine alone: pods placed a second, by what the pods ask for and by the number of nodes.
+
+python -m benchmarks scheduler_engine                 all workloads at 100 to 50,000 nodes
+NODES=5000 PODS=2000 WORKLOADS=basic,cel python -m benchmarks scheduler_engine
+"""
+
+import os
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from itertools import count
+
+from mooring.api.core_v1 import (
+    Affinity,
+    Container,
+    Node,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    NodeSpec,
+    NodeStatus,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodAntiAffinity,
+    PodSpec,
+    ResourceRequirements,
+    Taint,
+    Toleration,
+    TopologySpreadConstraint,
+)
+from mooring.api.meta_v1 import LabelSelector, ObjectMeta
+from mooring.api.quantity import parse
+from mooring.scheduler.engine import Engine
+
+NODES = [int(text) for text in os.environ.get("NODES", "100,1000,5000,15000,50000").split(",")]
+PODS = int(os.environ.get("PODS", "2000"))
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+KERNELS = ["5.4.0-150", "5.10.0-28", "5.15.0-91", "6.1.0-18", "6.6.12", "6.8.0-31"]
+_uids = count()
+
+
+def main() -> None:
+    wanted = os.environ.get("WORKLOADS")
+    chosen = {name: WORKLOADS[name] for name in wanted.split(",")} if wanted else WORKLOADS
+    print(f"{'workload':<20} {'nodes':>7} {'pods/s':>9} {'p50 µs':>8} {'p99 µs':>8} {'placed':>7} {'MB':>6}")
+    for name, spec in chosen.items():
+        for nodes in NODES:
+            _measure(name, spec, nodes)
+
+
+def _measure(name: str, spec: Callable[[], PodSpec], nodes: int) -> None:
+    engine = Engine()
+    for number in range(nodes):
+        engine.put(_node(number))
+    number = min(PODS, nodes // 2) if name == "anti-affinity" else PODS
+    pods = [_pod(name, spec()) for _ in range(number)]
+    engine.schedule(_pod(name, spec()))  # the first of a shape pays for all
+    times: list[float] = []
+    placed = 0
+    start = time.perf_counter()
+    for pod in pods:
+        before = time.perf_counter()
+        outcome = engine.schedule(pod)
+        if outcome.node is not None:
+            engine.assume(pod, outcome.node)
+            placed += 1
+        times.append(time.perf_counter() - before)
+    rate = len(pods) / (time.perf_counter() - start)
+    percentiles = statistics.quantiles(times, n=100)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    p50, p99 = percentiles[49] * 1e6, percentiles[98] * 1e6
+    print(f"{name:<20} {nodes:>7} {rate:>9.0f} {p50:>8.0f} {p99:>8.0f} {placed:>7} {memory:>6.0f}", flush=True)
+
+
+def _node(number: int) -> Node:
+    amounts = {"cpu": parse("32"), "memory": parse("128Gi"), "pods": parse("110")}
+    labels = {
+        HOST: f"node-{number}",
+        ZONE: f"zone-{number % 3}",
+        "kernel": KERNELS[number % len(KERNELS)],
+        "tier": "gold" if number % 2 else "silver",
+    }
+    taints = [Taint(key="sla", value=str(900 + number % 100), effect="NoSchedule")] if number % 2 else []
+    return Node(
+        metadata=ObjectMeta(name=f"node-{number}", labels=labels),
+        spec=NodeSpec(taints=taints),
+        status=NodeStatus(capacity=amounts, allocatable=amounts),
+    )
+
+
+def _pod(workload: str, spec: PodSpec) -> Pod:
+    uid = f"uid-{next(_uids)}"
+    return Pod(metadata=ObjectMeta(name=uid, namespace="default", uid=uid, labels={"app": workload}), spec=spec)
+
+
+def _spec() -> PodSpec:
+    requests = {"cpu": parse("100m"), "memory": parse("128Mi")}
+    return PodSpec(containers=[Container(name="c", image="app:1", resources=ResourceRequirements(requests=requests))])
+
+
+def _tolerating(toleration: Toleration) -> PodSpec:
+    spec = _spec()
+    spec.tolerations = [toleration]
+    return spec
+
+
+def _on_nodes(term: NodeSelectorTerm) -> PodSpec:
+    spec = _spec()
+    required = NodeSelector(node_selector_terms=[term])
+    spec.affinity = Affinity(node_affinity=NodeAffinity(required_during_scheduling_ignored_during_execution=required))
+    return spec
+
+
+def _where(key: str, operator: str, *values: str) -> PodSpec:
+    requirement = NodeSelectorRequirement(key=key, operator=operator, values=list(values))
+    return _on_nodes(NodeSelectorTerm(match_expressions=[requirement]))
+
+
+def _spread(action: str) -> PodSpec:
+    spec = _spec()
+    spec.topology_spread_constraints = [
+        TopologySpreadConstraint(
+            max_skew=1,
+            topology_key=ZONE,
+            when_unsatisfiable=action,
+            label_selector=LabelSelector(match_labels={"app": f"spread {action}"}),
+        )
+    ]
+    return spec
+
+
+def _near() -> PodSpec:
+    spec = _spec()
+    term = PodAffinityTerm(label_selector=LabelSelector(match_labels={"app": "pod affinity"}), topology_key=ZONE)
+    spec.affinity = Affinity(pod_affinity=PodAffinity(required_during_scheduling_ignored_during_execution=[term]))
+    return spec
+
+
+def _apart() -> PodSpec:
+    spec = _spec()
+    term = PodAffinityTerm(label_selector=LabelSelector(match_labels={"app": "anti-affinity"}), topology_key=HOST)
+    far = PodAntiAffinity(required_during_scheduling_ignored_during_execution=[term])
+    spec.affinity = Affinity(pod_anti_affinity=far)
+    return spec
+
+
+def _too_large() -> PodSpec:
+    spec = _spec()
+    spec.containers[0].resources.requests = {"cpu": parse("64")}
+    return spec
+
+
+WORKLOADS: dict[str, Callable[[], PodSpec]] = {
+    "basic": _spec,
+    "numeric toleration": lambda: _tolerating(Toleration(key="sla", operator="Gt", value="949", effect="NoSchedule")),
+    "node affinity": lambda: _where("tier", "In", "silver"),
+    "semver": lambda: _where("kernel", "SemverGt", "5.10.0"),
+    "cel": lambda: _on_nodes(
+        NodeSelectorTerm(match_cel_expressions=["semver.compare(node.labels['kernel'], '>=5.10')"])
+    ),
+    "spread DoNotSchedule": lambda: _spread("DoNotSchedule"),
+    "spread ScheduleAnyway": lambda: _spread("ScheduleAnyway"),
+    "pod affinity": _near,
+    "anti-affinity": _apart,
+    "unschedulable": _too_large,
+}
