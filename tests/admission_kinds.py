@@ -143,6 +143,16 @@ def stored(kind: str, change: Tree | None = None, options: AdmissionOptions = ON
     return created(example(kind, change), options)
 
 
+def shortened(lines: list[str], expected: list[str]) -> list[str]:
+    """The lines, with `…` for what the expected line at the same place has `…` for."""
+    result = []
+    for place, line in enumerate(lines):
+        before, mark, after = (expected[place] if place < len(expected) else line).partition("…")
+        fits = mark and len(line) >= len(before + after) and line.startswith(before) and line.endswith(after)
+        result.append(expected[place] if fits else line)
+    return result
+
+
 @dataclass(frozen=True)
 class Create:
     """A change of the example, and what a create of that is refused for."""

@@ -33,9 +33,13 @@ CREATES = [
         "ConfigMap",
         {"metadata": {"name": "X"}},
         [
-            'metadata.name: Invalid value: "X": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric '
-            "characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used "
-            "for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+            (
+                'metadata.name: Invalid value: "X": a lowercase RFC 1123 subdomain must consist of lower case '
+                "alphanumeric "
+                "characters, '-' or '.', and must start and end with an alphanumeric character (e.g. "
+                "'example.com', regex used "
+                "for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+            )
         ],
     ),
     Create(
@@ -130,9 +134,13 @@ UPDATES = [
         {},
         {"spec": {"finalizers": ["kubernetes", "x y/z"]}},
         [
-            'spec.finalizers[1]: Invalid value: "x y/z": prefix part a lowercase RFC 1123 subdomain must consist of lower '
-            "case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. "
-            "'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+            (
+                'spec.finalizers[1]: Invalid value: "x y/z": prefix part a lowercase RFC 1123 subdomain must '
+                "consist of lower "
+                "case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. "
+                "'example.com', regex used for validation is "
+                "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+            )
         ],
         subresource="finalize",
     ),

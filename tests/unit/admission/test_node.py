@@ -39,8 +39,11 @@ CREATES = [
         "Node",
         taints({"key": "a", "effect": "None"}),
         [
-            'metadata.taints[0].effect: Unsupported value: "None": supported values: "NoSchedule", "PreferNoSchedule", '
-            '"NoExecute"'
+            (
+                'metadata.taints[0].effect: Unsupported value: "None": supported values: "NoSchedule", '
+                '"PreferNoSchedule", '
+                '"NoExecute"'
+            )
         ],
     ),
     Create(
@@ -48,8 +51,10 @@ CREATES = [
         "Node",
         taints({"key": "a", "value": "1", "effect": "NoExecute"}, {"key": "a", "effect": "NoExecute"}),
         [
-            'metadata.taints[1]: Duplicate value: {"Key":"a","Value":"","Effect":"NoExecute","TimeAdded":null}: '
-            "taints must be unique by key and effect pair"
+            (
+                'metadata.taints[1]: Duplicate value: {"Key":"a","Value":"","Effect":"NoExecute","TimeAdded":null}: '
+                "taints must be unique by key and effect pair"
+            )
         ],
     ),
     Create(
@@ -80,7 +85,10 @@ CREATES = [
         "Node",
         {"spec": {"podCIDRs": ["10.0.0.0/24", "10.0.1.0/24"]}},
         [
-            'spec.podCIDRs: Invalid value: ["10.0.0.0/24","10.0.1.0/24"]: may specify no more than one CIDR for each IP family'
+            (
+                'spec.podCIDRs: Invalid value: ["10.0.0.0/24","10.0.1.0/24"]: may specify no more than one CIDR for '
+                "each IP family"
+            )
         ],
     ),
     Create(
@@ -143,8 +151,11 @@ UPDATES = [
         {},
         taints({"key": "a", "effect": "X"}),
         [
-            'metadata.taints[0].effect: Unsupported value: "X": supported values: "NoSchedule", "PreferNoSchedule", '
-            '"NoExecute"'
+            (
+                'metadata.taints[0].effect: Unsupported value: "X": supported values: "NoSchedule", '
+                '"PreferNoSchedule", '
+                '"NoExecute"'
+            )
         ],
     ),
     Update(
@@ -174,7 +185,8 @@ def after_update(old: Tree, new: Tree) -> Taint:
     node = stored("Node", taints(old)) if old else stored("Node", taints())
     changed = decoded(merged(codec.to_tree(node), taints(new)))
     admitted = admit_update(changed, node, replace(request(), now=NOW + timedelta(hours=1))).object
-    return admitted.spec.taints[0]
+    first: Taint = admitted.spec.taints[0]
+    return first
 
 
 @pytest.mark.req("5500.2")

@@ -33,8 +33,10 @@ CREATES = [
         "PersistentVolume",
         spec(accessModes=["Many"]),
         [
-            'spec.accessModes: Unsupported value: "Many": supported values: "ReadOnlyMany", "ReadWriteMany", '
-            '"ReadWriteOnce", "ReadWriteOncePod"'
+            (
+                'spec.accessModes: Unsupported value: "Many": supported values: "ReadOnlyMany", "ReadWriteMany", '
+                '"ReadWriteOnce", "ReadWriteOncePod"'
+            )
         ],
     ),
     Create(
@@ -102,7 +104,10 @@ CREATES = [
         "PersistentVolume",
         spec(persistentVolumeReclaimPolicy="Keep"),
         [
-            'spec.persistentVolumeReclaimPolicy: Unsupported value: "Keep": supported values: "Delete", "Recycle", "Retain"'
+            (
+                'spec.persistentVolumeReclaimPolicy: Unsupported value: "Keep": supported values: "Delete", '
+                '"Recycle", "Retain"'
+            )
         ],
     ),
     Create(
@@ -163,8 +168,11 @@ AFFINITIES = [
         "PersistentVolume",
         requirement("SemverEq", "1", "2"),
         [
-            f"{TERMS}.matchExpressions[0].values: Required value: must be specified single value when `operator` is "
-            "'SemverLt', 'SemverGt' or 'SemverEq'"
+            (
+                f"{TERMS}.matchExpressions[0].values: Required value: must be specified single value when "
+                "`operator` is "
+                "'SemverLt', 'SemverGt' or 'SemverEq'"
+            )
         ],
     ),
     Create("CEL", "PersistentVolume", CEL_TERM),
@@ -173,8 +181,11 @@ AFFINITIES = [
         "PersistentVolume",
         affinity(matchCELExpressions=["node.labels['a']"]),
         [
-            f"{TERMS}.matchCELExpressions[0]: Invalid value: \"node.labels['a']\": must evaluate to bool or the unknown "
-            "type, not string"
+            (
+                f"{TERMS}.matchCELExpressions[0]: Invalid value: \"node.labels['a']\": must evaluate to bool or "
+                "the unknown "
+                "type, not string"
+            )
         ],
     ),
     Create(
@@ -299,6 +310,8 @@ def test_old_labels_are_warned_of() -> None:
     term = requirement("In", "a", key="failure-domain.beta.kubernetes.io/zone")
     admit_create(example("PersistentVolume", term), asked)
     assert asked.warnings == [
-        f"{TERMS}.matchExpressions[0].key: failure-domain.beta.kubernetes.io/zone is deprecated since v1.17; "
-        'use "topology.kubernetes.io/zone" instead'
+        (
+            f"{TERMS}.matchExpressions[0].key: failure-domain.beta.kubernetes.io/zone is deprecated since v1.17; "
+            'use "topology.kubernetes.io/zone" instead'
+        )
     ]

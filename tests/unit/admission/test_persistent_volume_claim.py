@@ -9,7 +9,10 @@ from admission_pods import Tree, request
 from mooring.admission.pipeline import admit_create
 from mooring.admission.strategy import NoCluster
 
-FIXED = "spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+FIXED = (
+    "spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for "
+    "bound claims"
+)
 BOUND: Tree = {"phase": "Bound", "capacity": {"storage": "1Gi"}}
 
 
@@ -41,9 +44,12 @@ CREATES = [
         "PersistentVolumeClaim",
         spec(storageClassName="X"),
         [
-            'spec.storageClassName: Invalid value: "X": a lowercase RFC 1123 subdomain must consist of lower case '
-            "alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', "
-            "regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+            (
+                'spec.storageClassName: Invalid value: "X": a lowercase RFC 1123 subdomain must consist of lower case '
+                "alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character "
+                "(e.g. 'example.com', "
+                "regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+            )
         ],
     ),
     Create("a snapshot", "PersistentVolumeClaim", spec(dataSource=SNAPSHOT)),
@@ -58,9 +64,15 @@ CREATES = [
         "PersistentVolumeClaim",
         spec(dataSource={"kind": "Pod", "name": "p"}),
         [
-            "spec.dataSource: Invalid value: \"Pod\": must be 'PersistentVolumeClaim' when referencing the default apiGroup",
-            "spec.dataSourceRef: Invalid value: \"Pod\": must be 'PersistentVolumeClaim' when referencing the default "
-            "apiGroup",
+            (
+                "spec.dataSource: Invalid value: \"Pod\": must be 'PersistentVolumeClaim' when referencing the "
+                "default apiGroup"
+            ),
+            (
+                "spec.dataSourceRef: Invalid value: \"Pod\": must be 'PersistentVolumeClaim' when referencing "
+                "the default "
+                "apiGroup"
+            ),
         ],
     ),
 ]
