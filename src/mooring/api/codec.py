@@ -14,8 +14,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from mooring.api.from_tree import FieldValidation, from_tree, quantity_from
-from mooring.api.json_tree import MAX_BYTES, DecodeError, TooLargeError, check_limits, json_tree
+from mooring.api.from_tree import FieldValidation, WrongFieldsError, from_tree, quantity_from
+from mooring.api.json_tree import MAX_BYTES, DecodeError, Members, TooLargeError, check_limits, json_tree
 from mooring.api.protobuf import Unsupported, envelope, tree_of
 from mooring.api.quantity import Quantity
 from mooring.api.quoting import quoted
@@ -30,12 +30,14 @@ __all__ = [
     "FieldValidation",
     "TooLargeError",
     "Unsupported",
+    "WrongFieldsError",
     "YamlError",
     "decode",
     "decode_document",
     "decode_kind",
     "decode_own",
     "decode_protobuf",
+    "decode_tree",
     "decode_yaml",
     "encode",
     "from_tree",
@@ -95,7 +97,17 @@ def decode_yaml(source: str | bytes, cls: type[T], validation: FieldValidation =
     documents = read_yaml(source)
     if len(documents) != 1:
         raise DecodeError(f"expected one YAML document, got {len(documents)}")
-    return Decoded(*from_tree(documents[0].tree, cls, validation))
+    return decode_tree(documents[0].tree, cls, validation)
+
+
+def decode_tree(tree: Any, cls: type[T], validation: FieldValidation = FieldValidation.STRICT) -> Decoded[T]:
+    """The object of type `cls` that a tree of plain values says. Raises DecodeError."""
+    if not _repeats_a_field(tree):
+        try:
+            return Decoded(msgspec.convert(tree, cls, dec_hook=_decoded))
+        except (msgspec.ValidationError, UnicodeError, RecursionError):
+            pass  # the slow road says what is wrong, or tolerates it
+    return Decoded(*from_tree(tree, cls, validation))
 
 
 def decode_document(
@@ -162,6 +174,7 @@ def _decoder(cls: type[T]) -> msgspec.json.Decoder[T]:
 _TYPE_META = msgspec.json.Decoder(_TypeMeta)
 _UNTYPED = msgspec.json.Decoder()
 _ENCODER = msgspec.json.Encoder(enc_hook=_encoded)
+_CONTAINERS: frozenset[type] = frozenset({dict, list, Members})
 _SPACES = (b" ", b"\t", b"\n", b"\r")
 
 
@@ -182,6 +195,20 @@ def _may_repeat_a_field(body: bytes) -> bool:
     if escapes:
         return _field_ends(body) != _field_ends(kept)
     return body.count(b'":') != kept.count(b'":')
+
+
+def _repeats_a_field(tree: Any) -> bool:
+    """Whether an object in a tree has a field twice."""
+    pending = [tree]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Members):
+            return True
+        if isinstance(value, dict):
+            pending += [item for item in value.values() if item.__class__ in _CONTAINERS]
+        elif isinstance(value, list):
+            pending += [item for item in value if item.__class__ in _CONTAINERS]
+    return False
 
 
 def _field_ends(text: bytes) -> int:

@@ -6,7 +6,7 @@ and with the result of a patch.
 """
 
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -31,6 +31,14 @@ class FieldValidation(StrEnum):
     STRICT = "Strict"
     WARN = "Warn"
     IGNORE = "Ignore"
+
+
+class WrongFieldsError(DecodeError):
+    """Some values have a wrong type or cannot be read; `problems` has a text for each, beginning with its path."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(self.problems))
 
 
 @dataclass(slots=True)
@@ -58,7 +66,7 @@ def from_tree(tree: Any, cls: type[T], validation: FieldValidation) -> tuple[T, 
     kind: Any = cls
     value = _reader(kind)(tree, None, report)
     if report.wrong:
-        raise DecodeError("; ".join(report.wrong))
+        raise WrongFieldsError(report.wrong)
     if report.strange and validation is FieldValidation.STRICT:
         raise DecodeError(f"strict decoding error: {', '.join(report.strange)}")
     return value, tuple(report.strange) if validation is FieldValidation.WARN else ()

@@ -20,6 +20,11 @@ _TAG = "tag:yaml.org,2002:"
 _TRUE = frozenset({"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"})
 _FALSE = frozenset({"n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"})
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
+_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(_TRUE, True),
+    **dict.fromkeys(_FALSE, False),
+    **dict.fromkeys(_NULL, None),
+}
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _INTEGER = re.compile(r"([-+]?)(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)")
@@ -45,11 +50,11 @@ class Document:
     lines: dict[str, int] = field(default_factory=dict)
 
 
-def read(source: str | bytes) -> list[Document]:
+def read(source: str | bytes, max_bytes: int = MAX_BYTES) -> list[Document]:
     """The documents of a file, without the empty ones. JSON is read as well. Raises DecodeError."""
     text = text_of(source) if isinstance(source, bytes) else source
-    if len(text) > MAX_BYTES:
-        raise TooLargeError(f"limit is {MAX_BYTES}")
+    if len(text) > max_bytes:
+        raise TooLargeError(f"limit is {max_bytes}")
     if text.lstrip().startswith("{"):
         try:
             return [Document(json_tree(text.encode()), 1)]
@@ -90,6 +95,9 @@ class _Builder:
     def node(self, event: Any, path: str, depth: int) -> Any:
         line = event.start_mark.line + 1
         self.lines.setdefault(path, line)
+        if event.__class__ is yaml.ScalarEvent and not event.anchor:  # nearly all are
+            self._size += 1
+            return _scalar(event, line)
         if depth > MAX_DEPTH:
             raise YamlError(line, f"nested more than {MAX_DEPTH} levels deep")
         if isinstance(event, yaml.AliasEvent):
@@ -202,12 +210,8 @@ def _scalar(event: Any, line: int) -> Any:
 
 
 def _plain(text: str, line: int) -> Any:
-    if text in _NULL:
-        return None
-    if text in _TRUE:
-        return True
-    if text in _FALSE:
-        return False
+    if text in _WORDS:
+        return _WORDS[text]
     if text[0] not in "+-.0123456789":
         return text
     if _NOT_FINITE.fullmatch(text):
