@@ -259,6 +259,11 @@ class Program:
         return generate_counted(self._compiled.expr, self._compiled.options, self._compiled.interpreter)
 
     @property
+    def expr(self) -> Expr | None:
+        """The checked syntax tree, macros unfolded, for those who analyse expressions; None if there are issues."""
+        return None if self._compiled is None else self._compiled.expr
+
+    @property
     def reads(self) -> Reads:
         """What the expression reads of its variables (see reads.py)."""
         if self._reads is None:
