@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from admission_kinds import ABSENT, Create, Update, decoded, example, stored
+from admission_kinds import ABSENT, Create, Update, decoded, example, shortened, stored
 from admission_pods import Tree, create_problems, request, update_problems
 from mooring.admission.pipeline import admit_create
 from mooring.admission.strategy import NoCluster, Priority
@@ -354,31 +354,20 @@ UPDATES = [
         {},
         spec(drivers=[{"name": "csi.example.com", "nodeID": "n", "allocatable": {"count": 3}}]),
     ),
-    Update("another node", "VolumeAttachment", {}, spec(nodeName="m"), ["…"]),
+    Update("another node", "VolumeAttachment", {}, spec(nodeName="m"), ["spec: Invalid value: …: field is immutable"]),
     Update(
         "another role",
         "RoleBinding",
         {},
         {"roleRef": {"name": "edit"}},
-        [
-            (
-                "roleRef: Invalid value: "
-                '{"APIGroup":"rbac.authorization.k8s.io","Kind":"ClusterRole","Name":"edit"}: cannot '
-                "change roleRef"
-            )
-        ],
+        ["roleRef: Invalid value: …: cannot change roleRef"],
     ),
 ]
 
 
 @pytest.mark.parametrize("case", UPDATES, ids=lambda case: f"{case.kind}: {case.id}")
 def test_an_update_is_judged(case: Update) -> None:
-    judged = case.judged()
-    if case.problems == ["…"]:
-        assert len(judged) == 1
-        assert judged[0].endswith("field is immutable")
-    else:
-        assert judged == case.problems
+    assert shortened(case.judged(), case.problems) == case.problems
 
 
 class WithDefaultPriority(NoCluster):

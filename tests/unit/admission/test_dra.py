@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from admission_kinds import ABSENT, Create, Update, decoded, example, merged, stored
+from admission_kinds import ABSENT, Create, Update, decoded, example, merged, shortened, stored
 from admission_pods import NOW, Tree, create_problems, only, request, without
 from mooring.admission.pipeline import admit_update
 from mooring.api import codec
@@ -290,7 +290,7 @@ RESULT: Tree = {"request": "gpu", "driver": "gpu.example.com", "pool": "p", "dev
 ALLOCATED: Tree = {"allocation": {"devices": {"results": [RESULT]}}}
 POD: Tree = {"resource": "pods", "name": "p", "uid": "u"}
 CLAIM_UPDATES = [
-    Update("another request", "ResourceClaim", {}, exactly(count=2), ["spec: Invalid value: "]),
+    Update("another request", "ResourceClaim", {}, exactly(count=2), ["spec: Invalid value: …: field is immutable"]),
     Update("allocated", "ResourceClaim", {}, {"status": ALLOCATED}, subresource="status"),
     Update(
         "allocated for another request",
@@ -305,7 +305,7 @@ CLAIM_UPDATES = [
         "ResourceClaim",
         {},
         {"status": {"allocation": {"devices": {"results": [{**RESULT, "device": "d1"}]}}}},
-        ["status.allocation: Invalid value: "],
+        ["status.allocation: Invalid value: …: field is immutable"],
         status=ALLOCATED,
         subresource="status",
     ),
@@ -344,19 +344,14 @@ CLAIM_UPDATES = [
         "ResourceClaimTemplate",
         {},
         {"spec": {"spec": {"devices": {"requests": []}}}},
-        ["spec: Invalid value: "],
+        ["spec: Invalid value: …: field is immutable"],
     ),
 ]
 
 
 @pytest.mark.parametrize("case", CLAIM_UPDATES, ids=lambda case: case.id)
 def test_an_update_of_a_claim_is_judged(case: Update) -> None:
-    judged = case.judged()
-    assert len(judged) == len(case.problems)
-    for line, expected in zip(judged, case.problems, strict=True):
-        assert line == expected or (
-            expected.endswith(": ") and line.startswith(expected) and line.endswith("immutable")
-        )
+    assert shortened(case.judged(), case.problems) == case.problems
 
 
 # -- slices
@@ -618,7 +613,12 @@ def test_a_rule_starts_anew_with_another_effect() -> None:
 
 
 CLASSES = [
-    Create("a wrong selector", "DeviceClass", {"spec": {"selectors": [{"cel": {"expression": "device."}}]}}, ["…"]),
+    Create(
+        "a wrong selector",
+        "DeviceClass",
+        {"spec": {"selectors": [{"cel": {"expression": "device."}}]}},
+        ['spec.selectors[0].cel.expression: Invalid value: "device.": compilation failed: …'],
+    ),
     Create(
         "a resource of Kubernetes",
         "DeviceClass",
@@ -631,9 +631,4 @@ CLASSES = [
 
 @pytest.mark.parametrize("case", CLASSES, ids=lambda case: case.id)
 def test_a_class_is_judged(case: Create) -> None:
-    judged = case.judged()
-    if case.problems == ["…"]:
-        assert len(judged) == 1
-        assert judged[0].startswith('spec.selectors[0].cel.expression: Invalid value: "device.": compilation failed: ')
-    else:
-        assert judged == case.problems
+    assert shortened(case.judged(), case.problems) == case.problems
