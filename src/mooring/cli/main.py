@@ -7,6 +7,7 @@ import click
 
 COMMANDS = {
     "apiserver": "mooring.cli.apiserver:apiserver",
+    "scheduler": "mooring.cli.scheduler:scheduler",
     "version": "mooring.cli.version:version",
     "gates": "mooring.cli.gates:gates",
     "cel": "mooring.cli.cel:cel",

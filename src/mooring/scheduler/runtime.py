@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from mooring.api.core_v1 import Node, Pod
+from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import Resource
 from mooring.base import logs
-from mooring.client import Client, EventRecorder, Informer, Informers, LeaderElector
+from mooring.client import Backoff, Client, ClientError, EventRecorder, Informer, Informers, LeaderElector
 from mooring.scheduler.assumptions import Assumptions
 from mooring.scheduler.cycle import Cycle
 from mooring.scheduler.diagnosis import Diagnosis
@@ -33,6 +34,7 @@ log = logs.get(__name__)
 
 _BACKOFF_SECONDS = 1.0
 _UNSCHEDULABLE_SECONDS = 30.0
+_ASK_AGAIN = Backoff(initial=0.5, maximum=10.0, jitter=0.5)
 _LIVING_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 
 
@@ -82,6 +84,8 @@ class Scheduler:
         )
         self._feed = ClusterFeed(self.engine, self.queue, self.assumptions, self._reports, self.waiting)
         self._ready = asyncio.Event()
+        self.is_standing_by = False
+        """Whether it takes part in an election; while another one leads, there is nothing to do."""
         _show(self)
 
     @property
@@ -115,7 +119,11 @@ class Scheduler:
         elector = LeaderElector(
             self._client, election.name, election.namespace, lease_times=election.times, version=self._version
         )
-        return await elector.run(self.run)
+        self.is_standing_by = True
+        try:
+            return await elector.run(self.run)
+        finally:
+            self.is_standing_by = False
 
     # -- how
 
@@ -129,10 +137,16 @@ class Scheduler:
         self._pods.add_batch_handler(self._feed.pods)
 
     async def _is_served(self, cls: type[Resource]) -> bool:
-        try:
-            return await self._client.serves(cls)
-        except ValueError:  # not at the version that is emulated
-            return False
+        failures = 0
+        while True:
+            try:
+                return await self._client.serves(cls)
+            except ValueError:  # not at the version that is emulated
+                return False
+            except (StatusError, ClientError) as problem:
+                failures += 1
+                log.warning("cannot ask what the API server serves, trying again: %s", problem)
+                await self._client.clock.sleep(_ASK_AGAIN.delay(failures))
 
     async def _start_cycle(self) -> None:
         await self._informers.wait_for_sync()

@@ -1,0 +1,153 @@
+"""`mooring scheduler`: the scheduler on its own, for any API server that a kubeconfig names."""
+
+import asyncio
+import gc
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import uvloop
+from prometheus_client import CollectorRegistry
+
+from mooring.base import logs
+from mooring.base.component import Component
+from mooring.cli.component_flags import component_flags
+from mooring.cli.health_server import HealthServer
+from mooring.client import ClientError, connect, user_agent
+from mooring.scheduler import config as config_file
+from mooring.scheduler.config import SchedulerConfigError
+from mooring.scheduler.framework.registry import PluginError, from_entry_points
+from mooring.scheduler.options import COMPONENT, ComponentOptions, SchedulerConfig, for_component
+from mooring.scheduler.runtime import Scheduler
+
+DEFAULT_PORT = 10251
+
+
+@click.command()
+@click.option("--kubeconfig", metavar="FILE", help="How to reach the API server; as kubectl finds it if not given.")
+@click.option(
+    "--context", default="", metavar="NAME", help="The context of the kubeconfig.  [default: its current one]"
+)
+@click.option(
+    "--config", "config_path", type=click.Path(path_type=Path, dir_okay=False), help="A KubeSchedulerConfiguration."
+)
+@click.option(
+    "--scheduler-name", metavar="NAME", help="The schedulerName of the pods to schedule, if there is one profile."
+)
+@click.option(
+    "--leader-elect/--no-leader-elect",
+    default=None,
+    help="Whether to wait until no other instance works.  [default: what --config says, else no]",
+)
+@click.option(
+    "--bind-address", default="127.0.0.1", show_default=True, metavar="IP", help="Where health and metrics are."
+)
+@click.option(
+    "--port",
+    type=click.IntRange(-1, 65535),
+    default=DEFAULT_PORT,
+    show_default=True,
+    help="Of health and metrics. 0: any free one; -1: none.",
+)
+@click.option("-v", "--verbose", count=True, help="Log more; twice for even more.")
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the log."
+)
+@component_flags
+def scheduler(
+    *,
+    running: Component,
+    kubeconfig: str | None,
+    context: str,
+    config_path: Path | None,
+    scheduler_name: str | None,
+    leader_elect: bool | None,
+    bind_address: str,
+    port: int,
+    verbose: int,
+    log_format: str,
+) -> None:
+    """Run the scheduler until it is told to stop, against Mooring or any Kubernetes cluster.
+
+    \b
+    Examples:
+      mooring scheduler --kubeconfig ~/.mooring/scheduler.kubeconfig
+      mooring scheduler --kubeconfig ~/.kube/config --scheduler-name mooring
+      mooring scheduler --config scheduler.yaml --leader-elect --port 0 -v
+    """
+    logs.configure(verbose, "json" if log_format == "json" else "text")
+    try:
+        config = _config(config_path, scheduler_name, leader_elect)
+        options = for_component(running)
+        held = uvloop.run(
+            _run(config, options, kubeconfig=kubeconfig, context=context, address=bind_address, port=port)
+        )
+    except (SchedulerConfigError, PluginError, ClientError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    if not held:
+        raise click.ClickException("the lease was lost to another scheduler; start this one again to wait for its turn")
+
+
+def _config(path: Path | None, name: str | None, leader_elect: bool | None) -> SchedulerConfig:
+    """The file, as the other flags change it."""
+    config = SchedulerConfig()
+    if path is not None:
+        try:
+            config = config_file.read(path.read_bytes())
+        except SchedulerConfigError as problem:
+            raise SchedulerConfigError(f"{path}: {problem}") from problem
+    if name is not None:
+        if len(config.profiles) != 1:
+            raise click.UsageError(
+                "--scheduler-name: the configuration has several profiles, which name their schedulers"
+            )
+        config = replace(config, profiles=(replace(config.profiles[0], scheduler_name=name),))
+    if leader_elect is not None:
+        config = replace(config, leader_election=replace(config.leader_election, enabled=leader_elect))
+    return replace(config, plugins=from_entry_points())
+
+
+async def _run(
+    config: SchedulerConfig, options: ComponentOptions, *, kubeconfig: str | None, context: str, address: str, port: int
+) -> bool:
+    """Schedule until a signal comes; False when the lease was lost."""
+    agent = user_agent(COMPONENT, options.version)
+    async with connect(
+        kubeconfig or config.kubeconfig or None, context, user_agent=agent, scheme=options.scheme
+    ) as client:
+        running = Scheduler(client, config, options)
+        registry = CollectorRegistry()
+        running.metrics.register(registry)
+        work = asyncio.create_task(running.run_elected() if config.leader_election.enabled else _forever(running))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, work.cancel)
+        announce = asyncio.create_task(_announce(running))
+        try:
+            if port < 0:
+                return await work
+            async with HealthServer(
+                address, port, registry, lambda: running.is_ready or running.is_standing_by
+            ) as pages:
+                click.echo(f"Health and metrics are at {pages.url}", err=True)
+                return await work
+        except asyncio.CancelledError:
+            return True
+        finally:
+            work.cancel()
+            announce.cancel()
+            await asyncio.gather(work, announce, return_exceptions=True)
+
+
+async def _forever(running: Scheduler) -> bool:
+    await running.run()
+    return True
+
+
+async def _announce(running: Scheduler) -> None:
+    await running.wait_until_ready()
+    names = ", ".join(running.engine.profiles)
+    click.echo(f"The scheduler is ready: {names}")
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
