@@ -15,6 +15,7 @@ Read next: ``cache.py`` and ``watch.py``.
 """
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
@@ -37,6 +38,7 @@ BACKOFF = Backoff(initial=0.8, maximum=30.0, jitter=1.0)
 _WATCH_SECONDS = 300
 _SHORTEST_WATCH = 1.0
 _AT_ONCE = 1000
+_TOO_LARGE = "ResourceVersionTooLarge"
 log = logs.get(__name__)
 
 
@@ -150,18 +152,21 @@ class Informer(Generic[T]):
                 if not self._version:
                     await self._list()
                 await self._follow()
-            except errors.Gone as error:
-                log.info("listing %s again: %s", self._kind.plural, error)
-                self._version = ""
-                wait = self._backoff.delay(self._failures)  # the first time there is nothing to wait for
-                self._failures += 1
             except (StatusError, ClientError) as error:
-                self._failures += 1
-                wait = max(self._backoff.delay(self._failures), _wanted_pause(error))
-                level = log.warning if self._failures > 1 else log.info
-                level("cannot follow %s, trying again: %s", self._kind.plural, error)
+                wait = self._failed(error)
             if wait:
                 await self._client.clock.sleep(wait)
+
+    def _failed(self, error: StatusError | ClientError) -> float:
+        """Decide how to go on after an error; returns how long to wait first."""
+        self._failures += 1
+        if _version_is_unknown(error):
+            log.info("listing %s again: %s", self._kind.plural, error)
+            self._version = ""
+            return self._backoff.delay(self._failures - 1)  # the first time there is nothing to wait for
+        level = logging.WARNING if self._failures > 1 else logging.INFO
+        log.log(level, "cannot follow %s, trying again: %s", self._kind.plural, error)
+        return max(self._backoff.delay(self._failures), _wanted_pause(error))
 
     async def _list(self) -> None:
         listing = await self._client.list(
@@ -295,6 +300,14 @@ class Informers:
 def _report(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("an informer has failed and its cache is no longer up to date", exc_info=error)
+
+
+def _version_is_unknown(error: Exception) -> bool:
+    """Whether the server has forgotten the version asked for, or has never reached it (it lost its data)."""
+    if isinstance(error, errors.Gone):
+        return True
+    details = error.status.details if isinstance(error, errors.Timeout) else None
+    return details is not None and any(cause.reason == _TOO_LARGE for cause in details.causes)
 
 
 def _wanted_pause(error: Exception) -> float:

@@ -11,6 +11,7 @@ import pytest
 from client_fakes import Answer, FakeStream, FakeTransport, json_response, lost
 from mooring.api import codec, errors
 from mooring.api.core_v1 import Pod
+from mooring.api.meta_v1 import StatusCause
 from mooring.client import Backoff, Change, Client, Informers, key_of
 from mooring.client.informer import Informer
 from mooring.client.transport import Request
@@ -140,9 +141,23 @@ async def test_after_410_the_objects_are_listed_again_and_the_differences_told()
         assert lab.watched_from == ["10", "40"]
 
 
-async def test_a_410_instead_of_a_watch_lists_again_too() -> None:
+def too_large() -> errors.StatusError:
+    error = errors.timeout("Too large resource version: 10, current: 5", 1)
+    assert error.status.details is not None
+    error.status.details.causes = [StatusCause(reason="ResourceVersionTooLarge", message="Too large resource version")]
+    return error
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        pytest.param(errors.expired("too old"), id="the version is too old"),
+        pytest.param(too_large(), id="the server has lost its data and is not so far yet"),
+    ],
+)
+async def test_a_watch_that_cannot_begin_at_the_version_lists_again(refusal: errors.StatusError) -> None:
     lab = Lab()
-    lab.refusals = [errors.expired("too old")]
+    lab.refusals = [refusal]
     async with lab.running():
         assert len(lab.transport.requests) == 2
 
