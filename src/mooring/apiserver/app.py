@@ -55,6 +55,8 @@ _CHUNK = 256 * 1024
 _MOST_PARAMETERS = 100
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_READS = frozenset({"get", "list", "watch"})
+_RBAC = "rbac.authorization.k8s.io"
 _METHODS = _WITH_BODY | {"GET", "HEAD"}
 
 
@@ -146,7 +148,10 @@ class Application:
                 if route.verb(request) != "create":
                     raise errors.method_not_allowed(route.verb(request), route.resource, group=route.group)
                 return await handler(request, route)
-            return await self.resources.handle(request, route)
+            response = await self.resources.handle(request, route)
+            if route.group == _RBAC and exchange.verb not in _READS:
+                await self.authorizer.catch_up()  # who has given a right may rely on it
+            return response
         begin = f"/{request.path.split('/')[1]}"
         if begin in self.paths:
             return await self.paths[begin](request)

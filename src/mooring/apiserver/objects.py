@@ -41,6 +41,8 @@ class Follower(Generic[R]):
         self._stored = Stored(scheme, kind)
         self._prefix = self._stored.prefix_of(namespace)
         self._changed = changed
+        self._revision = 0
+        self._progress = asyncio.Event()
 
     async def run(self) -> None:
         """List, then watch; list again when the store has forgotten how to go on. Ends when the store is closed."""
@@ -48,7 +50,7 @@ class Follower(Generic[R]):
             try:
                 page = await self._store.range(self._prefix)
                 self.objects = {self._name(kv.key): self._decoded(kv) for kv in page.items}
-                self._changed()
+                self._advance(page.revision)
                 self.synced.set()
                 await self._follow(page.revision)
             except RevisionError:
@@ -66,7 +68,23 @@ class Follower(Generic[R]):
                     else:
                         self.objects.pop(self._name(event.key), None)
                 if batch.events:
-                    self._changed()
+                    self._advance(batch.revision)
+
+    def _advance(self, revision: int) -> None:
+        self._revision = revision
+        self._changed()
+        self._progress.set()
+        self._progress = asyncio.Event()
+
+    async def catch_up(self) -> None:
+        """Wait until all that is in the store now has been taken in; for whoever has just written something."""
+        page = await self._store.range(self._prefix)
+        present = {self._name(kv.key): str(kv.mod_revision) for kv in page.items}
+        while self._revision < page.revision and present != self._versions():
+            await self._progress.wait()
+
+    def _versions(self) -> dict[str, str]:
+        return {name: obj.metadata.resource_version for name, obj in self.objects.items()}
 
     def _decoded(self, kv: KeyValue) -> R:
         return cast("R", self._stored.decode(kv.value, kv.mod_revision))

@@ -106,7 +106,7 @@ class ApiServer:
 
     def _application(self, registry: CollectorRegistry) -> Application:
         config, clock = self._config, self._clock
-        versions = for_component(config.component)
+        versions, options = for_component(config.component), admission_options(config.component)
         objects = Objects(self.store, self.scheme)
         accounts = ServiceAccountTokens(self._pki.signing_key(), objects, clock)
         tokens = TokenFile.read(config.token_auth_file) if config.token_auth_file else None
@@ -117,7 +117,7 @@ class ApiServer:
         resources = Resources(
             self.store,
             self.scheme,
-            admission_options(config.component),
+            options,
             clock,
             Tables(),
             guard=EscalationCheck(self._authorizer).check,
@@ -134,7 +134,14 @@ class ApiServer:
             health=Health({"store": self._store_check}, self._ready_checks()),
             discovery=Discovery(self.scheme),
             openapi=OpenApi(self.scheme, versions.shown),
-            reviews=Reviews(self.scheme, authenticator, self._authorizer, accounts),
+            reviews=Reviews(
+                self.scheme,
+                options,
+                clock,
+                authenticator=authenticator,
+                authorizer=self._authorizer,
+                tokens=accounts,
+            ),
             resources=resources,
             audit=self._audit,
         )

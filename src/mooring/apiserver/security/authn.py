@@ -13,7 +13,8 @@ from mooring.apiserver.security import users
 from mooring.apiserver.security.token_file import TokenFile
 from mooring.apiserver.security.tokens import ISSUER, Recognised, ServiceAccountTokens
 
-ANONYMOUS_PATHS = ("/healthz", "/livez", "/readyz", "/version")
+PUBLIC_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
+"""What anybody may ask for: health, and the version."""
 
 
 class Authenticator:
@@ -34,7 +35,7 @@ class Authenticator:
             if user is None:
                 raise errors.unauthorized()
             return user
-        if is_public(path):
+        if path in PUBLIC_PATHS:
             return users.anonymous()
         raise errors.unauthorized()
 
@@ -50,8 +51,3 @@ class Authenticator:
         if user := self._tokens.user(token):
             return Recognised(user, tuple(audience for audience in audiences if audience == ISSUER))
         return await self._accounts.recognise(token, audiences)
-
-
-def is_public(path: str) -> bool:
-    """Whether anybody may ask for a path: health, in all its parts, and the version."""
-    return path.startswith("/") and f"/{path.split('/')[1]}" in ANONYMOUS_PATHS

@@ -51,6 +51,10 @@ class Authorizer(Protocol):
         """All that a user may do in a namespace; without one, in the whole cluster."""
         ...
 
+    async def catch_up(self) -> None:
+        """Wait until what has been written about rights counts."""
+        ...
+
 
 def attributes_of(request: Request, route: ResourceRoute | None) -> Attributes:
     """The action that a request asks for."""

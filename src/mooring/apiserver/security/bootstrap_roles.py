@@ -20,6 +20,7 @@ from mooring.api.rbac_v1 import (
     Subject,
 )
 from mooring.apiserver.security import users
+from mooring.apiserver.security.authn import PUBLIC_PATHS
 
 AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 _GROUP = "rbac.authorization.k8s.io"
@@ -29,7 +30,7 @@ _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 _READ = ("get", "list", "watch")
 _WRITE = ("create", "delete", "deletecollection", "patch", "update")
 _ALL = (*_READ, *_WRITE)
-_PUBLIC = ("/healthz", "/livez", "/readyz", "/version", "/version/")
+_PUBLIC = sorted(PUBLIC_PATHS)
 _DISCOVERY = ("/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", *_PUBLIC)
 
 

@@ -231,6 +231,11 @@ class RbacAuthorizer:
         for each in self._followers:
             await each.synced.wait()
 
+    async def catch_up(self) -> None:
+        """Wait until everything that has been written counts: called after each write of a role or binding."""
+        for each in self._followers:
+            await each.catch_up()
+
     @property
     def _followers(self) -> tuple[Follower[Any], ...]:
         return self._cluster_roles, self._cluster_role_bindings, self._roles, self._role_bindings

@@ -7,7 +7,10 @@ before it turns to the resources.
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from mooring.api import codec, errors, field_errors
+from mooring.admission import strategy as admission
+from mooring.admission.options import AdmissionOptions
+from mooring.admission.registry import strategy_of
+from mooring.api import codec, errors
 from mooring.api.authentication_v1 import (
     SelfSubjectReview,
     SelfSubjectReviewStatus,
@@ -30,7 +33,6 @@ from mooring.api.authorization_v1 import (
     SubjectRulesReviewStatus,
 )
 from mooring.api.codec import FieldValidation
-from mooring.api.field_path import Path
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
@@ -41,21 +43,30 @@ from mooring.apiserver.routes import ResourceRoute
 from mooring.apiserver.security.authn import Authenticator
 from mooring.apiserver.security.authz import Attributes, Authorizer
 from mooring.apiserver.security.tokens import ISSUER, Recognised, ServiceAccountTokens
+from mooring.base.clock import Clock
 
 R = TypeVar("R", bound=Resource)
 Answer = Callable[[Request, ResourceRoute], Awaitable[Response]]
 _AUTHENTICATION = "authentication.k8s.io"
 _AUTHORIZATION = "authorization.k8s.io"
-_EITHER = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
 
 
 class Reviews:
     """All the questions and their answers."""
 
     def __init__(
-        self, scheme: Scheme, authenticator: Authenticator, authorizer: Authorizer, tokens: ServiceAccountTokens
+        self,
+        scheme: Scheme,
+        options: AdmissionOptions,
+        clock: Clock,
+        *,
+        authenticator: Authenticator,
+        authorizer: Authorizer,
+        tokens: ServiceAccountTokens,
     ) -> None:
         self._scheme = scheme
+        self._options = options
+        self._clock = clock
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._tokens = tokens
@@ -77,16 +88,11 @@ class Reviews:
         kind = self._scheme.kind(f"{_AUTHENTICATION}/v1", "TokenRequest")
         if kind is None:
             raise errors.path_not_found()
-        wanted = _read(request, route, TokenRequest, kind)
+        wanted = self._read(request, route, TokenRequest, kind)
         return _created(request, await self._tokens.issue(route.namespace, route.name, wanted))
 
     async def _token_review(self, request: Request, route: ResourceRoute) -> Response:
-        review = _read(request, route, TokenReview)
-        if not review.spec.token:
-            problem = field_errors.required(
-                Path("spec").child("token"), "token is required for TokenReview in authentication"
-            )
-            raise errors.invalid("TokenReview", "", [problem], group=_AUTHENTICATION)
+        review = self._read(request, route, TokenReview)
         found = await self._authenticator.review(review.spec.token, tuple(review.spec.audiences) or (ISSUER,))
         review.spec.token = ""  # the answer need not repeat it
         if isinstance(found, Recognised):
@@ -96,37 +102,28 @@ class Reviews:
         return _created(request, review)
 
     async def _self_subject_review(self, request: Request, route: ResourceRoute) -> Response:
-        review = _read(request, route, SelfSubjectReview)
+        review = self._read(request, route, SelfSubjectReview)
         review.status = SelfSubjectReviewStatus(user_info=request.user)
         return _created(request, review)
 
     async def _self_access(self, request: Request, route: ResourceRoute) -> Response:
-        review = _read(request, route, SelfSubjectAccessReview)
-        attributes = _attributes(review, review.spec.resource_attributes, review.spec.non_resource_attributes)
+        review = self._read(request, route, SelfSubjectAccessReview)
+        attributes = _attributes(review.spec.resource_attributes, review.spec.non_resource_attributes)
         review.status = self._judge(request.user, attributes)
         return _created(request, review)
 
     async def _access(self, request: Request, route: ResourceRoute) -> Response:
-        review = _read(request, route, SubjectAccessReview)
-        review.status = self._judge_other(review, review.spec)
+        review = self._read(request, route, SubjectAccessReview)
+        review.status = self._judge_other(review.spec)
         return _created(request, review)
 
     async def _local_access(self, request: Request, route: ResourceRoute) -> Response:
-        review = _read(request, route, LocalSubjectAccessReview)
-        wanted = review.spec.resource_attributes
-        if review.spec.non_resource_attributes:
-            path = Path("spec").child("nonResourceAttributes")
-            problem = field_errors.invalid(path, "", "disallowed on this kind of request")
-            raise errors.invalid(review.kind, "", [problem], group=_AUTHORIZATION)
-        if wanted and wanted.namespace != route.namespace:
-            path = Path("spec").child("resourceAttributes").child("namespace")
-            problem = field_errors.invalid(path, wanted.namespace, f"must match {route.namespace}")
-            raise errors.invalid(review.kind, "", [problem], group=_AUTHORIZATION)
-        review.status = self._judge_other(review, review.spec)
+        review = self._read(request, route, LocalSubjectAccessReview)
+        review.status = self._judge_other(review.spec)
         return _created(request, review)
 
     async def _rules(self, request: Request, route: ResourceRoute) -> Response:
-        review = _read(request, route, SelfSubjectRulesReview)
+        review = self._read(request, route, SelfSubjectRulesReview)
         if not review.spec.namespace:
             raise errors.bad_request("no namespace on request")
         rules = self._authorizer.rules(request.user, review.spec.namespace)
@@ -149,26 +146,25 @@ class Reviews:
         )
         return _created(request, review)
 
-    def _judge_other(
-        self, review: SubjectAccessReview | LocalSubjectAccessReview, spec: SubjectAccessReviewSpec
-    ) -> SubjectAccessReviewStatus:
-        attributes = _attributes(review, spec.resource_attributes, spec.non_resource_attributes)
-        if not spec.user and not spec.groups:
-            path = Path("spec").child("user")
-            problem = field_errors.invalid(path, spec.user, "at least one of user or group must be specified")
-            raise errors.invalid(review.kind, "", [problem], group=_AUTHORIZATION)
+    def _judge_other(self, spec: SubjectAccessReviewSpec) -> SubjectAccessReviewStatus:
         user = UserInfo(username=spec.user, uid=spec.uid, groups=spec.groups, extra=spec.extra)
-        return self._judge(user, attributes)
+        return self._judge(user, _attributes(spec.resource_attributes, spec.non_resource_attributes))
+
+    def _read(self, request: Request, route: ResourceRoute, object_type: type[R], kind: Kind | None = None) -> R:
+        """The question in the body; raises BadRequest and Invalid."""
+        obj = read_object(request, kind or route.kind, FieldValidation.IGNORE).object
+        assert isinstance(obj, object_type)  # noqa: S101 - the route's kind has this type
+        obj.metadata.namespace = route.namespace
+        strategy = strategy_of(object_type)
+        strategy.default(obj)
+        problems = strategy.validate_create(obj, admission.Request(options=self._options, now=self._clock.now()))
+        if problems:
+            raise errors.invalid(obj.kind, obj.metadata.name, problems, group=strategy.group)
+        return obj
 
     def _judge(self, user: UserInfo, attributes: Attributes) -> SubjectAccessReviewStatus:
         decision = self._authorizer.authorize(user, attributes)
         return SubjectAccessReviewStatus(allowed=decision.allowed, reason=decision.reason)
-
-
-def _read(request: Request, route: ResourceRoute, object_type: type[R], kind: Kind | None = None) -> R:
-    obj = read_object(request, kind or route.kind, FieldValidation.IGNORE).object
-    assert isinstance(obj, object_type)  # noqa: S101 - the route's kind has this type
-    return obj
 
 
 def _created(request: Request, obj: Resource) -> Response:
@@ -176,16 +172,9 @@ def _created(request: Request, obj: Resource) -> Response:
     return Response(201, body, content_type)
 
 
-def _attributes(
-    review: Resource, resource: ResourceAttributes | None, non_resource: NonResourceAttributes | None
-) -> Attributes:
-    if (resource is None) == (non_resource is None):
-        path = Path("spec").child("resourceAttributes")
-        problem = field_errors.invalid(path, "", _EITHER)
-        raise errors.invalid(review.kind, "", [problem], group=_AUTHORIZATION)
-    if non_resource:
-        return Attributes(verb=non_resource.verb, path=non_resource.path or "/")
-    assert resource is not None  # noqa: S101 - one of the two is there
-    return Attributes(
-        resource.verb, resource.group, resource.resource, resource.subresource, resource.namespace, resource.name
-    )
+def _attributes(resource: ResourceAttributes | None, other: NonResourceAttributes | None) -> Attributes:
+    """The action that is asked about; admission has seen to it that there is one."""
+    if other:
+        return Attributes(verb=other.verb, path=other.path or "/")
+    asked = resource or ResourceAttributes()
+    return Attributes(asked.verb, asked.group, asked.resource, asked.subresource, asked.namespace, asked.name)
