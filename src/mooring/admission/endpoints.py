@@ -1,6 +1,7 @@
 """Endpoints and EndpointSlices: the addresses behind a Service."""
 
 from mooring.admission.addresses import validate_endpoint_ip
+from mooring.admission.meta import IMMUTABLE
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.service import PROTOCOLS
 from mooring.admission.strategy import Request
@@ -96,7 +97,7 @@ class EndpointSliceStrategy(RuleStrategy[discovery_v1.EndpointSlice]):
         errors += _slice_endpoints(obj.endpoints, obj.address_type, Path("endpoints"))
         errors += _slice_ports(obj.ports, Path("ports"))
         if old is not None and obj.address_type != old.address_type:
-            errors.append(field_errors.invalid(Path("addressType"), obj.address_type, "field is immutable"))
+            errors.append(field_errors.invalid(Path("addressType"), obj.address_type, IMMUTABLE))
         return errors
 
     def prepare_for_update(

@@ -11,6 +11,7 @@ created with a taint has no pods that could run out of time, so there the server
 import ipaddress
 
 from mooring.admission.numbers import non_negative_quantity
+from mooring.admission.pod.resources import is_extended
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, names, times
@@ -132,14 +133,9 @@ def _resources(resources: dict[str, Quantity], name: str) -> list[FieldError]:
     for resource, quantity in resources.items():
         path = Path("status", name, resource)
         errors += non_negative_quantity(quantity, path)
-        if is_integer_resource(resource) and quantity.milli_value() % 1000:
+        if (resource == "pods" or is_extended(resource)) and quantity.milli_value() % 1000:
             errors.append(field_errors.invalid(path, str(quantity), "must be an integer"))
     return errors
-
-
-def is_integer_resource(name: str) -> bool:
-    """Whether there are only whole ones: pods, and what is named with a domain that is not Kubernetes' own."""
-    return name == "pods" or ("/" in name and "kubernetes.io/" not in name)
 
 
 def _changes(new: Node, old: Node) -> list[FieldError]:

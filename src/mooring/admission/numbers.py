@@ -7,17 +7,11 @@ from mooring.api.int_or_string import PercentError, percent
 from mooring.api.quantity import Quantity
 
 NEGATIVE = "must be greater than or equal to 0"
-NOT_POSITIVE = "must be greater than zero"
 
 
 def non_negative(value: int | None, path: Path) -> list[FieldError]:
     """Zero or more, or nothing."""
     return [field_errors.invalid(path, value, NEGATIVE)] if value is not None and value < 0 else []
-
-
-def positive(value: int | None, path: Path) -> list[FieldError]:
-    """More than zero, or nothing."""
-    return [field_errors.invalid(path, value, NOT_POSITIVE)] if value is not None and value <= 0 else []
 
 
 def non_negative_quantity(value: Quantity, path: Path) -> list[FieldError]:

@@ -1,6 +1,6 @@
 """PersistentVolumeClaims: what is asked for may grow once the claim is bound, and nothing else of it changes.
 
-`validate_claim_spec` also serves the claim templates of StatefulSets.
+`validate_claim_spec` also serves the claims that pods bring with them.
 """
 
 from mooring.admission.meta import IMMUTABLE

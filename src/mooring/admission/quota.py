@@ -1,5 +1,6 @@
 """ResourceQuotas and LimitRanges: what a namespace may use, and what its pods must ask for."""
 
+from mooring.admission.meta import IMMUTABLE
 from mooring.admission.numbers import NEGATIVE
 from mooring.admission.pod.defaults import round_to_milli
 from mooring.admission.rule_strategy import RuleStrategy
@@ -65,7 +66,7 @@ class ResourceQuotaStrategy(RuleStrategy[ResourceQuota]):
         errors = _quantities(obj.spec.hard, _SPEC.child("hard"))
         errors += _scopes(obj.spec, _SPEC.child("scopes")) + _scope_selector(obj.spec)
         if old is not None and set(obj.spec.scopes) != set(old.spec.scopes):
-            errors.append(field_errors.invalid(_SPEC.child("scopes"), obj.spec.scopes, "field is immutable"))
+            errors.append(field_errors.invalid(_SPEC.child("scopes"), obj.spec.scopes, IMMUTABLE))
         return errors
 
     def status_rules(self, new: ResourceQuota, old: ResourceQuota, request: Request) -> list[FieldError]:

@@ -19,7 +19,6 @@ MAX_PARAMETERS_BYTES = 10 * 1024
 MAX_REQUESTS = 32
 MAX_CONFIGS = 32
 MAX_SELECTORS = 32
-OMITTED = "<value omitted>"
 
 validate_driver_name = validate_csi_driver_name
 

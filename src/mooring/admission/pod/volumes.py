@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from mooring.admission import meta
+from mooring.admission.persistent_volume_claim import validate_claim_spec
 from mooring.admission.pod.rules import PodRules
 from mooring.admission.pod.selectors import validate_field_ref, validate_resource_field_ref
 from mooring.admission.volume_sources import (
-    ACCESS_MODES,
     ONE_TYPE,
     file_mode,
     local_path,
@@ -205,29 +205,7 @@ def _claim_template(template: PersistentVolumeClaimTemplate, path: Path) -> list
     errors = meta.validate_annotations(metadata.annotations, path.child("metadata", "annotations"))
     errors += names.validate_labels(metadata.labels, path.child("metadata", "labels"))
     errors += only(metadata, _CLAIM_METADATA, path.child("metadata"), "cannot be set")
-    spec, here = template.spec, path.child("spec")
-    if not spec.access_modes:
-        errors.append(field_errors.required(here.child("accessModes"), "at least 1 access mode is required"))
-    errors += label_selector.validate(spec.selector, here.child("selector"))
-    for mode in spec.access_modes:
-        if mode not in ACCESS_MODES:
-            errors.append(field_errors.not_supported(here.child("accessModes"), mode, ACCESS_MODES))
-    if "ReadWriteOncePod" in spec.access_modes and len(set(spec.access_modes) & set(ACCESS_MODES)) > 1:
-        detail = "may not use ReadWriteOncePod with other access modes"
-        errors.append(field_errors.forbidden(here.child("accessModes"), detail))
-    storage = spec.resources.requests.get("storage")
-    size = here.child("resources").key("storage")
-    if storage is None:
-        errors.append(field_errors.required(size))
-    elif storage.sign() <= 0:
-        errors.append(field_errors.invalid(size, str(storage), "must be greater than zero"))
-    if spec.storage_class_name:
-        wrong = names.dns1123_subdomain(spec.storage_class_name)
-        errors += names.validate(here.child("storageClassName"), spec.storage_class_name, wrong)
-    if spec.volume_mode is not None and spec.volume_mode not in ("Block", "Filesystem"):
-        supported = ("Block", "Filesystem")
-        errors.append(field_errors.not_supported(here.child("volumeMode"), spec.volume_mode, supported))
-    return errors
+    return errors + validate_claim_spec(template.spec, path.child("spec"))
 
 
 def _image(source: pv.ImageVolumeSource, path: Path, context: _Context) -> list[FieldError]:
