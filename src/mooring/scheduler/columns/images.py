@@ -10,27 +10,26 @@ class ImageColumns:
         self.revision = 0
         """Rises when a node gains or loses an image."""
         self._sizes: dict[str, dict[int, int]] = {}
-        self._names: dict[int, frozenset[tuple[str, int]]] = {}
+        self._on: dict[int, dict[str, int]] = {}
 
     def put(self, row: int, images: Sequence[ContainerImage]) -> None:
-        before = self._names.get(row, frozenset())
-        after = frozenset((name, image.size_bytes) for image in images for name in image.names)
+        before = self._on.get(row, {})
+        after = {name: image.size_bytes for image in images for name in image.names}
         if before == after:
             return
         self.revision += 1
-        for name, _ in before - after:
+        for name in before:
             sizes = self._sizes[name]
-            sizes.pop(row, None)
+            del sizes[row]
             if not sizes:
                 del self._sizes[name]
-        for name, size in after - before:
+        for name, size in after.items():
             self._sizes.setdefault(name, {})[row] = size
-        self._names[row] = after
-        if not after:
-            del self._names[row]
+        self._on[row] = after
 
     def remove(self, row: int) -> None:
         self.put(row, ())
+        self._on.pop(row, None)
 
     def sizes(self, image: str) -> dict[int, int]:
         """By row, the size of an image on the nodes that have it."""
