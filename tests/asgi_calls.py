@@ -154,7 +154,9 @@ def _answer(sent: list[Message]) -> Answer:
 async def running(
     directory: Path,
     *,
-    flags: Mapping[str, str] | None = None,
+    gates: str = "",
+    emulation: str | None = None,
+    min_compatibility: str | None = None,
     limits: Limits | None = None,
     clock: Clock | None = None,
     **config: Any,
@@ -164,7 +166,7 @@ async def running(
         data_dir=directory,
         ephemeral=True,
         port=0,
-        component=component.resolve(**(flags or {})),
+        component=component.resolve(gates=gates, emulation=emulation, min_compatibility=min_compatibility),
         limits=limits or Limits(),
         **config,
     )

@@ -13,11 +13,9 @@ from prometheus_client import Counter
 from mooring.api.coordination_v1 import Lease
 from mooring.apiserver.options import MinorVersion, VersionRange
 from mooring.base import logs
+from mooring.client.leader_election import VERSION_ANNOTATION
 
 log = logs.get(__name__)
-
-VERSION_ANNOTATION = "mooring.dev/version"
-"""On a Lease: the version that its holder behaves as. The name of the Lease is that of the component."""
 
 _AGENT = re.compile(r"([a-z][a-z-]{0,40})/v?(\d{1,3})\.(\d{1,3})(?![\d])")
 _VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?![\d])")
@@ -47,7 +45,7 @@ class SkewWatch:
             self._tell(*outside)
 
     def see_lease(self, lease: Lease) -> None:
-        """Judge the version that the holder of a Lease tells."""
+        """Judge the version that the holder of a Lease tells; the Lease is named after the component."""
         component = lease.metadata.name
         found = _VERSION.match(lease.metadata.annotations.get(VERSION_ANNOTATION, ""))
         expected = self._expected.get(component)
