@@ -380,7 +380,7 @@ class Client:
     async def _post_sub(
         self, kind: Kind, name: str, namespace: str, subresource: str, obj: Resource, *, attempts: int = _ATTEMPTS
     ) -> Response:
-        own = self._kinds[type(obj)]
+        own = self.kind(type(obj))
         body = codec.encode(structs.replace(obj, api_version=own.api_version, kind=own.kind))
         return await self._send("POST", self._path(kind, namespace, name, subresource), body=body, attempts=attempts)
 

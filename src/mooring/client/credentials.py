@@ -39,6 +39,11 @@ class Credential:
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Further headers: for impersonation."""
 
+    def __post_init__(self) -> None:
+        for text in (self.authorization, *(part for header in self.headers for part in header)):
+            if not text.isprintable():
+                raise CredentialsError("a token or a name to impersonate has characters that no header may have")
+
 
 class Credentials(Protocol):
     """Gives the credential of the moment."""

@@ -27,7 +27,6 @@ from mooring.api.core_v1 import (
 )
 from mooring.api.events_v1 import Event
 from mooring.api.meta_v1 import LabelSelector, ObjectMeta, Status
-from mooring.apiserver import skew
 from mooring.apiserver.in_process import handler
 from mooring.apiserver.options import ServerConfig
 from mooring.apiserver.server import ApiServer
@@ -42,7 +41,6 @@ from mooring.client import (
     LeaseTimes,
     PatchType,
     connect,
-    leader_election,
     user_agent,
 )
 from mooring.client.https import HttpsTransport
@@ -288,7 +286,6 @@ async def test_events_are_written_and_counted(client: Client) -> None:
 
 @pytest.mark.req("4330.10")
 async def test_a_leader_announces_its_version_and_hands_over(client: Client) -> None:
-    assert leader_election.VERSION_ANNOTATION == skew.VERSION_ANNOTATION
     short = LeaseTimes(duration=3, renew_deadline=2, retry_period=0.05)
     log: list[str] = []
 

@@ -57,6 +57,18 @@ async def test_a_token_file_without_a_token_is_an_error(content: str | None, tmp
         await TokenFile(path, MockClock()).current()
 
 
+@pytest.mark.parametrize(
+    "credential",
+    [
+        pytest.param({"authorization": "Bearer a\r\nimpersonate-user: root"}, id="in a token"),
+        pytest.param({"headers": (("impersonate-user", "a\nb"),)}, id="in a name"),
+    ],
+)
+def test_a_line_break_cannot_smuggle_a_header(credential: dict[str, Any]) -> None:
+    with pytest.raises(CredentialsError, match="no header may have"):
+        Credential(**credential)
+
+
 # -- exec plugins
 
 
