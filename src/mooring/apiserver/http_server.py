@@ -26,6 +26,7 @@ from mooring.apiserver.security.pki import KeyPair
 _TOO_LARGE = "431 Request Header Fields Too Large"
 _KEEP_ALIVE_SECONDS = 60
 _BACKLOG = 2048
+_HANG_UP_SECONDS = 0.1
 
 
 class ListenError(Exception):
@@ -130,6 +131,17 @@ class Protocol(HttpToolsProtocol):
         )
         self.transport.write(head.encode() + body)
         self.transport.close()
+
+    def shutdown(self) -> None:
+        """The server stops: end the connection when its request is done, and do not wait for a farewell by TLS."""
+        super().shutdown()
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        if self.transport.is_closing() and not self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            self.loop.call_later(_HANG_UP_SECONDS, self._hang_up)
 
     def pause_writing(self) -> None:
         super().pause_writing()
