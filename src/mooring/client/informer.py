@@ -266,7 +266,7 @@ class Informers:
                 self._start(informer)
 
     async def stop(self) -> None:
-        """End all watches."""
+        """End all watches, for good."""
         self._running = False
         tasks, self._tasks = self._tasks, []
         for task in tasks:
