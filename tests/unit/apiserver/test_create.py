@@ -128,12 +128,12 @@ REFUSED = [
         url=f"{CONFIG_MAPS}?fieldManager={'m' * 129}",
     ),
     Refused(
-        "protobuf",
+        "CBOR",
         415,
         "the body of the request was in an unknown format - accepted media types include: application/json, "
         "application/yaml",
-        media_type="application/vnd.kubernetes.protobuf",
-        body=b"k8s\x00",
+        media_type="application/cbor",
+        body=b"\xa0",
     ),
     Refused(
         "a body that is too large",

@@ -129,7 +129,7 @@ async def running(api: ApiCaller, *, ready: bool = True) -> None:
     assert answer.code == 200, answer.message
 
 
-async def budget(api: ApiCaller, name: str = "b", *, policy: str = "", **status: int) -> None:
+async def budget(api: ApiCaller, name: str = "b", policy: str = "", **status: int) -> None:
     spec: dict[str, Any] = {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}
     if policy:
         spec["unhealthyPodEvictionPolicy"] = policy
@@ -202,7 +202,7 @@ BUDGETED = [
 @pytest.mark.parametrize("case", BUDGETED, ids=lambda case: case.id)
 async def test_an_eviction_when(api: ApiCaller, case: Budgeted) -> None:
     await running(api, ready=case.ready)
-    await budget(api, policy=case.policy, **case.status)
+    await budget(api, "b", case.policy, **case.status)
     answer = await api.post(f"{PODS}/web/eviction", eviction())
     assert answer.code == case.code
     if case.cause:

@@ -151,3 +151,23 @@ async def test_who_was_faster_does_not_stop_a_patch(api: ApiCaller, monkeypatch:
     answer = await api.patch(f"{CONFIG_MAPS}/settings", {"data": {"x": "1"}})
     assert answer.body["metadata"]["labels"] == {"first": "yes"}
     assert answer.body["data"] == {"x": "1"}
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["2026-01-01T00:00:00+00:00", "2026-01-01T01:00:00.5+01:00", None],
+    ids=["with an offset", "with an offset and a fraction", "not at all"],
+)
+async def test_a_time_may_be_sent_back(api: ApiCaller, written: str | None) -> None:
+    obj = await created(api)
+    obj["metadata"]["creationTimestamp"] = written
+    answer = await api.put(f"{CONFIG_MAPS}/settings", obj)
+    assert (answer.code, answer.body["metadata"]["creationTimestamp"]) == (200, "2026-01-01T00:00:00Z")
+
+
+async def test_a_time_that_is_none_is_refused(api: ApiCaller) -> None:
+    obj = await created(api)
+    obj["metadata"]["creationTimestamp"] = "yesterday"
+    answer = await api.put(f"{CONFIG_MAPS}/settings", obj)
+    assert answer.code == 400
+    assert answer.message.startswith('metadata.creationTimestamp: "yesterday" is not a time')

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from mooring.api import codec, errors, field_errors
+from mooring.api import codec, errors, field_errors, times
 from mooring.api.codec import DecodeError, FieldValidation, TooLargeError, Unsupported
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
@@ -125,8 +125,28 @@ def read_body(
 def read_object(request: Request, kind: Kind, validation: FieldValidation) -> codec.Decoded[Resource]:
     """The object that is written, in the version of the path; raises BadRequest when it is another kind's."""
     decoded = read_body(request, kind.type, kind.kind, kind.api_version, validation)
-    check_type(decoded.object, kind)
+    check_object(decoded.object, kind)
     return decoded
+
+
+def check_object(obj: Resource, kind: Kind) -> None:
+    """Put type and times as the server writes them; raises BadRequest when they are wrong."""
+    check_type(obj, kind)
+    metadata = obj.metadata
+    metadata.creation_timestamp = _time("metadata.creationTimestamp", metadata.creation_timestamp)
+    metadata.deletion_timestamp = _time("metadata.deletionTimestamp", metadata.deletion_timestamp)
+    for entry in metadata.managed_fields:
+        entry.time = _time("metadata.managedFields.time", entry.time)
+
+
+def _time(field: str, text: str | None) -> str | None:
+    """A time in UTC to the second. Some clients write it otherwise when they send back what they have read."""
+    if not text:
+        return None
+    try:
+        return times.to_seconds(times.parse(text))
+    except times.TimeError as error:
+        raise errors.bad_request(f"{field}: {error}") from None
 
 
 def check_type(obj: TypeMeta, kind: Kind) -> None:

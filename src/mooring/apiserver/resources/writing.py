@@ -16,7 +16,7 @@ from mooring.api.meta_v1 import Resource
 from mooring.apiserver.apply.field_managers import FieldManagers, Manager
 from mooring.apiserver.http import Response
 from mooring.apiserver.patch import Patcher, PatchError, patcher_for
-from mooring.apiserver.resources.options import WriteOptions, check_type, read_object, write_options
+from mooring.apiserver.resources.options import WriteOptions, check_object, read_object, write_options
 from mooring.apiserver.resources.output import respond, view_for
 from mooring.apiserver.resources.registry import Call, Registry
 from mooring.store.kv import Delete, Event, KeyValue, Put, Write
@@ -167,7 +167,7 @@ class Writing:
                 raise errors.bad_request(f"error decoding patch: {error}") from None
             except RecursionError:
                 raise errors.bad_request("error decoding patch: nested too deeply") from None
-            check_type(decoded, call.kind)
+            check_object(decoded, call.kind)
             call.warn(*warnings)
             return scheme.convert(decoded, call.stored.hub)
 

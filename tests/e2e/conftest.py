@@ -1,0 +1,29 @@
+"""A server for all end-to-end tests of a worker, and kubectl in a namespace of its own for each of them."""
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kubectl_caller import KUBECTL, Kubectl
+from running_server import RunningServer, running_server
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    directory: Path = tmp_path_factory.mktemp("server")
+    with running_server(directory) as running:
+        yield running
+
+
+@pytest.fixture
+def kubectl(server: RunningServer) -> Iterator[Kubectl]:
+    if KUBECTL is None:
+        pytest.skip("there is no kubectl on this machine")
+    namespace = f"test-{next(_numbers)}"
+    Kubectl(server.kubeconfig)("create", "namespace", namespace)
+    yield Kubectl(server.kubeconfig, namespace)
+    Kubectl(server.kubeconfig)("delete", "namespace", namespace, "--wait=false")
