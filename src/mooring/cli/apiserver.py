@@ -1,8 +1,6 @@
 """`mooring apiserver`: the API server on its own."""
 
-import asyncio
 import gc
-import signal
 import sys
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from mooring.apiserver.server import ApiServer
 from mooring.base import logs
 from mooring.base.component import Component
 from mooring.cli.component_flags import component_flags
+from mooring.cli.signals import StopSignal
 from mooring.store.errors import StoreError
 
 DEFAULT_DATA_DIR = Path("~/.mooring")
@@ -131,28 +130,15 @@ def apiserver(
 
 
 async def _serve(config: ServerConfig) -> None:
+    stop = StopSignal()
     async with await ApiServer.open(config) as server:
+        stop.at_once = server.stop_at_once
         await server.listen()
         click.echo(f"The API server is ready at {server.url}; kubectl finds it with KUBECONFIG={server.kubeconfig()}")
         sys.stdout.flush()
         _collect_garbage_less()
-        await _until_told_to_stop(server)
-
-
-async def _until_told_to_stop(server: ApiServer) -> None:
-    """Wait for a signal and stop; a second signal while stopping ends it at once."""
-    loop = asyncio.get_running_loop()
-    told = asyncio.Event()
-
-    def on_signal() -> None:
-        if told.is_set():
-            server.stop_at_once()
-        told.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal)
-    await told.wait()
-    await server.stop()
+        await stop.wait()
+        await server.stop()
 
 
 def _collect_garbage_less() -> None:

@@ -1,0 +1,243 @@
+"""The server on a socket: TLS, client certificates, clients that misbehave, and the end."""
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.apiserver.http_server import ListenError
+from mooring.apiserver.limits import Limits
+from mooring.apiserver.options import ServerConfig
+from mooring.apiserver.security.pki import Pki
+from mooring.apiserver.server import ApiServer
+from mooring.base.clock import SystemClock
+
+pytestmark = pytest.mark.req("S.6")
+
+
+@asynccontextmanager
+async def listening(directory: Path, limits: Limits | None = None, **config: Any) -> AsyncIterator[ApiServer]:
+    settings = ServerConfig(data_dir=directory, ephemeral=True, port=0, limits=limits or Limits(), **config)
+    async with await ApiServer.open(settings) as server:
+        await server.listen()
+        yield server
+
+
+def _tls(directory: Path, client: str | None = "admin") -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(directory / "pki" / "ca.crt"))
+    if client:
+        context.load_cert_chain(directory / "pki" / f"{client}.crt", directory / "pki" / f"{client}.key")
+    return context
+
+
+class Connection:
+    """A plain HTTP/1.1 client, that can also behave badly."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    @classmethod
+    async def open(cls, server: ApiServer, tls: ssl.SSLContext) -> "Connection":
+        host, port = server.url.removeprefix("https://").rsplit(":", 1)
+        return cls(*await asyncio.open_connection(host, int(port), ssl=tls))
+
+    async def ask(self, request: str) -> tuple[int, dict[str, str], bytes]:
+        self.writer.write(request.replace("\n", "\r\n").encode())
+        await self.writer.drain()
+        return await self.answer()
+
+    async def get(self, path: str) -> tuple[int, dict[str, str], bytes]:
+        return await self.ask(f"GET {path} HTTP/1.1\nHost: x\n\n")
+
+    async def answer(self) -> tuple[int, dict[str, str], bytes]:
+        head = (await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 10)).decode().split("\r\n")
+        pairs = (line.partition(": ") for line in head[1:] if line)
+        headers = {name.lower(): value for name, _, value in pairs}
+        body = await self.reader.readexactly(int(headers.get("content-length", "0")))
+        return int(head[0].split()[1]), headers, body
+
+    async def ends(self) -> bytes:
+        """All that still comes until the server hangs up."""
+        return await asyncio.wait_for(self.reader.read(-1), 10)
+
+    def close(self) -> None:
+        self.writer.transport.abort()
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[ApiServer]:
+    async with listening(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+async def connection(server: ApiServer, tmp_path: Path) -> AsyncIterator[Connection]:
+    found = await Connection.open(server, _tls(tmp_path))
+    yield found
+    found.close()
+
+
+async def test_a_client_certificate_is_a_user(connection: Connection) -> None:
+    body = b"{}"
+    code, _, answer = await connection.ask(
+        "POST /apis/authentication.k8s.io/v1/selfsubjectreviews HTTP/1.1\nHost: x\n"
+        f"Content-Type: application/json\nContent-Length: {len(body)}\n\n{{}}"
+    )
+    assert code == 201
+    assert json.loads(answer)["status"]["userInfo"] == {
+        "username": "kubernetes-admin",
+        "groups": ["system:masters", "system:authenticated"],
+    }
+
+
+async def test_a_connection_serves_many_requests(connection: Connection) -> None:
+    for _ in range(3):
+        code, headers, _ = await connection.get("/api/v1/namespaces")
+        assert code == 200
+        assert "server" not in headers
+
+
+async def test_without_a_certificate_one_is_nobody(server: ApiServer, tmp_path: Path) -> None:
+    connection = await Connection.open(server, _tls(tmp_path, client=None))
+    assert (await connection.get("/version"))[0] == 200
+    assert (await connection.get("/api/v1/namespaces"))[0] == 401
+    connection.close()
+
+
+async def test_a_certificate_of_another_authority_is_refused(server: ApiServer, tmp_path: Path) -> None:
+    other = Pki(tmp_path / "other", SystemClock()).client("c", "kubernetes-admin", ["system:masters"])
+    context = _tls(tmp_path, client=None)
+    context.load_cert_chain(other.certificate_file, other.key_file)
+    with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
+        await (await Connection.open(server, context)).get("/version")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # that old versions are old is the point
+async def test_old_versions_of_tls_are_refused(server: ApiServer, tmp_path: Path) -> None:
+    context = _tls(tmp_path)
+    context.minimum_version = ssl.TLSVersion.TLSv1
+    context.maximum_version = ssl.TLSVersion.TLSv1_1
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        await Connection.open(server, context)
+
+
+async def test_the_kubeconfig_leads_to_the_server(server: ApiServer) -> None:
+    assert server.url in server.kubeconfig().read_text()
+    assert {server.kubeconfig(name).name for name in ("scheduler", "controllers")} == {
+        "scheduler.kubeconfig",
+        "controllers.kubeconfig",
+    }
+
+
+async def test_garbage_is_no_request(connection: Connection) -> None:
+    connection.writer.write(b"\x00\x01garbage\r\n\r\n")
+    assert b"400 Bad Request" in await connection.ends()
+
+
+async def test_headers_that_are_too_large_are_refused(connection: Connection) -> None:
+    connection.writer.write(b"GET /version HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 70_000 + b"\r\n\r\n")
+    assert (await connection.ends()).startswith(b"HTTP/1.1 431 ")
+
+
+async def test_a_header_that_never_ends_is_refused(connection: Connection) -> None:
+    connection.writer.write(b"GET /version HTTP/1.1\r\nHost: x\r\nX: ")
+    for _ in range(12):
+        connection.writer.write(b"a" * 8192)
+        await asyncio.sleep(0.005)
+    assert (await connection.ends()).startswith(b"HTTP/1.1 431 ")
+
+
+async def test_a_body_that_is_too_large_is_refused(connection: Connection) -> None:
+    head = f"POST /api/v1/namespaces/default/pods HTTP/1.1\r\nHost: x\r\nContent-Length: {4 * 1024 * 1024}\r\n\r\n"
+    connection.writer.write(head.encode() + b"x" * (4 * 1024 * 1024))
+    code, _, body = await connection.answer()
+    assert (code, json.loads(body)["reason"]) == (413, "RequestEntityTooLarge")
+
+
+async def test_who_does_not_finish_a_request_is_not_waited_for(tmp_path: Path) -> None:
+    async with listening(tmp_path, Limits(header_seconds=0.1)) as server:
+        silent = await Connection.open(server, _tls(tmp_path))
+        slow = await Connection.open(server, _tls(tmp_path))
+        slow.writer.write(b"GET /version HT")
+        assert await silent.ends() == b""
+        assert await slow.ends() == b""
+        busy = await Connection.open(server, _tls(tmp_path))
+        assert (await busy.get("/version"))[0] == 200
+        busy.writer.write(b"GET /ver")  # the second request of a connection is no different
+        assert await busy.ends() == b""
+
+
+async def test_who_does_not_read_is_not_waited_for(tmp_path: Path) -> None:
+    async with listening(tmp_path, Limits(stalled_seconds=0.2)) as server:
+        connection = await Connection.open(server, _tls(tmp_path))
+        name = "c" * 40
+        data = {"k": "x" * 900_000}
+        for number in range(12):
+            body = json.dumps({"metadata": {"name": f"{name}{number}"}, "data": data})
+            code, _, _ = await connection.ask(
+                f"POST /api/v1/namespaces/default/configmaps HTTP/1.1\nHost: x\nContent-Length: {len(body)}\n\n{body}"
+            )
+            assert code == 201
+        connection.writer.write(b"GET /api/v1/configmaps HTTP/1.1\r\nHost: x\r\n\r\n" * 4)
+        connection.writer.transport.pause_reading()  # type: ignore[attr-defined] # it is a transport to read from too
+        for _ in range(100):
+            await asyncio.sleep(0.05)
+            if server.app.gatekeeper.reading == 0 and not server._http._uvicorn.server_state.connections:  # type: ignore[union-attr] # it listens
+                break
+        assert not server._http._uvicorn.server_state.connections  # type: ignore[union-attr] # as above
+        connection.close()
+
+
+async def test_stopping_ends_watches_and_finishes_requests(tmp_path: Path) -> None:
+    async with listening(tmp_path) as server:
+        watch = await Connection.open(server, _tls(tmp_path))
+        watch.writer.write(b"GET /api/v1/pods?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+        await watch.reader.readuntil(b"\r\n\r\n")
+        url = server.url
+        await asyncio.wait_for(server.stop(), 5)
+        assert (await watch.ends()).endswith(b"0\r\n\r\n")  # the stream ended as it should, and was not cut off
+        host, port = url.removeprefix("https://").rsplit(":", 1)
+        with pytest.raises(OSError):  # noqa: PT011 - which one depends on the system
+            await asyncio.open_connection(host, int(port))
+
+
+async def test_a_watch_ends_when_its_client_hangs_up(server: ApiServer, tmp_path: Path) -> None:
+    watch = await Connection.open(server, _tls(tmp_path))
+    watch.writer.write(b"GET /api/v1/pods?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+    await watch.reader.readuntil(b"\r\n\r\n")
+    assert server.app.gatekeeper.watches == 1
+    watch.close()
+    for _ in range(100):
+        if server.app.gatekeeper.watches == 0:
+            break
+        await asyncio.sleep(0.01)
+    assert (server.app.gatekeeper.watches, server.app.resources.open_watches) == (0, 0)
+
+
+async def test_a_port_in_use_is_told(server: ApiServer, tmp_path: Path) -> None:
+    port = int(server.url.rsplit(":", 1)[1])
+    settings = ServerConfig(data_dir=tmp_path / "second", ephemeral=True, port=port)
+    async with await ApiServer.open(settings) as second:
+        with pytest.raises(ListenError, match="another program listens there already; stop it"):
+            await second.listen()
+
+
+async def test_an_address_of_another_machine_is_told(tmp_path: Path) -> None:
+    settings = ServerConfig(data_dir=tmp_path, ephemeral=True, port=0, bind_address="192.0.2.1")
+    async with await ApiServer.open(settings) as server:
+        with pytest.raises(ListenError, match="this machine has no such address"):
+            await server.listen()
+
+
+async def test_certificates_are_kept_between_starts(tmp_path: Path) -> None:
+    async with listening(tmp_path):
+        first = (tmp_path / "pki" / "ca.crt").read_bytes(), (tmp_path / "pki" / "apiserver.crt").read_bytes()
+    async with listening(tmp_path):
+        second = (tmp_path / "pki" / "ca.crt").read_bytes(), (tmp_path / "pki" / "apiserver.crt").read_bytes()
+    assert first == second
