@@ -1,0 +1,120 @@
+"""KubeSchedulerConfiguration files: what they say, and what is told to who writes them wrong."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from mooring.scheduler import config
+from mooring.scheduler.config import SchedulerConfigError
+from mooring.scheduler.engine import Engine
+from mooring.scheduler.profiles import DEFAULT_PLUGINS, PluginUse
+from scheduler_objects import node, pod
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+def test_an_empty_configuration_is_the_default_scheduler() -> None:
+    found = config.read(HEAD)
+    assert [profile.scheduler_name for profile in found.profiles] == ["default-scheduler"]
+    assert found.profiles[0].plugins == DEFAULT_PLUGINS
+    assert not found.leader_election.enabled
+
+
+def test_everything_that_has_an_effect_is_read() -> None:
+    found = config.read(
+        HEAD
+        + """
+podInitialBackoffSeconds: 2
+podMaxBackoffSeconds: 30
+percentageOfNodesToScore: 50
+leaderElection: {leaderElect: true, leaseDuration: 1m30s, renewDeadline: 10s, retryPeriod: 500ms, resourceName: mine}
+clientConnection: {kubeconfig: /etc/k}
+profiles:
+- schedulerName: packing
+  plugins:
+    multiPoint: {disabled: [{name: ImageLocality}], enabled: [{name: NodeAffinity, weight: 9}, {name: Mine, weight: 4}]}
+    preScore: {disabled: [{name: PodTopologySpread}]}
+    score: {disabled: [{name: InterPodAffinity}], enabled: [{name: NodeResourcesFit, weight: 5}]}
+  pluginConfig:
+  - {name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}
+- schedulerName: other
+"""
+    )
+    packing = found.profiles[0]
+    assert (found.backoffs.initial, found.backoffs.maximum) == (2.0, 30.0)
+    assert (found.leader_election.enabled, found.leader_election.name) == (True, "mine")
+    assert (found.leader_election.times.duration, found.leader_election.times.retry_period) == (90.0, 0.5)
+    assert found.kubeconfig == "/etc/k"
+    assert [profile.scheduler_name for profile in found.profiles] == ["packing", "other"]
+    assert "ImageLocality" not in [use.name for use in packing.plugins]
+    assert packing.plugins[-1] == PluginUse("Mine", 4)
+    assert PluginUse("NodeAffinity", 9) in packing.plugins
+    assert packing.disabled == {"score": {"InterPodAffinity", "PodTopologySpread"}}
+    assert packing.enabled == {"score": (PluginUse("NodeResourcesFit", 5),)}
+    assert packing.arguments["NodeResourcesFit"] == {"scoringStrategy": {"type": "MostAllocated"}}
+
+
+@pytest.mark.req("5500.14")
+def test_added_affinity_may_be_an_expression() -> None:
+    found = config.read(
+        HEAD
+        + """
+profiles:
+- pluginConfig:
+  - name: NodeAffinity
+    args:
+      addedAffinity:
+        requiredDuringSchedulingIgnoredDuringExecution:
+          nodeSelectorTerms:
+          - matchCELExpressions: ["node.labels['zone'].startsWith('eu-')"]
+"""
+    )
+    engine = Engine(found.profiles)
+    for each in (node("here", zone="eu-1"), node("there", zone="us-1")):
+        engine.put(each)
+    assert engine.schedule(pod("web")).node == "here"
+
+
+@dataclass(frozen=True)
+class Wrong:
+    id: str
+    text: str
+    message: str
+
+
+WRONG = [
+    Wrong("another kind", "apiVersion: v1\nkind: Pod\n", "expected a KubeSchedulerConfiguration"),
+    Wrong("an older version", HEAD.replace("/v1", "/v1beta3"), "found KubeSchedulerConfiguration of"),
+    Wrong("no YAML", HEAD + "a: [", "line"),
+    Wrong("an unknown field", HEAD + "colour: red\n", 'unknown field "colour"'),
+    Wrong("a list where a map belongs", HEAD + "leaderElection: []\n", "leaderElection"),
+    Wrong("extenders", HEAD + "extenders: [{urlPrefix: http://x}]\n", "extenders: not supported"),
+    Wrong("the same name twice", HEAD + "profiles: [{}, {}]\n", 'two have the schedulerName "default-scheduler"'),
+    Wrong("no backoff at all", HEAD + "podInitialBackoffSeconds: 0\n", "podInitialBackoffSeconds: must be greater"),
+    Wrong("a maximum below the beginning", HEAD + "podMaxBackoffSeconds: 0\n", "podMaxBackoffSeconds: must be"),
+    Wrong("a duration without unit", HEAD + "leaderElection: {leaseDuration: '15'}\n", "leaseDuration"),
+    Wrong("impossible lease times", HEAD + "leaderElection: {leaseDuration: 1s}\n", "leaderElection: leader election"),
+    Wrong("another lock", HEAD + "leaderElection: {resourceLock: endpoints}\n", 'only "leases"'),
+    Wrong(
+        "a plugin twice",
+        HEAD + "profiles: [{plugins: {score: {enabled: [{name: A}, {name: A}]}}}]\n",
+        'profiles[0].plugins.score.enabled: "A" is there twice',
+    ),
+    Wrong(
+        "a negative weight",
+        HEAD + "profiles: [{plugins: {score: {enabled: [{name: A, weight: -1}]}}}]\n",
+        "a weight is negative",
+    ),
+    Wrong(
+        "arguments twice",
+        HEAD + "profiles: [{pluginConfig: [{name: A}, {name: A}]}]\n",
+        "profiles[0].pluginConfig[1]: repeats a plugin",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", WRONG, ids=lambda case: case.id)
+def test_what_cannot_be_used_is_named(case: Wrong) -> None:
+    with pytest.raises(SchedulerConfigError) as raised:
+        config.read(case.text)
+    assert case.message in str(raised.value)
