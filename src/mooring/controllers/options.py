@@ -1,0 +1,64 @@
+"""What the controllers are started with, and what of it depends on versions and gates: read once, here (4330.12)."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from mooring.api.scheme import Scheme
+from mooring.base.component import Component
+from mooring.client import LeaseTimes
+from mooring.constraints import options
+from mooring.constraints.options import ConstraintOptions
+
+COMPONENT = "mooring-controllers"
+
+
+class UnknownControllerError(ValueError):
+    """A name in `--controllers` is not one of a controller; the message lists those there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderElection:
+    """Whether only one of several instances works, and by which Lease they agree on it."""
+
+    enabled: bool = False
+    name: str = COMPONENT
+    namespace: str = "kube-system"
+    times: LeaseTimes = field(default_factory=LeaseTimes)
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerOptions:
+    """What follows from a component's versions and gates, and how hard the controllers work."""
+
+    constraints: ConstraintOptions = field(default_factory=ConstraintOptions)
+    version: str = ""
+    """How the component announces itself."""
+    scheme: Scheme = field(default_factory=Scheme)
+    """The kinds and versions that it speaks."""
+    workers: int = 8
+    """How many objects a controller works on at a time."""
+
+
+def for_component(component: Component) -> ControllerOptions:
+    """Read a component's versions and gates, once."""
+    return ControllerOptions(
+        constraints=options.from_gates(component.gates),
+        version=str(component.versions.emulation),
+        scheme=Scheme(component.versions),
+    )
+
+
+def chosen(wanted: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
+    """The controllers that `--controllers` means, as kube-controller-manager reads it: `*` is all, `-name` all but one.
+
+    >>> chosen(["*", "-job"], ["deployment", "job"])
+    ('deployment',)
+    """
+    words = [word for word in (word.strip() for word in wanted) if word]
+    unknown = [word for word in words if word != "*" and word.removeprefix("-") not in known]
+    if unknown:
+        raise UnknownControllerError(
+            f"there is no controller {', '.join(unknown)}: there are {', '.join(sorted(known))}"
+        )
+    every = not words or "*" in words
+    return tuple(name for name in known if f"-{name}" not in words and (every or name in words))

@@ -1,0 +1,80 @@
+"""A chosen set of controllers, run together on shared informers.
+
+    controllers = Controllers(client, options)
+    await controllers.run()          # until cancelled; `run_elected` waits for its turn first
+
+`mooring controllers` and `mooring up` run one. Read next: ``controller.py``.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+from prometheus_client import CollectorRegistry
+
+from mooring.base import logs
+from mooring.client import Client, Informers, LeaderElector
+from mooring.controllers.controller import Context, Controller
+from mooring.controllers.options import ControllerOptions, LeaderElection, chosen
+from mooring.controllers.registry import CONTROLLERS
+
+log = logs.get(__name__)
+
+
+class Controllers:
+    """Controllers for one run. Raises UnknownControllerError for a name that is none."""
+
+    def __init__(
+        self,
+        client: Client,
+        options: ControllerOptions | None = None,
+        *,
+        names: Sequence[str] = (),
+        election: LeaderElection | None = None,
+        registry: CollectorRegistry | None = None,
+    ) -> None:
+        self._client = client
+        self._election = election or LeaderElection()
+        options = options or ControllerOptions()
+        self._version = options.version
+        self.context = Context(client, Informers(client), options, registry or CollectorRegistry())
+        self.controllers: dict[str, Controller] = {
+            name: CONTROLLERS[name](self.context) for name in chosen(names, CONTROLLERS)
+        }
+        self._ready = asyncio.Event()
+        self.is_standing_by = False
+        """Whether it takes part in an election; while another one leads, there is nothing to do."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all there is has been read, and the controllers work."""
+        return self._ready.is_set()
+
+    async def wait_until_ready(self) -> None:
+        await self._ready.wait()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with AsyncExitStack() as stack:
+            await self.context.enter(stack)
+            await self.context.informers.wait_for_sync()
+            log.info("controllers begin", extra={"fields": {"controllers": list(self.controllers)}})
+            self._ready.set()
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    for name, controller in self.controllers.items():
+                        tasks.create_task(controller.run(), name=name)
+            finally:
+                self._ready.clear()
+
+    async def run_elected(self) -> bool:
+        """Wait until no other instance works, then do. False when the lease was lost: end the process then."""
+        election = self._election
+        elector = LeaderElector(
+            self._client, election.name, election.namespace, lease_times=election.times, version=self._version
+        )
+        self.is_standing_by = True
+        try:
+            return await elector.run(self.run)
+        finally:
+            self.is_standing_by = False
