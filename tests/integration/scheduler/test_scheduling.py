@@ -1,0 +1,268 @@
+"""The scheduler against a real API server in the same process: from a pod's creation to its binding."""
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.api.core_v1 import Pod
+from mooring.api.events_v1 import Event
+from mooring.api.meta_v1 import ObjectMeta
+from mooring.api.scheduling_v1 import PriorityClass
+from mooring.client import LeaseTimes
+from mooring.scheduler.framework import SUCCESS, Code, EventWithHint, PluginArguments, Status, unschedulable
+from mooring.scheduler.framework.registry import Factory
+from mooring.scheduler.options import LeaderElection, SchedulerConfig
+from mooring.scheduler.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
+from mooring.scheduler.queue import Backoffs
+from scheduler_rig import Rig, rig
+
+pytestmark = pytest.mark.req("S.3")
+QUICK = Backoffs(initial=0.05, maximum=0.2)
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Rig]:
+    async with rig(tmp_path) as found:
+        yield found
+
+
+def condition(pod: Pod) -> Any:
+    return next((entry for entry in pod.status.conditions if entry.type == "PodScheduled"), None)
+
+
+async def events(cluster: Rig, name: str) -> list[Event]:
+    listing = await cluster.admin.list(Event, "default")
+    return [event for event in listing.items if event.regarding.name == name]
+
+
+async def priority_class(cluster: Rig, name: str, value: int) -> None:
+    await cluster.admin.create(PriorityClass(metadata=ObjectMeta(name=name), value=value))
+
+
+async def test_pods_are_bound_and_people_are_told(cluster: Rig) -> None:
+    await cluster.add_node("n1")
+    cluster.start()
+    for number in range(20):
+        await cluster.add_pod(f"web-{number}")
+    await cluster.until(lambda: all(pod.spec.node_name for pod in cluster.pods.values()) and len(cluster.pods) == 20)
+    assert condition(cluster.pods["web-0"]).status == "True"
+    events_seen = cluster.informers.of(Event)
+    await cluster.until(lambda: any(event.regarding.name == "web-0" for event in events_seen.objects()))
+    told = await events(cluster, "web-0")
+    assert (told[0].reason, told[0].note) == ("Scheduled", "Successfully assigned default/web-0 to n1")
+    assert (told[0].type, told[0].action, told[0].reporting_controller) == ("Normal", "Binding", "default-scheduler")
+
+
+async def test_a_pod_that_fits_nowhere_says_why_and_is_bound_when_a_node_comes(cluster: Rig) -> None:
+    await cluster.add_node("n1", cpu="1")
+    scheduler = cluster.start()
+    await cluster.add_pod("big", cpu="2")
+    await cluster.until(lambda: "big" in cluster.pods and condition(cluster.pods["big"]))
+    told = condition(cluster.pods["big"])
+    assert (told.status, told.reason) == ("False", "Unschedulable")
+    assert told.message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    diagnosis = scheduler.diagnosis_of(cluster.pods["big"])
+    assert diagnosis is not None
+    assert diagnosis.plugins() == {"NodeResourcesFit"}
+    await cluster.add_node("n2", cpu="4")
+    await cluster.until(lambda: cluster.node_of("big") == "n2")
+    assert "FailedScheduling" in [event.reason for event in await events(cluster, "big")]
+
+
+async def test_a_cluster_without_nodes_is_waited_for(cluster: Rig) -> None:
+    cluster.start()
+    await cluster.add_pod("web")
+    await cluster.until(lambda: "web" in cluster.pods and condition(cluster.pods["web"]))
+    assert condition(cluster.pods["web"]).message == "no nodes available to schedule pods"
+    await cluster.add_node("n1")
+    await cluster.until(lambda: cluster.node_of("web") == "n1")
+
+
+async def test_a_gated_pod_is_bound_when_its_gates_are_gone(cluster: Rig) -> None:
+    await cluster.add_node("n1")
+    scheduler = cluster.start()
+    await cluster.add_pod("web", schedulingGates=[{"name": "a.b/c"}])
+    await cluster.until(lambda: scheduler.queue.counts()["gated"] == 1)  # type: ignore[index] # a Pool is its word
+    made = await cluster.admin.get(Pod, "web", "default")
+    made.spec.scheduling_gates = []
+    await cluster.admin.update(made)
+    await cluster.until(lambda: cluster.node_of("web") == "n1")
+
+
+@pytest.mark.parametrize("victims", [1, 3])
+async def test_a_more_important_pod_displaces_others_and_gets_their_room(cluster: Rig, victims: int) -> None:
+    await cluster.add_node("n1", cpu="3")
+    await priority_class(cluster, "high", 1000)
+    cluster.start()
+    for number in range(victims):
+        await cluster.add_pod(f"low-{number}", cpu=f"{3000 // victims}m")
+    await cluster.until(lambda: all(cluster.node_of(f"low-{number}") for number in range(victims)))
+    await cluster.add_pod("high", cpu="3", priorityClassName="high")
+    await cluster.until(lambda: cluster.node_of("high") == "n1")
+    assert set(cluster.pods) == {"high"}
+    assert "Preempted" in [event.reason for event in await events(cluster, "low-0")]
+
+
+async def test_a_disabled_preemption_displaces_nobody(cluster: Rig) -> None:
+    await cluster.add_node("n1", cpu="1")
+    await priority_class(cluster, "high", 1000)
+    plugins = tuple(use for use in DEFAULT_PLUGINS if use.name != "DefaultPreemption")
+    cluster.start(SchedulerConfig(profiles=(ProfileSpec(plugins=plugins),)))
+    await cluster.add_pod("low", cpu="1")
+    await cluster.until(lambda: cluster.node_of("low"))
+    await cluster.add_pod("high", cpu="1", priorityClassName="high")
+    await cluster.until(lambda: "high" in cluster.pods and condition(cluster.pods["high"]))
+    assert cluster.node_of("low") == "n1"
+
+
+async def test_profiles_schedule_the_pods_that_name_them(cluster: Rig) -> None:
+    await cluster.add_node("n1")
+    cluster.start(SchedulerConfig(profiles=(ProfileSpec("one"), ProfileSpec("two"))))
+    await cluster.add_pod("a", scheduler="one")
+    await cluster.add_pod("b", scheduler="two")
+    await cluster.add_pod("c", scheduler="three")
+    await cluster.until(lambda: cluster.node_of("a") and cluster.node_of("b"))
+    assert not cluster.node_of("c")
+
+
+async def test_a_restart_loses_nothing(cluster: Rig) -> None:
+    await cluster.add_node("n1", cpu="1")
+    first = cluster.start()
+    await cluster.add_pod("small", cpu="600m")
+    await cluster.add_pod("big", cpu="2")
+    await cluster.until(lambda: cluster.node_of("small") and condition(cluster.pods["big"]))
+    await cluster.stop(first)
+    await cluster.add_pod("late", cpu="600m")
+    second = cluster.start()
+    await second.wait_until_ready()
+    await cluster.until(lambda: condition(cluster.pods["late"]))
+    assert not cluster.node_of("late"), "the room of a pod that was bound before the restart is taken"
+    await cluster.add_node("n2", cpu="4")
+    await cluster.until(lambda: cluster.node_of("big") and cluster.node_of("late"))
+
+
+async def test_of_two_schedulers_one_works_and_the_other_takes_over(cluster: Rig) -> None:
+    await cluster.add_node("n1")
+    times = LeaseTimes(duration=2.0, renew_deadline=1.0, retry_period=0.1)
+    config = SchedulerConfig(leader_election=LeaderElection(enabled=True, times=times))
+    first = cluster.start(config, elected=True)
+    await first.wait_until_ready()
+    second = cluster.start(config, elected=True)
+    await cluster.add_pod("one")
+    await cluster.until(lambda: cluster.node_of("one"))
+    assert (first.is_ready, second.is_ready) == (True, False)
+    await cluster.stop(first)
+    await cluster.add_pod("two")
+    await cluster.until(lambda: cluster.node_of("two"))
+    assert second.is_ready
+
+
+async def test_a_pod_that_somebody_else_binds_stays_where_they_put_it(cluster: Rig) -> None:
+    await cluster.add_node("n1", cpu="1")
+    await cluster.add_node("n2", cpu="1")
+    scheduler = cluster.start()
+    await scheduler.wait_until_ready()
+    await cluster.add_pod("theirs", cpu="1", scheduler="another")
+    await cluster.admin.bind("theirs", "default", "n1")
+    await cluster.until(lambda: len(list(scheduler.engine.cluster.placed_pods())) == 1)
+    await cluster.add_pod("ours", cpu="1")
+    await cluster.until(lambda: cluster.node_of("ours"))
+    assert cluster.node_of("ours") == "n2"
+
+
+# -- plugins of users
+
+
+class Plugin:
+    """A plugin that does at each extension point what a test says."""
+
+    name = "Mine"
+
+    def __init__(self, **says: Any) -> None:
+        self.says = says
+        self.log: list[str] = []
+
+    def events_to_register(self) -> Sequence[EventWithHint]:
+        return ()
+
+    def reserve(self, _cycle: Any, pod: Pod, _node: str) -> Status:
+        self.log.append(f"reserve {pod.metadata.name}")
+        return self._say("reserve")
+
+    def unreserve(self, _cycle: Any, pod: Pod, _node: str) -> None:
+        self.log.append(f"unreserve {pod.metadata.name}")
+
+    def permit(self, _cycle: Any, _pod: Pod, _node: str) -> tuple[Status, float]:
+        return self._say("permit"), 0.2
+
+    async def pre_bind(self, _cycle: Any, _pod: Pod, _node: str) -> Status:
+        return self._say("pre_bind")
+
+    def post_bind(self, _cycle: Any, pod: Pod, _node: str) -> None:
+        self.log.append(f"post_bind {pod.metadata.name}")
+
+    def _say(self, point: str) -> Status:
+        said = self.says.get(point, SUCCESS)
+        if isinstance(said, list):
+            said = said.pop(0) if said else SUCCESS
+        if isinstance(said, Exception):
+            raise said
+        assert isinstance(said, Status)
+        return said
+
+
+def with_plugin(plugin: Plugin) -> SchedulerConfig:
+    def factory(_arguments: PluginArguments, _handle: object) -> Plugin:
+        return plugin
+
+    made: Factory = factory
+    spec = ProfileSpec(plugins=(*DEFAULT_PLUGINS, PluginUse("Mine")))
+    return SchedulerConfig(profiles=(spec,), plugins={"Mine": made}, backoffs=QUICK)
+
+
+@pytest.mark.parametrize("point", ["reserve", "permit", "pre_bind"])
+@pytest.mark.parametrize("how", ["error", "exception"])
+async def test_what_goes_wrong_in_a_plugin_is_undone_and_tried_again(cluster: Rig, point: str, how: str) -> None:
+    await cluster.add_node("n1", cpu="1")
+    problem = RuntimeError("a defect") if how == "exception" else Status(Code.ERROR, ("not now",))
+    plugin = Plugin(**{point: [problem]})
+    scheduler = cluster.start(with_plugin(plugin))
+    await cluster.add_pod("web", cpu="1")
+    await cluster.until(lambda: cluster.node_of("web") == "n1")
+    await cluster.until(lambda: plugin.log[-1] == "post_bind web")
+    assert plugin.log == ["reserve web", "unreserve web", "reserve web", "post_bind web"]
+    await cluster.until(lambda: len(scheduler.assumptions) == 0)
+
+
+async def test_a_pod_that_is_not_permitted_gives_its_room_to_the_next(cluster: Rig) -> None:
+    await cluster.add_node("n1", cpu="1")
+    plugin = Plugin(permit=[unschedulable("no")])
+    cluster.start(with_plugin(plugin))
+    await cluster.add_pod("first", cpu="1")
+    await cluster.until(lambda: "first" in cluster.pods and condition(cluster.pods["first"]))
+    assert condition(cluster.pods["first"]).message == "no"
+    await cluster.add_pod("second", cpu="1")
+    await cluster.until(lambda: cluster.node_of("second") == "n1")
+
+
+async def test_a_pod_that_waits_for_permission_in_vain_is_refused(cluster: Rig) -> None:
+    await cluster.add_node("n1")
+    plugin = Plugin(permit=[Status(Code.WAIT)])
+    cluster.start(with_plugin(plugin))
+    await cluster.add_pod("web")
+    await cluster.until(lambda: "web" in cluster.pods and condition(cluster.pods["web"]))
+    assert "timeout after waiting 0.2s at plugin Mine" in condition(cluster.pods["web"]).message
+
+
+async def test_a_pod_that_is_allowed_while_it_waits_is_bound(cluster: Rig) -> None:
+    await cluster.add_node("n1")
+    plugin = Plugin(permit=[Status(Code.WAIT)])
+    scheduler = cluster.start(with_plugin(plugin))
+    made = await cluster.add_pod("web")
+    await cluster.until(lambda: scheduler.waiting.get(made.metadata.uid))
+    waiting = scheduler.waiting.get(made.metadata.uid)
+    assert waiting is not None
+    waiting.allow("Mine")
+    await cluster.until(lambda: cluster.node_of("web") == "n1")
