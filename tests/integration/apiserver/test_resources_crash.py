@@ -1,0 +1,113 @@
+"""`kill -9` under many writers: what was acknowledged is there, and watches go on without gap or duplicate."""
+
+import asyncio
+import os
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from raw_client import RawClient
+from running_server import RunningServer, start_server
+
+pytestmark = pytest.mark.req("S.2")
+
+WRITERS = 64
+ROUNDS = 50 if os.environ.get("MOORING_FULL") else 2
+MAPS = "/api/v1/namespaces/default/configmaps"
+BROKEN = (OSError, EOFError, asyncio.IncompleteReadError)
+
+
+@dataclass
+class Ledger:
+    """What the server has acknowledged, and what a watcher has been told."""
+
+    written: dict[int, str] = field(default_factory=dict)
+    """The name that each acknowledged revision wrote."""
+    latest: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Revision and value of each object, as last acknowledged."""
+    told: list[int] = field(default_factory=list)
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once the server has acknowledged something in this round."""
+
+    def acknowledge(self, name: str, body: Any) -> None:
+        revision = int(body["metadata"]["resourceVersion"])
+        assert revision not in self.written, f"revision {revision} was given twice"
+        self.written[revision] = name
+        self.begun.set()
+        self.latest[name] = (revision, body["data"]["n"])
+
+
+async def write(server: RunningServer, ledger: Ledger, number: int, turn: int) -> None:
+    """Create an object and change it, again and again, until the server is gone."""
+    try:
+        async with await RawClient.connect(server) as client:
+            for count in range(100_000):
+                name = f"w{number}-{turn}-{count // 4}"
+                value = str(count)
+                if count % 4 == 0:
+                    body = {"metadata": {"name": name}, "data": {"n": value}}
+                    code, answer = await client.request("POST", MAPS, body)
+                    assert code == 201, answer
+                else:
+                    patch = {"data": {"n": value}}
+                    code, answer = await client.request(
+                        "PATCH", f"{MAPS}/{name}", patch, "application/merge-patch+json"
+                    )
+                    assert code == 200, answer
+                ledger.acknowledge(name, answer)
+    except BROKEN:
+        return
+
+
+async def follow(server: RunningServer, ledger: Ledger, seconds: float | None = None) -> None:
+    """Watch from the last event on, until the server is gone or the time is over."""
+    after = ledger.told[-1] if ledger.told else 1
+    limit = f"&timeoutSeconds={seconds:.0f}" if seconds else ""
+    try:
+        async with await RawClient.connect(server) as client:
+            async for event in client.watch(f"{MAPS}?watch=1&resourceVersion={after}{limit}"):
+                assert event["type"] != "ERROR", event
+                ledger.told.append(int(event["object"]["metadata"]["resourceVersion"]))
+    except BROKEN:
+        return
+
+
+async def check(server: RunningServer, ledger: Ledger) -> None:
+    async with await RawClient.connect(server) as client:
+        _, listed = await client.request("GET", MAPS)
+    found = {item["metadata"]["name"]: item for item in listed["items"]}
+    for name, (revision, value) in ledger.latest.items():
+        item = found[name]
+        there = int(item["metadata"]["resourceVersion"])
+        assert there >= revision, f"{name} was acknowledged at {revision} and is at {there}"
+        if there == revision:
+            assert item["data"]["n"] == value
+    await follow(server, ledger, seconds=1)
+    assert ledger.told == sorted(set(ledger.told)), "an event came twice or out of order"
+    assert not set(ledger.written) - set(ledger.told), "an acknowledged write was never told"
+    assert int(listed["metadata"]["resourceVersion"]) >= max(ledger.written, default=0)
+
+
+async def test_nothing_that_was_acknowledged_is_lost(tmp_path: Path) -> None:
+    ledger = Ledger()
+    generator = random.Random(5)
+    for turn in range(ROUNDS):
+        server = start_server(tmp_path, "--client-qps", "100000")
+        try:
+            ledger.begun.clear()
+            tasks = [asyncio.create_task(write(server, ledger, number, turn)) for number in range(WRITERS)]
+            tasks.append(asyncio.create_task(follow(server, ledger)))
+            await asyncio.wait_for(ledger.begun.wait(), 30)
+            await asyncio.sleep(generator.uniform(0.05, 0.8))
+        finally:
+            server.kill()
+        await asyncio.wait_for(asyncio.gather(*tasks), 30)
+        server = start_server(tmp_path)
+        try:
+            await check(server, ledger)
+        finally:
+            assert server.stop() == 0
+    assert len(ledger.written) > ROUNDS * WRITERS

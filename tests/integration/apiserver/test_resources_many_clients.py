@@ -1,0 +1,146 @@
+"""Many watchers, hostile bytes and slow clients: the server goes on for everybody else."""
+
+import asyncio
+import os
+import random
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from raw_client import RawClient
+from running_server import RunningServer, running_server
+
+pytestmark = pytest.mark.req("S.1")
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+WATCHERS = 1000 if os.environ.get("MOORING_FULL") else 200
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with running_server(tmp_path_factory.mktemp("server")) as running:
+        yield running
+
+
+def memory_of(server: RunningServer) -> int:
+    """The server's resident memory in bytes."""
+    pages = int(Path(f"/proc/{server.process.pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+async def test_every_one_of_many_watchers_hears_of_a_change(server: RunningServer) -> None:
+    heard = 0
+    done = asyncio.Event()
+
+    async def listen(client: RawClient) -> None:
+        nonlocal heard
+        async for event in client.watch(f"{MAPS}?watch=1&fieldSelector=metadata.name%3Dloud"):
+            assert event["type"] == "ADDED"
+            heard += 1
+            if heard == WATCHERS:
+                done.set()
+            return
+
+    gate = asyncio.Semaphore(20)
+
+    async def connect() -> RawClient:
+        async with gate:
+            return await RawClient.connect(server)
+
+    clients = await asyncio.gather(*(connect() for _ in range(WATCHERS)))
+    tasks = [asyncio.create_task(listen(client)) for client in clients]
+    async with await RawClient.connect(server) as writer:
+        await asyncio.sleep(0.5)
+        await writer.request("POST", MAPS, {"metadata": {"name": "quiet"}})
+        await writer.request("POST", MAPS, {"metadata": {"name": "loud"}})
+        await asyncio.wait_for(done.wait(), 30)
+    await asyncio.gather(*tasks)
+    for client in clients:
+        await client.__aexit__()
+
+
+async def test_watchers_that_come_and_go_leave_nothing_behind(server: RunningServer) -> None:
+    async def once() -> None:
+        async with await RawClient.connect(server) as client:
+            async for _ in client.watch(f"{MAPS}?watch=1&timeoutSeconds=1&allowWatchBookmarks=true"):
+                return
+
+    for _ in range(3):
+        await asyncio.gather(*(once() for _ in range(20)))
+    before = memory_of(server)
+    for _ in range(10):
+        await asyncio.gather(*(once() for _ in range(20)))
+    assert memory_of(server) - before < 30 * 2**20
+
+
+async def test_random_bytes_do_no_harm(server: RunningServer) -> None:
+    generator = random.Random(7)
+    host, port = server.address
+    for number in range(40):
+        tls = server.tls() if number % 2 else None
+        reader, writer = await asyncio.open_connection(host, port, ssl=tls)
+        writer.write(generator.randbytes(generator.randrange(1, 5000)))
+        with suppress(TimeoutError, OSError):
+            await asyncio.wait_for(reader.read(100), 0.2)
+        writer.transport.abort()
+    async with await RawClient.connect(server) as client:
+        assert (await client.request("GET", MAPS))[0] == 200
+    assert "Traceback" not in server.log.read_text()
+
+
+async def test_odd_requests_are_answered_with_a_status(server: RunningServer) -> None:
+    generator = random.Random(11)
+    values = ["", "0", "-1", "9" * 30, "true", "\x00", "é", "a,b", "%", "../..", "{}", "x" * 2000]
+    names = ["labelSelector", "fieldSelector", "limit", "continue", "resourceVersion", "resourceVersionMatch"]
+    names += ["timeoutSeconds", "sendInitialEvents", "dryRun", "fieldManager", "fieldValidation", "pretty"]
+    async with await RawClient.connect(server) as client:
+        for _ in range(300):
+            method = generator.choice(["GET", "POST", "PUT", "PATCH", "DELETE"])
+            path = generator.choice([MAPS, f"{MAPS}/none", "/api/v1/pods/x", "/apis/apps/v1/deployments"])
+            given = {name: generator.choice(values) for name in generator.sample(names, 3)}
+            query = urlencode(given)
+                f"{name}={quote(generator.choice(values), safe='')}" for name in generator.sample(names, 3)
+            )
+            body: Any = generator.choice([None, [], {}, {"metadata": 5}, {"metadata": {"name": "a/b"}}, "text"])
+            media_type = generator.choice(["", "application/merge-patch+json", "application/json-patch+json"])
+            code, _ = await client.request(method, f"{path}?{query}", body, media_type)
+            assert code < 500 or code == 504, (method, path, query, body)
+
+
+async def test_many_label_values_are_listed_and_watched(server: RunningServer) -> None:
+    count = 2000
+    gate = asyncio.Semaphore(32)
+
+    async def create(client: RawClient, numbers: range) -> None:
+        for number in numbers:
+            metadata = {"name": f"label-{number}", "labels": {"value": f"v{number}"}}
+            async with gate:
+                assert (await client.request("POST", MAPS, {"metadata": metadata}))[0] == 201
+
+    clients = [await RawClient.connect(server) for _ in range(8)]
+    await asyncio.gather(*(create(client, range(start, count, 8)) for start, client in enumerate(clients)))
+    begun = time.monotonic()
+    code, listed = await clients[0].request("GET", f"{MAPS}?labelSelector=value%3Dv1999")
+    assert (code, [item["metadata"]["name"] for item in listed["items"]]) == (200, ["label-1999"])
+    assert time.monotonic() - begun < 5
+    for client in clients:
+        await client.__aexit__()
+
+
+async def test_a_client_that_sends_slowly_holds_up_nobody(server: RunningServer) -> None:
+    host, port = server.address
+    _, slow = await asyncio.open_connection(host, port, ssl=server.tls())
+    slow.write(f"POST {MAPS} HTTP/1.1\r\nhost: test\r\ncontent-length: 1000\r\n\r\n".encode())
+    await slow.drain()
+    async with await RawClient.connect(server) as client:
+        for _ in range(20):
+            slow.write(b" ")
+            await slow.drain()
+            code, _ = await asyncio.wait_for(client.request("GET", MAPS), 5)
+            assert code == 200
+    slow.transport.abort()
