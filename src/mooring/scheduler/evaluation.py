@@ -168,6 +168,8 @@ class Evaluation:
                     cycle.pre_filter[slot.name] = found.state
             else:
                 slot = NodeFilter(entry, pod, cluster, cycle)
+                if slot.status.is_skip:
+                    continue
                 judgement.is_shared = False
             if slot.node_names is not None:
                 naming.append(slot)

@@ -60,6 +60,9 @@ class _Attempt:
     nominations: Nominations
     budgets: Sequence[PodDisruptionBudget]
     reasons: Counter[str] = field(default_factory=Counter)
+    """Why nodes that were tried would not do ..."""
+    in_vain: int = 0
+    """... and how many they were."""
 
 
 def preempt(
@@ -81,7 +84,7 @@ def preempt(
     start = lot.randrange(len(rows)) if rows else 0
     candidates = _candidates(attempt, rows[start:] + rows[:start], plugin.candidates(len(rows)))
     if not candidates:
-        return Preemption(message=_message(attempt.reasons, diagnosis.number_of_nodes))
+        return Preemption(message=_message(attempt, diagnosis.number_of_nodes))
     best = least_harmful(candidates)
     return Preemption(best.node, best.victims)
 
@@ -108,11 +111,8 @@ def _is_preempted(pod: Pod) -> bool:
     return any(entry.status == "True" and entry.reason == "PreemptionByScheduler" for entry in conditions)
 
 
-def _message(reasons: Counter[str], nodes: int) -> str:
-    reasons = reasons.copy()
-    tried = sum(reasons.values())
-    if nodes > tried:
-        reasons[NOT_HELPFUL] += nodes - tried
+def _message(attempt: _Attempt, nodes: int) -> str:
+    reasons = attempt.reasons + Counter({NOT_HELPFUL: nodes - attempt.in_vain})
     parts = sorted(f"{number} {reason}" for reason, number in reasons.items())
     return f"0/{nodes} nodes are available: {', '.join(parts)}."
 
@@ -128,6 +128,7 @@ def _candidates(attempt: _Attempt, rows: Sequence[int], wanted: int) -> list[Can
         candidate = _victims_on(attempt, info)
         if isinstance(candidate, Status):
             attempt.reasons.update(candidate.reasons)
+            attempt.in_vain += 1
             continue
         found.append(candidate)
         spares_budgets = spares_budgets or not candidate.violations

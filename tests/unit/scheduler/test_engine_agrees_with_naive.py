@@ -671,10 +671,12 @@ class Twins:
 
 
 def explained(engine: Engine, pod: Pod) -> dict[str, tuple[Verdict, dict[str, int]]]:
-    return {
-        name: ((str(entry.status.code), entry.status.plugin, entry.status.reasons), dict(entry.scores))
-        for name, entry in engine.explain(pod).items()
-    }
+    found = {}
+    for name, entry in engine.explain(pod).items():
+        scores = dict(entry.scores)
+        assert not any(scores.pop(plugin) for plugin in entry.scores.keys() - SCORES.keys())  # about volumes, of which
+        found[name] = (str(entry.status.code), entry.status.plugin, entry.status.reasons), scores  # there are none
+    return found
 
 
 def check(twins: Twins, pod: Pod) -> None:

@@ -1,0 +1,149 @@
+"""The columns on their own: change logs, domains, growth and forgetting."""
+
+import gc
+
+import numpy as np
+import pytest
+
+from mooring.api import label_selector
+from mooring.scheduler.columns.change_log import NO_ROWS, ChangeLog, Reader
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.domains import Domains
+from mooring.scheduler.columns.pod_sets import PodChoice
+from mooring.scheduler.columns.topology import Topology
+from mooring.scheduler.engine import Engine
+from mooring.testing.builders import ZONE, node, pod
+
+
+def test_a_log_tells_what_changed_since() -> None:
+    log = ChangeLog()
+    start = log.position
+    for row in (3, 5, 3):
+        log.note(row)
+    assert sorted(_rows(log, start)) == [3, 5]
+    assert log.since(log.position) is NO_ROWS
+
+
+def _rows(log: ChangeLog, position: int) -> list[int]:
+    rows = log.since(position)
+    assert rows is not None
+    return list(map(int, rows))
+
+
+def test_a_reader_that_comes_late_looks_at_everything() -> None:
+    log = ChangeLog()
+    start = log.position
+    for row in range(5000):
+        log.note(row)
+    assert log.since(start) is None
+    assert len(log._rows) < 2000
+
+
+def test_a_new_reader_looks_at_everything_and_then_at_changes() -> None:
+    nodes, pods = ChangeLog(), ChangeLog()
+    nodes.note(1)
+    reader = Reader(nodes, pods)
+    assert reader.changes() == (None, None)
+    pods.note(2)
+    nodes.note(7)
+    found = reader.changes()
+    assert found.nodes is not None
+    assert found.either is not None
+    assert (found.nodes.tolist(), sorted(found.either.tolist())) == ([7], [2, 7])
+
+
+def _topology(key: str, *values: str | None) -> Topology:
+    topology = Topology(key, len(values))
+    for row, value in enumerate(values):
+        topology.put(row, value)
+    return topology
+
+
+def test_rows_are_grouped_by_their_domains_in_several_topologies() -> None:
+    zone, rack = _topology("zone", "a", "a", "b", "a", None), _topology("rack", "1", "2", "3", "1", "1")
+    domains = Domains((zone, rack), 5)
+    assert len(domains) == 4
+    for row in range(5):
+        group = domains.codes[row]
+        assert domains.parts[0][group] == zone.codes[row]
+        assert domains.parts[1][group] == rack.codes[row]
+    assert domains.codes[0] == domains.codes[3]
+    among = domains.among(np.array([True, False, False, True, False]))
+    assert among.tolist().count(True) == 1
+    zone.put(1, "c")
+    assert not domains.is_current(5)
+
+
+@pytest.mark.parametrize("hosts", [4, 100], ids=["few domains", "many domains"])
+def test_groups_that_have_rows(hosts: int) -> None:
+    topology = _topology("host", *(f"h{number}" for number in range(hosts)))
+    domains = Domains((topology,), hosts)
+    rows = np.arange(hosts) % 2 == 0
+    assert domains.among(rows).sum() == hosts // 2
+
+
+def test_counts_by_domain_follow_pods_and_nodes() -> None:
+    cluster = Cluster()
+    for name, zone in (("a", "x"), ("b", "y"), ("c", "x")):
+        cluster.put(node(name, zone=zone))
+    web = PodChoice(label_selector.parse("app=web"), frozenset({"default"}))
+    pods = cluster.pod_sets.pod_set(web)
+    counts = pods.by_domain(cluster.topologies.of(ZONE))
+
+    def by_zone() -> dict[str, int]:
+        topology = cluster.topologies.of(ZONE)
+        return {value: int(counts.table()[code]) for code, value in enumerate(topology.values) if value}
+
+    for number, name in enumerate("aabc"):
+        cluster.put(pod(f"p{number}", labels={"app": "web"}, on=name))
+    cluster.put(pod("other", labels={"app": "db"}, on="a"))
+    assert by_zone() == {"x": 3, "y": 1}
+    cluster.put(node("c", zone="y"))
+    assert by_zone() == {"x": 2, "y": 2}
+    cluster.remove(pod("p0", on="a"))
+    cluster.remove(node("b"))
+    assert by_zone() == {"x": 1, "y": 1}
+    cluster.put(node("b", zone="z"))
+    assert by_zone() == {"x": 1, "y": 1, "z": 1}
+
+
+def test_sets_that_nobody_holds_are_forgotten() -> None:
+    engine = Engine()
+    engine.put(node("a", zone="z"))
+    term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "web"}}}
+    near = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    engine.schedule(pod("p", spec=near))
+    assert len(engine.cluster.pod_sets) == 1
+    engine._kept.clear()
+    gc.collect()
+    assert len(engine.cluster.pod_sets) == 0
+
+
+def test_terms_that_nobody_owns_any_more_are_forgotten() -> None:
+    cluster = Cluster()
+    cluster.put(node("a", zone="z"))
+    for number in range(200):
+        term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": f"web{number}"}}}
+        far = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+        cluster.put(pod(f"p{number}", on="a", spec=far))
+        cluster.remove(pod(f"p{number}", on="a"))
+    assert len(cluster.term_owners.log) < 100
+    assert cluster.term_owners.epoch > 0
+
+
+def test_rows_of_removed_nodes_are_used_again() -> None:
+    cluster = Cluster()
+    for number in range(500):
+        cluster.put(node(f"n{number}"))
+        cluster.remove(node(f"n{number}"))
+    assert cluster.capacity == 64
+
+
+def test_verdicts_of_shapes_that_nobody_asks_about_are_dropped() -> None:
+    engine = Engine()
+    engine.put(node("a"))
+    limit = 256 * 1024 * 1024 // (160 * engine.cluster.capacity)
+    assert limit > 1000
+    for number in range(50):
+        engine.schedule(pod("p", labels={"n": str(number)}))
+    assert len(engine._kept) == 50

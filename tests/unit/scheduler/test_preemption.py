@@ -1,0 +1,259 @@
+"""Preemption: who may displace whom, which victims are spared, and which node is chosen."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from mooring.api.core_v1 import Pod
+from mooring.api.policy_v1 import PodDisruptionBudget
+from mooring.scheduler.engine import Engine, fit_message
+from mooring.scheduler.preemption import Candidate, Preemption, least_harmful
+from mooring.scheduler.profiles import ProfileSpec
+from mooring.testing.builders import made, node, pod
+
+pytestmark = pytest.mark.req("S.3")
+
+NEW = pod("new", cpu="2", priority=100)
+
+
+def engine_with(*things: Any) -> Engine:
+    engine = Engine()
+    for thing in things:
+        engine.put(thing)
+    return engine
+
+
+def preempted(engine: Engine, wanted: Pod) -> Preemption:
+    outcome = engine.schedule(wanted)
+    assert outcome.node is None
+    return engine.preempt(outcome)
+
+
+def started(name: str, cpu: str, on: str, priority: int, hour: int = 1, **labels: str) -> Pod:
+    status = {"startTime": f"2026-01-01T{hour:02}:00:00Z"}
+    return pod(name, cpu=cpu, on=on, priority=priority, status=status, labels=labels)
+
+
+def budget(app: str, allowed: int) -> PodDisruptionBudget:
+    return made(
+        PodDisruptionBudget,
+        {
+            "metadata": {"name": app, "namespace": "default"},
+            "spec": {"selector": {"matchLabels": {"app": app}}},
+            "status": {"disruptionsAllowed": allowed},
+        },
+    )
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    things: list[Any]
+    node: str | None
+    victims: list[str]
+    wanted: Pod = NEW
+
+
+CASES = [
+    Case("the one pod in the way", [node("a", cpu="2"), started("x", "2", "a", 1)], "a", ["x"]),
+    Case("pods of the same priority stay", [node("a", cpu="2"), started("x", "2", "a", 100)], None, []),
+    Case(
+        "no more pods than needed, and the less important ones",
+        [node("a", cpu="4"), *(started(f"p{n}", "1", "a", n) for n in range(4))],
+        "a",
+        ["p1", "p0"],
+    ),
+    Case(
+        "among equals the one that has run longer is spared",
+        [node("a", cpu="4"), started("old", "2", "a", 1, hour=1), started("young", "2", "a", 1, hour=2)],
+        "a",
+        ["young"],
+    ),
+    Case(
+        "the node whose budget allows it",
+        [
+            node("a", cpu="2"),
+            node("b", cpu="2"),
+            started("x", "2", "a", 1, app="guarded"),
+            started("y", "2", "b", 50),
+            budget("guarded", 0),
+        ],
+        "b",
+        ["y"],
+    ),
+    Case(
+        "a budget that is exhausted does not protect for ever",
+        [node("a", cpu="2"), started("x", "2", "a", 1, app="guarded"), budget("guarded", 0)],
+        "a",
+        ["x"],
+    ),
+    Case(
+        "guarded pods are given back first",
+        [
+            node("a", cpu="4"),
+            started("guarded", "2", "a", 1, app="guarded"),
+            started("free", "2", "a", 50),
+            budget("guarded", 0),
+        ],
+        "a",
+        ["free"],
+    ),
+    Case(
+        "the lower of the highest priorities",
+        [node("a", cpu="2"), node("b", cpu="2"), started("x", "2", "a", 9), started("y", "2", "b", 8)],
+        "b",
+        ["y"],
+    ),
+    Case(
+        "fewer victims",
+        [
+            node("a", cpu="2"),
+            node("b", cpu="2"),
+            started("x", "1", "a", 5),
+            started("y", "1", "a", 5),
+            started("z", "2", "b", 5),
+        ],
+        "b",
+        ["z"],
+    ),
+    Case(
+        "the victim that was started last",
+        [node("a", cpu="2"), node("b", cpu="2"), started("x", "2", "a", 5, hour=3), started("y", "2", "b", 5, hour=4)],
+        "b",
+        ["y"],
+    ),
+    Case(
+        "nodes that refuse for good are not tried",
+        [node("a", cpu="2", taints=["x:NoSchedule"]), started("x", "2", "a", 1)],
+        None,
+        [],
+    ),
+    Case(
+        "pods that keep it away are displaced as well",
+        [
+            node("a", cpu="8", zone="z"),
+            pod(
+                "lonely",
+                cpu="1",
+                on="a",
+                priority=1,
+                spec={
+                    "affinity": {
+                        "podAntiAffinity": {
+                            "requiredDuringSchedulingIgnoredDuringExecution": [
+                                {
+                                    "labelSelector": {"matchLabels": {"app": "new"}},
+                                    "topologyKey": "kubernetes.io/hostname",
+                                }
+                            ]
+                        }
+                    }
+                },
+            ),
+            started("bystander", "1", "a", 1),
+        ],
+        "a",
+        ["lonely"],
+        pod("new", cpu="2", priority=100, labels={"app": "new"}),
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_victims(case: Case) -> None:
+    engine = engine_with(*case.things)
+    before = engine.explain(case.wanted)
+    found = preempted(engine, case.wanted)
+    assert (found.node, [pod.metadata.name for pod in found.victims]) == (case.node, case.victims)
+    assert engine.explain(case.wanted) == before  # it was only tried
+
+
+@dataclass(frozen=True)
+class MessageCase:
+    name: str
+    things: list[Any]
+    message: str
+    wanted: Pod = NEW
+    keeps: bool = False
+
+
+MESSAGES = [
+    MessageCase(
+        "nothing to displace",
+        [node("a", cpu="2"), started("x", "2", "a", 200)],
+        "0/1 nodes are available: 1 Insufficient cpu. "
+        "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.",
+    ),
+    MessageCase(
+        "not even that would help",
+        [node("a", cpu="1"), node("b", unschedulable=True)],
+        "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable. "
+        "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
+    ),
+    MessageCase(
+        "too little can be displaced",
+        [node("a", cpu="2"), started("x", "1", "a", 200), started("y", "1", "a", 1), node("b", cpu="1")],
+        "0/2 nodes are available: 2 Insufficient cpu. "
+        "preemption: 0/2 nodes are available: 1 Insufficient cpu, 1 Preemption is not helpful for scheduling.",
+    ),
+    MessageCase(
+        "the pod may not displace others",
+        [node("a", cpu="2"), started("x", "2", "a", 1)],
+        "0/1 nodes are available: 1 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never.",
+        pod("new", cpu="2", priority=100, spec={"preemptionPolicy": "Never"}),
+        keeps=True,
+    ),
+    MessageCase(
+        "it waits for a victim that is leaving",
+        [
+            node("a", cpu="2"),
+            pod(
+                "x",
+                cpu="2",
+                on="a",
+                priority=1,
+                metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"},
+                status={
+                    "conditions": [
+                        {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"},
+                    ]
+                },
+            ),
+        ],
+        "0/1 nodes are available: 1 Insufficient cpu. "
+        "preemption: not eligible due to a terminating pod on the nominated node.",
+        pod("new", cpu="2", priority=100, status={"nominatedNodeName": "a"}),
+        keeps=True,
+    ),
+]
+
+
+@pytest.mark.parametrize("case", MESSAGES, ids=lambda case: case.name)
+def test_what_is_said_when_it_does_not_help(case: MessageCase) -> None:
+    engine = engine_with(*case.things)
+    outcome = engine.schedule(case.wanted)
+    found = engine.preempt(outcome)
+    assert found.node is None
+    assert fit_message(outcome, found) == case.message
+    assert found.keeps_nomination == case.keeps
+
+
+def test_room_that_is_promised_to_others_is_not_counted_on() -> None:
+    engine = engine_with(node("a", cpu="4"), started("x", "4", "a", 1))
+    engine.nominations.put(pod("promised", cpu="3", priority=100), "a")
+    assert preempted(engine, pod("new", cpu="2", priority=100)).node is None
+    assert preempted(engine, pod("small", cpu="1", priority=100)).node == "a"
+
+
+def test_without_the_plugin_nothing_is_tried() -> None:
+    engine = Engine((ProfileSpec(disabled={"postFilter": frozenset({"DefaultPreemption"})}),))
+    engine.put(node("a", cpu="2"))
+    engine.put(started("x", "2", "a", 1))
+    assert preempted(engine, pod("new", cpu="2", priority=100)) == Preemption()
+
+
+def test_a_sum_of_priorities_counts_every_victim_as_harm() -> None:
+    one = Candidate("a", (started("x", "1", "a", 5),), 0)
+    two = Candidate("b", (started("y", "1", "b", 5), started("z", "1", "b", -1000)), 0)
+    assert least_harmful([two, one]) is one
