@@ -40,6 +40,7 @@ from mooring.apiserver.security.reviews import Reviews
 from mooring.apiserver.skew import SkewWatch
 from mooring.base import logs
 from mooring.base.clock import Clock
+from mooring.store.errors import StoreError
 
 log = logs.get(__name__)
 
@@ -208,6 +209,8 @@ class Application:
         if isinstance(error, _ClientGoneError):
             exchange.reason = "ClientGone"
             return Response(499, b"")
+        if isinstance(error, StoreError):
+            error = errors.service_unavailable(f"the store cannot be asked now: {error}")
         if not isinstance(error, StatusError):
             fields = {"method": request.method, "path": request.path, "request_id": request.request_id}
             log.error("A request failed unexpectedly", exc_info=error, extra={"fields": fields})

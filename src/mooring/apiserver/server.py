@@ -1,7 +1,8 @@
 """An API server as a whole: store, security, resources and the edge, put together and run.
 
     async with await ApiServer.open(config) as server:
-        print(server.kubeconfig)
+        await server.listen()
+        print(server.kubeconfig())
         await until_somebody_wants_it_to_stop()
 
 `mooring apiserver` and `mooring up` run one; tests use `server.app` without ever listening. Read next: ``app.py``.

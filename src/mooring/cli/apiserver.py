@@ -75,7 +75,7 @@ _DEFAULTS = Limits()
     type=click.FloatRange(min=0, min_open=True),
     default=_DEFAULTS.client_rate,
     show_default=True,
-    help="Requests a second of one client; system:masters are exempt.",
+    help="Requests a second of one client; administrators and components are exempt.",
 )
 @click.option("-v", "--verbose", count=True, help="Log requests; twice for more.")
 @click.option(

@@ -148,7 +148,7 @@ class Schemas:
         return schema
 
     def _shared(self, name: str, description: str) -> Schema:
-        self.definitions.setdefault(name, dict(_SHARED[name]))
+        self.definitions.setdefault(name, dict(_SHARED[self._dialect][name]))
         return self._dialect.reference(name, description)
 
 
@@ -159,15 +159,22 @@ _PLAIN: dict[Any, Schema] = {
     float: {"type": "number", "format": "double"},
     bytes: {"type": "string", "format": "byte"},
 }
-_SHARED: dict[str, Schema] = {
-    _QUANTITY: {
-        "description": 'A fixed-point number such as "100m", "1.5" or "2Gi"; the suffix says the unit.',
-        "type": "string",
+_TEXTS = {
+    _QUANTITY: 'A fixed-point number such as "100m", "1.5" or "2Gi"; the suffix says the unit.',
+    _INT_OR_STRING: 'A number, or a text such as "25%".',
+}
+_SHARED: dict[Dialect, dict[str, Schema]] = {
+    Dialect.V2: {
+        _QUANTITY: {"description": _TEXTS[_QUANTITY], "type": "string"},
+        _INT_OR_STRING: {"description": _TEXTS[_INT_OR_STRING], "type": "string", "format": "int-or-string"},
     },
-    _INT_OR_STRING: {
-        "description": 'A number, or a text such as "25%".',
-        "type": "string",
-        "format": "int-or-string",
+    Dialect.V3: {
+        _QUANTITY: {"description": _TEXTS[_QUANTITY], "oneOf": [{"type": "string"}, {"type": "number"}]},
+        _INT_OR_STRING: {
+            "description": _TEXTS[_INT_OR_STRING],
+            "format": "int-or-string",
+            "oneOf": [{"type": "integer"}, {"type": "string"}],
+        },
     },
 }
 
