@@ -45,7 +45,7 @@ from mooring.scheduler.framework import (
 )
 from mooring.scheduler.framework.verdicts import status_of
 from mooring.scheduler.profiles import Profile, Weighted
-from mooring.scheduler.scoring import NodeScore, PodScore, ScoreSlot, ShapeScore
+from mooring.scheduler.scoring import NodeScore, PodScore, ScoreSlot, ShapeScore, ZeroScore
 
 OUT = -1
 """Instead of a total: the node is not feasible."""
@@ -102,6 +102,29 @@ class _PodPlugin:
     plugin: FilterPlugin[Any]
     passes: PassingFilter
     """Its slot for pods that may go anywhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class _PodScorer:
+    """A Score plugin that is asked for every pod, written over vectors or per node."""
+
+    vector: ScorePlugin[Any] | None
+    per_node: NodeScorePlugin | None
+    weight: int
+    zero: ZeroScore
+    """Its slot for pods to which all nodes are equal."""
+
+    def score(self, judgement: Judgement, cluster: Cluster) -> ScoreSlot | None:
+        """Its points for a pod; None when it does not score it."""
+        pod, feasible, cycle = judgement.pod, judgement.feasible, judgement.cycle
+        if self.per_node is not None:
+            return NodeScore(self.per_node, self.weight, pod.pod, cluster=cluster, cycle=cycle, feasible=feasible)
+        if self.vector is None:
+            return None
+        state = self.vector.pre_score(pod, cluster)
+        if isinstance(state, Status):
+            return self.zero if state.is_success else None
+        return PodScore(self.vector, self.weight, state, feasible)
 
 
 class Evaluation:
@@ -257,11 +280,12 @@ class Evaluation:
                 if not slot.is_active:
                     continue
             else:
-                found = _own_score(entry, judgement, cluster)
+                found = entry.score(judgement, cluster)
                 if found is None:
                     continue
                 slot = found
-                own.append(slot.points)
+                if slot is not entry.zero:
+                    own.append(slot.points)
             judgement.scores.append(slot)
         self._add_up(by_row, revised)
         if own or judgement.naming or not judgement.is_shared:
@@ -329,20 +353,10 @@ def _filter_of(
 
 def _score_of(
     entry: Weighted[ScorePlugin[Any] | NodeScorePlugin], pod: PodInfo, cluster: Cluster
-) -> ShapeScore | Weighted[ScorePlugin[Any] | NodeScorePlugin]:
-    if isinstance(entry.plugin, ScorePlugin) and entry.plugin.score_scope is Scope.SHAPE:
-        return ShapeScore(entry.plugin, entry.weight, pod, cluster)
-    return entry
-
-
-def _own_score(
-    entry: Weighted[ScorePlugin[Any] | NodeScorePlugin], judgement: Judgement, cluster: Cluster
-) -> ScoreSlot | None:
-    """The slot of a plugin that scores each pod anew; None when it does not score this one."""
-    plugin, pod, feasible = entry.plugin, judgement.pod, judgement.feasible
-    if not isinstance(plugin, ScorePlugin):
-        return NodeScore(plugin, entry.weight, pod.pod, cluster=cluster, cycle=judgement.cycle, feasible=feasible)
-    state = plugin.pre_score(pod, cluster)
-    if isinstance(state, Status) and not state.is_success:
-        return None
-    return PodScore(plugin, entry.weight, state, feasible)
+) -> ShapeScore | _PodScorer:
+    plugin, weight = entry.plugin, entry.weight
+    if isinstance(plugin, ScorePlugin) and plugin.score_scope is Scope.SHAPE:
+        return ShapeScore(plugin, weight, pod, cluster)
+    vector = plugin if isinstance(plugin, ScorePlugin) else None
+    per_node = plugin if vector is None and isinstance(plugin, NodeScorePlugin) else None
+    return _PodScorer(vector, per_node, weight, ZeroScore(plugin.name, weight, cluster.capacity))

@@ -115,13 +115,18 @@ class PodScore(ScoreSlot):
 
     def __init__(self, plugin: VectorPlugin[Any], weight: int, state: Any, feasible: Mask) -> None:
         super().__init__(plugin.name, weight)
-        if isinstance(state, Status):
-            self.points = np.zeros(len(feasible), np.int64)
-            return
         raw = plugin.score(state, ALL_ROWS)
         if isinstance(plugin, Normalizer):
             raw = plugin.normalized(raw, plugin.span(raw, feasible))
         self.points = raw * weight
+
+
+class ZeroScore(ScoreSlot):
+    """A plugin that gives every node 0 points."""
+
+    def __init__(self, name: str, weight: int, capacity: int) -> None:
+        super().__init__(name, weight)
+        self.points = np.zeros(capacity, np.int64)
 
 
 class NodeScore(ScoreSlot):
