@@ -55,6 +55,11 @@ DEFAULT_PLUGINS: tuple[PluginUse, ...] = (
     PluginUse("NodeAffinity", 2),
     PluginUse("NodePorts"),
     PluginUse("NodeResourcesFit", 1),
+    # Whether a node can have the volumes; most pods have none, and pass at no cost.
+    PluginUse("VolumeRestrictions"),
+    PluginUse("NodeVolumeLimits"),
+    PluginUse("VolumeBinding", 1),
+    PluginUse("VolumeZone"),
     # ... and so does being spread or kept together; these look at all pods, so they come after what looks at one node.
     PluginUse("PodTopologySpread", 2),
     PluginUse("InterPodAffinity", 2),

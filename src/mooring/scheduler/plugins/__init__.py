@@ -11,10 +11,14 @@ from mooring.scheduler.plugins.node_ports import NodePorts
 from mooring.scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from mooring.scheduler.plugins.node_resources_fit import NodeResourcesFit
 from mooring.scheduler.plugins.node_unschedulable import NodeUnschedulable
+from mooring.scheduler.plugins.node_volume_limits import NodeVolumeLimits
 from mooring.scheduler.plugins.pod_topology_spread import PodTopologySpread
 from mooring.scheduler.plugins.priority_sort import PrioritySort
 from mooring.scheduler.plugins.scheduling_gates import SchedulingGates
 from mooring.scheduler.plugins.taint_toleration import TaintToleration
+from mooring.scheduler.plugins.volume_binding import VolumeBinding
+from mooring.scheduler.plugins.volume_restrictions import VolumeRestrictions
+from mooring.scheduler.plugins.volume_zone import VolumeZone
 
 IN_TREE: dict[str, Factory] = {
     plugin.name: plugin
@@ -29,9 +33,13 @@ IN_TREE: dict[str, Factory] = {
         NodeResourcesBalancedAllocation,
         NodeResourcesFit,
         NodeUnschedulable,
+        NodeVolumeLimits,
         PodTopologySpread,
         PrioritySort,
         SchedulingGates,
         TaintToleration,
+        VolumeBinding,
+        VolumeRestrictions,
+        VolumeZone,
     )
 }

@@ -120,9 +120,7 @@ def _weighted_mean(points: Table, allocatable: Table, weights: Table) -> Scores:
 
 def requested_to_capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Strategy:
     """Points by a broken line over the utilisation."""
-    at = np.array([point.utilization for point in shape], np.int64)
-    worth = np.array([point.score * 10 for point in shape], np.int64)  # given from 0 to 10
-    by_percent = np.array([_on_broken_line(percent, at.tolist(), worth.tolist()) for percent in range(101)], np.int64)
+    by_percent = np.array(points_by_percent(shape), np.int64)
 
     def strategy(requested: Table, allocatable: Table, weights: Table) -> Scores:
         beyond = (requested > allocatable) | (allocatable == 0)
@@ -134,6 +132,13 @@ def requested_to_capacity_ratio(shape: Sequence[UtilizationShapePoint]) -> Strat
         return rounded
 
     return strategy
+
+
+def points_by_percent(shape: Sequence[UtilizationShapePoint]) -> list[int]:
+    """The points for a utilisation of 0 to 100 per cent."""
+    at = [point.utilization for point in shape]
+    worth = [point.score * 10 for point in shape]  # given from 0 to 10
+    return [_on_broken_line(percent, at, worth) for percent in range(101)]
 
 
 def _on_broken_line(percent: int, at: list[int], worth: list[int]) -> int:

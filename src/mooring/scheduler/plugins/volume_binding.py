@@ -1,0 +1,250 @@
+"""VolumeBinding: a pod goes only where its volumes are, can be had, or can be made; and they are bound with it.
+
+Claims that are bound already restrict the nodes by the node affinity of their volume. Claims that wait for their first
+consumer get a volume that exists and can be used on the node, or else one is made, where the class allows it and the
+driver has room. The choice is made for all nodes at once (`volumes/matching.py`, `volumes/provisioning.py`), kept for
+the node that is chosen, assumed in `reserve` and written in `pre_bind`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from mooring.api.base import Int64, Object
+from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.api.storage_v1 import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.framework import (
+    ALL_ROWS,
+    SKIP,
+    SUCCESS,
+    Action,
+    ClusterEvent,
+    Codes,
+    CycleState,
+    EventWithHint,
+    Handle,
+    Kind,
+    Mask,
+    PluginArguments,
+    PreFilterResult,
+    QueueingHint,
+    Reads,
+    Rows,
+    Scope,
+    Scores,
+    Status,
+    Verdicts,
+    error,
+)
+from mooring.scheduler.plugins import arguments as plugin_arguments
+from mooring.scheduler.plugins.resource_scoring import UtilizationShapePoint, checked_shape, points_by_percent
+from mooring.scheduler.volumes import csi, matching, provisioning
+from mooring.scheduler.volumes.assumed import assumed
+from mooring.scheduler.volumes.binding import PodVolumes, VolumeBinder, pod_volumes
+from mooring.scheduler.volumes.capacity_scoring import CapacityScore
+from mooring.scheduler.volumes.claims import SELECTED_NODE, PodClaims, pod_claims, uses_claim
+from mooring.scheduler.volumes.matching import Choice, VolumesByClass
+from mooring.scheduler.volumes.provisioning import Provision, ProvisioningError
+from mooring.scheduler.volumes.reach import Reach
+
+REASON_NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
+REASON_BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
+REASON_NOT_ENOUGH_SPACE = "node(s) did not have enough free storage"
+REASON_MISSING_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+_REASONS = (REASON_NODE_CONFLICT, REASON_BIND_CONFLICT, REASON_NOT_ENOUGH_SPACE, REASON_MISSING_VOLUME)
+_NODE_CONFLICT, _BIND_CONFLICT, _NOT_ENOUGH_SPACE, _MISSING_VOLUME = 1, 2, 4, 8
+"""A verdict is the sum of those that hold; the reasons are told in this order."""
+_DEFAULT_SHAPE = (UtilizationShapePoint(utilization=0, score=10), UtilizationShapePoint(utilization=100, score=0))
+
+
+class VolumeBindingArgs(Object):
+    """The arguments of the plugin."""
+
+    bind_timeout_seconds: Int64 | None = None
+    """How long to wait until volumes are bound; 600 when absent."""
+    shape: list[UtilizationShapePoint] = []  # noqa: RUF012 - msgspec copies it
+    """Points by how much of the storage would be used; the emptier the better when absent."""
+
+
+@dataclass(slots=True)
+class PodState:
+    """The claims of a pod in one cycle, and what each row would mean for them."""
+
+    cluster: Cluster
+    claims: PodClaims
+    choices: list[Choice] = field(default_factory=list)
+    provisions: list[Provision] = field(default_factory=list)
+    reserved: PodVolumes | None = None
+
+    def volumes_on(self, node_name: str) -> PodVolumes:
+        """What has to be written when the pod goes to a node."""
+        row = self.cluster.row_of[node_name]
+        matches = [(volume, choice.claim) for choice in self.choices if (volume := choice.on(row)) is not None]
+        to_provision = [entry.claim for entry in self.provisions if entry.rows[row]]
+        return pod_volumes(matches, to_provision, node_name)
+
+
+class VolumeBinding:
+    name = "VolumeBinding"
+    scope = score_scope = Scope.POD
+    reads = score_reads = Reads.NODE
+
+    def __init__(self, arguments: PluginArguments, handle: Handle) -> None:
+        args = plugin_arguments.read(self.name, arguments, VolumeBindingArgs)
+        self._timeout = 600 if args.bind_timeout_seconds is None else args.bind_timeout_seconds
+        if self._timeout < 0:
+            raise plugin_arguments.wrong(self.name, "bindTimeoutSeconds must not be negative")
+        shape = checked_shape(self.name, args.shape) if args.shape else _DEFAULT_SHAPE
+        self._score = CapacityScore(points_by_percent(shape)) if handle.features.storage_capacity_scoring else None
+        self._client = handle.client
+        options = handle.features.constraints
+        self._volumes = assumed(handle.cluster, PersistentVolume)
+        self._claims = assumed(handle.cluster, PersistentVolumeClaim)
+        self._by_class = VolumesByClass(handle.cluster, self._volumes)
+        self._reach = Reach(handle.cluster, options)
+        self._binder = VolumeBinder(handle.cluster, self._volumes, self._claims, options)
+
+    # -- which nodes
+
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[PodState] | Status:
+        if not pod.pod.spec.volumes:
+            return SKIP
+        found = pod_claims(pod.pod, cluster, self._claims)
+        if found is None:
+            return SKIP
+        return found if isinstance(found, Status) else PreFilterResult(PodState(cluster, found))
+
+    def filter(self, state: PodState, rows: Rows) -> Verdicts | Status:
+        codes = self._judge_bound(state)
+        if state.claims.delayed:
+            try:
+                codes |= self._judge_delayed(state)
+            except ProvisioningError as problem:
+                return error(str(problem))
+        return Verdicts(-codes[rows], _reasons)
+
+    def _judge_bound(self, state: PodState) -> Codes:
+        """The first volume that is missing or out of reach decides."""
+        codes = np.zeros(state.cluster.capacity, np.int32)
+        for claim in state.claims.bound:
+            volume = self._volumes.get(claim.spec.volume_name)
+            undecided = codes == 0
+            if volume is None:
+                codes[undecided] = _MISSING_VOLUME
+            elif self._reach.selector(volume) is not None:
+                codes[undecided & ~self._reach.mask(volume)] = _NODE_CONFLICT
+        return codes
+
+    def _judge_delayed(self, state: PodState) -> Codes:
+        cluster = state.cluster
+        codes = np.zeros(cluster.capacity, np.int32)
+        selected = [claim for claim in state.claims.delayed if SELECTED_NODE in claim.metadata.annotations]
+        for claim in selected:
+            there = cluster.row_of.get(claim.metadata.annotations[SELECTED_NODE])
+            elsewhere = np.ones(cluster.capacity, np.bool_)
+            elsewhere[[] if there is None else there] = False
+            codes[elsewhere] = _BIND_CONFLICT
+        to_match = [claim for claim in state.claims.delayed if SELECTED_NODE not in claim.metadata.annotations]
+        state.choices = matching.match(to_match, self._by_class, self._reach, cluster.capacity)
+        unsettled = (codes == 0) & cluster.labels.nodes
+        wanted: list[tuple[PersistentVolumeClaim, Mask]] = [(claim, unsettled) for claim in selected]
+        wanted += [(choice.claim, unsettled & (choice.by_row == matching.NONE)) for choice in state.choices]
+        state.provisions = []
+        for claim, where in wanted:
+            if not where.any():
+                continue
+            entry = provisioning.provision(claim, cluster)
+            entry.rows = where & (codes == 0)  # the first claim that cannot be had decides
+            codes[entry.rows & ~entry.possible] = _BIND_CONFLICT
+            codes[entry.rows & entry.possible & ~entry.sufficient] = _NOT_ENOUGH_SPACE
+            state.provisions.append(entry)
+        return codes
+
+    # -- which is best
+
+    def pre_score(self, pod: PodInfo, cluster: Cluster) -> PodState | Status:
+        if self._score is None:
+            return SKIP
+        found = self.pre_filter(pod, cluster)
+        if isinstance(found, Status) or not found.state.claims.delayed:
+            return SUCCESS
+        self.filter(found.state, ALL_ROWS)
+        return found.state
+
+    def score(self, state: PodState, rows: Rows) -> Scores:
+        if self._score is None:
+            return np.zeros(state.cluster.capacity, np.int64)[rows]
+        return self._score.points(state.choices, state.provisions, state.cluster.capacity)[rows]
+
+    # -- making it so
+
+    def reserve(self, cycle: CycleState, _pod: Pod, node_name: str) -> Status:
+        state: PodState | None = cycle.pre_filter.get(self.name)
+        if state is None or not state.claims.delayed:
+            return SUCCESS
+        state.reserved = state.volumes_on(node_name)
+        return self._binder.assume(state.reserved)
+
+    def unreserve(self, cycle: CycleState, _pod: Pod, _node_name: str) -> None:
+        state: PodState | None = cycle.pre_filter.get(self.name)
+        if state is not None and state.reserved is not None:
+            self._binder.forget(state.reserved)
+            state.reserved = None
+
+    async def pre_bind(self, cycle: CycleState, pod: Pod, node_name: str) -> Status:
+        state: PodState | None = cycle.pre_filter.get(self.name)
+        if state is None or state.reserved is None or self._client is None:
+            return SUCCESS
+        return await self._binder.bind(pod, node_name, state.reserved, self._client, self._timeout)
+
+    # -- what wakes a pod
+
+    def events_to_register(self) -> Sequence[EventWithHint]:
+        changed = Action.ADD | Action.UPDATE
+        return (
+            EventWithHint(ClusterEvent(Kind.STORAGE_CLASS, changed), _after_class_change),
+            EventWithHint(ClusterEvent(Kind.PERSISTENT_VOLUME_CLAIM, changed), _after_claim_change),
+            EventWithHint(ClusterEvent(Kind.PERSISTENT_VOLUME, changed)),
+            EventWithHint(ClusterEvent(Kind.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
+            EventWithHint(ClusterEvent(Kind.CSI_NODE, changed), _after_csi_node_change),
+            EventWithHint(ClusterEvent(Kind.CSI_DRIVER, Action.UPDATE), _after_driver_change),
+            EventWithHint(ClusterEvent(Kind.CSI_STORAGE_CAPACITY, changed), _after_capacity_change),
+        )
+
+
+def _reasons(code: int) -> tuple[str, ...]:
+    return tuple(reason for bit, reason in enumerate(_REASONS) if code & 1 << bit)
+
+
+def _after_class_change(_pod: Pod, old: StorageClass | None, new: StorageClass | None) -> QueueingHint:
+    if old is None or new is None:
+        return QueueingHint.QUEUE
+    return QueueingHint.of(old.allowed_topologies != new.allowed_topologies)
+
+
+def _after_claim_change(
+    pod: Pod, _old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None
+) -> QueueingHint:
+    return QueueingHint.of(new is not None and uses_claim(pod, new))
+
+
+def _after_csi_node_change(_pod: Pod, old: CSINode | None, new: CSINode | None) -> QueueingHint:
+    return QueueingHint.of(old is None or csi.migrated_plugins(old) != csi.migrated_plugins(new))
+
+
+def _after_driver_change(_pod: Pod, old: CSIDriver | None, new: CSIDriver | None) -> QueueingHint:
+    """Capacity is no longer looked at."""
+    if old is None or new is None:
+        return QueueingHint.QUEUE
+    return QueueingHint.of(bool(old.spec.storage_capacity) and not new.spec.storage_capacity)
+
+
+def _after_capacity_change(_pod: Pod, old: CSIStorageCapacity | None, new: CSIStorageCapacity | None) -> QueueingHint:
+    """There must be room for a larger volume than before."""
+    if old is None or new is None:
+        return QueueingHint.QUEUE
+    before, after = provisioning.volume_limit(old), provisioning.volume_limit(new)
+    return QueueingHint.of(after is not None and (before is None or after > before))

@@ -1,0 +1,102 @@
+"""VolumeRestrictions: a claim that only one pod may use at a time, and disks that cannot be mounted twice on a node."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mooring.api.core_v1 import PersistentVolumeClaim, Pod
+from mooring.scheduler.columns.cluster import Cluster, object_key
+from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.framework import (
+    SKIP,
+    Action,
+    ClusterEvent,
+    EventWithHint,
+    Handle,
+    Kind,
+    PluginArguments,
+    PreFilterResult,
+    QueueingHint,
+    Reads,
+    Rows,
+    Scope,
+    Status,
+    Verdicts,
+    unresolvable,
+)
+from mooring.scheduler.volumes.claims import missing_claim, uses_claim
+from mooring.scheduler.volumes.use import VolumeUse, has_disks, pods_share_disk
+
+REASON_DISK = "node(s) had no available disk"
+REASON_ONE_POD = "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
+_REASONS = ("", REASON_DISK, REASON_ONE_POD)
+_ONE_POD = "ReadWriteOncePod"
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    pod: Pod
+    cluster: Cluster
+    is_taken: bool
+    """Whether another pod, wherever it is, uses a claim that only one may use."""
+
+
+class VolumeRestrictions:
+    name = "VolumeRestrictions"
+    scope = Scope.POD
+    reads = Reads.PODS
+
+    def __init__(self, _arguments: PluginArguments, handle: Handle) -> None:
+        self._use = VolumeUse(handle.cluster)
+
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Wanted] | Status:
+        if not pod.pod.spec.volumes:
+            return SKIP
+        taken = False
+        known, namespace = cluster.objects(PersistentVolumeClaim), pod.pod.metadata.namespace
+        for volume in pod.pod.spec.volumes:
+            if volume.persistent_volume_claim is None:
+                continue
+            key = object_key(namespace, volume.persistent_volume_claim.claim_name)
+            claim = known.get(key)
+            if claim is None:
+                return unresolvable(missing_claim(volume.persistent_volume_claim.claim_name))
+            taken = taken or (_ONE_POD in claim.spec.access_modes and self._use.claims[key] > 0)
+        if not taken and not has_disks(pod.pod):
+            return SKIP
+        return PreFilterResult(_Wanted(pod.pod, cluster, taken))
+
+    def filter(self, state: _Wanted, rows: Rows) -> Verdicts:
+        codes = np.full(state.cluster.capacity, 2 if state.is_taken else 0, np.int32)
+        if has_disks(state.pod):
+            for name, pods in self._use.disks.items():
+                if any(pods_share_disk(state.pod, other) for other in pods.values()):
+                    codes[state.cluster.row_of[name]] = 1
+        return Verdicts(codes[rows], lambda code: (_REASONS[code],))
+
+    def events_to_register(self) -> Sequence[EventWithHint]:
+        return (
+            EventWithHint(ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE), _after_pod_deletion),
+            EventWithHint(ClusterEvent(Kind.NODE, Action.ADD)),
+            EventWithHint(ClusterEvent(Kind.PERSISTENT_VOLUME_CLAIM, Action.ADD | Action.UPDATE), _after_claim_change),
+        )
+
+
+def _after_pod_deletion(pod: Pod, old: Pod | None, _new: Pod | None) -> QueueingHint:
+    """The pod that is gone must have used a claim or a disk that this one wants."""
+    if old is None:
+        return QueueingHint.SKIP
+    shares_claim = old.metadata.namespace == pod.metadata.namespace and not _claims(pod).isdisjoint(_claims(old))
+    return QueueingHint.of(shares_claim or pods_share_disk(pod, old))
+
+
+def _claims(pod: Pod) -> set[str]:
+    sources = (volume.persistent_volume_claim for volume in pod.spec.volumes)
+    return {source.claim_name for source in sources if source is not None}
+
+
+def _after_claim_change(
+    pod: Pod, _old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None
+) -> QueueingHint:
+    return QueueingHint.of(new is not None and uses_claim(pod, new))

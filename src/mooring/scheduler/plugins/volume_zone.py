@@ -1,0 +1,150 @@
+"""VolumeZone: volumes that are labelled with zones or regions can be used only there.
+
+Nodes without any such label are taken to be in the one zone there is.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.api.label_selector import Operator, Requirement
+from mooring.api.storage_v1 import StorageClass
+from mooring.scheduler.columns.cluster import Cluster, object_key
+from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.framework import (
+    SKIP,
+    Action,
+    ClusterEvent,
+    EventWithHint,
+    Handle,
+    Kind,
+    Mask,
+    PluginArguments,
+    PreFilterResult,
+    QueueingHint,
+    Reads,
+    Rows,
+    Scope,
+    Status,
+    Verdicts,
+    unresolvable,
+)
+from mooring.scheduler.volumes import claims
+
+REASON = "node(s) had no available volume zone"
+_OF_OLD: Final = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+_LABELS: Final = (*_OF_OLD, *_OF_OLD.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Topology:
+    """A label of a volume: the node must have one of the values."""
+
+    key: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    cluster: Cluster
+    topologies: tuple[_Topology, ...]
+
+
+class VolumeZone:
+    name = "VolumeZone"
+    scope = Scope.POD
+    reads = Reads.NODE
+
+    def __init__(self, _arguments: PluginArguments, _handle: Handle) -> None:
+        pass
+
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Wanted] | Status:
+        found: list[_Topology] = []
+        for volume in pod.pod.spec.volumes:
+            if volume.persistent_volume_claim is None:
+                continue
+            name = volume.persistent_volume_claim.claim_name
+            if not name:
+                return unresolvable("PersistentVolumeClaim had no name")
+            claim = cluster.objects(PersistentVolumeClaim).get(object_key(pod.pod.metadata.namespace, name))
+            if claim is None:
+                return unresolvable(claims.missing_claim(name))
+            bound = _volume_of(claim, cluster)
+            if isinstance(bound, Status):
+                return bound
+            if bound is not None:
+                found += _topologies(bound.metadata.labels)
+        return PreFilterResult(_Wanted(cluster, tuple(found))) if found else SKIP
+
+    def filter(self, state: _Wanted, rows: Rows) -> Verdicts:
+        labels = state.cluster.labels
+        fits: Mask = np.ones(state.cluster.capacity, np.bool_)
+        for topology in state.topologies:
+            there = labels.mask(Requirement(topology.key, Operator.IN, topology.values))
+            newer = _OF_OLD.get(topology.key)
+            if newer is not None:
+                has_not = ~labels.mask(Requirement(topology.key, Operator.EXISTS))
+                there = there | (has_not & labels.mask(Requirement(newer, Operator.IN, topology.values)))
+            fits &= there
+        has_zone = np.logical_or.reduce([labels.mask(Requirement(key, Operator.EXISTS)) for key in _LABELS])
+        return Verdicts(np.where(fits | ~has_zone, 0, -1)[rows].astype(np.int32), lambda _: (REASON,))
+
+    def events_to_register(self) -> Sequence[EventWithHint]:
+        changed = Action.ADD | Action.UPDATE
+        return (
+            EventWithHint(ClusterEvent(Kind.STORAGE_CLASS, Action.ADD), _after_class_addition),
+            EventWithHint(ClusterEvent(Kind.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
+            EventWithHint(ClusterEvent(Kind.PERSISTENT_VOLUME_CLAIM, changed), _after_claim_change),
+            EventWithHint(ClusterEvent(Kind.PERSISTENT_VOLUME, changed), _after_volume_change),
+        )
+
+
+def _volume_of(claim: PersistentVolumeClaim, cluster: Cluster) -> PersistentVolume | Status | None:
+    """The volume of a claim; None when it gets one together with its node."""
+    name = claim.spec.volume_name
+    if name:
+        return cluster.objects(PersistentVolume).get(name) or unresolvable(claims.missing_volume(name))
+    class_name = claims.class_of(claim)
+    if not class_name:
+        return unresolvable("PersistentVolumeClaim had no pv name and storageClass name")
+    storage_class = cluster.objects(StorageClass).get(class_name)
+    if storage_class is None:
+        return unresolvable(claims.missing_class(class_name))
+    if storage_class.volume_binding_mode is None:
+        return unresolvable(claims.binding_mode_not_set(class_name))
+    if storage_class.volume_binding_mode == claims.WAIT_FOR_FIRST_CONSUMER:
+        return None
+    return unresolvable("PersistentVolume had no name")
+
+
+def _topologies(labels: Mapping[str, str]) -> list[_Topology]:
+    """What a volume's labels say; several zones are joined by two underscores, and nonsense is ignored."""
+    found: list[_Topology] = []
+    for key in _LABELS:
+        zones = labels[key].split("__") if key in labels else []
+        values = tuple(sorted({zone.strip() for zone in zones}))
+        if values and all(values):
+            found.append(_Topology(key, values))
+    return found
+
+
+def _after_class_addition(_pod: Pod, _old: StorageClass | None, new: StorageClass | None) -> QueueingHint:
+    return QueueingHint.of(new is not None and new.volume_binding_mode == claims.WAIT_FOR_FIRST_CONSUMER)
+
+
+def _after_claim_change(
+    pod: Pod, _old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None
+) -> QueueingHint:
+    return QueueingHint.of(new is not None and claims.uses_claim(pod, new))
+
+
+def _after_volume_change(_pod: Pod, old: PersistentVolume | None, new: PersistentVolume | None) -> QueueingHint:
+    if old is None or new is None:
+        return QueueingHint.QUEUE
+    return QueueingHint.of(_topologies(old.metadata.labels) != _topologies(new.metadata.labels))

@@ -1,0 +1,70 @@
+"""Objects as they will be once our own writes have come back from the API server.
+
+Between the choice of a node and the informer's echo of what was written for it, the next pod must not be given the same
+volume. An assumption holds as long as the object that it was made for is the one the informer shows; any newer version
+ends it, because it either has our write in it or makes that write fail.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
+
+from mooring.api.meta_v1 import Resource
+from mooring.scheduler.columns.cluster import Cluster, object_key
+
+T = TypeVar("T", bound=Resource)
+_SHARED: WeakKeyDictionary[Cluster, dict[type[Resource], "Assumed[Any]"]] = WeakKeyDictionary()
+
+
+class Assumed(Generic[T]):
+    """The objects of one kind in a cluster, as assumed."""
+
+    def __init__(self, cluster: Cluster, kind: type[T]) -> None:
+        self._objects = cluster.objects(kind)
+        self._assumed: dict[str, tuple[T, T]] = {}
+        self.revision = 0
+        """Rises when something is assumed or taken back."""
+
+    def get(self, key: str) -> T | None:
+        current = self._objects.get(key)
+        found = self._assumed.get(key)
+        if found is None or current is None:
+            return current
+        if found[0] is current:
+            return found[1]
+        del self._assumed[key]
+        return current
+
+    def __iter__(self) -> Iterator[T]:
+        """All objects, ordered by key."""
+        for key in sorted(self._objects):
+            found = self.get(key)
+            if found is not None:
+                yield found
+
+    def assume(self, thing: T) -> bool:
+        """Take an object to be like this; whether it still exists."""
+        key = object_key(thing.metadata.namespace, thing.metadata.name)
+        current = self._objects.get(key)
+        if current is None:
+            return False
+        self._assumed[key] = (current, thing)
+        self.revision += 1
+        return True
+
+    def restore(self, thing: T) -> None:
+        """Take an assumption back, if it has not been replaced by another."""
+        key = object_key(thing.metadata.namespace, thing.metadata.name)
+        found = self._assumed.get(key)
+        if found is not None and found[1] is thing:
+            del self._assumed[key]
+            self.revision += 1
+
+
+def assumed(cluster: Cluster, kind: type[T]) -> Assumed[T]:
+    """The assumptions about a kind, which the profiles of a scheduler share."""
+    of_cluster = _SHARED.setdefault(cluster, {})
+    if kind not in of_cluster:
+        of_cluster[kind] = Assumed(cluster, kind)
+    found: Assumed[T] = of_cluster[kind]
+    return found

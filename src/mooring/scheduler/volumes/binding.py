@@ -1,0 +1,195 @@
+"""The writes that bind a pod's volumes, and waiting until the volume controllers have done the rest.
+
+A PersistentVolume that was found is reserved for its claim; a claim for which a volume is to be made gets the name of
+the chosen node. Both are assumed when the node is chosen and written before the pod is bound. Called by
+``plugins/volume_binding.py``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from mooring.api.core_v1 import Node, ObjectReference, PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.api.errors import StatusError
+from mooring.api.meta_v1 import ObjectMeta
+from mooring.api.resource_version import compare
+from mooring.client import Client, ClientError
+from mooring.constraints.node_selector import volume_matches
+from mooring.constraints.options import ConstraintOptions
+from mooring.scheduler.columns.cluster import Cluster, object_key
+from mooring.scheduler.framework import SUCCESS, Status, error
+from mooring.scheduler.volumes.assumed import Assumed
+from mooring.scheduler.volumes.claims import BOUND_BY_CONTROLLER, SELECTED_NODE, is_bound
+from mooring.scheduler.volumes.matching import is_reserved_for
+
+_LOOK_AGAIN = 0.1
+"""How often, in seconds, it is looked whether everything is bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class StaticBinding:
+    """A volume as it is to be, and the claim that it is for."""
+
+    volume: PersistentVolume
+    claim: PersistentVolumeClaim
+
+
+@dataclass(frozen=True, slots=True)
+class PodVolumes:
+    """What has to be written for a pod on its node."""
+
+    static: tuple[StaticBinding, ...] = ()
+    provisions: tuple[PersistentVolumeClaim, ...] = ()
+
+
+def pod_volumes(
+    matches: Sequence[tuple[PersistentVolume, PersistentVolumeClaim]],
+    to_provision: Sequence[PersistentVolumeClaim],
+    node_name: str,
+) -> PodVolumes:
+    """The objects as they must be for a pod that goes to a node."""
+    static = tuple(StaticBinding(_reserved(volume, claim), claim) for volume, claim in matches)
+    return PodVolumes(static, tuple(_with_node(claim, node_name) for claim in to_provision))
+
+
+def _reserved(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
+    metadata, given = claim.metadata, volume.spec.claim_ref
+    if given is not None and given.uid and is_reserved_for(given, claim):
+        return volume
+    reference = ObjectReference(
+        kind="PersistentVolumeClaim",
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        api_version="v1",
+        resource_version=metadata.resource_version,
+    )
+    ours = volume.metadata
+    if given is None:  # otherwise a user has reserved it, which must stay so when the claim goes
+        ours = _annotated(ours, BOUND_BY_CONTROLLER, "yes")
+    return structs.replace(volume, metadata=ours, spec=structs.replace(volume.spec, claim_ref=reference))
+
+
+def _with_node(claim: PersistentVolumeClaim, node_name: str) -> PersistentVolumeClaim:
+    return structs.replace(claim, metadata=_annotated(claim.metadata, SELECTED_NODE, node_name))
+
+
+def _annotated(metadata: ObjectMeta, key: str, value: str) -> ObjectMeta:
+    return structs.replace(metadata, annotations={**metadata.annotations, key: value})
+
+
+class VolumeBinder:
+    """Writes what was assumed and waits for it to have its effect."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        volumes: Assumed[PersistentVolume],
+        claims: Assumed[PersistentVolumeClaim],
+        options: ConstraintOptions,
+    ) -> None:
+        self._cluster = cluster
+        self._volumes = volumes
+        self._claims = claims
+        self._options = options
+
+    def assume(self, wanted: PodVolumes) -> Status:
+        """Reckon with the bindings from now on."""
+        for binding in wanted.static:
+            if not self._volumes.assume(binding.volume):
+                return error(f'volume "{binding.volume.metadata.name}" does not exist any more')
+        for claim in wanted.provisions:
+            if not self._claims.assume(claim):
+                return error(f'claim "{_name(claim)}" does not exist any more')
+        return SUCCESS
+
+    def forget(self, wanted: PodVolumes) -> None:
+        """Take back `assume`."""
+        for binding in wanted.static:
+            self._volumes.restore(binding.volume)
+        for claim in wanted.provisions:
+            self._claims.restore(claim)
+
+    async def bind(self, pod: Pod, node_name: str, wanted: PodVolumes, client: Client, seconds: float) -> Status:
+        """Write, and wait so many seconds at most until all claims are bound."""
+        try:
+            volumes = [await client.update(binding.volume) for binding in wanted.static]
+            claims = [await client.update(claim) for claim in wanted.provisions]
+        except (StatusError, ClientError) as problem:
+            return error(str(problem))
+        until = client.clock.monotonic() + seconds
+        while True:
+            outcome = self._state(pod, node_name, wanted, volumes, claims)
+            if outcome is not None:
+                return outcome
+            if client.clock.monotonic() >= until:
+                return error("binding volumes: context deadline exceeded")
+            await client.clock.sleep(_LOOK_AGAIN)
+
+    def _state(
+        self,
+        pod: Pod,
+        node_name: str,
+        wanted: PodVolumes,
+        volumes: Sequence[PersistentVolume],
+        claims: Sequence[PersistentVolumeClaim],
+    ) -> Status | None:
+        """Success when all is bound, an error when it will not be, None while it is being done."""
+        node = self._cluster.node(node_name)
+        if node is None:
+            return error(f'binding volumes: failed to get node "{node_name}": it does not exist any more')
+        if self._cluster.placed(pod) is None:
+            return error("binding volumes: pod does not exist any more")
+        found = [
+            self._static_state(written, binding.claim, node.node)
+            for written, binding in zip(volumes, wanted.static, strict=True)
+        ]
+        found += [self._provision_state(claim, node.node) for claim in claims]
+        failure = next((status for status in found if status is not None and not status.is_success), None)
+        if failure is not None:
+            return failure
+        return None if None in found else SUCCESS
+
+    def _static_state(self, written: PersistentVolume, claim: PersistentVolumeClaim, node: Node) -> Status | None:
+        volume = self._cluster.objects(PersistentVolume).get(written.metadata.name)
+        current = self._cluster.objects(PersistentVolumeClaim).get(_name(claim))
+        if volume is None or current is None:
+            return error(f'binding volumes: failed to check binding: "{written.metadata.name}" or its claim is gone')
+        if _is_older(volume.metadata, written.metadata):
+            return None
+        if not volume_matches(volume, node.metadata.labels, self._options):
+            return self._elsewhere(volume, node)
+        if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
+            return error(f'binding volumes: ClaimRef got reset for pv "{volume.metadata.name}"')
+        return SUCCESS if is_bound(current) else None
+
+    def _provision_state(self, written: PersistentVolumeClaim, node: Node) -> Status | None:
+        claim = self._cluster.objects(PersistentVolumeClaim).get(_name(written))
+        if claim is None:
+            return error(f'binding volumes: failed to check provisioning pvc: "{_name(written)}" is gone')
+        if _is_older(claim.metadata, written.metadata):
+            return None
+        if claim.metadata.annotations.get(SELECTED_NODE) != node.metadata.name:
+            # Who makes the volumes has taken the node away: it was not possible there.
+            return error(f'binding volumes: provisioning failed for PVC "{claim.metadata.name}"')
+        if claim.spec.volume_name:
+            volume = self._cluster.objects(PersistentVolume).get(claim.spec.volume_name)
+            if volume is None:
+                return None
+            if not volume_matches(volume, node.metadata.labels, self._options):
+                return self._elsewhere(volume, node)
+        return SUCCESS if is_bound(claim) else None
+
+    def _elsewhere(self, volume: PersistentVolume, node: Node) -> Status:
+        names = f'pv "{volume.metadata.name}" node affinity doesn\'t match node "{node.metadata.name}"'
+        return error(f"binding volumes: {names}: no matching NodeSelectorTerms")
+
+
+def _is_older(seen: ObjectMeta, written: ObjectMeta) -> bool:
+    """Whether the informer has not shown our write yet."""
+    return compare(seen.resource_version, written.resource_version) < 0
+
+
+def _name(claim: PersistentVolumeClaim) -> str:
+    return object_key(claim.metadata.namespace, claim.metadata.name)

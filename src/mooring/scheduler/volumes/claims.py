@@ -1,0 +1,135 @@
+"""The PersistentVolumeClaims of a pod: their names, their classes, and whether they have to be bound.
+
+Called by all volume plugins. Texts are those of Kubernetes' listers and of its volume binder.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod, Volume
+from mooring.api.storage_v1 import StorageClass
+from mooring.scheduler.columns.cluster import Cluster, object_key
+from mooring.scheduler.framework import Status, error, unresolvable
+from mooring.scheduler.volumes.assumed import Assumed
+
+STORAGE = "storage"
+WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
+_BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
+
+
+def claim_name(pod: Pod, volume: Volume) -> str | None:
+    """The claim that a volume of a pod stands for; None when it is no claim."""
+    if volume.persistent_volume_claim is not None:
+        return volume.persistent_volume_claim.claim_name
+    if volume.ephemeral is not None:
+        return f"{pod.metadata.name}-{volume.name}"
+    return None
+
+
+def claim_names(pod: Pod) -> Iterator[str]:
+    return (name for volume in pod.spec.volumes if (name := claim_name(pod, volume)) is not None)
+
+
+def uses_claim(pod: Pod, claim: PersistentVolumeClaim) -> bool:
+    same_namespace = pod.metadata.namespace == claim.metadata.namespace
+    return same_namespace and claim.metadata.name in claim_names(pod)
+
+
+def class_of(thing: PersistentVolume | PersistentVolumeClaim) -> str:
+    """The name of the StorageClass; the annotation of old comes first."""
+    return thing.metadata.annotations.get(_BETA_CLASS, thing.spec.storage_class_name or "")
+
+
+def is_bound(claim: PersistentVolumeClaim) -> bool:
+    return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
+
+
+def missing_claim(name: str) -> str:
+    return f'persistentvolumeclaim "{name}" not found'
+
+
+def missing_volume(name: str) -> str:
+    return f'persistentvolume "{name}" not found'
+
+
+def missing_class(name: str) -> str:
+    return f'storageclass.storage.k8s.io "{name}" not found'
+
+
+def binding_mode_not_set(class_name: str) -> str:
+    return f'VolumeBindingMode not set for StorageClass "{class_name}"'
+
+
+def foreign_claim(pod: Pod, claim: PersistentVolumeClaim) -> str | None:
+    """Why a claim cannot be an ephemeral volume of a pod: it was not made for it."""
+    owner = next((entry for entry in claim.metadata.owner_references if entry.controller), None)
+    if owner is not None and owner.uid == pod.metadata.uid:
+        return None
+    of_claim = f"{claim.metadata.namespace}/{claim.metadata.name}"
+    of_pod = f"{pod.metadata.namespace}/{pod.metadata.name}"
+    return f"PVC {of_claim} was not created for pod {of_pod} (pod is not owner)"
+
+
+@dataclass(frozen=True, slots=True)
+class PodClaims:
+    """The claims of a pod, by what is to be done for them."""
+
+    bound: tuple[PersistentVolumeClaim, ...]
+    delayed: tuple[PersistentVolumeClaim, ...]
+    """Those that are bound when the pod has a node."""
+
+
+def pod_claims(pod: Pod, cluster: Cluster, assumed: Assumed[PersistentVolumeClaim]) -> PodClaims | Status | None:
+    """The claims of a pod; None when it has none; a refusal when something about them must change first."""
+    bound: list[PersistentVolumeClaim] = []
+    delayed: list[PersistentVolumeClaim] = []
+    found_any = immediate = False
+    for volume in pod.spec.volumes:
+        name = claim_name(pod, volume)
+        if name is None:
+            continue
+        found_any = True
+        claim = assumed.get(object_key(pod.metadata.namespace, name))
+        problem = _problem(pod, volume, name, claim)
+        if problem is not None or claim is None:
+            return unresolvable(problem or missing_claim(name))
+        if is_bound(claim):
+            bound.append(claim)
+            continue
+        waits = _waits_for_consumer(claim, cluster)
+        if isinstance(waits, Status):
+            return waits
+        if waits and not claim.spec.volume_name:
+            delayed.append(claim)
+        else:
+            immediate = True
+    if immediate:
+        return unresolvable(UNBOUND_IMMEDIATE)
+    return PodClaims(tuple(bound), tuple(delayed)) if found_any else None
+
+
+def _problem(pod: Pod, volume: Volume, name: str, claim: PersistentVolumeClaim | None) -> str | None:
+    """Why a claim cannot be used, if it cannot."""
+    is_ephemeral = volume.persistent_volume_claim is None
+    if claim is None:
+        waiting = f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+        return waiting if is_ephemeral else missing_claim(name)
+    if claim.status.phase == "Lost":
+        return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{claim.spec.volume_name}"'
+    if claim.metadata.deletion_timestamp is not None:
+        return f'persistentvolumeclaim "{name}" is being deleted'
+    return foreign_claim(pod, claim) if is_ephemeral else None
+
+
+def _waits_for_consumer(claim: PersistentVolumeClaim, cluster: Cluster) -> bool | Status:
+    class_name = class_of(claim)
+    storage_class = cluster.objects(StorageClass).get(class_name) if class_name else None
+    if storage_class is None:
+        return False
+    if storage_class.volume_binding_mode is None:
+        return error(binding_mode_not_set(class_name))
+    return storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER

@@ -1,0 +1,144 @@
+"""Which CSI driver has a volume, and by which id: to count volumes per node.
+
+Volumes of Kubernetes' former built-in drivers count for the CSI driver that has replaced them, on nodes that say so in
+an annotation of their CSINode. Called by ``plugins/node_volume_limits.py``.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, Pod, Volume
+from mooring.api.storage_v1 import CSINode, StorageClass
+from mooring.scheduler.columns.cluster import Cluster, object_key
+from mooring.scheduler.volumes import claims
+
+MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
+_Source: TypeAlias = Volume | PersistentVolumeSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A volume as its driver knows it."""
+
+    driver: str
+    handle: str
+    migrated_from: str = ""
+    """The built-in driver that it is written for; it counts where that has been replaced."""
+
+    def counts_on(self, node: CSINode | None) -> bool:
+        return not self.migrated_from or self.migrated_from in migrated_plugins(node)
+
+
+@dataclass(frozen=True, slots=True)
+class _BuiltIn:
+    driver: str
+    handle: Callable[[_Source], str | None]
+    """The volume's id, when it is one of this driver."""
+
+
+def _gce(source: _Source) -> str | None:
+    return None if source.gce_persistent_disk is None else source.gce_persistent_disk.pd_name
+
+
+def _ebs(source: _Source) -> str | None:
+    return None if source.aws_elastic_block_store is None else source.aws_elastic_block_store.volume_id
+
+
+def _azure_disk(source: _Source) -> str | None:
+    return None if source.azure_disk is None else source.azure_disk.disk_uri
+
+
+def _azure_file(source: _Source) -> str | None:
+    share = source.azure_file
+    return None if share is None else f"{share.secret_name}#{share.share_name}"
+
+
+def _cinder(source: _Source) -> str | None:
+    return None if source.cinder is None else source.cinder.volume_id
+
+
+def _vsphere(source: _Source) -> str | None:
+    return None if source.vsphere_volume is None else source.vsphere_volume.volume_path
+
+
+def _portworx(source: _Source) -> str | None:
+    return None if source.portworx_volume is None else source.portworx_volume.volume_id
+
+
+_BUILT_IN: Final[Mapping[str, _BuiltIn]] = {
+    "kubernetes.io/gce-pd": _BuiltIn("pd.csi.storage.gke.io", _gce),
+    "kubernetes.io/aws-ebs": _BuiltIn("ebs.csi.aws.com", _ebs),
+    "kubernetes.io/azure-disk": _BuiltIn("disk.csi.azure.com", _azure_disk),
+    "kubernetes.io/azure-file": _BuiltIn("file.csi.azure.com", _azure_file),
+    "kubernetes.io/cinder": _BuiltIn("cinder.csi.openstack.org", _cinder),
+    "kubernetes.io/vsphere-volume": _BuiltIn("csi.vsphere.vmware.com", _vsphere),
+    "kubernetes.io/portworx-volume": _BuiltIn("pxd.portworx.com", _portworx),
+}
+
+
+def migrated_plugins(node: CSINode | None) -> frozenset[str]:
+    """The built-in drivers that CSI drivers have replaced on a node."""
+    names = "" if node is None else node.metadata.annotations.get(MIGRATED_PLUGINS, "")
+    return frozenset(filter(None, names.split(",")))
+
+
+def is_counted(volume: Volume) -> bool:
+    """Whether a volume of a pod can be one of a CSI driver that is attached to the node."""
+    return volume.persistent_volume_claim is not None or volume.ephemeral is not None or _migrated(volume) is not None
+
+
+def attachments(pod: Pod, cluster: Cluster, missing: list[str]) -> Iterator[Attachment]:
+    """The CSI volumes of a pod; claims that do not exist, or are not its own, are noted in `missing`."""
+    known = cluster.objects(PersistentVolumeClaim)
+    for volume in pod.spec.volumes:
+        name = claims.claim_name(pod, volume)
+        if name is None:
+            found = _migrated(volume)
+        else:
+            key = object_key(pod.metadata.namespace, name)
+            claim = known.get(key)
+            if claim is None:
+                missing.append(f"looking up PVC {key}: {claims.missing_claim(name)}")
+                continue
+            foreign = claims.foreign_claim(pod, claim) if volume.ephemeral is not None else None
+            if foreign is not None:
+                missing.append(foreign)
+                continue
+            found = of_claim(claim, cluster)
+        if found is not None:
+            yield found
+
+
+def of_claim(claim: PersistentVolumeClaim, cluster: Cluster) -> Attachment | None:
+    """The volume of a claim, or the one that would be made for it."""
+    name = claim.spec.volume_name
+    volume = cluster.objects(PersistentVolume).get(name) if name else None
+    return _to_be_made(claim, cluster) if volume is None else of_volume(volume)
+
+
+def of_volume(volume: PersistentVolume) -> Attachment | None:
+    source = volume.spec.csi
+    if source is not None:
+        return Attachment(source.driver, source.volume_handle)
+    return _migrated(volume.spec)
+
+
+def _to_be_made(claim: PersistentVolumeClaim, cluster: Cluster) -> Attachment | None:
+    storage_class = cluster.objects(StorageClass).get(claims.class_of(claim))
+    if storage_class is None or not storage_class.provisioner:
+        return None
+    # A name that no driver gives, so that it is no volume that is there already.
+    handle = f"claim {claim.metadata.namespace}/{claim.metadata.name}"
+    built_in = _BUILT_IN.get(storage_class.provisioner)
+    if built_in is not None:
+        return Attachment(built_in.driver, handle, storage_class.provisioner)
+    return Attachment(storage_class.provisioner, handle)
+
+
+def _migrated(source: _Source) -> Attachment | None:
+    for name, built_in in _BUILT_IN.items():
+        handle = built_in.handle(source)
+        if handle is not None:
+            return Attachment(built_in.driver, handle, name)
+    return None

@@ -1,0 +1,120 @@
+"""Where volumes that do not exist yet could be made: by the topologies that a StorageClass allows, and by the capacity
+that CSI drivers report.
+
+A driver takes part in the second when its CSIDriver says so; each CSIStorageCapacity is about the nodes that its
+topology selects. Judged for all rows at once.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.api import label_selector
+from mooring.api.core_v1 import NodeSelectorRequirement, PersistentVolumeClaim
+from mooring.api.quantity import Quantity
+from mooring.api.storage_v1 import CSIDriver, CSIStorageCapacity, StorageClass, TopologySelectorTerm
+from mooring.constraints import node_selector
+from mooring.constraints.options import ConstraintOptions
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.framework import Mask
+from mooring.scheduler.volumes.claims import STORAGE, class_of
+
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+UNKNOWN = -1
+"""Instead of a capacity, where none was looked for."""
+_PLAIN = ConstraintOptions(numeric_tolerations=False, semver_operators=False, cel=False)
+
+
+@dataclass(slots=True)
+class Provision:
+    """A claim for which a volume would be made, and for which rows it can be."""
+
+    claim: PersistentVolumeClaim
+    possible: Mask
+    """Where the class allows it ..."""
+    sufficient: Mask
+    """... and where there is enough room."""
+    capacity: NDArray[np.int64]
+    """By row, how much storage there is in what was found to be enough; or `UNKNOWN`."""
+    rows: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
+    """Where the volume would be made, and not be found."""
+
+
+class ProvisioningError(ValueError):
+    """A claim's class cannot be used at all; the message is Kubernetes'."""
+
+
+def provision(claim: PersistentVolumeClaim, cluster: Cluster) -> Provision:
+    """Where a volume for the claim could be made; raises ProvisioningError."""
+    class_name = class_of(claim)
+    key = f"{claim.metadata.namespace}/{claim.metadata.name}"
+    if not class_name:
+        raise ProvisioningError(f'no class for claim "{key}"')
+    storage_class = cluster.objects(StorageClass).get(class_name)
+    if storage_class is None:
+        raise ProvisioningError(f'failed to find storage class "{class_name}"')
+    everywhere, nowhere = np.ones(cluster.capacity, np.bool_), np.zeros(cluster.capacity, np.bool_)
+    capacity = np.full(cluster.capacity, UNKNOWN, np.int64)
+    if storage_class.provisioner in ("", NO_PROVISIONER):
+        return Provision(claim, nowhere, everywhere, capacity)
+    possible = _topology_mask(storage_class, cluster)
+    wanted = claim.spec.resources.requests.get(STORAGE)
+    driver = cluster.objects(CSIDriver).get(storage_class.provisioner)
+    if wanted is None or driver is None or not driver.spec.storage_capacity:
+        return Provision(claim, possible, everywhere, capacity)
+    return Provision(claim, possible, _capacity_mask(class_name, wanted, cluster, capacity), capacity)
+
+
+def _topology_mask(storage_class: StorageClass, cluster: Cluster) -> Mask:
+    if not storage_class.allowed_topologies:
+        return np.ones(cluster.capacity, np.bool_)
+    found: Mask = np.logical_or.reduce([_term_mask(term, cluster) for term in storage_class.allowed_topologies])
+    return found
+
+
+def _term_mask(term: TopologySelectorTerm, cluster: Cluster) -> Mask:
+    masks: list[Mask] = []
+    for entry in term.match_label_expressions:
+        source = NodeSelectorRequirement(key=entry.key, operator="In", values=entry.values)
+        condition = node_selector.requirement(source, _PLAIN)
+        if condition is not None:
+            masks.append(cluster.labels.mask(condition))
+    if not masks or len(masks) < len(term.match_label_expressions):
+        return np.zeros(cluster.capacity, np.bool_)
+    found: Mask = np.logical_and.reduce(masks)
+    return found
+
+
+def _capacity_mask(class_name: str, wanted: Quantity, cluster: Cluster, capacity: NDArray[np.int64]) -> Mask:
+    """The rows with enough room; `capacity` gets how much there is."""
+    sufficient = np.zeros(cluster.capacity, np.bool_)
+    size = wanted.value()
+    by_key = cluster.objects(CSIStorageCapacity)
+    for key in sorted(by_key):
+        entry = by_key[key]
+        limit = volume_limit(entry)
+        if entry.storage_class_name != class_name or limit is None or limit.value() < size:
+            continue
+        found = _access_mask(entry, cluster) & ~sufficient
+        sufficient |= found
+        if entry.capacity is not None:
+            capacity[found] = entry.capacity.value()
+    return sufficient
+
+
+def volume_limit(entry: CSIStorageCapacity) -> Quantity | None:
+    """The largest volume that can be made: what the driver says, or all that is left."""
+    return entry.maximum_volume_size if entry.maximum_volume_size is not None else entry.capacity
+
+
+def _access_mask(entry: CSIStorageCapacity, cluster: Cluster) -> Mask:
+    """The nodes that the capacity is about."""
+    try:
+        selector = label_selector.from_label_selector(entry.node_topology)
+    except label_selector.SelectorError:
+        return np.zeros(cluster.capacity, np.bool_)
+    if not selector.selectable:
+        return np.zeros(cluster.capacity, np.bool_)
+    masks = [cluster.labels.mask(condition) for condition in selector.requirements]
+    return np.logical_and.reduce(masks) if masks else np.ones(cluster.capacity, np.bool_)

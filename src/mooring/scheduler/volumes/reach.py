@@ -1,0 +1,106 @@
+"""From which nodes a PersistentVolume can be used: the rows that its node affinity allows, kept until labels change.
+
+Local volumes are many and each belongs to one node. So where every term of the affinity asks for one of some values of
+a label (mostly the hostname), nodes are looked up by that label and only those are judged; other affinities are judged
+over all nodes at once and shared by all volumes that have the same.
+"""
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.api.core_v1 import PersistentVolume
+from mooring.api.label_selector import Operator, Requirement
+from mooring.constraints import node_selector
+from mooring.constraints.node_selector import Selector, Term
+from mooring.constraints.options import ConstraintOptions
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.framework import ALL_ROWS, Mask, Rows
+
+RowNumbers: TypeAlias = NDArray[np.intp]
+_FEW = 8
+"""Up to so many nodes are judged one by one."""
+
+
+class Reach:
+    """The rows of each volume."""
+
+    def __init__(self, cluster: Cluster, options: ConstraintOptions) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._revision = -1
+        self._selectors: dict[str, tuple[PersistentVolume, Selector | None]] = {}
+        self._rows: dict[Selector, Rows] = {}
+        self._by_label: dict[str, dict[str, list[int]]] = {}
+
+    def rows(self, volume: PersistentVolume) -> Rows:
+        """`ALL_ROWS`, or the numbers of the rows whose node can use the volume."""
+        selector = self.selector(volume)
+        if selector is None:
+            return ALL_ROWS
+        if self._revision != self._cluster.labels.revision:
+            self._revision = self._cluster.labels.revision
+            self._rows.clear()
+            self._by_label.clear()
+        found = self._rows.get(selector)
+        if found is None:
+            found = self._rows[selector] = self._judge(selector)
+        return found
+
+    def mask(self, volume: PersistentVolume) -> Mask:
+        found = np.zeros(self._cluster.capacity, np.bool_)
+        found[self.rows(volume)] = True
+        return found
+
+    def selector(self, volume: PersistentVolume) -> Selector | None:
+        """The affinity, compiled; None when the volume can be used everywhere."""
+        name = volume.metadata.name
+        known = self._selectors.get(name)
+        if known is None or known[0].spec is not volume.spec:
+            compiled = node_selector.volume_selector(volume, self._options)
+            known = self._selectors[name] = (volume, _by_labels_only(compiled))
+        return known[1]
+
+    def _judge(self, selector: Selector) -> Rows:
+        few = self._few(selector)
+        if few is None:
+            return np.flatnonzero(self._cluster.labels.selector_mask(selector))
+        nodes = [info for row in few if (info := self._cluster.nodes[row]) is not None]
+        return np.array([info.row for info in nodes if selector.matches(info.node.metadata.labels, "")], np.intp)
+
+    def _few(self, selector: Selector) -> set[int] | None:
+        """The rows that could match, when they are few."""
+        rows: set[int] = set()
+        for term in selector.terms:
+            wanted = next((entry for entry in term.labels if _names_values(entry)), None)
+            if not isinstance(wanted, Requirement):
+                return None
+            index = self._index(wanted.key)
+            for value in wanted.values:
+                rows.update(index.get(value, ()))
+            if len(rows) > _FEW:
+                return None
+        return rows
+
+    def _index(self, key: str) -> dict[str, list[int]]:
+        found = self._by_label.get(key)
+        if found is None:
+            found = self._by_label[key] = {}
+            for info in self._cluster.node_infos():
+                value = info.node.metadata.labels.get(key)
+                if value is not None:
+                    found.setdefault(value, []).append(info.row)
+        return found
+
+
+def _names_values(condition: object) -> bool:
+    return isinstance(condition, Requirement) and condition.operator is Operator.IN
+
+
+def _by_labels_only(selector: Selector | None) -> Selector | None:
+    """Settles the conditions on the name: as in Kubernetes a volume sees a node's labels and not its name."""
+    if selector is None or not any(term.names for term in selector.terms):
+        return selector
+    terms = [Term((), term.labels) for term in selector.terms if all(entry.matches("") for entry in term.names)]
+    return None if any(not term.labels for term in terms) else Selector(tuple(terms))
