@@ -126,7 +126,7 @@ def _spread(action: str) -> PodSpec:
             max_skew=1,
             topology_key=ZONE,
             when_unsatisfiable=action,
-            label_selector=LabelSelector(match_labels={"app": f"spread {action}"}),
+            label_selector=LabelSelector(match_labels={"app": f"spread-{action}"}),
         )
     ]
     return spec
@@ -134,7 +134,7 @@ def _spread(action: str) -> PodSpec:
 
 def _near() -> PodSpec:
     spec = _spec()
-    term = PodAffinityTerm(label_selector=LabelSelector(match_labels={"app": "pod affinity"}), topology_key=ZONE)
+    term = PodAffinityTerm(label_selector=LabelSelector(match_labels={"app": "pod-affinity"}), topology_key=ZONE)
     spec.affinity = Affinity(pod_affinity=PodAffinity(required_during_scheduling_ignored_during_execution=[term]))
     return spec
 
@@ -155,15 +155,15 @@ def _too_large() -> PodSpec:
 
 WORKLOADS: dict[str, Callable[[], PodSpec]] = {
     "basic": _spec,
-    "numeric toleration": lambda: _tolerating(Toleration(key="sla", operator="Gt", value="949", effect="NoSchedule")),
-    "node affinity": lambda: _where("tier", "In", "silver"),
+    "numeric-toleration": lambda: _tolerating(Toleration(key="sla", operator="Gt", value="949", effect="NoSchedule")),
+    "node-affinity": lambda: _where("tier", "In", "silver"),
     "semver": lambda: _where("kernel", "SemverGt", "5.10.0"),
     "cel": lambda: _on_nodes(
         NodeSelectorTerm(match_cel_expressions=["semver.compare(node.labels['kernel'], '>=5.10')"])
     ),
-    "spread DoNotSchedule": lambda: _spread("DoNotSchedule"),
-    "spread ScheduleAnyway": lambda: _spread("ScheduleAnyway"),
-    "pod affinity": _near,
+    "spread-DoNotSchedule": lambda: _spread("DoNotSchedule"),
+    "spread-ScheduleAnyway": lambda: _spread("ScheduleAnyway"),
+    "pod-affinity": _near,
     "anti-affinity": _apart,
     "unschedulable": _too_large,
 }
