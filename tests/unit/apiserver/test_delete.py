@@ -181,6 +181,15 @@ async def test_all_namespaces_are_not_emptied_at_once(api: ApiCaller) -> None:
     assert (await api.delete("/api/v1/configmaps")).code == 405
 
 
+@pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
+async def test_some_namespaces_stay(api: ApiCaller, name: str) -> None:
+    answer = await api.delete(f"/api/v1/namespaces/{name}")
+    assert (answer.code, answer.message) == (
+        403,
+        f'namespaces "{name}" is forbidden: this namespace may not be deleted',
+    )
+
+
 async def test_a_namespace_waits_for_its_finalizer(api: ApiCaller) -> None:
     await api.post("/api/v1/namespaces", {"metadata": {"name": "old"}})
     going = (await api.delete("/api/v1/namespaces/old")).body

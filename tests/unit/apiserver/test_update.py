@@ -77,6 +77,13 @@ async def test_kinds_that_allow_it_are_created_by_an_update(api: ApiCaller) -> N
     assert (await api.get(url)).body["spec"]["holderIdentity"] == "a"
 
 
+async def test_what_an_update_creates_has_the_name_of_its_path(api: ApiCaller) -> None:
+    url = "/apis/coordination.k8s.io/v1/namespaces/default/leases/me"
+    assert (await api.put(url, {"spec": {}})).body["metadata"]["name"] == "me"
+    other = await api.put(url.replace("/me", "/you"), {"metadata": {"name": "me"}, "spec": {}})
+    assert (other.code, other.message) == (400, "the name of the object (me) does not match the name on the URL (you)")
+
+
 async def test_a_dry_run_changes_nothing(api: ApiCaller) -> None:
     obj = await created(api)
     answer = await api.put(f"{CONFIG_MAPS}/settings?dryRun=All", config_map(a="2"))

@@ -16,6 +16,7 @@ Sinks = tuple[Fields, Fields, Fields]
 """Where to put what was added, modified and removed."""
 
 _ABSENT: Any = object()
+_HOLDERS = (dict, list)
 _KEY_DEFAULTS = {"protocol": "TCP"}
 """Keys of lists that may be left out, with their defaults (ports of containers and services)."""
 
@@ -72,11 +73,13 @@ def _compare(element: str, old: Any, new: Any, node: Node | None, sinks: Sinks) 
 def _compare_maps(old: dict[str, Any], new: dict[str, Any], node: Node, sinks: Sinks) -> None:
     for name in dict.fromkeys((*old, *new)):
         before, after = old.get(name, _ABSENT), new.get(name, _ABSENT)
+        if before == after:
+            continue
         if before is None:
             before = _ABSENT if after is _ABSENT else _empty_like(after)
         if after is None:
             after = _ABSENT if before is _ABSENT else _empty_like(before)
-        if before is not after:
+        if before is not after:  # not both absent
             _compare(field_set.field(name), before, after, node.child(name), sinks)
 
 
@@ -106,28 +109,31 @@ def _by_element(items: list[Any], node: Node) -> dict[str, list[Any]]:
 
 def element_of(each: Any, node: Node, *, strict: bool = False) -> str:
     """The path element of an item of a keyed list or of a set. With `strict`, a missing key is an error."""
-    if not node.keys:
+    names = node.keys
+    if not names:
         return field_set.value(each)
-    keys = {}
-    for name in node.keys:
-        key = each.get(name) if isinstance(each, dict) else None
+    found = each if isinstance(each, dict) else {}
+    keys = []
+    for name in names:
+        key = found.get(name)
         if key is None:
             key = _KEY_DEFAULTS.get(name)
         if key is None and strict:
             raise MissingKeyError(f'an item of a list with keys omits the key field "{name}"')
-        keys[name] = key
-    return field_set.item(keys)
+        keys.append(key)
+    return field_set.item(names, tuple(keys))
 
 
 def whole(value: Any, node: Node | None) -> Fields:
     """All of a value that has come or gone: every field in it, and everything that holds fields."""
-    if node is None or node.is_atomic or not isinstance(value, dict | list) or not value:
+    if node is None or node.is_atomic or not value or value.__class__ not in _HOLDERS:
         return {}
     result: Fields = {SELF: {}}
     if isinstance(value, dict):
         for name, child in value.items():
             if child is not None:
-                result[field_set.field(name)] = whole(child, node.child(name))
+                below = node.child(name) if child.__class__ in _HOLDERS else None  # spare a call for every leaf
+                result[f"f:{name}"] = whole(child, below) if below else {}
     else:
         for each in value:
             result[element_of(each, node)] = whole(each, node.item)

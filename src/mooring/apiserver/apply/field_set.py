@@ -8,7 +8,10 @@ below it is a member as well; the root alone stands for the empty set when it is
 
 import json
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 Fields = dict[str, Any]
 SELF = "."
@@ -19,14 +22,15 @@ def field(name: str) -> str:
     return f"f:{name}"
 
 
-def item(keys: dict[str, Any]) -> str:
-    """The element of an item in a list of objects, by its keys."""
-    return f"k:{json.dumps(keys, sort_keys=True, separators=(',', ':'), ensure_ascii=False)}"
+@lru_cache(maxsize=4096)
+def item(names: tuple[str, ...], keys: tuple[Any, ...]) -> str:
+    """The element of an item in a list of objects, by the names (in order) and values of its keys."""
+    return f"k:{msgspec.json.encode(dict(zip(names, keys, strict=True))).decode()}"
 
 
 def value(scalar: Any) -> str:
     """The element of a value in a list that is a set."""
-    return f"v:{json.dumps(scalar, ensure_ascii=False)}"
+    return f"v:{msgspec.json.encode(scalar).decode()}"
 
 
 def is_member(node: Fields) -> bool:

@@ -47,14 +47,10 @@ class Node:
         """The node of a field or of a map's value; None for a field that the type does not have."""
         return self.item if self.shape == "map" else self.fields.get(name)
 
-    @property
+    @cached_property
     def keys(self) -> tuple[str, ...]:
-        """The fields that tell the items of a list apart; empty for other lists."""
-        return self.merge.keys if self.merge is not None and self.merge.kind == "map" else ()
-
-    @property
-    def is_set(self) -> bool:
-        return self.merge is not None and self.merge.kind == "set"
+        """The fields that tell the items of a list apart, by name; empty for other lists."""
+        return tuple(sorted(self.merge.keys)) if self.merge is not None and self.merge.kind == "map" else ()
 
 
 @cache

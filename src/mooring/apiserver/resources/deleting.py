@@ -4,6 +4,7 @@ A deletion that has to wait writes `deletionTimestamp` and returns the object; w
 a node that has stopped the pod, completes it (``writing.py``, `is_deletable`).
 """
 
+import asyncio
 from collections.abc import Iterable
 from datetime import timedelta
 
@@ -20,6 +21,10 @@ from mooring.store.kv import Delete, Event, KeyValue, Put
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _ATTEMPTS = 10
+_AT_ONCE = 64
+_IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+"""Namespaces that every cluster keeps."""
+
 _SHOWN_WHEN_DELETED = frozenset(
     {
         "csidrivers",
@@ -66,21 +71,30 @@ class Deleting:
         options = delete_options(call.request)
         selection = self._registry.selections.of(call.request, call.kind)
         view = view_for(self._registry, call)
-        shown = []
-        async for kv in self._reading.selected(call, selection):
-            namespace, _, name = kv.key.removeprefix(call.stored.prefix).rpartition("/")
-            one = Call(call.request, call.kind, call.stored, namespace, name, "", call.accepted, call.warnings)
-            try:
-                await self.delete_object(one, options)
-            except errors.NotFound:
-                continue
-            shown.append(kv)
+        found = await self._reading.selected(call, selection)
+        shown: list[KeyValue] = []
+        for start in range(0, len(found), _AT_ONCE):
+            group = found[start : start + _AT_ONCE]
+            gone = await asyncio.gather(*(self._delete_one_of(call, kv, options) for kv in group))
+            shown += [kv for kv, was_there in zip(group, gone, strict=True) if was_there]
         revision = await self._registry.store.revision()
         return respond(call, view.list(shown, ListMeta(resource_version=str(revision))))
+
+    async def _delete_one_of(self, call: Call, kv: KeyValue, options: DeleteOptions) -> bool:
+        """Delete an object of a collection; returns whether it was there at all."""
+        namespace, _, name = kv.key.removeprefix(call.stored.prefix).rpartition("/")
+        one = Call(call.request, call.kind, call.stored, namespace, name, "", call.accepted, call.warnings)
+        try:
+            await self.delete_object(one, options)
+        except errors.NotFound:
+            return False
+        return True
 
     async def delete_object(self, call: Call, options: DeleteOptions) -> tuple[Written, bool, Resource]:
         """Delete, or begin to; returns the last state, and whether the object is gone."""
         registry, stored = self._registry, call.stored
+        if call.name in _IMMORTAL and stored.hub.type is Namespace:
+            raise errors.forbidden("namespaces", call.name, "this namespace may not be deleted")
         for _ in range(_ATTEMPTS):
             kv = await registry.find(call)
             obj = stored.decode(kv.value, kv.mod_revision)

@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import AsyncIterator
+from collections.abc import Sequence
 
 import msgspec
 
@@ -68,11 +68,10 @@ class Reading:
             metadata.remaining_item_count = page.remaining if selection.is_everything else None
         return respond(call, view.list(page.items, metadata))
 
-    async def selected(self, call: Call, selection: Selection) -> AsyncIterator[KeyValue]:
+    async def selected(self, call: Call, selection: Selection) -> Sequence[KeyValue]:
         """Every object that a collection request selects, now: for deletecollection."""
         page = await self._scan(call, selection, after_key="", limit=0, revision=None)
-        for kv in page.items:
-            yield kv
+        return page.items
 
     async def _page(self, call: Call, selection: Selection, wanted: ListVersion) -> _Page:
         limit = _limit(call)

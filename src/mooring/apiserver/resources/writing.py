@@ -60,6 +60,7 @@ class Writing:
         first = self._read(call, options)
         strategy = self._registry.strategy(call.stored)
         if strategy.allow_create_on_update and not call.subresource and not await self._exists(call):
+            _check_name(call, first)
             return self._respond(call, await self.create_object(call, first, options))
         drafts = [first]
 
@@ -188,6 +189,15 @@ class Writing:
     def _respond(self, call: Call, written: Written) -> Response:
         body = view_for(self._registry, call).object(written.value, written.revision)
         return respond(call, body, 201 if written.created else 200)
+
+
+def _check_name(call: Call, obj: Resource) -> None:
+    """An object that an update creates has the name of the path."""
+    if obj.metadata.name not in {"", call.name}:
+        raise errors.bad_request(
+            f"the name of the object ({obj.metadata.name}) does not match the name on the URL ({call.name})"
+        )
+    obj.metadata.name = call.name
 
 
 def _check_preconditions(call: Call, new: Resource, old: Resource) -> None:
