@@ -183,7 +183,7 @@ class Engine:
 
     def explain(self, pod: Pod) -> dict[str, NodeExplanation]:
         """What every node's verdict is, and what the points of the feasible ones are made of."""
-        judgement = self._judge(self.profile_of(pod), pod)
+        judgement = self._judge(self.profile_of(pod), pod, needs_points=True)
         statuses = diagnose(judgement, self.cluster).statuses()
         found: dict[str, NodeExplanation] = {}
         for info in self.cluster.node_infos():
@@ -211,15 +211,19 @@ class Engine:
 
     # -- how
 
-    def _judge(self, profile: Profile, pod: Pod) -> Judgement:
+    def _judge(self, profile: Profile, pod: Pod, *, needs_points: bool = False) -> Judgement:
         info = self.cluster.info(pod)
-        return self._evaluation(profile, info).judge(info, self.nominations.expected(pod))
+        evaluation = self._evaluation(profile, info)
+        return evaluation.judge(info, self.nominations.expected(pod), needs_points=needs_points)
 
     def _evaluation(self, profile: Profile, pod: PodInfo) -> Evaluation:
         key = (profile.name, pod.shape)
         found = self._kept.get(key)
         if found is None:
-            found = self._kept[key] = _Kept(Evaluation(profile, pod, self.cluster))
+            found = _Kept(Evaluation(profile, pod, self.cluster))
+            if not found.evaluation.is_worth_keeping:
+                return found.evaluation
+            self._kept[key] = found
             limit = max(_CACHE_BYTES // (_BYTES_PER_ROW * self.cluster.capacity), 8)
             while len(self._kept) > limit:
                 self._kept.popitem(last=False)
@@ -238,6 +242,8 @@ class Engine:
 
     def _best(self, judgement: Judgement) -> int:
         totals = judgement.totals
+        if judgement.number_feasible == 1:
+            return int(judgement.feasible.argmax())
         best: NDArray[np.intp] = (totals == totals[totals.argmax()]).nonzero()[0]
         return int(best[0] if len(best) == 1 else best[self._random.randrange(len(best))])
 

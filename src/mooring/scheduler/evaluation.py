@@ -49,6 +49,8 @@ from mooring.scheduler.scoring import NodeScore, PodScore, ScoreSlot, ShapeScore
 
 OUT = -1
 """Instead of a total: the node is not feasible."""
+_FEW = 64
+"""So many named nodes are judged one by one instead of with all others."""
 _NO_MASK: Mask = np.empty(0, np.bool_)
 _NO_POINTS: Scores = np.empty(0, np.int64)
 
@@ -144,8 +146,10 @@ class Evaluation:
         self._reader = Reader(cluster.node_changes, cluster.pod_changes)
         self._not_scored = EVERYTHING
         """What has changed since points were last given."""
-        self._filters = [_filter_of(plugin, pod, cluster) for plugin in self._profile.filters]
-        self._scores = [_score_of(entry, pod, cluster) for entry in self._profile.scores]
+        filters = (_filter_of(plugin, pod, cluster) for plugin in self._profile.filters)
+        self._filters = [slot for slot in filters if not (isinstance(slot, ShapeFilter) and slot.status.is_skip)]
+        scores = (_score_of(entry, pod, cluster) for entry in self._profile.scores)
+        self._scores = [slot for slot in scores if not (isinstance(slot, ShapeScore) and not slot.is_active)]
         self._base: Scores = np.zeros(cluster.capacity, np.int64)
         """The points of plugins that give them row by row."""
         self._sums: Scores = self._base
@@ -154,10 +158,16 @@ class Evaluation:
         """... and masked by who was feasible the last time."""
         self._was_feasible: Mask | None = None
 
-    def judge(self, pod: PodInfo, expected: Mapping[int, Sequence[Pod]]) -> Judgement:
+    @property
+    def is_worth_keeping(self) -> bool:
+        """Whether another pod of the shape may come: not for pods that are made for a node, as those of DaemonSets."""
+        return all(slot.node_names is None for slot in self._filters if isinstance(slot, ShapeFilter))
+
+    def judge(self, pod: PodInfo, expected: Mapping[int, Sequence[Pod]], *, needs_points: bool) -> Judgement:
         """Filter and score all nodes for a pod of this shape.
 
-        `expected` are pods that have been promised room on some rows and that this one must leave it to.
+        `expected` are pods that have been promised room on some rows and that this one must leave it to. A single
+        feasible node is taken without scoring it, unless somebody `needs_points`.
         """
         if self._capacity != self._cluster.capacity:
             self._begin(pod)
@@ -167,7 +177,7 @@ class Evaluation:
             self._filter(judgement)
         if judgement.refusal is None and expected:
             self._leave_room(judgement, expected)
-        if judgement.refusal is None and judgement.number_feasible:
+        if judgement.refusal is None and judgement.number_feasible > (0 if needs_points else 1):
             self._score(judgement)
         return judgement
 
@@ -217,12 +227,15 @@ class Evaluation:
         judgement.considered[rows] = True
 
     def _filter(self, judgement: Judgement) -> None:
-        changes = self._reader.changes()
-        self._not_scored = changes if self._not_scored is NOTHING else both(self._not_scored, changes)
         feasible = judgement.considered.copy()
         number = int(np.count_nonzero(feasible))
+        named = np.flatnonzero(feasible) if judgement.naming and number <= _FEW else None
+        changes = self._reader.changes() if named is None else NOTHING
+        self._not_scored = changes if self._not_scored is NOTHING else both(self._not_scored, changes)
         for slot in judgement.filters:
-            if slot.update(changes, feasible):
+            if named is not None and isinstance(slot, ShapeFilter):
+                slot.judge_rows(named)
+            elif slot.update(changes, feasible):
                 self.stamp += 1
             if slot.status.is_skip:
                 continue

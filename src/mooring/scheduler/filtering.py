@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mooring.scheduler.columns.change_log import ChangedRows, Changes
 from mooring.scheduler.columns.cluster import Cluster
@@ -108,6 +109,19 @@ class ShapeFilter(FilterSlot):
         self._take(verdicts, self._cluster.labels.nodes, rows)
         self._is_fresh = True
         return True
+
+    def judge_rows(self, rows: NDArray[np.intp]) -> None:
+        """Judge a few rows and let the others pass, which nobody looks at; nothing is kept for the next pod."""
+        verdicts = self.verdicts(rows)
+        self._is_fresh = self.asks = False
+        if isinstance(verdicts, Status):
+            self.status = verdicts.by(self.name)
+        elif verdicts is not None:
+            codes = np.zeros(self._cluster.capacity, np.int32)
+            codes[rows] = verdicts.codes
+            self._take(Verdicts(codes, verdicts.reasons), self._cluster.labels.nodes, None)
+        if self._revised is not None:
+            self.status = SKIP if verdicts is None else self.status
 
     def verdicts(self, rows: Rows) -> Verdicts | Status | None:
         if self._state is None or (self._revised is not None and self._revised.revision(self._state) is None):

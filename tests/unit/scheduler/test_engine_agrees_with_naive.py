@@ -66,6 +66,9 @@ class Naive:
         return {name: (verdict, scores.get(name, {})) for name, verdict in verdicts.items()}
 
     def verdict(self, pod: Pod, node: Node) -> Verdict:
+        names = named_nodes(pod)
+        if names is not None and node.metadata.name not in names:
+            return NEVER, "", ("node(s) didn't satisfy plugin(s) [NodeAffinity]",)
         for plugin, check in FILTERS.items():
             refusal = check(self, pod, node)
             if refusal:
@@ -98,6 +101,19 @@ def tainted(_world: Naive, pod: Pod, node: Node) -> Refusal:
 
 def affine(pod: Pod, node: Node) -> bool:
     return node_selector.required_affinity(pod.spec, OPTIONS).matches(node.metadata.labels, node.metadata.name)
+
+
+def named_nodes(pod: Pod) -> set[str] | None:
+    """The nodes that a pod names, when all its terms do."""
+    affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
+    required = affinity and affinity.required_during_scheduling_ignored_during_execution
+    names: set[str] = set()
+    for term in required.node_selector_terms if required else []:
+        named = [field.values for field in term.match_fields if field.operator == "In"]
+        if not named:
+            return None
+        names |= set(named[0])
+    return names or None
 
 
 def not_affine(_world: Naive, pod: Pod, node: Node) -> Refusal:
@@ -539,6 +555,11 @@ class Random:
                 {"matchExpressions": [{"key": "kernel", "operator": "SemverGt", "values": ["5.10.0"]}]},
                 {"matchCELExpressions": ["'tier' in node.labels && node.labels['tier'] != 'gold'"]},
                 {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["node-1"]}]},
+                {
+                    "matchFields": [
+                        {"key": "metadata.name", "operator": "In", "values": [f"node-{self.lot.choice('123')}"]}
+                    ]
+                },
             ]
         )
 

@@ -77,6 +77,8 @@ class Reader:
 def union(one: ChangedRows, other: ChangedRows) -> ChangedRows:
     if one is None or other is None:
         return None
+    if one is other:
+        return one
     if not len(one) or not len(other):
         return other if not len(one) else one
     return np.concatenate((one, other))
