@@ -1,17 +1,18 @@
 """YAML as Kubernetes reads and writes it.
 
-`read` turns a file into documents: trees of plain values as in ``json_tree.py``, with the lines where fields stand.
+`read` turns a file into documents: trees of plain values as in ``json_tree.py``, with the lines where they begin.
 Plain words mean what they mean to kubectl (YAML 1.1 as Go reads it): `yes`, `on` and `y` are true, `010` is eight,
 `1:30` and dates are text. Anchors, aliases and merge keys work, within a limit on how much they may unfold to.
 `write` makes text for people, with the keys in kubectl's order. Called by ``codec.py`` and the command line.
 """
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
+from yaml._yaml import CParser
 
 from mooring.api.json_tree import MAX_BYTES, MAX_DEPTH, DecodeError, TooLargeError, json_tree, members, text_of
 
@@ -31,6 +32,8 @@ _INTEGER = re.compile(r"([-+]?)(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9
 _KINDS: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,), "null": (type(None),)}
 _UNFIT_FOR_BLOCK = re.compile(r"[ \t]\n|[ \t]$|^\s")
 _MERGE = object()
+NextEvent = Callable[[], Any]
+"""Gives the next event of the parser, whose types PyYAML does not tell."""
 
 
 class YamlError(DecodeError):
@@ -43,11 +46,10 @@ class YamlError(DecodeError):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document: its tree, the line where it begins, and the line of each field and item by its path."""
+    """One document: its tree, and the line where it begins."""
 
     tree: Any
     line: int
-    lines: dict[str, int] = field(default_factory=dict)
 
 
 def read(source: str | bytes, max_bytes: int = MAX_BYTES) -> list[Document]:
@@ -73,149 +75,141 @@ def read(source: str | bytes, max_bytes: int = MAX_BYTES) -> list[Document]:
 
 
 def _documents(text: str) -> Iterator[Document]:
-    events = yaml.parse(text, Loader=yaml.CSafeLoader)
-    for event in events:
-        if isinstance(event, yaml.DocumentStartEvent):
-            builder = _Builder(events)
-            first = next(events)
-            tree = builder.node(first, "", 0)
-            yield Document(tree, first.start_mark.line + 1, builder.lines)
+    next_event: NextEvent = CParser(text).get_event
+    while (event := next_event()).__class__ is not yaml.StreamEndEvent:
+        if event.__class__ is yaml.DocumentStartEvent:
+            first = next_event()
+            yield Document(_Builder(next_event).node(first, 0), first.start_mark.line + 1)
 
 
 class _Builder:
     """Builds the tree of one document from the events of the parser."""
 
-    def __init__(self, events: Iterator[Any]) -> None:
-        self._events = events
+    def __init__(self, next_event: NextEvent) -> None:
+        self._next = next_event
         self._anchors: dict[str, tuple[Any, int] | None] = {}
         self._size = 0
         self._unfolded = 0
-        self.lines: dict[str, int] = {}
 
-    def node(self, event: Any, path: str, depth: int) -> Any:
-        line = event.start_mark.line + 1
-        self.lines.setdefault(path, line)
-        if event.__class__ is yaml.ScalarEvent and not event.anchor:  # nearly all are
+    def node(self, event: Any, depth: int) -> Any:
+        kind = event.__class__
+        if kind is yaml.ScalarEvent and not event.anchor:  # nearly all are
             self._size += 1
-            return _scalar(event, line)
+            return _scalar(event)
         if depth > MAX_DEPTH:
-            raise YamlError(line, f"nested more than {MAX_DEPTH} levels deep")
-        if isinstance(event, yaml.AliasEvent):
-            return self._alias(str(event.anchor), line)
+            raise YamlError(_line(event), f"nested more than {MAX_DEPTH} levels deep")
+        if kind is yaml.AliasEvent:
+            return self._alias(event)
         if event.anchor:
             self._anchors[event.anchor] = None  # known, but not complete
         value: Any
         before = self._size
         self._size += 1
-        if isinstance(event, yaml.MappingStartEvent):
-            value = self._mapping(path, depth)
-        elif isinstance(event, yaml.SequenceStartEvent):
-            value = self._sequence(path, depth)
+        if kind is yaml.MappingStartEvent:
+            value = self._mapping(depth)
+        elif kind is yaml.SequenceStartEvent:
+            value = self._sequence(depth)
         else:
-            value = _scalar(event, line)
+            value = _scalar(event)
         if event.anchor:
             self._anchors[event.anchor] = (value, self._size - before)
         return value
 
-    def _alias(self, anchor: str, line: int) -> Any:
+    def _alias(self, event: Any) -> Any:
+        anchor = str(event.anchor)
         if anchor not in self._anchors:
-            raise YamlError(line, f"unknown anchor '{anchor}' referenced")
+            raise YamlError(_line(event), f"unknown anchor '{anchor}' referenced")
         target = self._anchors[anchor]
         if target is None:
-            raise YamlError(line, f"anchor '{anchor}' value contains itself")
+            raise YamlError(_line(event), f"anchor '{anchor}' value contains itself")
         value, size = target
         self._size += size
         self._unfolded += size
         if self._unfolded > _ALIAS_LIMIT:
-            raise YamlError(line, "the document contains excessive aliasing")
+            raise YamlError(_line(event), "the document contains excessive aliasing")
         return value
 
-    def _sequence(self, path: str, depth: int) -> list[Any]:
+    def _sequence(self, depth: int) -> list[Any]:
         items: list[Any] = []
-        for event in self._events:
-            if isinstance(event, yaml.SequenceEndEvent):
-                break
-            items.append(self.node(event, f"{path}[{len(items)}]", depth + 1))
+        while (event := self._next()).__class__ is not yaml.SequenceEndEvent:
+            items.append(self.node(event, depth + 1))
         return items
 
-    def _mapping(self, path: str, depth: int) -> dict[str, Any]:
+    def _mapping(self, depth: int) -> dict[str, Any]:
         pairs: list[tuple[str, Any]] = []
         merged: dict[str, Any] = {}
-        for event in self._events:
-            if isinstance(event, yaml.MappingEndEvent):
-                break
-            line = event.start_mark.line + 1
-            key = self._key(event, line)
+        while (event := self._next()).__class__ is not yaml.MappingEndEvent:
+            key = self._key(event)
+            value = self.node(self._next(), depth + 1)
             if key is _MERGE:
-                value = self.node(next(self._events), f"{path}.<<", depth + 1)
-                merged = {**_merged(value, line), **merged}
-                continue
-            name = _key_text(key, line)
-            child = f"{path}.{name}" if path else name
-            self.lines[child] = line
-            pairs.append((name, self.node(next(self._events), child, depth + 1)))
+                merged = {**_merged(value, event), **merged}
+            else:
+                pairs.append((key if key.__class__ is str else _key_text(key, event), value))
         if merged:
             given = {name for name, _ in pairs}
             pairs = [(name, value) for name, value in merged.items() if name not in given] + pairs
         return members(pairs)
 
-    def _key(self, event: Any, line: int) -> Any:
-        if isinstance(event, yaml.AliasEvent):
-            return self._alias(str(event.anchor), line)
-        if not isinstance(event, yaml.ScalarEvent):
-            raise YamlError(line, "a key must be a scalar")
+    def _key(self, event: Any) -> Any:
+        if event.__class__ is yaml.AliasEvent:
+            return self._alias(event)
+        if event.__class__ is not yaml.ScalarEvent:
+            raise YamlError(_line(event), "a key must be a scalar")
         if event.value == "<<" and event.implicit[0]:
             return _MERGE
-        value = _scalar(event, line)
+        value = _scalar(event)
         if event.anchor:
             self._anchors[event.anchor] = (value, 1)
         return value
 
 
-def _merged(value: Any, line: int) -> dict[str, Any]:
+def _line(event: Any) -> int:
+    return int(event.start_mark.line) + 1
+
+
+def _merged(value: Any, event: Any) -> dict[str, Any]:
     maps = value if isinstance(value, list) else [value]
     merged: dict[str, Any] = {}
     for one in maps:
         if not isinstance(one, dict):
-            raise YamlError(line, "map merge requires map or sequence of maps as the value")
+            raise YamlError(_line(event), "map merge requires map or sequence of maps as the value")
         merged = {**one, **merged}
     return merged
 
 
-def _key_text(key: Any, line: int) -> str:
+def _key_text(key: Any, event: Any) -> str:
     """A key as JSON has it: text."""
-    if isinstance(key, str):
-        return key
     if isinstance(key, bool):
         return "true" if key else "false"
     if isinstance(key, int | float):
         return str(key)
-    raise YamlError(line, "a key must not be null")
+    raise YamlError(_line(event), "a key must not be null")
 
 
-def _scalar(event: Any, line: int) -> Any:
+def _scalar(event: Any) -> Any:
     """The value of a scalar: by its tag if it has one, else by how it looks if it is not quoted."""
     tag, text = event.tag, event.value
     if tag is None:
-        return _plain(text, line) if event.implicit[0] else text
+        return _plain(text, event) if event.implicit[0] else text
     if tag in {"!", f"{_TAG}str"}:
         return text
-    value = _plain(text, line)
+    value = _plain(text, event)
     kinds = _KINDS.get(tag.removeprefix(_TAG)) if tag.startswith(_TAG) else None
     if kinds is None:
-        raise YamlError(line, f"the tag {tag} is not supported")
+        raise YamlError(_line(event), f"the tag {tag} is not supported")
     if type(value) not in kinds:
-        raise YamlError(line, f"cannot decode {text!r} as a {tag.removeprefix(_TAG)}")
+        raise YamlError(_line(event), f"cannot decode {text!r} as a {tag.removeprefix(_TAG)}")
     return value
 
 
-def _plain(text: str, line: int) -> Any:
+def _plain(text: str, event: Any) -> Any:
+    """What a word that is not quoted means."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in "+-.0123456789":
         return text
     if _NOT_FINITE.fullmatch(text):
-        raise YamlError(line, f"{text} is not a number of JSON")
+        raise YamlError(_line(event), f"{text} is not a number of JSON")
     return _number(text)
 
 
@@ -257,7 +251,7 @@ def _text(dumper: yaml.CSafeDumper, text: str) -> yaml.ScalarNode:
 
 
 def _looks_like_no_text(text: str) -> bool:
-    return bool(_NOT_FINITE.fullmatch(text)) or not isinstance(_plain(text, 0), str)
+    return bool(_NOT_FINITE.fullmatch(text)) or not isinstance(_plain(text, None), str)
 
 
 _Dumper.add_representer(str, _text)
