@@ -3,6 +3,9 @@
 from mooring.api.base import Int32, Object, always, required
 from mooring.api.meta_v1 import Resource, ResourceList
 
+VERSION_ANNOTATION = "mooring.dev/version"
+"""On a Lease: the version that its holder behaves as, by which the server notices skew (4330.10)."""
+
 
 class LeaseSpec(Object):
     """Who holds a lease, and until when."""

@@ -56,6 +56,7 @@ _CHUNK = 256 * 1024
 _MOST_PARAMETERS = 100
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_BREAK = "\n"
 _READS = frozenset({"get", "list", "watch"})
 _RBAC = "rbac.authorization.k8s.io"
 _METHODS = _WITH_BODY | {"GET", "HEAD"}
@@ -90,8 +91,9 @@ class Application:
         exchange = self._exchange(request, address=client[0] if client else "")
         try:
             request.query = _query(scope["query_string"])
-            exchange.user = await self.authenticator.authenticate(request.path, request.headers, scope.get(PEER))
-            request.user = impersonated(exchange.user, request.headers, self.authorizer) or exchange.user
+            user = await self.authenticator.authenticate(request.path, request.headers, scope.get(PEER))
+            exchange.user = request.user = user
+            request.user = impersonated(user, request.headers, self.authorizer) or user
             response = await self._respond(exchange, receive)
         except Exception as error:
             response = self._failed(exchange, error)
@@ -137,8 +139,8 @@ class Application:
             except TimeoutError:
                 seconds = round(self.gatekeeper.limits.request_seconds)
                 raise errors.timeout(f"request did not complete within {seconds}s") from None
-            if not isinstance(response.body, bytes):  # a stream keeps its place until it ends
-                response.body = _holding(response.body, places.pop_all())
+            if not isinstance(response.body, bytes):
+                response.body = _Stream(response.body, exchange, places.pop_all())
             return response
 
     async def _handle(self, exchange: Exchange) -> Response:
@@ -227,24 +229,16 @@ class Application:
     def _count(self, exchange: Exchange, response: Response) -> None:
         """Count and log a response, a stream when it has ended."""
         exchange.code = response.status
-        exchange.streaming = not isinstance(response.body, bytes)
-        self.metrics.began(exchange)
-        if isinstance(response.body, bytes):
-            exchange.bytes_sent = len(response.body)
+        body = response.body
+        if isinstance(body, bytes):
+            exchange.bytes_sent = len(body)
             self._ended(exchange)
-            return
-        if self.audit:
-            self.audit.write(exchange, "ResponseStarted")
-        response.body = self._counted(exchange, response.body)
-
-    async def _counted(self, exchange: Exchange, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        try:
-            async for chunk in body:
-                exchange.bytes_sent += len(chunk)
-                yield chunk
-        finally:
-            await _close(body)
-            self._ended(exchange)
+        elif isinstance(body, _Stream):
+            exchange.streaming = True
+            self.metrics.began(exchange)
+            if self.audit:
+                self.audit.write(exchange, "ResponseStarted")
+            body.at_end.callback(self._ended, exchange)
 
     def _ended(self, exchange: Exchange) -> None:
         exchange.seconds = self.clock.monotonic() - exchange.started
@@ -266,14 +260,41 @@ class Application:
             if not response.body:
                 await send({"type": "http.response.body", "body": b""})
             return
-        await _stream(response.body, receive, send)
+        await _send_stream(response.body, receive, send)
 
 
 class _ClientGoneError(Exception):
     """The client hung up while it was sending."""
 
 
-async def _stream(body: AsyncIterator[bytes], receive: Receive, send: Send) -> None:
+class _Stream:
+    """A body in pieces that keeps its place among the requests until it ends, however it ends."""
+
+    def __init__(self, body: AsyncIterator[bytes], exchange: Exchange, at_end: ExitStack) -> None:
+        self.at_end = at_end
+        self._body = body
+        self._exchange = exchange
+
+    def __aiter__(self) -> "_Stream":
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            chunk = await anext(self._body)
+        except BaseException:  # its end, a mistake, or that nobody wants it any longer
+            self.at_end.close()
+            raise
+        self._exchange.bytes_sent += len(chunk)
+        return chunk
+
+    async def aclose(self) -> None:
+        with self.at_end:
+            close = getattr(self._body, "aclose", None)
+            if close:
+                await close()
+
+
+async def _send_stream(body: AsyncIterator[bytes], receive: Receive, send: Send) -> None:
     """Send pieces as they come, until there are no more or the client hangs up."""
     sender = asyncio.current_task()
     gone = False
@@ -297,24 +318,10 @@ async def _stream(body: AsyncIterator[bytes], receive: Receive, send: Send) -> N
             sender.uncancel()
     finally:
         listener.cancel()
-        await _close(body)
+        if isinstance(body, _Stream):
+            await body.aclose()
     if not gone:
         await send({"type": "http.response.body", "body": b""})
-
-
-async def _holding(body: AsyncIterator[bytes], places: ExitStack) -> AsyncIterator[bytes]:
-    with places:
-        try:
-            async for chunk in body:
-                yield chunk
-        finally:
-            await _close(body)
-
-
-async def _close(body: AsyncIterator[bytes]) -> None:
-    close = getattr(body, "aclose", None)
-    if close:
-        await close()
 
 
 def _headers(raw: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
@@ -326,9 +333,6 @@ def _headers(raw: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
             value = f"{headers[name]}{_BREAK if name.startswith('impersonate-') else ', '}{value}"
         headers[name] = value
     return headers
-
-
-_BREAK = "\n"
 
 
 def _query(raw: bytes) -> Mapping[str, Sequence[str]]:

@@ -6,8 +6,7 @@ piece, before the last byte of the answer is sent, and for a watch when it begin
 
 import os
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
@@ -48,14 +47,6 @@ class AuditLog:
 
     def close(self) -> None:
         os.close(self._file)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
-        self.close()
 
 
 def _event(exchange: Exchange, stage: str, now: str) -> dict[str, Any]:

@@ -26,7 +26,6 @@ from mooring.api.meta_v1 import (
     GroupVersionForDiscovery,
     GroupVersionKind,
     ObjectMeta,
-    ServerAddressByClientCIDR,
     TypeMeta,
 )
 from mooring.api.scheme import Scheme
@@ -41,9 +40,8 @@ _LIST = "APIGroupDiscoveryList"
 class Discovery:
     """The discovery documents of a scheme."""
 
-    def __init__(self, scheme: Scheme, address: str = "") -> None:
+    def __init__(self, scheme: Scheme) -> None:
         self._scheme = scheme
-        self._address = address
         self._documents: dict[str, tuple[bytes, str]] = {}
 
     def handle(self, request: Request) -> Response | None:
@@ -85,10 +83,7 @@ class Discovery:
     # -- one by one
 
     def _core(self) -> APIVersions:
-        addresses = [ServerAddressByClientCIDR(client_cidr="0.0.0.0/0", server_address=self._address)]
-        return APIVersions(
-            kind="APIVersions", versions=[*self._scheme.versions("")], server_address_by_client_cidrs=addresses
-        )
+        return APIVersions(kind="APIVersions", versions=[*self._scheme.versions("")])
 
     def _groups(self) -> APIGroupList:
         groups = [self._group(group) for group in self._scheme.groups if group]

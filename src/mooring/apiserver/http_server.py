@@ -13,8 +13,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -186,7 +185,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 class HttpServer:
-    """An application behind TLS on a socket. `async with` starts and stops it."""
+    """An application behind TLS on a socket."""
 
     def __init__(
         self,
@@ -238,15 +237,6 @@ class HttpServer:
         """Do not wait for requests any longer."""
         self._uvicorn.should_exit = True
         self._uvicorn.force_exit = True
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
 
 
 def _redirect_logs() -> None:

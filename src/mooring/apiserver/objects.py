@@ -8,10 +8,13 @@ from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
 from mooring.apiserver.resources.stored import Stored
-from mooring.store.errors import Closed, RevisionError
+from mooring.base import logs
+from mooring.store.errors import Closed, RevisionError, StoreError
 from mooring.store.kv import KeyValue, Store
 
+log = logs.get(__name__)
 R = TypeVar("R", bound=Resource)
+_RETRY_SECONDS = 1.0
 
 
 class Objects:
@@ -57,6 +60,9 @@ class Follower(Generic[R]):
                 continue
             except Closed:
                 return
+            except StoreError as error:
+                log.warning("The store cannot be followed", extra={"fields": {"why": str(error)}})
+                await asyncio.sleep(_RETRY_SECONDS)
 
     async def _follow(self, revision: int) -> None:
         with self._store.watch(self._prefix, after=revision) as watcher:

@@ -72,6 +72,7 @@ class ApiServer:
         self.store = store
         self._clock = clock
         self._pki = Pki(config.data_dir / "pki", clock)
+        self._address = (config.bind_address, config.port)
         self._draining = False
         self._started = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -174,15 +175,10 @@ class ApiServer:
         kind = self.scheme.kind("coordination.k8s.io/v1", "Lease")
         if kind is None:
             return
-        seen: dict[str, str] = {}
-
-        def judge() -> None:
-            for key, lease in leases.objects.items():
-                if seen.get(key) != lease.metadata.resource_version:
-                    seen[key] = lease.metadata.resource_version
-                    self.app.skew.see_lease(lease)
-
-        leases: Follower[Lease] = Follower(self.store, self.scheme, kind, judge, namespace="kube-system")
+        skew = self.app.skew
+        leases: Follower[Lease] = Follower(
+            self.store, self.scheme, kind, lambda: skew.see_leases(leases.objects), namespace="kube-system"
+        )
         await leases.run()
 
     # -- listening
@@ -191,10 +187,10 @@ class ApiServer:
         """Listen, and write the kubeconfig files; raises ListenError and PkiError."""
         config = self._config
         listening = listen(config.bind_address, config.port)
+        self._address = listening.getsockname()[:2]
         try:
-            names = self._names()
-            self._tls = tls_context(self._pki.server(names), self._pki.authority)
-            self._write_kubeconfigs(listening)
+            self._tls = tls_context(self._pki.server(self._names()), self._pki.authority)
+            self._write_kubeconfigs()
             self._http = HttpServer(
                 self.app, listening, self._tls, config.limits, before_stop=self.app.resources.end_watches
             )
@@ -202,8 +198,7 @@ class ApiServer:
         except BaseException:
             listening.close()
             raise
-        self._address = listening.getsockname()[:2]
-        self._run(self._renew(listening), "renewal of certificates")
+        self._run(self._renew(), "renewal of certificates")
 
     @property
     def url(self) -> str:
@@ -221,20 +216,19 @@ class ApiServer:
         own = [socket.gethostname()]
         return own if address in _REACHED_AT else [*own, address]
 
-    def _write_kubeconfigs(self, listening: socket.socket) -> None:
-        self._address = listening.getsockname()[:2]
+    def _write_kubeconfigs(self) -> None:
         authority = self._pki.authority.certificate
         for name, (user, groups) in _CLIENTS.items():
             write_kubeconfig(self.kubeconfig(name), self.url, authority, user, self._pki.client(name, user, groups))
 
-    async def _renew(self, listening: socket.socket) -> None:
+    async def _renew(self) -> None:
         """Certificates that are about to end are made anew; new connections see the new one."""
         while True:
             await self._clock.sleep(_RENEWAL_SECONDS)
             server = self._pki.server(self._names())
             if self._tls:
                 self._tls.load_cert_chain(server.certificate_file, server.key_file)
-            self._write_kubeconfigs(listening)
+            self._write_kubeconfigs()
 
     # -- the end
 

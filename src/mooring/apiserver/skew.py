@@ -10,10 +10,9 @@ from collections.abc import Mapping
 
 from prometheus_client import Counter
 
-from mooring.api.coordination_v1 import Lease
+from mooring.api.coordination_v1 import VERSION_ANNOTATION, Lease
 from mooring.apiserver.options import MinorVersion, VersionRange
 from mooring.base import logs
-from mooring.client.leader_election import VERSION_ANNOTATION
 
 log = logs.get(__name__)
 
@@ -31,6 +30,7 @@ class SkewWatch:
         self._expected = expected
         self._counter = counter
         self._agents: OrderedDict[str, tuple[str, MinorVersion] | None] = OrderedDict()
+        self._leases: dict[str, str] = {}
         self._counted: set[tuple[str, MinorVersion]] = set()
 
     def see_agent(self, user_agent: str) -> None:
@@ -43,6 +43,13 @@ class SkewWatch:
                 self._agents.popitem(last=False)
         if outside:
             self._tell(*outside)
+
+    def see_leases(self, leases: Mapping[str, Lease]) -> None:
+        """Judge the Leases that have changed since the last call."""
+        for name, lease in leases.items():
+            if self._leases.get(name) != lease.metadata.resource_version:
+                self.see_lease(lease)
+        self._leases = {name: lease.metadata.resource_version for name, lease in leases.items()}
 
     def see_lease(self, lease: Lease) -> None:
         """Judge the version that the holder of a Lease tells; the Lease is named after the component."""

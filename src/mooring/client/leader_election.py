@@ -16,7 +16,7 @@ from typing import TypeVar
 from msgspec import structs
 
 from mooring.api import errors, times
-from mooring.api.coordination_v1 import Lease, LeaseSpec
+from mooring.api.coordination_v1 import VERSION_ANNOTATION, Lease, LeaseSpec
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.base import logs
@@ -25,9 +25,6 @@ from mooring.client.errors import ClientError
 
 T = TypeVar("T")
 log = logs.get(__name__)
-
-VERSION_ANNOTATION = "mooring.dev/version"
-"""On a Lease: the version that its holder behaves as, by which the server notices skew (4330.10)."""
 
 
 @dataclass(frozen=True, slots=True)

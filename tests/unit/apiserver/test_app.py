@@ -188,6 +188,16 @@ async def test_a_client_in_the_process_needs_no_asgi(server: ApiServer) -> None:
     assert response.status == 403
 
 
+async def test_a_stream_that_nobody_reads_gives_its_place_back(server: ApiServer) -> None:
+    admin = UserInfo(username="admin", groups=["system:masters"])
+    watch = Request(method="GET", path="/api/v1/pods", query={"watch": ["1"]}, user=admin)
+    response = await server.app.respond(watch)
+    assert server.app.gatekeeper.watches == 1
+    assert not isinstance(response.body, bytes)
+    await response.body.aclose()  # type: ignore[attr-defined] # streams can be closed
+    assert server.app.gatekeeper.watches == 0
+
+
 async def test_head_is_like_get(call: Caller) -> None:
     assert (await call("HEAD", "/api/v1/namespaces/default")).status == 200
     assert (await call("HEAD", "/api/v1/namespaces/none")).status == 404

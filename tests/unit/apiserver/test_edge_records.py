@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.parser import text_string_to_metric_families
 
 from asgi_calls import ADMIN, Caller, running
-from mooring.api.coordination_v1 import Lease
+from mooring.api.coordination_v1 import VERSION_ANNOTATION, Lease
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.apiserver.audit_log import AuditLog, AuditLogError
 from mooring.apiserver.options import for_component
@@ -19,7 +19,6 @@ from mooring.apiserver.server import ApiServer
 from mooring.apiserver.skew import SkewWatch
 from mooring.base import component
 from mooring.base.clock import SystemClock
-from mooring.client.leader_election import VERSION_ANNOTATION
 from mooring.testing.clock import settle
 
 PODS = "/api/v1/namespaces/default/pods"

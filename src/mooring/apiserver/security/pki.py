@@ -98,7 +98,7 @@ class Pki:
         if path.exists():
             return _read_key(path)
         key = _new_key()
-        self._write(path, _pem(key))
+        write_private(path, _pem(key))
         return key
 
     def _authority(self) -> _Loaded:
@@ -207,8 +207,8 @@ class Pki:
 
     def _store(self, name: str, made: _Loaded) -> None:
         certificate_file, key_file = self._files(name)
-        self._write(key_file, _pem(made.key))
-        self._write(certificate_file, made.certificate.public_bytes(serialization.Encoding.PEM))
+        write_private(key_file, _pem(made.key))
+        write_private(certificate_file, made.certificate.public_bytes(serialization.Encoding.PEM))
 
     def _pair(self, name: str) -> KeyPair:
         certificate_file, key_file = self._files(name)
@@ -216,9 +216,6 @@ class Pki:
 
     def _files(self, name: str) -> tuple[Path, Path]:
         return self._directory / f"{name}.crt", self._directory / f"{name}.key"
-
-    def _write(self, path: Path, content: bytes) -> None:
-        write_private(path, content)
 
 
 def write_private(path: Path, content: bytes) -> None:
