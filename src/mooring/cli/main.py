@@ -8,6 +8,7 @@ import click
 COMMANDS = {
     "apiserver": "mooring.cli.apiserver:apiserver",
     "scheduler": "mooring.cli.scheduler:scheduler",
+    "lint": "mooring.cli.lint:lint",
     "version": "mooring.cli.version:version",
     "gates": "mooring.cli.gates:gates",
     "cel": "mooring.cli.cel:cel",

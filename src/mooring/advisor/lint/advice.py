@@ -1,0 +1,64 @@
+"""What no server says about an object that it accepts: advice about expressions, terms and tolerations.
+
+Called by ``linter.py`` with the object as the server would store it. Read next: ``expressions.py``, ``terms.py`` and
+``cluster.py``, which do the work.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from mooring.advisor.lint import expressions, rules, specs, terms
+from mooring.advisor.lint.cluster import Cluster
+from mooring.advisor.lint.findings import Problem
+from mooring.advisor.lint.specs import PodSpecAt, TermAt
+from mooring.api.meta_v1 import Resource
+
+
+def advice(obj: Resource, cluster: Cluster | None) -> Iterator[Problem]:
+    """All advice about an object."""
+    pod = specs.pod_spec(obj)
+    if pod is not None:
+        yield from _on_pod(pod, cluster)
+    for at in specs.volume_terms(obj):
+        yield from _on_term(at, {}, cluster)
+
+
+def apart_from(refused: Iterable[str], problems: Iterable[Problem]) -> Iterator[Problem]:
+    """The problems that have nothing to do with fields that the server refuses: those need another change first."""
+    refused = [path for path in refused if path]
+    for problem in problems:
+        if not any(_is_within(problem.field, path) or _is_within(path, problem.field) for path in refused):
+            yield problem
+
+
+def _is_within(path: str, outer: str) -> bool:
+    return path.startswith(outer) and path[len(outer) : len(outer) + 1] in ("", ".", "[")
+
+
+def _on_pod(pod: PodSpecAt, cluster: Cluster | None) -> Iterator[Problem]:
+    for index, toleration in enumerate(pod.spec.tolerations):
+        path = f"{pod.path}.tolerations[{index}]"
+        if toleration.expression:
+            yield from _on_expression("taint", toleration.expression, f"{path}.expression")
+        if cluster:
+            yield from cluster.advice_on_toleration(toleration, path)
+    for at in specs.pod_terms(pod):
+        yield from _on_term(at, pod.spec.node_selector if at.required else {}, cluster)
+    if cluster:
+        yield from cluster.advice_on_pod(pod)
+
+
+def _on_term(at: TermAt, node_labels: dict[str, str], cluster: Cluster | None) -> Iterator[Problem]:
+    for index, text in enumerate(at.term.match_cel_expressions):
+        yield from _on_expression("node", text, f"{at.path}.matchCELExpressions[{index}]")
+    found = terms.contradiction(at.term, node_labels)
+    if found:
+        yield Problem(rules.CONTRADICTION, at.path, found)
+    if cluster:
+        hopeless = found or any(expressions.never_matches(text) for text in at.term.match_cel_expressions)
+        # Which nodes a term excludes is worth saying only when it could choose one.
+        yield from cluster.advice_on_term(at._replace(required=False) if hopeless else at)
+
+
+def _on_expression(subject: expressions.Subject, text: str, path: str) -> Iterator[Problem]:
+    for rule, _, message in expressions.advice(subject, text):
+        yield Problem(rule, path, message)

@@ -1,0 +1,216 @@
+"""The nodes of a cluster, as `kubectl get nodes -o yaml` prints them, and what they say about a manifest.
+
+`read_nodes` reads such a file; `Cluster` answers for the linter. Verdicts are remembered, since manifests repeat the
+same few terms and expressions. Called by ``advice.py``; the command line reads the file.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from mooring.advisor.lint import documents, expressions, rules
+from mooring.advisor.lint.findings import Problem
+from mooring.advisor.lint.specs import PodSpecAt, TermAt
+from mooring.api import codec, core_v1, label_selector
+from mooring.api.codec import DecodeError, FieldValidation
+from mooring.api.quoting import quoted
+from mooring.cel.errors import CelError
+from mooring.cel.values import Timestamp
+from mooring.constraints import node_selector, semver, tolerations
+from mooring.constraints.integers import canonical_int64
+from mooring.constraints.options import ConstraintOptions
+from mooring.constraints.time_added import time_added
+
+_PASSING = "node.kubernetes.io/"
+"""Taints with this prefix tell of the moment (not ready, under pressure), not of what a node is for."""
+
+
+class NodesError(ValueError):
+    """The file is no dump of nodes; the message says why."""
+
+
+class Node(NamedTuple):
+    """What matching needs of a node."""
+
+    name: str
+    labels: dict[str, str]
+    taints: list[core_v1.Taint]
+
+
+class _Value(NamedTuple):
+    """A value of a label or taint, and a node that has it."""
+
+    value: str
+    node: str
+
+
+def read_nodes(text: str) -> tuple[Node, ...]:
+    """The nodes in a text: a list, or documents. Raises `NodesError`."""
+    found = []
+    try:
+        for piece in documents.pieces(text):
+            for tree in documents.trees(piece.text):
+                for item in documents.objects(tree):
+                    if not isinstance(item.tree, dict) or item.tree.get("kind") != "Node":
+                        raise NodesError("it has something that is not a Node")
+                    node = codec.decode_tree(item.tree, core_v1.Node, FieldValidation.IGNORE).object
+                    found.append(Node(node.metadata.name, node.metadata.labels, node.spec.taints))
+    except (DecodeError, RecursionError) as error:
+        raise NodesError(str(error)) from error
+    if not found:
+        raise NodesError("there are no nodes in it")
+    return tuple(found)
+
+
+class Cluster:
+    """The nodes that manifests are compared with."""
+
+    def __init__(self, nodes: Sequence[Node], options: ConstraintOptions) -> None:
+        self._nodes = nodes
+        self._options = options
+        self._labels: dict[str, dict[str, _Value]] = defaultdict(dict)
+        self._taints: dict[str, dict[str, _Value]] = defaultdict(dict)
+        for node in nodes:
+            for key, value in node.labels.items():
+                self._labels[key].setdefault(value, _Value(value, node.name))
+            for taint in node.taints:
+                self._taints[taint.key].setdefault(taint.value, _Value(taint.value, node.name))
+        self._remembered: dict[tuple[str, bytes], tuple[Problem, ...]] = {}
+
+    # -- terms
+
+    def advice_on_term(self, at: TermAt) -> Iterator[Problem]:
+        """About the conditions of a term, and about a required term that no node meets."""
+        for index, entry in enumerate(at.term.match_expressions):
+            found = self._once("requirement", entry, self._about_requirement, entry)
+            yield from _at(f"{at.path}.matchExpressions[{index}]", found)
+        for index, expression in enumerate(at.term.match_cel_expressions):
+            found = self._once("node", expression, self._about_node_expression, expression)
+            yield from _at(f"{at.path}.matchCELExpressions[{index}]", found)
+        if at.required:
+            yield from _at(at.path, self._once("term", at.term, self._about_required, at.term))
+
+    def _about_requirement(self, entry: core_v1.NodeSelectorRequirement) -> Iterator[Problem]:
+        values = self._labels.get(entry.key, {}).values()
+        if entry.operator in ("Gt", "Lt"):
+            yield from _unreadable(values, "label", rules.NOT_A_NUMBER, label_selector.lax_int64)
+        elif entry.operator in semver.OPERATORS:
+            yield from _unreadable(values, "label", rules.NOT_A_VERSION, semver.tolerant_or_none)
+
+    def _about_node_expression(self, expression: str) -> Iterator[Problem]:
+        yield from self._failures(
+            "node", expression, ((node.name, {"labels": node.labels}) for node in self._nodes), "nodes"
+        )
+
+    def _about_required(self, term: core_v1.NodeSelectorTerm) -> Iterator[Problem]:
+        compiled = node_selector.term(term, self._options)
+        if not compiled or not any(compiled.matches(node.labels, node.name) for node in self._nodes):
+            yield Problem(rules.NO_NODE, "", f"the term excludes every one of the {len(self._nodes)} nodes")
+
+    # -- tolerations
+
+    def advice_on_toleration(self, toleration: core_v1.Toleration, path: str) -> Iterator[Problem]:
+        """About a toleration that cannot read the taints it is meant for."""
+        yield from _at(path, self._once("toleration", toleration, self._about_toleration, toleration))
+
+    def _about_toleration(self, toleration: core_v1.Toleration) -> Iterator[Problem]:
+        if toleration.expression:
+            taints = ((f"{node.name} {each.key}", _taint_values(each)) for node in self._nodes for each in node.taints)
+            yield from self._failures("taint", toleration.expression, taints, "taints")
+            return
+        values = self._taints.get(toleration.key, {}).values()
+        if toleration.operator in tolerations.NUMERIC:
+            yield from _unreadable(values, "taint", rules.NOT_A_NUMBER, canonical_int64)
+        elif toleration.operator in semver.OPERATORS:
+            yield from _unreadable(values, "taint", rules.NOT_A_VERSION, semver.tolerant_or_none)
+
+    # -- pods
+
+    def advice_on_pod(self, pod: PodSpecAt) -> Iterator[Problem]:
+        """About pods that no node can take, by `nodeSelector`, node affinity and taints."""
+        spec = pod.spec
+        deciding = (spec.node_selector, spec.affinity and spec.affinity.node_affinity, spec.tolerations)
+        if not spec.node_name:
+            yield from _at(pod.path, self._once("pod", deciding, self._about_pod, spec))
+
+    def _about_pod(self, spec: core_v1.PodSpec) -> Iterator[Problem]:
+        wanted = label_selector.from_labels(spec.node_selector)
+        if not any(wanted.matches(node.labels) for node in self._nodes):
+            text = f"nodeSelector excludes every one of the {len(self._nodes)} nodes"
+            yield Problem(rules.NO_NODE, "nodeSelector", text)
+            return
+        required = node_selector.required_affinity(spec, self._options)
+        eligible = [node for node in self._nodes if required.matches(node.labels, node.name)]
+        if not eligible:
+            if required.node_selector or (required.affinity and len(required.affinity.terms) > 1):
+                yield Problem(rules.NO_PLACE, "", "no node meets nodeSelector and a required term together")
+            return
+        blocking = [
+            tolerations.find_untolerated(
+                (taint for taint in node.taints if not taint.key.startswith(_PASSING)), spec.tolerations, self._options
+            )
+            for node in eligible
+        ]
+        first = blocking[0]
+        if first and all(blocking):
+            text = f"all {len(eligible)} nodes that could be chosen have taints that are not tolerated"
+            yield Problem(rules.NO_PLACE, "", f"{text}, such as {{{first.key}: {first.value}}} on {eligible[0].name}")
+
+    # -- how
+
+    def _failures(
+        self, subject: expressions.Subject, expression: str, inputs: Iterable[tuple[str, object]], things: str
+    ) -> Iterator[Problem]:
+        """How often an expression has no value."""
+        program = expressions.program_of(subject, expression)
+        failures: list[tuple[str, str]] = []
+        total = 0
+        for name, value in inputs if program else ():
+            total += 1
+            try:
+                assert program is not None  # noqa: S101 - the loop above has nothing to do without one
+                program.evaluate({subject: value})
+            except CelError as error:
+                failures.append((name, str(error)))
+        if failures:
+            name, cause = failures[0]
+            text = f"the expression fails on {len(failures)} of {total} {things}, such as {name}: {cause}"
+            yield Problem(rules.FAILS_ON_NODES, "expression" if subject == "taint" else "", text)
+
+    def _once(
+        self, what: str, about: object, judge: Callable[..., Iterator[Problem]], argument: object
+    ) -> tuple[Problem, ...]:
+        """The verdict on something, found only once for all that is equal."""
+        key = (what, msgspec.json.encode(about))
+        found = self._remembered.get(key)
+        if found is None:
+            found = self._remembered[key] = tuple(judge(argument))
+        return found
+
+
+def _taint_values(taint: core_v1.Taint) -> dict[str, object]:
+    values: dict[str, object] = {"key": taint.key, "value": taint.value, "effect": taint.effect}
+    added = time_added(taint)
+    if added is not None:
+        values["timeAdded"] = Timestamp.from_datetime(added)
+    return values
+
+
+def _unreadable(
+    values: Iterable[_Value], what: str, rule: rules.Rule, read: Callable[[str], object | None]
+) -> Iterator[Problem]:
+    """Whether some of the values cannot be compared."""
+    values = list(values)
+    bad = [each for each in values if read(each.value) is None]
+    if bad:
+        kind = "numbers" if rule is rules.NOT_A_NUMBER else "versions"
+        text = f"{len(bad)} of the {len(values)} values that the {what} has on nodes are no {kind}"
+        yield Problem(rule, "", f"{text}, such as {quoted(bad[0].value)} on {bad[0].node}: they never match")
+
+
+def _at(path: str, problems: Iterable[Problem]) -> Iterator[Problem]:
+    """The problems of a part as problems of the object."""
+    for rule, field, message in problems:
+        yield Problem(rule, f"{path}.{field}" if field else path, message)

@@ -1,0 +1,99 @@
+"""The documents of a file, one piece of text at a time.
+
+A file is cut where YAML says that a document begins, or where a JSON value ends, so that a mistake in one document
+hides no other, equal documents can be recognised by their text, and a large file can be shared out between processes.
+Called by ``runner.py`` (`pieces`) and ``linter.py`` (`trees`, `objects`).
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from mooring.api import codec
+
+_BEGIN = re.compile(r"^---(?=[ \t\r\n]|\Z)", re.MULTILINE)
+_NOT_CUT = re.compile(r"^(?:%|\.\.\.(?=\s|\Z))", re.MULTILINE)
+_SPACE = re.compile(r"[ \t\r\n]*")
+_MAX_LIST_DEPTH = 8
+
+
+class Piece(NamedTuple):
+    """A part of a file with one document, as a rule, and how many lines stand before it."""
+
+    text: str
+    lines_before: int
+
+
+class Item(NamedTuple):
+    """An object in a document: its tree, and the path to it when it is in a list."""
+
+    tree: Any
+    path: str
+
+
+def pieces(text: str) -> list[Piece]:
+    """The text in pieces that can be read by themselves."""
+    found = list(_json_pieces(text)) if text.lstrip().startswith("{") else []
+    return found or list(_yaml_pieces(text))
+
+
+def _json_pieces(text: str) -> Iterator[Piece]:
+    """JSON values one after the other; nothing when the text is something else."""
+    decoder = json.JSONDecoder()
+    found = []
+    position = _SPACE.match(text).end()  # type: ignore[union-attr] # it matches the empty text too
+    while position < len(text):
+        try:
+            _, end = decoder.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            return
+        found.append((position, end))
+        position = _SPACE.match(text, end).end()  # type: ignore[union-attr] # as above
+    line = counted = 0
+    for start, end in found:
+        line += text.count("\n", counted, start)
+        counted = start
+        yield Piece(text[start:end], line)
+
+
+def _yaml_pieces(text: str) -> Iterator[Piece]:
+    if _NOT_CUT.search(text):  # directives and explicit ends are rare, and belong to the document beside them
+        yield Piece(text, 0)
+        return
+    starts = [0, *(found.start() for found in _BEGIN.finditer(text) if found.start())]
+    line = 0
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        piece = text[start:end]
+        yield Piece(piece, line)
+        line += piece.count("\n")
+
+
+def trees(piece: str) -> list[Any]:
+    """The documents of a piece, without the empty ones. Raises `DecodeError`.
+
+    There is no limit on the size: a list may be larger than anything that is sent to a server.
+    """
+    return [document.tree for document in codec.read_yaml(piece, max_bytes=len(piece))]
+
+
+def objects(tree: Any, path: str = "", depth: int = 0) -> Iterator[Item]:
+    """The objects of a document: itself, or the items when it is a list such as `kubectl get -o yaml` prints."""
+    if not _is_list(tree) or depth > _MAX_LIST_DEPTH:
+        yield Item(tree, path)
+        return
+    prefix = f"{path}.items" if path else "items"
+    inherited = {}
+    if tree["kind"] != "List":  # the items of a typed list need not say what they are
+        inherited = {"apiVersion": tree.get("apiVersion"), "kind": tree["kind"].removesuffix("List")}
+    for index, item in enumerate(tree["items"] or ()):
+        if isinstance(item, dict) and "kind" not in item and "apiVersion" not in item:
+            item.update(inherited)
+        yield from objects(item, f"{prefix}[{index}]", depth + 1)
+
+
+def _is_list(tree: Any) -> bool:
+    if not isinstance(tree, dict) or "items" not in tree or not isinstance(tree["items"], list | None):
+        return False
+    kind = tree.get("kind")
+    return isinstance(kind, str) and kind.endswith("List") and "spec" not in tree

@@ -1,0 +1,100 @@
+"""Advice about a single CEL expression: whether it can match, and what it reads without a guard.
+
+The syntax, types and costs of an expression are the server's matter (``server.py``); what does not compile gets no
+advice. Verdicts are remembered by the text of the expression. Called by ``advice.py`` and ``terms.py``.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Literal
+
+from mooring.advisor.lint import guards, rules
+from mooring.advisor.lint.findings import Problem
+from mooring.advisor.lint.small_models import Inputs, Model, Slot, Verdict
+from mooring.cel.environment import Program
+from mooring.cel.errors import CelError
+from mooring.cel.values import Timestamp
+from mooring.constraints.celenv import NODE, TAINT
+
+Subject = Literal["taint", "node"]
+_ENVIRONMENTS = {"taint": TAINT, "node": NODE}
+_REMEMBERED = 2048
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def program_of(subject: Subject, expression: str) -> Program | None:
+    """The expression, compiled as one that is stored; None when it cannot be."""
+    program = _ENVIRONMENTS[subject].stored_expressions().compile(expression)
+    return None if program.issues else program
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def model_of(subject: Subject, expression: str) -> Model | None:
+    """What the expression mentions; None when it is not understood."""
+    program, model = program_of(subject, expression), Model()
+    if program is None or program.expr is None or not model.add_expression(program.expr):
+        return None
+    return model
+
+
+def holds(subject: Subject, expression: str) -> Callable[[Inputs], bool]:
+    """A function that says whether an expression is true for some inputs."""
+    program = program_of(subject, expression)
+
+    def is_true(inputs: Inputs) -> bool:
+        try:
+            return program is not None and program.evaluate(_bindings(subject, inputs)) is True
+        except CelError:
+            return False
+
+    return is_true
+
+
+def _bindings(subject: Subject, inputs: Inputs) -> Mapping[str, Any]:
+    if subject == "node":
+        return {"node": {"labels": {slot.name: value for slot, value in inputs.items()}}}
+    taint: dict[str, Any] = {"key": "key", "value": "", "effect": "NoSchedule"}
+    taint |= {slot.name: value for slot, value in inputs.items()}
+    if Slot(of_taint=True, name="timeAdded") in inputs:
+        taint["timeAdded"] = Timestamp(0)
+    return {"taint": taint}
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def verdict(subject: Subject, expression: str) -> Verdict:
+    """How often the expression is true."""
+    model = model_of(subject, expression)
+    return Verdict.UNKNOWN if model is None else model.verdict(holds(subject, expression))
+
+
+def never_matches(expression: str) -> bool:
+    """Whether an expression over nodes is certainly true for none."""
+    return verdict("node", expression) is Verdict.NEVER
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def advice(subject: Subject, expression: str) -> tuple[Problem, ...]:
+    """What to say about an expression; the field is empty."""
+    program = program_of(subject, expression)
+    if program is None or program.expr is None:
+        return ()
+    problems = []
+    match verdict(subject, expression):
+        case Verdict.NEVER:
+            message = f"the expression is true for no {subject}, so it never matches"
+            problems.append(Problem(rules.NEVER_MATCHES, "", message))
+        case Verdict.ALWAYS:
+            effect = "every taint is tolerated" if subject == "taint" else "no node is excluded"
+            problems.append(Problem(rules.MATCHES_ALL, "", f"the expression is true for every {subject}: {effect}"))
+    problems += [Problem(rules.UNGUARDED, "", _about(read)) for read in guards.unguarded(program.expr)]
+    return tuple(problems)
+
+
+def _about(read: guards.Access) -> str:
+    if read.path == ("taint",):
+        return f"{read} is read without a guard: taints without it do not match; write has({read}) && …"
+    labels = ".".join(read.path)
+    return (
+        f"{read} is read without a guard: nodes without the label do not match, even if the rest is true; "
+        f"write '{read.key}' in {labels} && …, or {labels}[?'{read.key}'].orValue('')"
+    )

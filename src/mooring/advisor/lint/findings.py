@@ -1,0 +1,49 @@
+"""What lint finds: problems of an object, which become findings once the file and the line are known."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from mooring.advisor.lint.rules import Rule, Severity
+
+
+class Problem(NamedTuple):
+    """Something about an object: the rule, the path of the field as Kubernetes writes it, and what to say."""
+
+    rule: Rule
+    field: str
+    message: str
+
+
+class Finding(NamedTuple):
+    """A problem and where it stands. Lines and columns count from 1."""
+
+    rule: Rule
+    severity: Severity
+    file: str
+    line: int
+    column: int
+    object: str
+    """`Deployment shop/web`; empty when the document is no object."""
+    field: str
+    message: str
+
+
+@dataclass(slots=True)
+class Report:
+    """All findings of a run, in the order of the files and lines, and how much was looked at."""
+
+    findings: list[Finding] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    documents: int = 0
+
+    def add(self, other: "Report") -> None:
+        """Take in what was found in another part of the same files."""
+        self.findings += other.findings
+        self.documents += other.documents
+
+    def count(self, severity: Severity) -> int:
+        return sum(finding.severity is severity for finding in self.findings)
+
+    def worst(self) -> Severity | None:
+        """The severity of the worst finding."""
+        return max((finding.severity for finding in self.findings), default=None)

@@ -1,0 +1,123 @@
+"""Which labels and fields a CEL expression reads without having made sure that they are there.
+
+`'gpu' in node.labels && node.labels['gpu'] == 'a100'` is guarded, and so is the same the other way round: CEL forgives
+an error on one side of `&&` when the other is false, and on one side of `||` when the other is true. Called by
+``expressions.py``.
+"""
+
+from typing import NamedTuple
+
+from mooring.cel import operators as op
+from mooring.cel.syntax import Call, Expr, Ident, Literal, Select, children
+from mooring.cel.types import Kind
+
+
+class Access(NamedTuple):
+    """A place in a variable: a field, or a key of a map."""
+
+    path: tuple[str, ...]
+    key: str
+
+    def __str__(self) -> str:
+        """As one writes it in CEL."""
+        base = ".".join(self.path)
+        return f"{base}.{self.key}" if self.path == ("taint",) else f"{base}['{self.key}']"
+
+
+class _Known(NamedTuple):
+    """What is certainly there when an expression is true, and when it is false."""
+
+    if_true: frozenset[Access]
+    if_false: frozenset[Access]
+
+
+_NOTHING: frozenset[Access] = frozenset()
+_UNKNOWN = _Known(_NOTHING, _NOTHING)
+
+
+def unguarded(root: Expr) -> list[Access]:
+    """What is read without a guard, each once, in the order of reading."""
+    found: dict[Access, None] = {}
+    _visit(root, _NOTHING, found)
+    return list(found)
+
+
+def access(expr: Expr) -> Access | None:
+    """The place that an expression reads when it may be absent: a label, or the time of a taint."""
+    if isinstance(expr, Select) and expr.resolved is None:
+        container: Expr = expr.operand
+        key: Expr | str = expr.name
+    elif isinstance(expr, Call) and expr.function in (op.INDEX, op.OPTIONAL_INDEX):
+        container, key = expr.args
+    else:
+        return None
+    return _access(container, key)
+
+
+def presence(expr: Expr) -> Access | None:
+    """The place that an expression only asks for: `has(a.b)` or `'b' in a`."""
+    if isinstance(expr, Select):
+        return _access(expr.operand, expr.name) if expr.test_only else None
+    if isinstance(expr, Call) and expr.function == op.IN:
+        return _access(expr.args[1], expr.args[0])
+    return None
+
+
+def _access(container: Expr, key: Expr | str) -> Access | None:
+    name = key.value if isinstance(key, Literal) else key
+    path = _path(container)
+    if path is None or not isinstance(name, str):
+        return None
+    return Access(path, name) if container.type.kind is Kind.MAP or name == "timeAdded" else None
+
+
+def _path(expr: Expr) -> tuple[str, ...] | None:
+    if isinstance(expr, Ident):
+        return None if expr.variable is None else (expr.variable,)
+    if isinstance(expr, Select) and not expr.test_only:
+        base = _path(expr.operand)
+        return None if base is None else (*base, expr.name)
+    return None
+
+
+def _visit(expr: Expr, known: frozenset[Access], found: dict[Access, None]) -> None:
+    """Gathers what is read in `expr` and not known to be there."""
+    if presence(expr) is not None or (isinstance(expr, Call) and expr.function == op.OPTIONAL_INDEX):
+        return
+    read = access(expr)
+    if read is not None:
+        if read not in known:
+            found.setdefault(read)
+        return
+    if isinstance(expr, Call) and expr.function in (op.AND, op.OR):
+        left, right = expr.args
+        side = 0 if expr.function == op.AND else 1
+        _visit(left, known | _known(right)[side], found)
+        _visit(right, known | _known(left)[side], found)
+    elif isinstance(expr, Call) and expr.function == op.CONDITIONAL:
+        condition, yes, no = expr.args
+        _visit(condition, known, found)
+        _visit(yes, known | _known(condition).if_true, found)
+        _visit(no, known | _known(condition).if_false, found)
+    else:
+        for child in children(expr):
+            _visit(child, known, found)
+
+
+def _known(expr: Expr) -> _Known:
+    asked = presence(expr)
+    if asked is not None:
+        return _Known(frozenset({asked}), _NOTHING)
+    if not isinstance(expr, Call):
+        return _UNKNOWN
+    match expr.function:
+        case op.NOT:
+            inner = _known(expr.args[0])
+            return _Known(inner.if_false, inner.if_true)
+        case op.AND:
+            left, right = (_known(arg) for arg in expr.args)
+            return _Known(left.if_true | right.if_true, left.if_false & right.if_false)
+        case op.OR:
+            left, right = (_known(arg) for arg in expr.args)
+            return _Known(left.if_true & right.if_true, left.if_false | right.if_false)
+    return _UNKNOWN

@@ -1,0 +1,139 @@
+"""One document after the other: read it, ask the server, add advice, and find the lines.
+
+`Linter` is made once per process and keeps what it has judged: equal documents are judged once. Called by
+``runner.py``; whoever wants to judge one text without the command line calls `Linter(settings).lint(name, text)`.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from mooring.advisor.lint import documents, options, rules, server
+from mooring.advisor.lint.advice import advice, apart_from
+from mooring.advisor.lint.cluster import Cluster
+from mooring.advisor.lint.documents import Item, Piece
+from mooring.advisor.lint.findings import Finding, Problem, Report
+from mooring.advisor.lint.options import Settings
+from mooring.advisor.lint.positions import Positions
+from mooring.api.codec import DecodeError, YamlError
+from mooring.api.json_tree import MAX_BYTES
+
+_MAX_REMEMBERED = 10_000
+_MAX_REMEMBERED_LENGTH = 64 * 1024
+_MAX_NAME = 400
+
+
+class _Place(NamedTuple):
+    """A problem with its place in the piece of text that it was found in."""
+
+    problem: Problem
+    object: str
+    line: int
+    column: int
+
+
+class _Judged(NamedTuple):
+    documents: int
+    places: tuple[_Place, ...]
+
+
+class Linter:
+    """Judges texts by what `settings` ask for. Raises `SchemeError` when they contradict each other."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._options = options.build(settings)
+        self._cluster = Cluster(settings.nodes, self._options.constraints) if settings.nodes else None
+        self._now = datetime.now(UTC)
+        self._remembered: dict[str, _Judged] = {}
+
+    def lint(self, file: str, text: str) -> Report:
+        """Everything there is to say about a text."""
+        return self.lint_pieces(file, documents.pieces(text))
+
+    def lint_pieces(self, file: str, pieces: Iterable[Piece]) -> Report:
+        """The same for parts of a text."""
+        report = Report()
+        for piece in pieces:
+            judged = self._remembered.get(piece.text)
+            if judged is None:
+                judged = self._judge_text(piece.text)
+                self._remember(piece.text, judged)
+            report.documents += judged.documents
+            for problem, name, line, column in judged.places:
+                finding = self.finding(problem, file, line + piece.lines_before, column, name)
+                if finding:
+                    report.findings.append(finding)
+        return report
+
+    def finding(self, problem: Problem, file: str, line: int = 1, column: int = 1, name: str = "") -> Finding | None:
+        """A problem as a finding; None if its rule is switched off."""
+        rule, field, message = problem
+        if rule.id in self._options.disabled:
+            return None
+        return Finding(rule, self._options.severity(rule), file, line, column, name, field, message)
+
+    def _remember(self, text: str, judged: _Judged) -> None:
+        if len(text) <= _MAX_REMEMBERED_LENGTH:
+            if len(self._remembered) >= _MAX_REMEMBERED:
+                self._remembered.clear()
+            self._remembered[text] = judged
+
+    def _judge_text(self, text: str) -> _Judged:
+        try:
+            trees = documents.trees(text)
+        except (DecodeError, RecursionError) as error:
+            return _Judged(1, (_unreadable(text, error),))
+        places: list[_Place] = []
+        where = Positions(text)
+        count = 0
+        for index, tree in enumerate(trees):
+            for item in documents.objects(tree):
+                count += 1
+                problems = self._judge(item, may_be_large=len(text) > MAX_BYTES)
+                if problems:
+                    places += _placed(problems, where, index, item)
+        return _Judged(count, tuple(sorted(places, key=lambda place: (place.line, place.column))))
+
+    def _judge(self, item: Item, *, may_be_large: bool) -> list[Problem]:
+        try:
+            size = len(msgspec.json.encode(item.tree)) if may_be_large else 0
+            if size > MAX_BYTES:
+                return [server.too_large(size)]
+            answer = server.answer(item.tree, self._options, self._now)
+            problems = answer.problems
+            if answer.object is not None:
+                refused = [each.field for each in problems if each.rule is rules.INVALID]
+                problems += apart_from(refused, advice(answer.object, self._cluster))
+        except Exception as error:  # one document that Mooring fails on must not hide what is wrong with others
+            return [Problem(rules.INTERNAL, "", f"Mooring failed: {type(error).__name__}: {error}; please report it")]
+        return problems
+
+
+def _unreadable(text: str, error: Exception) -> _Place:
+    line = error.line if isinstance(error, YamlError) else 1
+    message = str(error).removeprefix(f"line {line}: ") or "nested too deeply"
+    if "{{" in text:
+        message += " (this looks like a template: lint what `helm template` prints)"
+    return _Place(Problem(rules.SYNTAX, "", message), "", line, 1)
+
+
+def _placed(problems: Iterable[Problem], where: Positions, document: int, item: Item) -> Iterable[_Place]:
+    name = _name(item.tree)
+    for problem in problems:
+        path = ".".join(filter(None, (item.path, problem.field)))
+        line, column = where.find(document, path)
+        yield _Place(problem, name, line, column)
+
+
+def _name(tree: Any) -> str:
+    """How a person calls an object: `Deployment shop/web`."""
+    if not isinstance(tree, dict) or not isinstance(tree.get("kind"), str):
+        return ""
+    metadata = tree.get("metadata")
+    if not isinstance(metadata, dict):
+        return str(tree["kind"])
+    name = metadata.get("name") or f"{metadata.get('generateName') or ''}*"
+    namespace = metadata.get("namespace")
+    return f"{tree['kind']} {namespace}/{name}"[:_MAX_NAME] if namespace else f"{tree['kind']} {name}"[:_MAX_NAME]

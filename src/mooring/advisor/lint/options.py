@@ -1,0 +1,121 @@
+"""What lint judges by: the server's options at the versions and gates that were asked for, read once.
+
+`Settings` is what a user asked for and can be sent to another process; `LintOptions` is what follows from it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType
+
+from mooring.admission import options as admission_options
+from mooring.admission.options import AdmissionOptions
+from mooring.advisor.lint.cluster import Node
+from mooring.advisor.lint.removed_apis import removal_of
+from mooring.advisor.lint.rules import Rule, Severity
+from mooring.api.kinds import ALPHA, Kind
+from mooring.api.scheme import Scheme
+from mooring.base.component import Component
+from mooring.base.version import ComponentVersions, Version
+from mooring.constraints import options as constraint_options
+from mooring.constraints.options import ConstraintOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What was asked for."""
+
+    component: Component
+    runtime_config: Mapping[str, bool] = field(default_factory=dict)
+    nodes: tuple[Node, ...] | None = None
+    """The nodes of a cluster, if they are known."""
+    disabled: frozenset[str] = frozenset()
+    """The numbers of rules that are switched off."""
+    strict: bool = False
+    """Whether warnings count as errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class LintOptions:
+    """How a server of that version is configured, and what it would say about API versions."""
+
+    scheme: Scheme
+    admission: AdmissionOptions
+    newest: AdmissionOptions
+    """The options of a plain server of the newest version, which may have stored what this one refuses."""
+    constraints: ConstraintOptions
+    absence: Callable[[str, str], str | None]
+    """Why the server does not serve an API version and kind; None if it does, or if nothing is known about it."""
+    departure: Callable[[str, str], str | None]
+    """What to say about an API version and kind that the next minor version removes; None for all others."""
+    disabled: frozenset[str] = frozenset()
+    strict: bool = False
+
+    def severity(self, rule: Rule) -> Severity:
+        return Severity.ERROR if self.strict and rule.severity is Severity.WARNING else rule.severity
+
+
+def build(settings: Settings) -> LintOptions:
+    """Read the versions and gates. Raises `SchemeError` when the runtime configuration is wrong."""
+    versions = settings.component.versions
+    scheme = Scheme(versions, settings.runtime_config or MappingProxyType({}))
+    lives = _Lives(scheme, versions)
+    return LintOptions(
+        scheme=scheme,
+        admission=admission_options.for_component(settings.component),
+        newest=AdmissionOptions(),
+        constraints=constraint_options.from_gates(settings.component.gates),
+        absence=lru_cache(maxsize=1024)(lives.absence),
+        departure=lru_cache(maxsize=1024)(lives.departure),
+        disabled=settings.disabled,
+        strict=settings.strict,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Lives:
+    """Answers when API versions are there."""
+
+    scheme: Scheme
+    versions: ComponentVersions
+
+    def absence(self, api_version: str, kind: str) -> str | None:
+        found = self.scheme.kind(api_version, kind)
+        here = self.versions.emulation
+        if found is not None:
+            return None if self.scheme.is_served(found) else self._why_not_served(found)
+        removal = removal_of(api_version, kind)
+        if removal is not None and Version.parse(removal.release) <= here:
+            return f"{api_version} {kind} was removed in {removal.release}{_instead(removal.replacement)}"
+        group = api_version.rpartition("/")[0]
+        others = [known.api_version for known in self.scheme.known if (known.group, known.kind) == (group, kind)]
+        if others:
+            return f"{api_version} {kind} does not exist{_instead(' or '.join(dict.fromkeys(others)))}"
+        return None
+
+    def _why_not_served(self, kind: Kind) -> str:
+        life, here = kind.lifecycle, self.versions.emulation
+        name = f"{kind.api_version} {kind.kind}"
+        if here < life.introduced:
+            return f"{name} does not exist at {here}: it was introduced in {life.introduced}"
+        if not life.known_at(here):
+            return f"{name} was removed in {life.removed}{_instead(life.replacement)}"
+        if kind.stability == ALPHA and self.versions.is_emulating:
+            return f"{name} is alpha, and not served while {self.versions.binary} emulates {here}"
+        return f"{name} is not served unless it is switched on: --runtime-config={kind.api_version}=true"
+
+    def departure(self, api_version: str, kind: str) -> str | None:
+        found, following = self.scheme.kind(api_version, kind), self.versions.emulation.plus(1)
+        if found is not None:
+            removed, replacement = found.lifecycle.removed, found.lifecycle.replacement
+        else:
+            removal = removal_of(api_version, kind)
+            removed = Version.parse(removal.release) if removal else None
+            replacement = removal.replacement if removal else ""
+        if removed != following:
+            return None
+        return f"{api_version} {kind} is removed in {following}, the next minor version{_instead(replacement)}"
+
+
+def _instead(replacement: str) -> str:
+    return f"; use {replacement}" if replacement else ""

@@ -1,0 +1,102 @@
+"""Where a field stands in the text of a document: line and column by its path.
+
+Only documents with problems come here, so that the others are read without keeping places. JSON is read as the YAML
+that it is. Called by ``linter.py``.
+"""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import yaml
+
+_NULL = frozenset({"", "~", "null", "Null", "NULL"})
+
+
+class Position(NamedTuple):
+    """A place in a text, from 1."""
+
+    line: int
+    column: int
+
+
+class _Node(NamedTuple):
+    position: Position
+    children: "dict[str, _Node] | list[_Node]"
+
+
+class Positions:
+    """The places in a text, which is read when the first is asked for."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def find(self, document: int, path: str) -> Position:
+        """Where `path` stands in one of the text's documents, or the nearest that there is around it."""
+        if document >= len(self._documents):
+            return Position(1, 1)
+        node, rest = self._documents[document], path
+        while rest:
+            found, rest = _step(node, rest)
+            if found is None:
+                break
+            node = found
+        return node.position
+
+    @cached_property
+    def _documents(self) -> list[_Node]:
+        return list(_documents(self._text))
+
+
+def _step(node: _Node, path: str) -> tuple[_Node | None, str]:
+    """The node one step down a path such as `spec.a[0].b` or `labels[a.b/c].d`, and the rest of the path."""
+    children = node.children
+    if path.startswith("["):
+        inside, _, rest = path[1:].partition("]")
+        rest = rest.removeprefix(".")
+        if isinstance(children, dict):
+            return children.get(inside), rest
+        is_index = inside.isascii() and inside.isdigit() and int(inside) < len(children)
+        return (children[int(inside)] if is_index else None), rest
+    if isinstance(children, dict):
+        for name in sorted(children, key=len, reverse=True):  # the longest first: names may have dots in them
+            if path.startswith(name) and path[len(name) : len(name) + 1] in ("", ".", "["):
+                return children[name], path[len(name) :].removeprefix(".")
+    return None, ""
+
+
+def _documents(text: str) -> Iterator[_Node]:
+    """The documents that are not empty; as far as the text can be read."""
+    if text.startswith("{"):
+        text = text.replace("\t", " ")  # JSON has tabs only between its tokens, where YAML allows none
+    events = yaml.parse(text, Loader=yaml.CSafeLoader)
+    try:
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                root = next(events)
+                node = _node(root, root, events)
+                if not isinstance(root, yaml.ScalarEvent) or root.value not in _NULL:
+                    yield node
+    except yaml.YAMLError:
+        return
+
+
+def _node(event: Any, place: Any, events: Iterator[Any]) -> _Node:
+    """The node that begins with an event; `place` is the event whose position counts, the key's if there is one."""
+    position = Position(place.start_mark.line + 1, place.start_mark.column + 1)
+    if isinstance(event, yaml.MappingStartEvent):
+        members: dict[str, _Node] = {}
+        for key in events:
+            if isinstance(key, yaml.MappingEndEvent):
+                break
+            value = _node(next(events), key, events)
+            if isinstance(key, yaml.ScalarEvent):
+                members[key.value] = value
+        return _Node(position, members)
+    items: list[_Node] = []
+    if isinstance(event, yaml.SequenceStartEvent):
+        for item in events:
+            if isinstance(item, yaml.SequenceEndEvent):
+                break
+            items.append(_node(item, item, events))
+    return _Node(position, items)

@@ -1,0 +1,174 @@
+"""A report as text: for people, as JSON, as SARIF 2.1.0 for code scanning, as JUnit's XML for CI servers.
+
+Manifests may come from anybody: control characters in them are shown, not sent to a terminal. Called by the command
+line.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from html import escape
+from typing import Any
+from urllib.parse import quote
+
+import mooring
+from mooring.advisor.lint.findings import Finding, Report
+from mooring.advisor.lint.rules import RULES, SKIPPED, Rule, Severity
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_SARIF_LEVELS = {Severity.INFO: "note", Severity.WARNING: "warning", Severity.ERROR: "error"}
+_SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+Paint = Callable[[str, Severity], str]
+"""Colours a text by a severity."""
+
+
+def lines(report: Report, paint: Paint) -> Iterator[str]:
+    """A line a finding, as compilers write them; the further lines of a message are indented."""
+    for finding in report.findings:
+        place = _printable(f"{finding.file}:{finding.line}:{finding.column}")
+        subject = f"{_printable(finding.object)}: " if finding.object else ""
+        first, *more = _printable(_message(finding)).split("\n")
+        yield f"{place}: {paint(f'{finding.severity} {finding.rule.id}', finding.severity)} {subject}{first}"
+        for line in more:
+            yield f"    {line}"
+
+
+def summary(report: Report) -> str:
+    """How much was judged, and what was found."""
+    skipped = sum(finding.rule.id in SKIPPED for finding in report.findings)
+    counts = [
+        _count(report.count(Severity.ERROR), "error"),
+        _count(report.count(Severity.WARNING), "warning"),
+        f"{skipped} skipped",
+    ]
+    return f"{_count(report.documents, 'document')} in {_count(len(report.files), 'file')}: {', '.join(counts)}"
+
+
+def as_json(report: Report) -> str:
+    """For scripts."""
+    data = {
+        "files": len(report.files),
+        "documents": report.documents,
+        "errors": report.count(Severity.ERROR),
+        "warnings": report.count(Severity.WARNING),
+        "findings": [
+            {
+                "rule": finding.rule.id,
+                "name": finding.rule.name,
+                "severity": str(finding.severity),
+                "file": finding.file,
+                "line": finding.line,
+                "column": finding.column,
+                "object": finding.object,
+                "field": finding.field,
+                "message": finding.message,
+            }
+            for finding in report.findings
+        ],
+    }
+    return _json(data)
+
+
+def as_sarif(report: Report) -> str:
+    """For code scanning."""
+    driver = {
+        "name": "mooring lint",
+        "version": mooring.__version__,
+        "semanticVersion": mooring.__version__,
+        "rules": [_sarif_rule(rule) for rule in RULES],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [_sarif_result(finding) for finding in report.findings],
+    }
+    return _json({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]})
+
+
+def _sarif_rule(rule: Rule) -> dict[str, Any]:
+    return {
+        "id": rule.id,
+        "name": "".join(word.capitalize() for word in rule.name.split("-")),
+        "shortDescription": {"text": f"{rule.about}."},
+        "defaultConfiguration": {"level": _SARIF_LEVELS[rule.severity]},
+    }
+
+
+def _sarif_result(finding: Finding) -> dict[str, Any]:
+    location: dict[str, Any] = {
+        "physicalLocation": {
+            "artifactLocation": {"uri": quote(finding.file.removeprefix("./"), errors="replace")},
+            "region": {"startLine": finding.line, "startColumn": finding.column},
+        }
+    }
+    if finding.object:
+        location["logicalLocations"] = [{"fullyQualifiedName": finding.object, "kind": "object"}]
+    return {
+        "ruleId": finding.rule.id,
+        "ruleIndex": RULES.index(finding.rule),
+        "level": _SARIF_LEVELS[finding.severity],
+        "message": {"text": _message(finding)},
+        "locations": [location],
+    }
+
+
+def as_junit(report: Report, fail_on: Severity) -> str:
+    """A suite a file and a case a finding; findings below `fail_on` are cases that pass and say something."""
+    by_file: dict[str, list[Finding]] = {file: [] for file in report.files}
+    for finding in report.findings:
+        by_file.setdefault(finding.file, []).append(finding)
+    suites = [_junit_suite(file, findings, fail_on) for file, findings in by_file.items()]
+    failures = _failures(report.findings, fail_on)
+    tests = sum(max(len(findings), 1) for findings in by_file.values())
+    head = f'<testsuites name="mooring lint" tests="{tests}" failures="{failures}">'
+    return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', head, *suites, "</testsuites>"])
+
+
+def _junit_suite(file: str, findings: list[Finding], fail_on: Severity) -> str:
+    name = _xml(file)
+    cases = [_junit_case(finding, fail_on) for finding in findings]
+    cases = cases or [f'    <testcase classname="{name}" name="no findings"/>']
+    failures = _failures(findings, fail_on)
+    head = f'  <testsuite name="{name}" tests="{len(cases)}" failures="{failures}">'
+    return "\n".join([head, *cases, "  </testsuite>"])
+
+
+def _junit_case(finding: Finding, fail_on: Severity) -> str:
+    place = f"{finding.file}:{finding.line}:{finding.column}"
+    name = _xml(f"{finding.rule.id} {finding.rule.name} {finding.object or finding.file} line {finding.line}")
+    text = _xml(f"{place}: {finding.severity}: {_message(finding)}")
+    if finding.severity >= fail_on:
+        body = f'<failure type="{finding.rule.id}" message="{_xml(_message(finding))}">{text}</failure>'
+    else:
+        body = f"<system-out>{text}</system-out>"
+    return f'    <testcase classname="{_xml(finding.file)}" name="{name}">{body}</testcase>'
+
+
+def _failures(findings: list[Finding], fail_on: Severity) -> int:
+    return sum(finding.severity >= fail_on for finding in findings)
+
+
+def _message(finding: Finding) -> str:
+    """The message with the field, unless it begins with it."""
+    if not finding.field or finding.message.startswith(finding.field):
+        return finding.message
+    return f"{finding.field}: {finding.message}"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def _printable(text: str) -> str:
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+def _json(data: Any) -> str:
+    # Halves of surrogate pairs, which file names may have, can be written only as escapes.
+    text = json.dumps(data, indent=2, ensure_ascii=False)
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _xml(text: str) -> str:
+    return escape(_printable(text)).replace("\n", "&#10;")

@@ -1,0 +1,92 @@
+"""The rules of lint: their numbers, names and severities. ``docs/lint.md`` has an example of each; a test compares.
+
+The first ten are about files and kinds, M010 to M019 are what the API server would answer, M020 to M029 advice that no
+server gives, and M030 to M039 advice that needs the nodes of a cluster (`--nodes`). A number is never used again.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Severity(IntEnum):
+    """How bad a finding is. `str()` is the word that people read and write."""
+
+    INFO = 0
+    WARNING = 1
+    ERROR = 2
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Something that lint looks for."""
+
+    id: str
+    name: str
+    severity: Severity
+    about: str
+
+
+UNREADABLE = Rule("M001", "unreadable-file", Severity.ERROR, "A file cannot be read, is too large or is not text")
+SYNTAX = Rule("M002", "syntax", Severity.ERROR, "A document is neither YAML nor JSON as Kubernetes reads it")
+NOT_AN_OBJECT = Rule("M003", "not-an-object", Severity.ERROR, "A document is no object with apiVersion and kind")
+UNKNOWN_KIND = Rule(
+    "M004", "unknown-kind", Severity.INFO, "A kind that Mooring does not know, such as a CRD's: skipped"
+)
+NOT_SERVED = Rule("M005", "not-served", Severity.ERROR, "A server of this version does not serve the kind")
+NOT_KUBERNETES = Rule(
+    "M006", "not-kubernetes", Severity.INFO, "A document with neither apiVersion nor kind, such as Helm values: skipped"
+)
+INTERNAL = Rule("M009", "internal", Severity.ERROR, "Mooring itself failed on a document")
+WRONG_FIELD = Rule("M010", "wrong-field", Severity.ERROR, "A field is unknown, there twice, or of a wrong type")
+INVALID = Rule("M011", "invalid", Severity.ERROR, "The server refuses the value of a field")
+REFUSED = Rule("M012", "refused", Severity.ERROR, "The server refuses the object for a reason that is not one field's")
+SERVER_WARNING = Rule("M013", "server-warning", Severity.WARNING, "The server accepts the object with a warning")
+DEPRECATED = Rule("M014", "deprecated-api", Severity.WARNING, "The API version is deprecated at this version")
+REMOVED_NEXT = Rule("M020", "removed-next", Severity.WARNING, "The next minor version does not have the API version")
+RATCHETED = Rule(
+    "M021", "only-by-ratcheting", Severity.INFO, "Refused when created, but allowed in updates of objects that use it"
+)
+NEVER_MATCHES = Rule("M022", "never-matches", Severity.WARNING, "A CEL expression that is true for no taint or node")
+CONTRADICTION = Rule("M023", "contradiction", Severity.WARNING, "Conditions of a term that can never hold together")
+MATCHES_ALL = Rule("M024", "matches-everything", Severity.WARNING, "A CEL expression that is true for all of them")
+UNGUARDED = Rule("M025", "unguarded-read", Severity.WARNING, "An expression fails where something it reads is absent")
+NOT_A_NUMBER = Rule("M030", "not-a-number", Severity.WARNING, "Gt or Lt on a key whose values on nodes are no numbers")
+NOT_A_VERSION = Rule(
+    "M031", "not-a-version", Severity.WARNING, "A version operator on a key whose values on nodes are no versions"
+)
+FAILS_ON_NODES = Rule("M032", "fails-on-nodes", Severity.WARNING, "A CEL expression has no value on some nodes")
+NO_NODE = Rule("M033", "no-node", Severity.WARNING, "A required term or nodeSelector that excludes every node")
+NO_PLACE = Rule("M034", "no-place", Severity.WARNING, "Node selection and taints together leave no node for the pods")
+
+RULES = (
+    UNREADABLE,
+    SYNTAX,
+    NOT_AN_OBJECT,
+    UNKNOWN_KIND,
+    NOT_SERVED,
+    NOT_KUBERNETES,
+    INTERNAL,
+    WRONG_FIELD,
+    INVALID,
+    REFUSED,
+    SERVER_WARNING,
+    DEPRECATED,
+    REMOVED_NEXT,
+    RATCHETED,
+    NEVER_MATCHES,
+    CONTRADICTION,
+    MATCHES_ALL,
+    UNGUARDED,
+    NOT_A_NUMBER,
+    NOT_A_VERSION,
+    FAILS_ON_NODES,
+    NO_NODE,
+    NO_PLACE,
+)
+BY_NAME = {word: rule for rule in RULES for word in (rule.id, rule.name)}
+"""Rules by number and by name."""
+SKIPPED = frozenset({UNKNOWN_KIND.id, NOT_KUBERNETES.id})
+"""Rules that say that a document was not judged."""

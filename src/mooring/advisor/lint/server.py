@@ -1,0 +1,167 @@
+"""What the API server would answer to a request that creates an object, as problems.
+
+The road is the server's own: find the kind, decode strictly, convert, admit. What depends on a cluster is assumed to
+be there: the namespace exists, and so do priority classes. Called by ``linter.py``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from mooring.admission.options import AdmissionOptions
+from mooring.admission.pipeline import admit_create, admit_update
+from mooring.admission.registry import strategy_of
+from mooring.admission.strategy import NoCluster, Priority, Request
+from mooring.advisor.lint import rules
+from mooring.advisor.lint.findings import Problem
+from mooring.advisor.lint.options import LintOptions
+from mooring.api import codec, errors
+from mooring.api.base import copy_of
+from mooring.api.codec import DecodeError, FieldValidation, WrongFieldsError
+from mooring.api.core_v1 import Pod
+from mooring.api.json_tree import MAX_BYTES
+from mooring.api.kinds import Kind
+from mooring.api.meta_v1 import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is wrong, and the object with its defaults in the newest version of its kind, when it could be read."""
+
+    problems: list[Problem]
+    object: Resource | None = None
+
+
+class _AnyCluster(NoCluster):
+    """A cluster that has whatever a pod refers to."""
+
+    def __init__(self, obj: Resource) -> None:
+        self._pod = obj if isinstance(obj, Pod) else None
+
+    def priority_class(self, name: str) -> Priority | None:
+        found = super().priority_class(name)
+        if found is not None or self._pod is None:
+            return found
+        spec = self._pod.spec
+        return Priority(name, spec.priority or 0, spec.preemption_policy or "PreemptLowerPriority")
+
+
+def answer(tree: Any, options: LintOptions, now: datetime) -> Answer:
+    """Judge one object."""
+    if not isinstance(tree, dict):
+        return Answer([Problem(rules.NOT_AN_OBJECT, "", "expected an object with apiVersion and kind")])
+    api_version, kind_name = tree.get("apiVersion"), tree.get("kind")
+    if api_version is None and kind_name is None:
+        return Answer([Problem(rules.NOT_KUBERNETES, "", "skipped: it has neither apiVersion nor kind")])
+    if not isinstance(api_version, str) or not isinstance(kind_name, str) or not api_version or not kind_name:
+        missing = "apiVersion" if not isinstance(api_version, str) or not api_version else "kind"
+        return Answer([Problem(rules.NOT_AN_OBJECT, missing, f"{missing} is missing or not a text")])
+    problems = []
+    departure = options.departure(api_version, kind_name)
+    if departure:
+        problems.append(Problem(rules.REMOVED_NEXT, "apiVersion", departure))
+    absence = options.absence(api_version, kind_name)
+    if absence:
+        return Answer([Problem(rules.NOT_SERVED, "apiVersion", absence)])
+    kind = options.scheme.kind(api_version, kind_name)
+    if kind is None or not _is_judged(kind, options):
+        skipped = f"skipped: Mooring does not know {api_version} {kind_name}"
+        return Answer([*problems, Problem(rules.UNKNOWN_KIND, "", skipped)])
+    deprecation = options.scheme.deprecation_warning(kind)
+    if deprecation and not departure:
+        problems.append(Problem(rules.DEPRECATED, "apiVersion", deprecation))
+    judged = _judge(tree, kind, options, now)
+    return Answer(problems + judged.problems, judged.object)
+
+
+def _is_judged(kind: Kind, options: LintOptions) -> bool:
+    try:
+        strategy_of(options.scheme.hub(kind).type)
+    except KeyError:
+        return False
+    return True
+
+
+def _judge(tree: Any, kind: Kind, options: LintOptions, now: datetime) -> Answer:
+    try:
+        decoded = codec.decode_tree(tree, kind.type, FieldValidation.WARN)
+    except WrongFieldsError as error:
+        return Answer([_wrong_field(problem) for problem in error.problems])
+    except DecodeError as error:
+        return Answer([Problem(rules.WRONG_FIELD, "", str(error))])
+    # The server stops here when fields are unknown; going on shows at once what it would say after that.
+    problems = [Problem(rules.WRONG_FIELD, _quoted_path(text), text) for text in decoded.warnings]
+    obj = options.scheme.convert(decoded.object, options.scheme.hub(kind))
+    request = _request(obj, options.admission, now)
+    try:
+        admit_create(obj, request)
+    except errors.Invalid as refusal:
+        refused = _causes(refusal)
+        problems += [*refused, *_ratcheted(tree, kind, options, now, refused)]
+    except errors.StatusError as refusal:
+        problems.append(Problem(rules.REFUSED, "", refusal.status.message))
+    problems += [Problem(rules.SERVER_WARNING, _leading_path(text), text) for text in request.warnings]
+    return Answer(problems, obj)
+
+
+def _request(obj: Resource, options: AdmissionOptions, now: datetime) -> Request:
+    namespace = obj.metadata.namespace or "default"
+    return Request(options=options, lookups=_AnyCluster(obj), now=now, namespace=namespace)
+
+
+def _causes(refusal: errors.StatusError) -> list[Problem]:
+    details = refusal.status.details
+    causes = details.causes if details else []
+    if not causes:
+        return [Problem(rules.REFUSED, "", refusal.status.message)]
+    return [Problem(rules.INVALID, cause.field, cause.message) for cause in causes]
+
+
+def _ratcheted(tree: Any, kind: Kind, options: LintOptions, now: datetime, refused: list[Problem]) -> list[Problem]:
+    """Which of the refused fields may stay in an object that a server with everything switched on has stored."""
+    decoded = codec.decode_tree(tree, kind.type, FieldValidation.IGNORE).object
+    stored = options.scheme.convert(decoded, options.scheme.hub(kind))
+    wrong_anyway = _refused_fields(lambda: admit_create(stored, _request(stored, options.newest, now)))
+    stored.metadata.resource_version = "1"
+    wrong_in_update = _refused_fields(
+        lambda: admit_update(copy_of(stored), stored, _request(stored, options.admission, now))
+    )
+    if wrong_anyway is None or wrong_in_update is None:
+        return []
+    message = "new objects with this are refused, but one that has it already may still be updated"
+    fields = dict.fromkeys(problem.field for problem in refused)
+    return [Problem(rules.RATCHETED, field, message) for field in fields if field not in wrong_anyway | wrong_in_update]
+
+
+def _refused_fields(admit: Callable[[], object]) -> set[str] | None:
+    """The fields that admission refuses; None when it refuses the object as a whole."""
+    try:
+        admit()
+    except errors.Invalid as refusal:
+        return {problem.field for problem in _causes(refusal)}
+    except errors.StatusError:
+        return None
+    return set()
+
+
+def too_large(size: int) -> Problem:
+    """An object that no server accepts because of its size in bytes."""
+    text = f"Request entity too large: {size} bytes, limit is {MAX_BYTES}"
+    return Problem(rules.REFUSED, "", text)
+
+
+def _wrong_field(problem: str) -> Problem:
+    path, colon, message = problem.partition(": ")
+    return Problem(rules.WRONG_FIELD, path, message) if colon else Problem(rules.WRONG_FIELD, "", problem)
+
+
+def _quoted_path(text: str) -> str:
+    """The path in `unknown field "spec.a"`."""
+    return text.partition('"')[2].rpartition('"')[0]
+
+
+def _leading_path(text: str) -> str:
+    """The path before the first colon of a warning, if it begins with one."""
+    path, colon, _ = text.partition(": ")
+    return path if colon and " " not in path else ""

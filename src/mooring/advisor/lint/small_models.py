@@ -1,0 +1,252 @@
+"""Whether conditions on a node's labels, or on a taint, can hold at all: by trying all inputs that differ.
+
+A condition that compares a label with `'a'` and `'b'` cannot tell any two other values apart. So a handful of values
+stands for all: each value that is mentioned, one that is not, and none at all; around numbers and versions also the
+next ones. If no combination of them makes the conditions true, nothing does. That is certain as long as the conditions
+are made of what is understood here (comparisons with constants, presence, prefixes, `int()`, versions, joined by `&&`,
+`||`, `!` and `?:`); about anything else there is no verdict. Values that no label or taint can have are not tried, so
+that `taint.effect == 'NoSchedul'` is found, too. Called by ``expressions.py`` and ``terms.py``.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import product
+from math import prod
+from string import ascii_letters
+from typing import NamedTuple
+
+from mooring.advisor.lint import guards
+from mooring.api import names
+from mooring.cel import operators as op
+from mooring.cel.syntax import Call, Expr, Ident, ListExpr, Literal, Select
+from mooring.cel.types import BOOL, INT
+
+_MAX_TRIALS = 4_000
+_MAX_LENGTH = 50  # of mentioned texts, so that longer ones can be made of them that a label can still have
+_VERSION = re.compile(r"(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?")
+_PRE_RELEASE = re.compile(r"\d-")
+_ORDER = frozenset({op.LESS, op.LESS_EQUALS, op.GREATER, op.GREATER_EQUALS})
+_VERSION_CALLS = frozenset({"semver.compare", "isGreaterThan", "isLessThan"})
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+class Verdict(Enum):
+    """How often conditions hold."""
+
+    NEVER = "never"
+    SOMETIMES = "sometimes"
+    ALWAYS = "always"
+    UNKNOWN = "unknown"
+
+
+class Slot(NamedTuple):
+    """Something with a value that conditions ask for: a label of the node by its key, or a field of the taint."""
+
+    of_taint: bool
+    name: str
+
+
+Inputs = Mapping[Slot, str]
+"""The values of slots; absent ones are not in it."""
+
+
+@dataclass(slots=True)
+class _Mentioned:
+    """What a slot is compared with."""
+
+    texts: set[str] = field(default_factory=lambda: {""})
+    prefixes: set[str] = field(default_factory=set)
+    numbers: set[int] = field(default_factory=set)
+    versions: set[tuple[int, int, int]] = field(default_factory=set)
+
+    def is_decisive(self) -> bool:
+        """Whether a few values stand for all: not when different ways of looking at a text are mixed."""
+        special = [kind for kind in (self.prefixes, self.numbers, self.versions) if kind]
+        return not special or (len(special) == 1 and max(map(len, self.texts | self.prefixes)) <= _MAX_LENGTH)
+
+    def add(self, other: "_Mentioned") -> None:
+        self.texts |= other.texts
+        self.prefixes |= other.prefixes
+        self.numbers |= other.numbers
+        self.versions |= other.versions
+
+
+class _NotUnderstoodError(Exception):
+    """A part of an expression has no verdict."""
+
+
+class Model:
+    """What conditions mention. Add conditions, then ask for the `verdict` on all of them together."""
+
+    def __init__(self) -> None:
+        self._slots: dict[Slot, _Mentioned] = {}
+
+    @property
+    def slots(self) -> frozenset[Slot]:
+        return frozenset(self._slots)
+
+    def merge(self, other: "Model") -> None:
+        """Take in the conditions of another model."""
+        for slot, mentioned in other._slots.items():
+            self._slots.setdefault(slot, _Mentioned()).add(mentioned)
+
+    # -- conditions of `matchExpressions`
+
+    def add_label(self, key: str, texts: Sequence[str] = (), number: int | None = None, version: str = "") -> bool:
+        """A condition on a label that compares it with texts, a number or a version. False if not understood."""
+        mentioned = self._slots.setdefault(Slot(of_taint=False, name=key), _Mentioned())
+        mentioned.texts.update(texts)
+        if number is not None:
+            mentioned.numbers.add(number)
+        return not version or _add_versions(mentioned, version)
+
+    # -- CEL
+
+    def add_expression(self, expr: Expr) -> bool:
+        """A condition in CEL. False if it is not understood; the model is of no use then."""
+        try:
+            self._condition(expr)
+        except _NotUnderstoodError:
+            return False
+        return True
+
+    def _condition(self, expr: Expr) -> None:
+        """An expression that is a boolean."""
+        asked = guards.presence(expr)
+        if asked is not None:
+            self._slots.setdefault(_slot(asked), _Mentioned())
+        elif isinstance(expr, Literal) and isinstance(expr.value, bool):
+            return
+        elif isinstance(expr, Call) and expr.function in (op.AND, op.OR, op.NOT, op.CONDITIONAL):
+            for operand in expr.operands:
+                self._condition(operand)
+        elif isinstance(expr, Call):
+            self._comparison(expr)
+        else:
+            raise _NotUnderstoodError
+
+    def _comparison(self, call: Call) -> None:
+        operands, function = call.operands, call.function
+        if function in (op.EQUALS, op.NOT_EQUALS) and all(operand.type == BOOL for operand in operands):
+            for operand in operands:
+                self._condition(operand)
+            return
+        ordered = function in _ORDER and all(operand.type == INT for operand in operands)
+        if not (ordered or function in (op.EQUALS, op.NOT_EQUALS, op.IN, "startsWith") or function in _VERSION_CALLS):
+            raise _NotUnderstoodError
+        mentioned, slots = _Mentioned(), set[Slot]()
+        for operand in operands:
+            _value(operand, mentioned, slots, is_version=function in _VERSION_CALLS)
+        if function == "startsWith":
+            if not isinstance(call.args[0], Literal):
+                raise _NotUnderstoodError
+            mentioned.prefixes.add(str(call.args[0].value))
+        if len(slots) > 1:
+            raise _NotUnderstoodError  # two labels compared with each other
+        for slot in slots:
+            self._slots.setdefault(slot, _Mentioned()).add(mentioned)
+
+    # -- trying
+
+    def verdict(self, holds: Callable[[Inputs], bool]) -> Verdict:
+        """How often `holds` is true over all inputs that conditions can tell apart."""
+        if not all(mentioned.is_decisive() for mentioned in self._slots.values()):
+            return Verdict.UNKNOWN
+        choices = [list(_choices(slot, mentioned)) for slot, mentioned in self._slots.items()]
+        if prod(map(len, choices)) > _MAX_TRIALS:
+            return Verdict.UNKNOWN
+        seen = set()
+        for values in product(*choices):
+            given = {slot: value for slot, value in zip(self._slots, values, strict=True) if value is not None}
+            seen.add(holds(given))
+            if len(seen) > 1:
+                return Verdict.SOMETIMES
+        return Verdict.ALWAYS if True in seen else Verdict.NEVER
+
+
+def _slot(asked: guards.Access) -> Slot:
+    return Slot(of_taint=asked.path == ("taint",), name=asked.key)
+
+
+def _slot_of(expr: Expr) -> Slot | None:
+    """The slot that an expression reads."""
+    if isinstance(expr, Select) and isinstance(expr.operand, Ident) and expr.operand.variable == "taint":
+        return None if expr.name == "timeAdded" else Slot(of_taint=True, name=expr.name)
+    read = guards.access(expr)
+    return None if read is None else _slot(read)
+
+
+def _value(expr: Expr, mentioned: _Mentioned, slots: set[Slot], *, is_version: bool) -> None:
+    """A text, number, version or list in a comparison: constants go to `mentioned`, what is read to `slots`."""
+    slot = _slot_of(expr)
+    if slot is not None:
+        slots.add(slot)
+        return
+    match expr:
+        case Literal(value=str() as text):
+            mentioned.texts.add(text)
+            if is_version and not _add_versions(mentioned, text):
+                raise _NotUnderstoodError
+        case Literal(value=bool()):
+            return
+        case Literal(value=int() as number):
+            mentioned.numbers.add(number)
+        case ListExpr() if not expr.optional:
+            for element in expr.elements:
+                _value(element, mentioned, slots, is_version=is_version)
+        case Call(function="int" | "semver" | "orValue"):
+            for operand in expr.operands:
+                _value(operand, mentioned, slots, is_version=is_version)
+        case _:
+            raise _NotUnderstoodError
+
+
+def _add_versions(mentioned: _Mentioned, text: str) -> bool:
+    """The versions in a version or range. Pre-releases are not understood: there are endlessly many between two."""
+    if _PRE_RELEASE.search(text):
+        return False
+    for numbers in _VERSION.findall(text):
+        major, minor, patch = (int(number or 0) for number in numbers)
+        mentioned.versions |= {(major, 0, 0), (major + 1, 0, 0), (major, minor, 0), (major, minor + 1, 0)}
+        mentioned.versions |= {(major, minor, patch), (major, minor, patch + 1)}
+    return True
+
+
+def _choices(slot: Slot, mentioned: _Mentioned) -> Iterator[str | None]:
+    """The values to try for a slot; None for its absence."""
+    if slot.of_taint and slot.name == "effect":
+        yield from _EFFECTS
+        return
+    if slot.of_taint and slot.name == "timeAdded":
+        yield from (None, "2026-01-01T00:00:00Z")
+        return
+    is_key = slot.of_taint and slot.name == "key"
+    is_possible = names.label_key if is_key else names.label_value
+    if not slot.of_taint:
+        yield None
+        if names.label_key(slot.name):
+            return  # no node can have such a label
+    for text in sorted(_texts(mentioned)):
+        if not is_possible(text):
+            yield text
+
+
+def _texts(mentioned: _Mentioned) -> set[str]:
+    found = set(mentioned.texts) | mentioned.prefixes
+    width = max(map(len, found)) + 1  # numbers padded to it are spelled as nobody mentions them
+    for mentioned_number in mentioned.numbers:
+        for number in range(mentioned_number - 1, mentioned_number + 2):
+            found |= {str(number), str(number).zfill(width)}
+    for major, minor, patch in mentioned.versions:
+        rest = f"{minor}.{patch}"
+        found |= {f"{major}.{rest}", f"{major}.{rest}-0", f"{str(major).zfill(width)}.{rest}"}
+    return found | {_unmentioned(prefix, found) for prefix in ("", *mentioned.prefixes)}
+
+
+def _unmentioned(prefix: str, texts: set[str]) -> str:
+    """A text that begins with `prefix`, and neither is nor begins with one of the longer texts."""
+    longer = [text for text in texts if len(text) > len(prefix)]
+    endings = (prefix + "".join(letters) for length in (1, 2, 3) for letters in product(ascii_letters, repeat=length))
+    return next(text for text in endings if not any(text.startswith(other) for other in longer))

@@ -1,0 +1,97 @@
+"""The files that a user names: found in directories, and read with limits.
+
+What cannot be read is a finding (the text says why), never an exception. Called by ``runner.py``.
+"""
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+MAX_BYTES = 64 * 1024 * 1024
+STDIN = "-"
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file to read. `was_found` says that it comes from a directory, and not from the user."""
+
+    path: str
+    was_found: bool = False
+
+    @property
+    def name(self) -> str:
+        """What to call it: bytes that are no text are replaced."""
+        return "<stdin>" if self.path == STDIN else os.fsencode(self.path).decode(errors="replace")
+
+
+class UnreadableError(Exception):
+    """A file cannot be read; the message says why."""
+
+
+def find(paths: Sequence[str]) -> Iterator[Source]:
+    """The files that paths stand for: themselves, and the manifests in directories, each once."""
+    seen: set[str] = set()
+    for path in paths:
+        if path != STDIN and Path(path).is_dir():
+            found = [Source(each, was_found=True) for each in _walk(path)]
+        else:
+            found = [Source(path)]
+        for source in found:
+            if source.path not in seen:
+                seen.add(source.path)
+                yield source
+
+
+def _walk(top: str) -> Iterator[str]:
+    """The manifests below a directory, in the order of their names; links are followed, but into no directory twice."""
+    visited: set[tuple[int, int]] = set()
+    for directory, below, files in os.walk(top, followlinks=True):
+        try:
+            info = Path(directory).stat()
+        except OSError:
+            continue
+        if (info.st_dev, info.st_ino) in visited:
+            below.clear()
+            continue
+        visited.add((info.st_dev, info.st_ino))
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        for name in sorted(files):
+            if name.endswith(_SUFFIXES) and not name.startswith("."):
+                yield str(Path(directory, name))
+
+
+def size(source: Source) -> int:
+    """How many bytes a file has, as far as that is known."""
+    try:
+        return 0 if source.path == STDIN else Path(source.path).stat().st_size
+    except OSError:
+        return 0
+
+
+def read(source: Source, stdin: IO[bytes]) -> str:
+    """The text of a file. Raises `UnreadableError`."""
+    try:
+        data = stdin.read(MAX_BYTES + 1) if source.path == STDIN else _read_file(source)
+    except OSError as error:
+        raise UnreadableError(error.strerror or str(error)) from error
+    if len(data) > MAX_BYTES:
+        raise UnreadableError(f"it has more than {MAX_BYTES // 1024**2} MiB")
+    if b"\0" in data:
+        raise UnreadableError("it is not text: it has null bytes")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UnreadableError(f"it is not UTF-8 at byte {error.start}") from error
+
+
+def _read_file(source: Source) -> bytes:
+    # A pipe that a user names is read; one that lies about in a directory would be waited for, for ever.
+    flags = os.O_RDONLY | (getattr(os, "O_NONBLOCK", 0) if source.was_found else 0)
+    with os.fdopen(os.open(source.path, flags), "rb") as file:
+        if source.was_found and not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise UnreadableError("it is not a regular file")
+        return file.read(MAX_BYTES + 1)

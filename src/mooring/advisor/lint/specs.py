@@ -1,0 +1,77 @@
+"""Where pods, tolerations and node selector terms are in the objects that have them.
+
+Paths are texts as in the errors of the API server. Called by ``advice.py``.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from mooring.api import apps_v1, batch_v1, core_v1
+from mooring.api.meta_v1 import Resource
+
+
+class PodSpecAt(NamedTuple):
+    """The spec of a pod, or of the pods that a workload makes."""
+
+    spec: core_v1.PodSpec
+    path: str
+
+
+class TermAt(NamedTuple):
+    """A node selector term; a required one excludes nodes, the others only score them."""
+
+    term: core_v1.NodeSelectorTerm
+    path: str
+    required: bool
+
+
+_TEMPLATE = "spec.template.spec"
+
+
+def _of_template(obj: Any) -> core_v1.PodSpec | None:
+    template = obj.spec.template
+    return template.spec if template is not None else None
+
+
+_WHERE: dict[type, tuple[str, Callable[[Any], core_v1.PodSpec | None]]] = {
+    core_v1.Pod: ("spec", lambda obj: obj.spec),
+    core_v1.PodTemplate: ("template.spec", lambda obj: obj.template.spec),
+    core_v1.ReplicationController: (_TEMPLATE, _of_template),
+    apps_v1.DaemonSet: (_TEMPLATE, _of_template),
+    apps_v1.Deployment: (_TEMPLATE, _of_template),
+    apps_v1.ReplicaSet: (_TEMPLATE, _of_template),
+    apps_v1.StatefulSet: (_TEMPLATE, _of_template),
+    batch_v1.Job: (_TEMPLATE, _of_template),
+    batch_v1.CronJob: ("spec.jobTemplate.spec.template.spec", lambda obj: obj.spec.job_template.spec.template.spec),
+}
+
+
+def pod_spec(obj: Resource) -> PodSpecAt | None:
+    """The spec of the pods that an object is or makes."""
+    path, read = _WHERE.get(type(obj), ("", None))
+    spec = read(obj) if read is not None else None
+    return PodSpecAt(spec, path) if spec is not None else None
+
+
+def pod_terms(pod: PodSpecAt) -> Iterator[TermAt]:
+    """The terms of a pod's node affinity."""
+    affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
+    if not affinity:
+        return
+    required = affinity.required_during_scheduling_ignored_during_execution
+    base = f"{pod.path}.affinity.nodeAffinity"
+    if required:
+        path = f"{base}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+        for index, term in enumerate(required.node_selector_terms):
+            yield TermAt(term, f"{path}[{index}]", required=True)
+    path = f"{base}.preferredDuringSchedulingIgnoredDuringExecution"
+    for index, preferred in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
+        yield TermAt(preferred.preference, f"{path}[{index}].preference", required=False)
+
+
+def volume_terms(obj: Resource) -> Iterator[TermAt]:
+    """The terms of a PersistentVolume's node affinity."""
+    affinity = obj.spec.node_affinity if isinstance(obj, core_v1.PersistentVolume) else None
+    if affinity and affinity.required:
+        for index, term in enumerate(affinity.required.node_selector_terms):
+            yield TermAt(term, f"spec.nodeAffinity.required.nodeSelectorTerms[{index}]", required=True)

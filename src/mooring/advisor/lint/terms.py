@@ -1,0 +1,105 @@
+"""Advice about a node selector term: whether its conditions can hold together.
+
+`nodeSelector` of the same pod counts as conditions of every required term, since both must hold. Conditions that share
+no label cannot contradict each other, so that only those that do are tried together. Called by ``advice.py``.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from mooring.advisor.lint import expressions
+from mooring.advisor.lint.small_models import Inputs, Model, Verdict
+from mooring.api import core_v1, label_selector
+from mooring.api.label_selector import Operator, Requirement
+from mooring.api.quoting import quoted
+from mooring.constraints import node_selector
+from mooring.constraints.node_selector import VersionRequirement
+from mooring.constraints.options import ConstraintOptions
+
+_EVERYTHING_ON = ConstraintOptions()
+_NUMERIC = (Operator.GREATER_THAN, Operator.LESS_THAN)
+
+
+class _Condition(NamedTuple):
+    """A condition that is understood: its words, what it mentions, and how to ask it."""
+
+    words: str
+    model: Model
+    holds: Callable[[Inputs], bool]
+
+
+def contradiction(term: core_v1.NodeSelectorTerm, node_labels: Mapping[str, str]) -> str | None:
+    """Why no node can meet a term and have the given labels besides; None if one can, or if that is not known."""
+    if _contradicting_names(term.match_fields):
+        return "no node can meet all of matchFields"
+    conditions = [found for entry in term.match_expressions if (found := _requirement(entry))]
+    impossible = next((each for each in conditions if _verdict([each]) is Verdict.NEVER), None)
+    if impossible:
+        return f"no node can meet {impossible.words}"
+    conditions += [found for text in term.match_cel_expressions if (found := _expression(text))]
+    conditions += [_label(key, value) for key, value in node_labels.items()]
+    for group in _sharing_labels(conditions):
+        if len(group) > 1 and _verdict(group) is Verdict.NEVER:
+            return f"no node can meet all of: {'; '.join(each.words for each in group)}"
+    return None
+
+
+def _contradicting_names(fields: Sequence[core_v1.NodeSelectorRequirement]) -> bool:
+    by_name = [entry for entry in fields if entry.key == node_selector.NAME_FIELD and len(entry.values) == 1]
+    wanted = {entry.values[0] for entry in by_name if entry.operator == "In"}
+    excluded = {entry.values[0] for entry in by_name if entry.operator == "NotIn"}
+    return len(wanted) > 1 or bool(wanted & excluded)
+
+
+def _requirement(entry: core_v1.NodeSelectorRequirement) -> _Condition | None:
+    """A condition of `matchExpressions`; None if the server refuses it, or if it is not understood."""
+    found = node_selector.requirement(entry, _EVERYTHING_ON)
+    if not isinstance(found, Requirement | VersionRequirement):
+        return None
+    model = Model()
+    if isinstance(found, VersionRequirement):
+        understood = model.add_label(found.key, version=entry.values[0])
+    elif found.operator in _NUMERIC:
+        understood = model.add_label(found.key, number=label_selector.lax_int64(entry.values[0]))
+    else:
+        understood = model.add_label(found.key, texts=found.values)
+    if not understood:
+        return None
+    values = ", ".join(map(quoted, entry.values))
+    words = f"{entry.key} {entry.operator} {values}".rstrip()
+    return _Condition(words, model, lambda inputs: found.matches(_labels(inputs)))
+
+
+def _expression(text: str) -> _Condition | None:
+    """A condition in CEL; None if it is not understood, or if it never holds alone, which is said elsewhere."""
+    model = expressions.model_of("node", text)
+    if model is None or expressions.never_matches(text):
+        return None
+    return _Condition(text, model, expressions.holds("node", text))
+
+
+def _label(key: str, value: str) -> _Condition:
+    model = Model()
+    model.add_label(key, texts=[value])
+    return _Condition(f"nodeSelector {key} = {quoted(value)}", model, lambda inputs: _labels(inputs).get(key) == value)
+
+
+def _labels(inputs: Inputs) -> dict[str, str]:
+    return {slot.name: value for slot, value in inputs.items()}
+
+
+def _verdict(conditions: Sequence[_Condition]) -> Verdict:
+    together = Model()
+    for each in conditions:
+        together.merge(each.model)
+    return together.verdict(lambda inputs: all(each.holds(inputs) for each in conditions))
+
+
+def _sharing_labels(conditions: Sequence[_Condition]) -> list[list[_Condition]]:
+    """The conditions in groups that have no label in common."""
+    groups: list[list[_Condition]] = []
+    for each in conditions:
+        near = [group for group in groups if any(each.model.slots & other.model.slots for other in group)]
+        groups = [group for group in groups if group not in near]
+        groups.append([condition for group in near for condition in group] + [each])
+    return groups

@@ -1,0 +1,124 @@
+"""`mooring lint`: judge manifests as an API server of a given version would, and say what it would not.
+
+Exit codes: 0 when nothing was found that `--fail-on` names, 1 when something was, 2 for a wrong call.
+"""
+
+import os
+import sys
+
+import click
+
+from mooring.advisor.lint import NodesError, Settings, Severity, reports, rules, runner, sources
+from mooring.advisor.lint.cluster import Node, read_nodes
+from mooring.advisor.lint.sources import Source, UnreadableError
+from mooring.api.scheme import SchemeError, parse_runtime_config
+from mooring.base.component import Component
+from mooring.cli.component_flags import component_flags
+
+_COLOURS = {Severity.INFO: "cyan", Severity.WARNING: "yellow", Severity.ERROR: "red"}
+_SEVERITIES = {str(severity): severity for severity in reversed(Severity)}
+
+
+def _rules(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
+    """The numbers of the rules that are named, by number or name."""
+    named = [word.strip() for value in values for word in value.split(",") if word.strip()]
+    unknown = [word for word in named if word not in rules.BY_NAME]
+    if unknown:
+        raise click.BadParameter(f"{', '.join(unknown)} is no rule; docs/lint.md lists them")
+    return frozenset(rules.BY_NAME[word].id for word in named)
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="FILE|DIR|-…")
+@component_flags
+@click.option("--runtime-config", metavar="API=BOOL,…", default="", help="Switch API versions on or off.")
+@click.option(
+    "--nodes", "nodes_file", metavar="FILE", help="Compare with these nodes: what `kubectl get nodes -o yaml` prints."
+)
+@click.option(
+    "--disable", metavar="RULE,…", multiple=True, callback=_rules, help="Do not look for this; number or name."
+)
+@click.option("--strict", is_flag=True, help="Count warnings as errors.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(list(_SEVERITIES)),
+    default="error",
+    show_default=True,
+    help="Exit with 1 when there is something this bad.",
+)
+@click.option("--jobs", type=click.IntRange(1, 256), help="How many processes may work.  [default: one a core]")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "sarif", "junit"]),
+    default="text",
+    show_default=True,
+    help="How to print it.",
+)
+def lint(
+    running: Component,
+    *,
+    paths: tuple[str, ...],
+    runtime_config: str,
+    nodes_file: str | None,
+    disable: frozenset[str],
+    strict: bool,
+    fail_on: str,
+    jobs: int | None,
+    output: str,
+) -> None:
+    """Say what an API server would answer to manifests, and what it would not tell you.
+
+    Files are YAML or JSON with any number of documents, lists included; directories are searched for *.yaml, *.yml and
+    *.json; - is standard input. The flags say which server is meant.
+
+    \b
+    Examples:
+      mooring lint deploy/
+      mooring lint --emulation-version 1.36 --fail-on warning pod.yaml
+      helm template . | mooring lint - -o sarif > lint.sarif
+      kubectl get nodes -o yaml > nodes.yaml && mooring lint --nodes nodes.yaml deploy/
+    """
+    found = _sources(paths)
+    try:
+        settings = Settings(running, parse_runtime_config(runtime_config), _nodes(nodes_file), disable, strict)
+        report = runner.run(found, settings, sys.stdin.buffer, jobs or _cores())
+    except SchemeError as error:
+        raise click.UsageError(str(error)) from error
+    threshold = _SEVERITIES[fail_on]
+    match output:
+        case "json":
+            click.echo(reports.as_json(report))
+        case "sarif":
+            click.echo(reports.as_sarif(report))
+        case "junit":
+            click.echo(reports.as_junit(report, threshold))
+        case _:
+            for line in reports.lines(report, lambda text, severity: click.style(text, fg=_COLOURS[severity])):
+                click.echo(line)
+            click.echo(reports.summary(report), err=True)
+    worst = report.worst()
+    sys.exit(1 if worst is not None and worst >= threshold else 0)
+
+
+def _sources(paths: tuple[str, ...]) -> list[Source]:
+    missing = [path for path in paths if path != sources.STDIN and not os.path.lexists(path)]
+    if missing:
+        raise click.UsageError(f"{click.format_filename(missing[0])} does not exist")
+    found = list(sources.find(paths))
+    if not found:
+        raise click.UsageError(f"there are no *.yaml, *.yml or *.json files in {', '.join(paths)}")
+    return found
+
+
+def _nodes(file: str | None) -> tuple[Node, ...] | None:
+    if file is None:
+        return None
+    try:
+        return read_nodes(sources.read(Source(file), sys.stdin.buffer))
+    except (NodesError, UnreadableError) as error:
+        raise click.UsageError(f"--nodes {click.format_filename(file)}: {error}") from error
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
