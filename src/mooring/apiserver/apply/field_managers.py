@@ -10,16 +10,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from msgspec import structs
+
 from mooring.api import codec, errors, times
 from mooring.api.codec import DecodeError, FieldValidation, TooLargeError
 from mooring.api.kinds import Kind
-from mooring.api.meta_v1 import ManagedFieldsEntry, Resource, StatusCause
+from mooring.api.meta_v1 import ManagedFieldsEntry, ObjectMeta, Resource, StatusCause
 from mooring.api.quoting import quoted
 from mooring.api.scheme import Scheme
 from mooring.apiserver.apply import field_set
 from mooring.apiserver.apply.comparison import Comparison, MissingKeyError, compare, named, whole
 from mooring.apiserver.apply.field_set import Fields, difference, intersection, union
 from mooring.apiserver.apply.merging import merge, prune
+from mooring.apiserver.bounded_cache import BoundedCache
 from mooring.apiserver.patch.schema import schema_of
 
 APPLY, UPDATE = "Apply", "Update"
@@ -30,6 +33,8 @@ _FIELDS_TYPE = "FieldsV1"
 _OWNED_BY_SERVER = frozenset(
     {"name", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"}
 )
+_REMEMBERED, _REMEMBERED_BYTES = 512, 16 * 1024
+_NO_METADATA = ObjectMeta()
 Tree = dict[str, Any]
 
 
@@ -48,11 +53,11 @@ class FieldManagers:
     def __init__(self, scheme: Scheme) -> None:
         self._scheme = scheme
         self._empty: dict[Kind, Tree] = {}
+        self._created: BoundedCache[tuple[Kind, bytes], Fields] = BoundedCache(_REMEMBERED)
 
     def create(self, kind: Kind, obj: Resource, manager: Manager) -> None:
         """Let the creator own what the object has (still without what admission adds)."""
-        tree = self.tree(obj, kind, manager.subresource)
-        fields = compare(self._empty_tree(kind, manager.subresource), tree, schema_of(kind.type)).added
+        fields = self._fields_of_new(kind, self._scheme.convert(obj, kind))
         mine = _entry(manager, UPDATE, kind, fields)
         others = [entry for entry in obj.metadata.managed_fields if _identity(entry) != _identity(mine)]
         obj.metadata.managed_fields = _in_order([*others, mine] if fields else others)
@@ -123,11 +128,24 @@ class FieldManagers:
         """The kind in the version of an entry; None for one that is unknown here."""
         return self._scheme.kind(entry.api_version, kind.kind)
 
-    def _empty_tree(self, kind: Kind, subresource: str) -> Tree:
+    def _fields_of_new(self, kind: Kind, obj: Resource) -> Fields:
+        """All fields of a new object. Those that are made of one template have the same, but for their metadata."""
+        node = schema_of(kind.type)
+        rest = structs.replace(obj, metadata=_NO_METADATA)
+        content = codec.encode(rest)
+        fields = self._created.get((kind, content))
+        if fields is None:
+            fields = compare(self._empty_tree(kind), relevant(codec.to_tree(rest), kind, ""), node).added
+            if len(content) <= _REMEMBERED_BYTES:
+                self._created.put((kind, content), fields)
+        metadata = {"metadata": _ownable(codec.to_tree(obj.metadata))}
+        return {**compare({"metadata": {}}, metadata, node).added, **fields}
+
+    def _empty_tree(self, kind: Kind) -> Tree:
         """What an object has before anybody has written anything: the fields that are always there."""
         if kind not in self._empty:
-            self._empty[kind] = codec.to_tree(kind.type())
-        return relevant(self._empty[kind], kind, subresource)
+            self._empty[kind] = relevant(codec.to_tree(kind.type()), kind, "")
+        return self._empty[kind]
 
 
 class Applier:
@@ -229,7 +247,7 @@ class _Trees:
 
 def relevant(tree: Tree, kind: Kind, subresource: str) -> Tree:
     """The part of an object that a write can own: not its type and identity, not what the write cannot change."""
-    metadata = {name: value for name, value in tree.get("metadata", {}).items() if name not in _OWNED_BY_SERVER}
+    metadata = _ownable(tree.get("metadata", {}))
     left_out = {"apiVersion", "kind", "metadata"}
     if subresource == "status":
         kept = {"status": tree["status"]} if "status" in tree else {}
@@ -237,6 +255,10 @@ def relevant(tree: Tree, kind: Kind, subresource: str) -> Tree:
     if kind.subresource("status"):
         left_out.add("status")
     return {"metadata": metadata, **{name: value for name, value in tree.items() if name not in left_out}}
+
+
+def _ownable(metadata: Tree) -> Tree:
+    return {name: value for name, value in metadata.items() if name not in _OWNED_BY_SERVER}
 
 
 def _without_losses(

@@ -16,8 +16,8 @@ from mooring.api import errors, field_selector, label_selector
 from mooring.api.field_selector import FieldSelector
 from mooring.api.kinds import Kind
 from mooring.api.label_selector import Selector, SelectorError
+from mooring.apiserver.bounded_cache import BoundedCache
 from mooring.apiserver.http import Request
-from mooring.apiserver.resources.bounded_cache import BoundedCache
 from mooring.store.kv import KeyValue
 
 _REMEMBERED = 16_384

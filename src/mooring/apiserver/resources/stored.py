@@ -16,7 +16,7 @@ from mooring.api import codec, errors
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
-from mooring.apiserver.resources.bounded_cache import BoundedCache
+from mooring.apiserver.bounded_cache import BoundedCache
 from mooring.store.kv import KeyValue
 
 ROOT = "/registry/"

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from mooring.api import codec, errors, resource_version
 from mooring.api.errors import StatusError
+from mooring.apiserver.bounded_cache import BoundedCache
 from mooring.apiserver.http import Response
-from mooring.apiserver.resources.bounded_cache import BoundedCache
 from mooring.apiserver.resources.output import View, view_for
 from mooring.apiserver.resources.reading import parse_version, too_large_version
 from mooring.apiserver.resources.registry import Call, Registry
