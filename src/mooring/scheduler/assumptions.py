@@ -26,6 +26,8 @@ class AssumedPod:
     cycle: CycleState
     begun: float
     """When the attempt began, monotonic."""
+    submitted: float = 0.0
+    """When it was handed over to be bound in a group."""
 
     @property
     def key(self) -> str:

@@ -36,6 +36,7 @@ from mooring.scheduler.framework import (
     error,
 )
 from mooring.scheduler.metrics import SchedulerMetrics
+from mooring.scheduler.plugin_times import PluginTimes
 from mooring.scheduler.plugins.default_binder import DefaultBinder
 from mooring.scheduler.plugins.default_preemption import DefaultPreemption
 from mooring.scheduler.preemption import NOT_TRIED, Preemption
@@ -62,6 +63,7 @@ class Cycle:
         client: Client,
         reports: Reports,
         metrics: SchedulerMetrics,
+        times: PluginTimes,
         waiting: WaitingPods,
         latest: Callable[[Pod], Pod | None],
     ) -> None:
@@ -71,6 +73,7 @@ class Cycle:
         self._clock: Clock = client.clock
         self._reports = reports
         self._metrics = metrics
+        self._times = times
         self._waiting = waiting
         self._latest = latest
         self._victims = Victims(client, queue, reports, waiting)
@@ -160,7 +163,11 @@ class Cycle:
             task.add_done_callback(self._tasks.discard)
         else:
             self._queue.done(assumed.key)
-            self.binder.submit(assumed)
+            self._submit(assumed)
+
+    def _submit(self, assumed: AssumedPod) -> None:
+        assumed.submitted = perf_counter()
+        self.binder.submit(assumed)
 
     def _reserve(self, assumed: AssumedPod) -> Status:
         started = perf_counter()
@@ -206,7 +213,7 @@ class Cycle:
             if status.is_success:
                 status = await self._bind(assumed)
             if status.is_skip:
-                self.binder.submit(assumed)
+                self._submit(assumed)
             elif status.is_success:
                 self._settled(assumed, None)
             else:
@@ -242,6 +249,8 @@ class Cycle:
 
     def _settled(self, assumed: AssumedPod, problem: Exception | None) -> None:
         """The server has said whether a pod is bound."""
+        if assumed.submitted:
+            self._point("Bind", SUCCESS if problem is None else Status(Code.ERROR), assumed, assumed.submitted)
         if problem is not None:
             self._not_bound(assumed, problem)
             return
@@ -367,6 +376,8 @@ class Cycle:
         self._metrics.point_durations.observe(labels, perf_counter() - started)
 
     def _trace(self, queued: QueuedPod, outcome: Outcome, seconds: float) -> None:
+        """Count how long the choice took, and log it when that was too long."""
+        points = self._times.attempt_ended(outcome.profile.name)
         result = "scheduled" if outcome.node else "error" if outcome.error else "unschedulable"
         self._metrics.scheduling_durations.observe((result, outcome.profile.name), seconds)
         if seconds > _SLOW_SECONDS:
@@ -377,6 +388,7 @@ class Cycle:
                 "feasible": outcome.feasible,
                 "result": result,
                 "attempt": queued.attempts,
+                **{point: round(spent, 3) for point, spent in points.items()},
             }
             log.warning("choosing a node took long", extra={"fields": fields})
 

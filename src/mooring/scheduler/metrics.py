@@ -115,7 +115,7 @@ class SchedulerMetrics(Collector):
         )
         self.plugin_durations = Durations(
             "scheduler_plugin_execution_duration_seconds",
-            "How long a plugin took at an extension point, for one attempt in ten.",
+            "How long a plugin took at an extension point, each time it was called.",
             ("plugin", "extension_point", "status"),
             exponential(0.00001, 1.5, 20),
         )
@@ -150,6 +150,8 @@ class SchedulerMetrics(Collector):
         for entry in outcome.evaluations():
             key = (entry.plugin, entry.point, profile, str(entry.code))
             values[key] = values.get(key, 0) + entry.number
+        if outcome.error is not None and outcome.error.plugin:
+            self.evaluations.add((outcome.error.plugin, "Filter", profile, str(outcome.error.code)))
         self.algorithm_durations.observe((), seconds)
 
     def attempted(self, result: str, profile: str, seconds: float) -> None:

@@ -16,15 +16,19 @@ from mooring.api.core_v1 import Node, Pod
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import Resource
 from mooring.base import logs
+from mooring.cel.cache import ProgramCache
 from mooring.client import Backoff, Client, ClientError, EventRecorder, Informer, Informers, LeaderElector
+from mooring.constraints.expressions import node_expressions, taint_expressions
 from mooring.scheduler.assumptions import Assumptions
 from mooring.scheduler.cycle import Cycle
 from mooring.scheduler.diagnosis import Diagnosis
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.events import OTHER_KINDS, ClusterFeed
+from mooring.scheduler.framework import Plugin
 from mooring.scheduler.framework.registry import PluginError
 from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.options import ComponentOptions, SchedulerConfig
+from mooring.scheduler.plugin_times import PluginTimes
 from mooring.scheduler.plugins import IN_TREE
 from mooring.scheduler.queue import SchedulingQueue
 from mooring.scheduler.reports import Reports
@@ -34,6 +38,7 @@ log = logs.get(__name__)
 
 _BACKOFF_SECONDS = 1.0
 _UNSCHEDULABLE_SECONDS = 30.0
+_EXPRESSIONS: dict[str, ProgramCache[Any]] = {"taint": taint_expressions, "node": node_expressions}
 _ASK_AGAIN = Backoff(initial=0.5, maximum=10.0, jitter=0.5)
 _LIVING_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 
@@ -79,6 +84,7 @@ class Scheduler:
             client=client,
             reports=self._reports,
             metrics=self.metrics,
+            times=PluginTimes(self.metrics, _plugins(self.engine)),
             waiting=self.waiting,
             latest=self._latest,
         )
@@ -171,6 +177,10 @@ class Scheduler:
         return found if found is not None and found.metadata.uid == pod.metadata.uid else None
 
 
+def _plugins(engine: Engine) -> Iterator[Plugin]:
+    return (plugin for profile in engine.profiles.values() for plugin in profile.plugins)
+
+
 def _check_queue_sort(engine: Engine) -> None:
     """All profiles share a queue, so they must agree on its order."""
     kinds = {type(profile.queue_sort) for profile in engine.profiles.values()}
@@ -205,4 +215,15 @@ def _show(scheduler: Scheduler) -> None:
         ("plugin", "profile"),
         unschedulable,
     )
+
+    def expressions(number: str) -> Iterator[tuple[tuple[str, ...], float]]:
+        for name, cache in _EXPRESSIONS.items():
+            yield (name,), float(len(cache) if number == "size" else getattr(cache, number))
+
     metrics.gauge("scheduler_cache_size", "Nodes, pods and assumed pods in the columns.", ("type",), sizes)
+    about = "compiled CEL expressions, by what they are about: a taint or a node."
+    metrics.gauge("mooring_cel_cache_size", f"The number of {about}", ("cache",), lambda: expressions("size"))
+    metrics.counter("mooring_cel_cache_hits", f"Uses of {about}", ("cache",), lambda: expressions("hits"))
+    metrics.counter(
+        "mooring_cel_cache_misses", f"Searches in vain for {about}", ("cache",), lambda: expressions("misses")
+    )
