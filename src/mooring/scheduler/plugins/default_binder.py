@@ -17,5 +17,6 @@ class DefaultBinder:
     async def bind(self, _cycle: CycleState, pod: Pod, node_name: str) -> Status:
         if self._client is None:
             return error("there is no API to bind through")
-        await self._client.bind(pod, node_name)
+        meta = pod.metadata
+        await self._client.bind(meta.name, meta.namespace, node_name, uid=meta.uid)
         return SUCCESS
