@@ -9,6 +9,7 @@ COMMANDS = {
     "apiserver": "mooring.cli.apiserver:apiserver",
     "scheduler": "mooring.cli.scheduler:scheduler",
     "lint": "mooring.cli.lint:lint",
+    "controllers": "mooring.cli.controllers:controllers",
     "version": "mooring.cli.version:version",
     "gates": "mooring.cli.gates:gates",
     "cel": "mooring.cli.cel:cel",

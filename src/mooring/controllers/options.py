@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from mooring.api.scheme import Scheme
 from mooring.base.component import Component
-from mooring.client import LeaseTimes
+from mooring.client import Backoff, LeaseTimes
 from mooring.constraints import options
 from mooring.constraints.options import ConstraintOptions
 
@@ -37,6 +37,8 @@ class ControllerOptions:
     """The kinds and versions that it speaks."""
     workers: int = 8
     """How many objects a controller works on at a time."""
+    rejection_backoff: Backoff = Backoff(initial=1.0, maximum=300.0, jitter=0.5)  # noqa: RUF009 - frozen
+    """How long a template is left alone when the server refuses its pods."""
 
 
 def for_component(component: Component) -> ControllerOptions:

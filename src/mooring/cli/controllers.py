@@ -1,0 +1,137 @@
+"""`mooring controllers`: the controllers on their own, for any API server that a kubeconfig names."""
+
+import asyncio
+import gc
+import signal
+
+import click
+import uvloop
+
+from mooring.base import logs
+from mooring.base.component import Component
+from mooring.cli.component_flags import component_flags
+from mooring.cli.health_server import HealthServer
+from mooring.client import ClientError, connect, user_agent
+from mooring.controllers.options import (
+    COMPONENT,
+    ControllerOptions,
+    LeaderElection,
+    UnknownControllerError,
+    for_component,
+)
+from mooring.controllers.run import Controllers
+
+DEFAULT_PORT = 10252
+
+
+@click.command()
+@click.option("--kubeconfig", metavar="FILE", help="How to reach the API server; as kubectl finds it if not given.")
+@click.option(
+    "--context", default="", metavar="NAME", help="The context of the kubeconfig.  [default: its current one]"
+)
+@click.option(
+    "--controllers",
+    "names",
+    default="*",
+    show_default=True,
+    metavar="NAME,…",
+    help="Which controllers run: names, * for all, -NAME for all but one.",
+)
+@click.option(
+    "--leader-elect/--no-leader-elect", show_default=True, help="Whether to wait until no other instance works."
+)
+@click.option(
+    "--bind-address", default="127.0.0.1", show_default=True, metavar="IP", help="Where health and metrics are."
+)
+@click.option(
+    "--port",
+    type=click.IntRange(-1, 65535),
+    default=DEFAULT_PORT,
+    show_default=True,
+    help="Of health and metrics. 0: any free one; -1: none.",
+)
+@click.option("-v", "--verbose", count=True, help="Log more; twice for even more.")
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the log."
+)
+@component_flags
+def controllers(
+    *,
+    running: Component,
+    kubeconfig: str | None,
+    context: str,
+    names: str,
+    leader_elect: bool,
+    bind_address: str,
+    port: int,
+    verbose: int,
+    log_format: str,
+) -> None:
+    """Run the controllers until they are told to stop, against Mooring or any Kubernetes cluster.
+
+    \b
+    Examples:
+      mooring controllers --kubeconfig ~/.mooring/controllers.kubeconfig
+      mooring controllers --controllers deployment,replicaset --leader-elect
+      mooring controllers --controllers '*,-cronjob' --port 0 -v
+    """
+    logs.configure(verbose, "json" if log_format == "json" else "text")
+    options = for_component(running)
+    election = LeaderElection(enabled=leader_elect)
+    try:
+        held = uvloop.run(
+            _run(names.split(","), options, election, reach=(kubeconfig, context), listen=(bind_address, port))
+        )
+    except UnknownControllerError as error:
+        raise click.UsageError(f"--controllers: {error}") from error
+    except (ClientError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    if not held:
+        raise click.ClickException("the lease was lost to another instance; start this one again to wait for its turn")
+
+
+async def _run(
+    names: list[str],
+    options: ControllerOptions,
+    election: LeaderElection,
+    *,
+    reach: tuple[str | None, str],
+    listen: tuple[str, int],
+) -> bool:
+    """Work until a signal comes; False when the lease was lost."""
+    agent = user_agent(COMPONENT, options.version)
+    kubeconfig, context = reach
+    async with connect(kubeconfig, context, user_agent=agent, scheme=options.scheme) as client:
+        running = Controllers(client, options, names=names, election=election)
+        work = asyncio.create_task(running.run_elected() if election.enabled else _forever(running))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, work.cancel)
+        announce = asyncio.create_task(_announce(running))
+        address, port = listen
+        try:
+            if port < 0:
+                return await work
+            async with HealthServer(
+                address, port, running.context.registry, lambda: running.is_ready or running.is_standing_by
+            ) as pages:
+                click.echo(f"Health and metrics are at {pages.url}", err=True)
+                return await work
+        except asyncio.CancelledError:
+            return True
+        finally:
+            work.cancel()
+            announce.cancel()
+            await asyncio.gather(work, announce, return_exceptions=True)
+
+
+async def _forever(running: Controllers) -> bool:
+    await running.run()
+    return True
+
+
+async def _announce(running: Controllers) -> None:
+    await running.wait_until_ready()
+    click.echo(f"The controllers are ready: {', '.join(running.controllers)}")
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)

@@ -1,0 +1,13 @@
+"""The controllers that make pods of templates.
+
+| Module | What is there |
+|---|---|
+| ``workload.py`` | `Workload`: what they have in common |
+| ``ownership.py`` | which objects belong to a workload: adoption and release |
+| ``expectations.py`` | whether caches show what was written |
+| ``pod_control.py``, ``pod_states.py`` | making and deleting pods, backing off from refusals; the states of pods |
+| ``replica_set.py`` | ReplicaSet |
+| ``deployment.py``, ``deployment_replica_sets.py``, ``deployment_pace.py``, ``deployment_status.py`` | Deployment |
+
+Read next: ``workload.py``, then ``replica_set.py``.
+"""

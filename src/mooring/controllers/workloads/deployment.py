@@ -1,0 +1,300 @@
+"""Deployments: a ReplicaSet for each template, and the way from one to the next.
+
+    sync: find the ReplicaSet of the template and the old ones
+      being deleted             → the status alone
+      paused, or scaled         → sizes as they are, or in proportion to the new size
+      Recreate                  → old ones to nothing, wait for their pods to end, then the new one
+      RollingUpdate             → the new one up as far as the surge allows, old ones down as availability allows
+    then: status, conditions, old revisions beyond the limit
+
+Each pass makes one step and is called again when the ReplicaSets have followed. The arithmetic is in
+``deployment_pace.py``, templates and revisions in ``deployment_replica_sets.py``, conditions in
+``deployment_status.py``.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from msgspec import structs
+
+from mooring.api import errors, label_selector
+from mooring.api.apps_v1 import Deployment, DeploymentCondition, DeploymentStatus, ReplicaSet
+from mooring.api.core_v1 import Pod
+from mooring.api.errors import StatusError
+from mooring.api.meta_v1 import LabelSelector
+from mooring.client import Change
+from mooring.controllers.controller import Context
+from mooring.controllers.workloads import deployment_pace as pace
+from mooring.controllers.workloads import deployment_replica_sets as replica_sets
+from mooring.controllers.workloads import deployment_status as status
+from mooring.controllers.workloads import pod_states
+from mooring.controllers.workloads.ownership import Children, OwnerFeed, controller_of, controller_reference
+from mooring.controllers.workloads.pod_control import is_namespace_going
+from mooring.controllers.workloads.workload import Workload
+
+_AFTER_DEADLINE = 1.0
+_SIZES = (pace.DESIRED, pace.MAXIMUM)
+_Judge = Callable[[Deployment, status.Conditions, ReplicaSet | None, Sequence[ReplicaSet], datetime], DeploymentStatus]
+
+
+@dataclass(slots=True)
+class _Rollout:
+    """One pass over a Deployment: what it has, and what is to be said about it."""
+
+    key: str
+    deployment: Deployment
+    new: ReplicaSet | None
+    old: list[ReplicaSet]
+    conditions: list[DeploymentCondition]
+    revision: str
+    """The Deployment's revision, as its annotation is to have it."""
+    collisions: int | None
+    moved: bool = field(default=False)
+    """Whether a ReplicaSet was written: the next step waits until it is seen."""
+
+    @property
+    def sets(self) -> list[ReplicaSet]:
+        return [*self.old, *([self.new] if self.new is not None else [])]
+
+
+class DeploymentController(Workload[Deployment]):
+    """Rolls Deployments out."""
+
+    name = "deployment"
+    component = "deployment-controller"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context, Deployment)
+        self._sets = Children(context.informers, ReplicaSet)
+        feed: OwnerFeed[ReplicaSet] = OwnerFeed(self.owner_kind, self.queue.add, self.would_adopt)
+        self._sets.informer.add_batch_handler(feed)
+        self.pods.informer.add_batch_handler(self._pods_changed)
+
+    def selector_of(self, owner: Deployment) -> LabelSelector | None:
+        return owner.spec.selector
+
+    def _pods_changed(self, changes: Sequence[Change[Pod]]) -> None:
+        """Recreate waits for the last old pod to end."""
+        for change in changes:
+            pod = change.object
+            if change.new is not None and not pod_states.is_finished(pod):
+                continue
+            owner = controller_of(pod.metadata)
+            parent = self._parent(pod.metadata.namespace, owner.name) if owner is not None else None
+            if parent is not None and not pace.is_rolling(parent):
+                self.enqueue(parent)
+
+    def _parent(self, namespace: str, replica_set: str) -> Deployment | None:
+        found = self._sets.informer.get(replica_set, namespace)
+        owner = controller_of(found.metadata) if found is not None else None
+        return self.owners.get(owner.name, namespace) if owner is not None else None
+
+    async def sync(self, key: str, owner: Deployment) -> float | None:
+        selector = label_selector.from_label_selector(owner.spec.selector)
+        sets = await self._sets.claim(owner, selector)
+        new = replica_sets.find_new(owner, sets)
+        old = [each for each in sets if new is None or each.metadata.uid != new.metadata.uid]
+        rollout = _Rollout(
+            key,
+            owner,
+            new,
+            old,
+            list(owner.status.conditions),
+            owner.metadata.annotations.get(replica_sets.REVISION, ""),
+            owner.status.collision_count,
+        )
+        if owner.metadata.deletion_timestamp is not None:
+            return await self._finish(rollout, status.counted)
+        self._note_pause(rollout)
+        if owner.spec.paused or pace.is_scaled(owner, sets):
+            await self._use_new(rollout, create=False)
+            if not rollout.moved:
+                await self._resize(rollout, pace.scaled_sizes(owner, rollout.new, rollout.old))
+                await self._annotate_sizes(rollout)
+            if owner.spec.paused:
+                await self._clean_up(rollout)
+            return await self._finish(rollout, status.counted)
+        await (self._roll(rollout) if pace.is_rolling(owner) else self._recreate(rollout))
+        if not rollout.moved and status.is_complete(owner, owner.status):
+            await self._clean_up(rollout)
+        return await self._finish(rollout, status.rolled_out)
+
+    def _note_pause(self, rollout: _Rollout) -> None:
+        """A pause stops the progress deadline, and going on starts it anew."""
+        deployment = rollout.deployment
+        if not status.has_deadline(deployment):
+            return
+        now = self.clock.now()
+        condition = status.find(rollout.conditions, status.PROGRESSING)
+        if condition is not None and condition.reason == status.TIMED_OUT:
+            return
+        was_paused = condition is not None and condition.reason == status.PAUSED
+        if deployment.spec.paused and not was_paused:
+            told = ("Unknown", status.PAUSED, "Deployment is paused")
+        elif not deployment.spec.paused and was_paused:
+            told = ("Unknown", status.RESUMED, "Deployment is resumed")
+        else:
+            return
+        rollout.conditions = status.with_condition(rollout.conditions, status.PROGRESSING, told, now)
+
+    # -- the two strategies
+
+    async def _roll(self, rollout: _Rollout) -> None:
+        await self._use_new(rollout, create=True)
+        new = rollout.new
+        if rollout.moved or new is None:
+            return
+        size = pace.new_size(rollout.deployment, rollout.sets, pace.replicas(new))
+        await self._resize(rollout, pace.changed({new.metadata.name: size}, [new]))
+        if not rollout.moved:
+            await self._resize(rollout, pace.old_sizes(rollout.deployment, new, rollout.old))
+
+    async def _recreate(self, rollout: _Rollout) -> None:
+        await self._use_new(rollout, create=False)
+        if rollout.moved:
+            return
+        surplus = {each.metadata.name: 0 for each in rollout.old if pace.replicas(each)}
+        await self._resize(rollout, surplus)
+        if surplus or any(not pod_states.is_finished(pod) for each in rollout.old for pod in self.pods.of(each)):
+            return
+        if rollout.new is None:
+            await self._create_new(rollout)
+            return
+        new = rollout.new
+        await self._resize(rollout, pace.changed({new.metadata.name: pace.replicas(rollout.deployment)}, [new]))
+
+    # -- ReplicaSets
+
+    async def _use_new(self, rollout: _Rollout, *, create: bool) -> None:
+        """See that the ReplicaSet of the template has the right revision and annotations; make it if it is missing."""
+        deployment, new = rollout.deployment, rollout.new
+        if new is None:
+            if create:
+                await self._create_new(rollout)
+            return
+        revision = replica_sets.max_revision(rollout.old) + 1
+        wanted = replica_sets.annotations(deployment, new, revision)
+        seconds = deployment.spec.min_ready_seconds
+        if not create:  # sizes are noted when they are set
+            wanted = {**wanted, **{name: new.metadata.annotations.get(name, wanted[name]) for name in _SIZES}}
+        if wanted != new.metadata.annotations or seconds != new.spec.min_ready_seconds:
+            changed = structs.replace(
+                new,
+                metadata=structs.replace(new.metadata, annotations=wanted),
+                spec=structs.replace(new.spec, min_ready_seconds=seconds),
+            )
+            rollout.new = await self._write(rollout, changed)
+        rollout.revision = wanted[replica_sets.REVISION]
+        if status.has_deadline(deployment) and status.find(rollout.conditions, status.PROGRESSING) is None:
+            told = f'Found new replica set "{new.metadata.name}"'
+            self._progress(rollout, "True", status.FOUND, told)
+
+    async def _create_new(self, rollout: _Rollout) -> None:
+        deployment = rollout.deployment
+        owner = controller_reference(self.client, deployment)
+        made = replica_sets.new_replica_set(deployment, rollout.old, owner, rollout.collisions)
+        name, size = made.metadata.name, pace.replicas(made)
+        try:
+            rollout.new = await self.client.create(made)
+        except errors.AlreadyExists:
+            await self._collided(rollout, made)
+            return
+        except StatusError as error:
+            if not is_namespace_going(error):
+                told = f'Failed to create new replica set "{name}": {error}'
+                self.recorder.event(deployment, "Warning", status.CREATE_ERROR, told)
+                self._progress(rollout, "False", status.CREATE_ERROR, told)
+                await self._finish(rollout, status.counted)
+                raise
+            return
+        self.expectations.wrote(rollout.key, self._sets.informer, rollout.new)
+        rollout.moved = True
+        rollout.revision = made.metadata.annotations[replica_sets.REVISION]
+        if size:
+            told = f"Scaled up replica set {name} from 0 to {size}"
+            self.recorder.event(deployment, "Normal", "ScalingReplicaSet", told)
+        self._progress(rollout, "True", status.CREATED, f'Created new replica set "{name}"')
+
+    async def _collided(self, rollout: _Rollout, made: ReplicaSet) -> None:
+        """The name is taken: by what this controller made a moment ago, or by another template with the same hash."""
+        meta = made.metadata
+        found = await self.client.get(ReplicaSet, meta.name, meta.namespace)
+        owner = controller_of(found.metadata)
+        if (
+            owner is not None
+            and owner.uid == rollout.deployment.metadata.uid
+            and replica_sets.same_template(found.spec.template, rollout.deployment.spec.template)
+        ):
+            rollout.new = found
+        else:
+            rollout.collisions = (rollout.collisions or 0) + 1
+        rollout.moved = True
+
+    async def _resize(self, rollout: _Rollout, sizes: pace.Sizes) -> None:
+        """Give ReplicaSets other sizes, and say so."""
+        for each in rollout.sets:
+            size, before = sizes.get(each.metadata.name), pace.replicas(each)
+            if size is None:
+                continue
+            await self._write(rollout, self._sized(rollout.deployment, each, size))
+            way = "up" if size > before else "down"
+            told = f"Scaled {way} replica set {each.metadata.name} from {before} to {size}"
+            self.recorder.event(rollout.deployment, "Normal", "ScalingReplicaSet", told)
+
+    async def _annotate_sizes(self, rollout: _Rollout) -> None:
+        """Note the Deployment's size also on ReplicaSets that keep theirs, or it would count as a change for ever."""
+        wanted = replica_sets.size_annotations(rollout.deployment)
+        for each in rollout.sets:
+            if pace.replicas(each) and not wanted.items() <= each.metadata.annotations.items():
+                await self._write(rollout, self._sized(rollout.deployment, each, pace.replicas(each)))
+
+    def _sized(self, deployment: Deployment, each: ReplicaSet, size: int) -> ReplicaSet:
+        annotations = {**each.metadata.annotations, **replica_sets.size_annotations(deployment)}
+        return structs.replace(
+            each,
+            metadata=structs.replace(each.metadata, annotations=annotations),
+            spec=structs.replace(each.spec, replicas=size),
+        )
+
+    async def _write(self, rollout: _Rollout, changed: ReplicaSet) -> ReplicaSet:
+        written = await self.client.update(changed)
+        self.expectations.wrote(rollout.key, self._sets.informer, written)
+        rollout.moved = True
+        uid = written.metadata.uid
+        if rollout.new is not None and rollout.new.metadata.uid == uid:
+            rollout.new = written
+        rollout.old = [written if each.metadata.uid == uid else each for each in rollout.old]
+        return written
+
+    async def _clean_up(self, rollout: _Rollout) -> None:
+        for each in replica_sets.to_clean_up(rollout.deployment, rollout.old):
+            meta = each.metadata
+            try:
+                await self.client.delete(ReplicaSet, meta.name, meta.namespace, uid=meta.uid)
+            except (errors.NotFound, errors.Conflict):
+                continue
+            self.expectations.deleted(rollout.key, self._sets.informer, each)
+
+    # -- the Deployment itself
+
+    def _progress(self, rollout: _Rollout, value: str, reason: str, message: str) -> None:
+        if status.has_deadline(rollout.deployment):
+            now = self.clock.now()
+            told = (value, reason, message)
+            rollout.conditions = status.with_condition(rollout.conditions, status.PROGRESSING, told, now)
+
+    async def _finish(self, rollout: _Rollout, judge: _Judge) -> float | None:
+        """Write the status and the revision if they changed. Returns when the progress deadline is over."""
+        deployment = rollout.deployment
+        found = judge(deployment, rollout.conditions, rollout.new, rollout.sets, self.clock.now())
+        found = structs.replace(found, collision_count=rollout.collisions)
+        annotations = deployment.metadata.annotations
+        if rollout.revision:
+            annotations = {**annotations, replica_sets.REVISION: rollout.revision}
+        if found != deployment.status or annotations != deployment.metadata.annotations:
+            metadata = structs.replace(deployment.metadata, annotations=annotations)
+            written = await self.client.update_status(structs.replace(deployment, metadata=metadata, status=found))
+            self.expectations.wrote(rollout.key, self.owners, written)
+        left = status.deadline_in(deployment, found.conditions, self.clock.now())
+        return None if left is None or deployment.spec.paused else max(left, 0.0) + _AFTER_DEADLINE

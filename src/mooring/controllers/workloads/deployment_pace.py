@@ -1,0 +1,165 @@
+"""How many pods each ReplicaSet of a Deployment should have next: plain arithmetic, as Kubernetes does it.
+
+A rolling update keeps at least `replicas - maxUnavailable` pods available and at most `replicas + maxSurge` pods in
+all. Functions here take ReplicaSets and return sizes by their names; ``deployment.py`` writes them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from mooring.api.apps_v1 import Deployment, ReplicaSet
+from mooring.api.int_or_string import scaled_value
+
+DESIRED = "deployment.kubernetes.io/desired-replicas"
+"""On a ReplicaSet: the Deployment's replicas when it was last scaled; another number now means that it is scaled."""
+MAXIMUM = "deployment.kubernetes.io/max-replicas"
+"""On a ReplicaSet: the Deployment's replicas and surge when it was last scaled."""
+
+Sizes = Mapping[str, int]
+
+
+def replicas(owner: Deployment | ReplicaSet) -> int:
+    return 1 if owner.spec.replicas is None else owner.spec.replicas
+
+
+def total(sets: Iterable[ReplicaSet]) -> int:
+    return sum(map(replicas, sets))
+
+
+def total_available(sets: Iterable[ReplicaSet]) -> int:
+    return sum(each.status.available_replicas for each in sets)
+
+
+def by_age(sets: Iterable[ReplicaSet]) -> list[ReplicaSet]:
+    """Oldest first."""
+    return sorted(sets, key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.name))
+
+
+def is_rolling(deployment: Deployment) -> bool:
+    return deployment.spec.strategy.type == "RollingUpdate"
+
+
+def surge_and_unavailable(deployment: Deployment) -> tuple[int, int]:
+    """The two numbers of a rolling update. When both come out as 0, one pod may be missing, or nothing would move."""
+    pace = deployment.spec.strategy.rolling_update
+    if pace is None or not is_rolling(deployment):
+        return 0, 0
+    wanted = replicas(deployment)
+    surge = scaled_value(pace.max_surge or 0, wanted, round_up=True)
+    unavailable = scaled_value(pace.max_unavailable or 0, wanted, round_up=False)
+    return (surge, unavailable) if surge or unavailable else (0, 1)
+
+
+def max_surge(deployment: Deployment) -> int:
+    return surge_and_unavailable(deployment)[0]
+
+
+def max_unavailable(deployment: Deployment) -> int:
+    """How many pods may be missing: never more than there should be."""
+    return min(surge_and_unavailable(deployment)[1], replicas(deployment)) if replicas(deployment) else 0
+
+
+def new_size(deployment: Deployment, sets: Sequence[ReplicaSet], current: int) -> int:
+    """How large the ReplicaSet of the current template, now of size `current`, should be beside all others."""
+    wanted = replicas(deployment)
+    if not is_rolling(deployment) or current > wanted:
+        return wanted
+    room = wanted + max_surge(deployment) - total(sets)
+    return current if room <= 0 else current + min(room, wanted - current)
+
+
+def old_sizes(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> Sizes:
+    """How far a rolling update may shrink the old ReplicaSets: first by pods that are not available anyway."""
+    active = by_age(each for each in old if replicas(each))
+    sizes = {each.metadata.name: replicas(each) for each in active}
+    least = replicas(deployment) - max_unavailable(deployment)
+    new_unavailable = replicas(new) - new.status.available_replicas
+    room = total([*old, new]) - least - new_unavailable
+    if room <= 0:
+        return {}
+    for each in active:
+        cut = min(room, replicas(each) - each.status.available_replicas)
+        if cut > 0:
+            sizes[each.metadata.name] -= cut
+            room -= cut
+    room = total_available([*old, new]) - least
+    for each in active:
+        if room <= 0:
+            break
+        cut = min(room, sizes[each.metadata.name])
+        sizes[each.metadata.name] -= cut
+        room -= cut
+    return changed(sizes, active)
+
+
+def changed(sizes: Sizes, sets: Iterable[ReplicaSet]) -> Sizes:
+    """The sizes that differ from what is."""
+    return {
+        each.metadata.name: sizes[each.metadata.name] for each in sets if sizes[each.metadata.name] != replicas(each)
+    }
+
+
+def is_saturated(deployment: Deployment, new: ReplicaSet | None) -> bool:
+    """Whether the ReplicaSet of the current template has all pods, and all are available."""
+    if new is None or _annotated(new, DESIRED) is None:
+        return False
+    wanted = replicas(deployment)
+    return replicas(new) == _annotated(new, DESIRED) == new.status.available_replicas == wanted
+
+
+def is_scaled(deployment: Deployment, sets: Iterable[ReplicaSet]) -> bool:
+    """Whether the Deployment's replicas changed since its active ReplicaSets were last scaled."""
+    wanted = replicas(deployment)
+    return any(replicas(each) and _annotated(each, DESIRED) not in (None, wanted) for each in sets)
+
+
+def scaled_sizes(deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> Sizes:
+    """The sizes when the Deployment's replicas change: in the midst of a rolling update all grow in proportion."""
+    sets = [*old, *([new] if new is not None else [])]
+    active = [each for each in sets if replicas(each)]
+    wanted = replicas(deployment)
+    if len(active) <= 1:
+        only = active[0] if active else new if new is not None else by_age(old)[-1] if old else None
+        return {} if only is None else changed({only.metadata.name: wanted}, [only])
+    if is_saturated(deployment, new):
+        return {each.metadata.name: 0 for each in old if replicas(each)}
+    if not is_rolling(deployment):
+        return {}
+    return changed(_in_proportion(deployment, active), active)
+
+
+def _in_proportion(deployment: Deployment, active: Sequence[ReplicaSet]) -> Sizes:
+    wanted = replicas(deployment)
+    allowed = wanted + max_surge(deployment) if wanted else 0
+    to_add = allowed - total(active)
+    # The largest first; among equals the newest grows and the oldest shrinks first.
+    ordered = by_age(active)
+    if to_add > 0:
+        ordered.reverse()
+    ordered.sort(key=replicas, reverse=True)
+    sizes, added = {}, 0
+    for each in ordered:
+        share = _share(each, deployment, to_add, added)
+        sizes[each.metadata.name] = replicas(each) + share
+        added += share
+    first = ordered[0].metadata.name
+    sizes[first] = max(0, sizes[first] + to_add - added)
+    return sizes
+
+
+def _share(each: ReplicaSet, deployment: Deployment, to_add: int, added: int) -> int:
+    """The part of a growth (or shrinkage) that one ReplicaSet takes."""
+    if to_add in (0, added):
+        return 0
+    left = to_add - added
+    wanted = replicas(deployment)
+    if not wanted:
+        return max(-replicas(each), left)
+    annotated = _annotated(each, MAXIMUM) or deployment.status.replicas or 1
+    size = replicas(each) * (wanted + max_surge(deployment)) / annotated
+    fraction = int(size + 0.5) - replicas(each)
+    return min(fraction, left) if to_add > 0 else max(fraction, left)
+
+
+def _annotated(each: ReplicaSet, name: str) -> int | None:
+    text = each.metadata.annotations.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 12 else None

@@ -1,0 +1,170 @@
+"""The status of a Deployment: counts from its ReplicaSets, and the conditions that `kubectl rollout status` reads."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from msgspec import structs
+
+from mooring.api import times
+from mooring.api.apps_v1 import Deployment, DeploymentCondition, DeploymentStatus, ReplicaSet
+from mooring.controllers.workloads import deployment_pace as pace
+from mooring.controllers.workloads.replica_set import REPLICA_FAILURE
+
+AVAILABLE, PROGRESSING = "Available", "Progressing"
+NEW_AVAILABLE, UPDATED, TIMED_OUT = "NewReplicaSetAvailable", "ReplicaSetUpdated", "ProgressDeadlineExceeded"
+CREATED, FOUND, CREATE_ERROR = "NewReplicaSetCreated", "FoundNewReplicaSet", "ReplicaSetCreateError"
+PAUSED, RESUMED = "DeploymentPaused", "DeploymentResumed"
+NO_DEADLINE = 2**31 - 1
+
+Conditions = Sequence[DeploymentCondition]
+
+
+def find(conditions: Conditions, kind: str) -> DeploymentCondition | None:
+    return next((each for each in conditions if each.type == kind), None)
+
+
+def without(conditions: Conditions, kind: str) -> list[DeploymentCondition]:
+    return [each for each in conditions if each.type != kind]
+
+
+def with_condition(
+    conditions: Conditions, kind: str, told: tuple[str, str, str], now: datetime
+) -> list[DeploymentCondition]:
+    """The conditions with one that has this status, reason and message; the same ones if only the message differs."""
+    status, reason, message = told
+    before = find(conditions, kind)
+    if before is not None and (before.status, before.reason) == (status, reason):
+        return list(conditions)
+    stamp = times.to_seconds(now)
+    same_status = before is not None and before.status == status
+    condition = DeploymentCondition(
+        type=kind,
+        status=status,
+        reason=reason,
+        message=message,
+        last_update_time=stamp,
+        last_transition_time=before.last_transition_time if before is not None and same_status else stamp,
+    )
+    return [*without(conditions, kind), condition]
+
+
+def has_deadline(deployment: Deployment) -> bool:
+    deadline = deployment.spec.progress_deadline_seconds
+    return deadline is not None and deadline != NO_DEADLINE
+
+
+def counted(
+    deployment: Deployment, conditions: Conditions, new: ReplicaSet | None, sets: Sequence[ReplicaSet], now: datetime
+) -> DeploymentStatus:
+    """The numbers, and whether the Deployment is available."""
+    available = pace.total_available(sets)
+    if available >= pace.replicas(deployment) - pace.max_unavailable(deployment):
+        told = ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
+    else:
+        told = ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
+    return DeploymentStatus(
+        observed_generation=deployment.metadata.generation,
+        replicas=sum(each.status.replicas for each in sets),
+        updated_replicas=new.status.replicas if new is not None else 0,
+        ready_replicas=sum(each.status.ready_replicas for each in sets),
+        available_replicas=available,
+        unavailable_replicas=max(0, pace.total(sets) - available),
+        terminating_replicas=_terminating(sets),
+        conditions=with_condition(conditions, AVAILABLE, told, now),
+        collision_count=deployment.status.collision_count,
+    )
+
+
+def _terminating(sets: Iterable[ReplicaSet]) -> int | None:
+    numbers = [each.status.terminating_replicas for each in sets]
+    return None if None in numbers else sum(number or 0 for number in numbers)
+
+
+def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
+    """Whether all pods have the current template and are available, and no others are left."""
+    wanted = pace.replicas(deployment)
+    return (
+        status.updated_replicas == status.replicas == status.available_replicas == wanted
+        and status.observed_generation >= deployment.metadata.generation
+    )
+
+
+def _is_progressing(deployment: Deployment, status: DeploymentStatus) -> bool:
+    before = deployment.status
+    return (
+        status.updated_replicas > before.updated_replicas
+        or status.replicas - status.updated_replicas < before.replicas - before.updated_replicas
+        or status.ready_replicas > before.ready_replicas
+        or status.available_replicas > before.available_replicas
+    )
+
+
+def deadline_in(deployment: Deployment, conditions: Conditions, now: datetime) -> float | None:
+    """In how many seconds a rollout without progress counts as failed; None when there is none under way."""
+    condition = find(conditions, PROGRESSING)
+    if condition is None or not has_deadline(deployment) or condition.reason in (NEW_AVAILABLE, TIMED_OUT):
+        return None
+    since = times.parse(condition.last_update_time) if condition.last_update_time else now
+    deadline = timedelta(seconds=deployment.spec.progress_deadline_seconds or 0)
+    return (since + deadline - now).total_seconds()
+
+
+def _has_timed_out(deployment: Deployment, conditions: Conditions, now: datetime) -> bool:
+    condition = find(conditions, PROGRESSING)
+    if condition is not None and condition.reason == TIMED_OUT:
+        return True
+    left = deadline_in(deployment, conditions, now)
+    return left is not None and left < 0
+
+
+def rolled_out(
+    deployment: Deployment, conditions: Conditions, new: ReplicaSet | None, sets: Sequence[ReplicaSet], now: datetime
+) -> DeploymentStatus:
+    """The status during and after a rollout: the numbers, and how it goes."""
+    status = counted(deployment, conditions, new, sets, now)
+    found = status.conditions
+    if not has_deadline(deployment):
+        found = without(found, PROGRESSING)
+    progress = find(found, PROGRESSING)
+    was_complete = (
+        status.replicas == status.updated_replicas and progress is not None and progress.reason == NEW_AVAILABLE
+    )
+    if has_deadline(deployment) and not was_complete:
+        what = f'ReplicaSet "{new.metadata.name}"' if new is not None else f'Deployment "{deployment.metadata.name}"'
+        if is_complete(deployment, status):
+            text = f"{what} has successfully progressed."
+            found = with_condition(found, PROGRESSING, ("True", NEW_AVAILABLE, text), now)
+        elif _is_progressing(deployment, status):
+            found = _progressed(found, f"{what} is progressing.", now)
+        elif _has_timed_out(deployment, found, now):
+            text = f"{what} has timed out progressing."
+            found = with_condition(found, PROGRESSING, ("False", TIMED_OUT, text), now)
+    return structs.replace(status, conditions=_replica_failure(found, new, sets, now))
+
+
+def _progressed(conditions: Conditions, text: str, now: datetime) -> list[DeploymentCondition]:
+    """There was progress: the deadline counts from now on."""
+    stamp = times.to_seconds(now)
+    before = find(conditions, PROGRESSING)
+    lasting = before.last_transition_time if before is not None and before.status == "True" else stamp
+    condition = DeploymentCondition(
+        type=PROGRESSING,
+        status="True",
+        reason=UPDATED,
+        message=text,
+        last_update_time=stamp,
+        last_transition_time=lasting,
+    )
+    return [*without(conditions, PROGRESSING), condition]
+
+
+def _replica_failure(
+    conditions: Conditions, new: ReplicaSet | None, sets: Sequence[ReplicaSet], now: datetime
+) -> list[DeploymentCondition]:
+    """The ReplicaFailure of the new ReplicaSet, or else of an old one."""
+    ordered = [*([new] if new is not None else []), *sets]
+    failures = (each for owner in ordered for each in owner.status.conditions if each.type == REPLICA_FAILURE)
+    failure = next((each for each in failures if each.status == "True"), None)
+    if failure is None:
+        return without(conditions, REPLICA_FAILURE)
+    return with_condition(conditions, REPLICA_FAILURE, ("True", failure.reason, failure.message), now)

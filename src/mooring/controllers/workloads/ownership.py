@@ -1,0 +1,160 @@
+"""Which objects belong to a workload: those whose controller it is, after it has adopted and released some.
+
+An object that the selector finds and that nobody controls is adopted; one that the selector no longer finds is
+released. Both are patches that name the uid, so that a stale cache does no harm; before adopting, the workload is read
+from the server itself, because one that is being deleted must not adopt.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+from mooring.api import errors
+from mooring.api.label_selector import Selector
+from mooring.api.meta_v1 import ObjectMeta, OwnerReference, Resource
+from mooring.client import Change, Client, Informers
+
+T = TypeVar("T", bound=Resource)
+
+
+def controller_of(meta: ObjectMeta) -> OwnerReference | None:
+    """The owner that controls the object."""
+    return next((owner for owner in meta.owner_references if owner.controller), None)
+
+
+def controller_reference(client: Client, owner: Resource) -> OwnerReference:
+    """How an object says that `owner` controls it."""
+    kind = client.kind(type(owner))
+    return OwnerReference(
+        api_version=kind.api_version,
+        kind=kind.kind,
+        name=owner.metadata.name,
+        uid=owner.metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
+
+
+def _controllers(obj: Resource) -> Iterable[str]:
+    """What the index is by: the controller's uid, or the namespace for objects that nobody controls."""
+    owner = controller_of(obj.metadata)
+    return [owner.uid if owner else f"{obj.metadata.namespace}/"]
+
+
+class Children(Generic[T]):
+    """All objects of a kind, by the workload that controls them."""
+
+    def __init__(self, informers: Informers, cls: type[T]) -> None:
+        self._client = informers.client
+        self._cls = cls
+        self.informer = informers.of(cls)
+        self._index = self.informer.index("controller", _controllers)
+
+    def of(self, owner: Resource) -> list[T]:
+        """Those that the workload controls, without a look at its selector."""
+        return self.of_uid(owner.metadata.uid)
+
+    def of_uid(self, uid: str) -> list[T]:
+        return self._index.get(uid)
+
+    def orphans(self, namespace: str) -> list[T]:
+        return self._index.get(f"{namespace}/")
+
+    async def claim(
+        self,
+        owner: Resource,
+        selector: Selector,
+        is_adoptable: Callable[[T], bool] = lambda _: True,
+        finalizer: str = "",
+    ) -> list[T]:
+        """Those that belong to the workload. `finalizer` is put on what is adopted and taken off what is released."""
+        deleting = owner.metadata.deletion_timestamp is not None
+        claimed = []
+        for child in self.of(owner):
+            if selector.matches(child.metadata.labels):
+                claimed.append(child)
+            elif not deleting:
+                await self._patch(child, self._release(owner, child, finalizer))
+        if deleting:
+            return claimed
+        wanted = [
+            child
+            for child in self.orphans(owner.metadata.namespace)
+            if child.metadata.deletion_timestamp is None
+            and selector.matches(child.metadata.labels)
+            and is_adoptable(child)
+        ]
+        if wanted and await self._may_adopt(owner):
+            for child in wanted:
+                adopted = await self._patch(child, self._adopt(owner, finalizer))
+                claimed += [adopted] if adopted is not None else []
+        return claimed
+
+    async def _may_adopt(self, owner: Resource) -> bool:
+        meta = owner.metadata
+        try:
+            fresh = await self._client.get(type(owner), meta.name, meta.namespace)
+        except errors.NotFound:
+            return False
+        return fresh.metadata.uid == meta.uid and fresh.metadata.deletion_timestamp is None
+
+    def _adopt(self, owner: Resource, finalizer: str) -> dict[str, Any]:
+        reference = controller_reference(self._client, owner)
+        found: dict[str, Any] = {
+            "ownerReferences": [
+                {
+                    "apiVersion": reference.api_version,
+                    "kind": reference.kind,
+                    "name": reference.name,
+                    "uid": reference.uid,
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ]
+        }
+        return {**found, "finalizers": [finalizer]} if finalizer else found
+
+    def _release(self, owner: Resource, child: T, finalizer: str) -> dict[str, Any]:
+        found: dict[str, Any] = {"ownerReferences": [{"$patch": "delete", "uid": owner.metadata.uid}]}
+        if finalizer in child.metadata.finalizers:
+            found["$deleteFromPrimitiveList/finalizers"] = [finalizer]
+        return found
+
+    async def _patch(self, child: T, metadata: dict[str, Any]) -> T | None:
+        """The child as it is now; None if it is gone or another has its name."""
+        meta = child.metadata
+        try:
+            return await self._client.patch(
+                self._cls, meta.name, {"metadata": {"uid": meta.uid, **metadata}}, meta.namespace
+            )
+        except (errors.NotFound, errors.Conflict, errors.Invalid):
+            return None
+
+
+class OwnerFeed(Generic[T]):
+    """Tells a queue of workloads that something about their children changed."""
+
+    def __init__(
+        self, kind: str, add: Callable[[str], None], may_want: Callable[[T], Iterable[str]] = lambda _: ()
+    ) -> None:
+        self._kind = kind
+        self._add = add
+        self._may_want = may_want
+        """The keys of workloads that would adopt an object that nobody controls."""
+
+    def __call__(self, changes: Iterable[Change[T]]) -> None:
+        for old, new in changes:
+            for obj in (old, new):
+                owner = controller_of(obj.metadata) if obj is not None else None
+                if owner is not None and obj is not None and owner.kind == self._kind:
+                    self._add(f"{obj.metadata.namespace}/{owner.name}")
+            if new is not None and controller_of(new.metadata) is None and _is_news(old, new):
+                for key in self._may_want(new):
+                    self._add(key)
+
+
+def _is_news(old: Resource | None, new: Resource) -> bool:
+    """Whether an object without a controller might be adopted now and was not before."""
+    if old is None:
+        return True
+    before, after = old.metadata, new.metadata
+    return before.labels != after.labels or before.owner_references != after.owner_references

@@ -1,0 +1,161 @@
+"""Making and deleting the pods of a workload, and leaving the server alone when it refuses them (5471.12).
+
+Pods are created in growing batches (1, 2, 4, …), so that a template which the server refuses costs one request. After a
+refusal, no pod of that template is tried for a while, twice as long each time up to five minutes, whatever else happens
+to the workload; another template is tried at once. One `FailedCreate` event tells of it and counts.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mooring.api import errors
+from mooring.api.core_v1 import Pod, PodTemplateSpec
+from mooring.api.errors import StatusError
+from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.client import Backoff, ClientError, EventRecorder, Informer
+from mooring.controllers.controller import Context
+from mooring.controllers.workloads.expectations import Expectations
+from mooring.controllers.workloads.ownership import controller_reference
+
+LARGEST_BATCH = 128
+_NOT_THE_TEMPLATE = errors.Unauthorized | errors.AlreadyExists | errors.Conflict | errors.TooManyRequests
+
+
+@dataclass(slots=True)
+class Creation:
+    """What became of pods that were to be created."""
+
+    created: list[Pod] = field(default_factory=list)
+    error: Exception | None = None
+    """Why the rest was not created."""
+    wait: float | None = None
+    """The server refuses the template: in how many seconds to try again."""
+
+
+@dataclass(slots=True)
+class _Refusal:
+    template: PodTemplateSpec
+    error: StatusError
+    failures: int
+    until: float
+
+
+class PodControl:
+    """The pods of the workloads of one controller."""
+
+    def __init__(
+        self,
+        context: Context,
+        controller: str,
+        recorder: EventRecorder,
+        pods: Informer[Pod],
+        expectations: Expectations,
+    ) -> None:
+        self._client = context.client
+        self._clock = context.clock
+        self._backoff: Backoff = context.options.rejection_backoff
+        self._recorder = recorder
+        self._pods = pods
+        self._expectations = expectations
+        self._refusals: dict[str, _Refusal] = {}
+        self._rejected = context.metrics.rejected_creates.labels(controller)
+        self._held = context.metrics.held_creates.labels(controller)
+
+    def pod(self, owner: Resource, template: PodTemplateSpec, name: str = "", **changes: Any) -> Pod:
+        """A pod as the template has it; `changes` are other fields of its metadata."""
+        meta = ObjectMeta(
+            name=name,
+            generate_name="" if name else f"{owner.metadata.name}-",
+            namespace=owner.metadata.namespace,
+            labels=template.metadata.labels,
+            annotations=template.metadata.annotations,
+            finalizers=template.metadata.finalizers,
+            owner_references=[controller_reference(self._client, owner)],
+        )
+        for field_name, value in changes.items():
+            setattr(meta, field_name, value)
+        return Pod(metadata=meta, spec=template.spec)
+
+    async def create(self, key: str, owner: Resource, template: PodTemplateSpec, pods: Sequence[Pod]) -> Creation:
+        """Create pods of a template, unless the server has just refused others of it."""
+        refusal = self._refusals.get(owner.metadata.uid)
+        if refusal is not None and refusal.template == template and refusal.until > self._clock.monotonic():
+            self._held.inc()
+            return Creation(error=refusal.error, wait=refusal.until - self._clock.monotonic())
+        outcome = Creation()
+        size = 1
+        rest = list(pods)
+        while rest and outcome.error is None:
+            batch, rest = rest[:size], rest[size:]
+            for answer in await asyncio.gather(*map(self._client.create, batch), return_exceptions=True):
+                self._take(key, owner, answer, outcome)
+            size = min(size * 2, LARGEST_BATCH)
+        if outcome.error is None:
+            self._refusals.pop(owner.metadata.uid, None)
+        elif isinstance(outcome.error, StatusError):
+            self._refused(owner, template, outcome.error, outcome)
+        return outcome
+
+    def _take(self, key: str, owner: Resource, answer: Pod | BaseException, outcome: Creation) -> None:
+        if isinstance(answer, Pod):
+            self._expectations.wrote(key, self._pods, answer)
+            self._recorder.event(owner, "Normal", "SuccessfulCreate", f"Created pod: {answer.metadata.name}")
+            outcome.created.append(answer)
+        elif isinstance(answer, StatusError | ClientError):
+            outcome.error = answer
+        else:
+            raise answer
+
+    def _refused(self, owner: Resource, template: PodTemplateSpec, error: StatusError, outcome: Creation) -> None:
+        if is_namespace_going(error):  # nothing will ever be created here, and everybody knows
+            outcome.error, outcome.wait = None, self._backoff.maximum
+            return
+        self._recorder.event(owner, "Warning", "FailedCreate", f"Error creating: {told(error, owner)}")
+        if error.status.code >= 500 or isinstance(error, _NOT_THE_TEMPLATE):
+            return  # the queue tries again
+        self._rejected.inc()
+        uid = owner.metadata.uid
+        before = self._refusals.get(uid)
+        failures = 1 + (before.failures if before is not None and before.template == template else 0)
+        outcome.wait = self._backoff.delay(failures)
+        self._refusals[uid] = _Refusal(template, error, failures, self._clock.monotonic() + outcome.wait)
+
+    async def delete(self, key: str, owner: Resource, pods: Sequence[Pod]) -> None:
+        """Delete pods; raises the first error, when all have been tried."""
+        answers = await asyncio.gather(*(self._delete(key, owner, pod) for pod in pods), return_exceptions=True)
+        for answer in answers:
+            if answer is not None:
+                raise answer
+
+    async def _delete(self, key: str, owner: Resource, pod: Pod) -> None:
+        meta = pod.metadata
+        try:
+            await self._client.delete(Pod, meta.name, meta.namespace, uid=meta.uid)
+        except (errors.NotFound, errors.Conflict):  # gone, or another one has its name by now
+            return
+        except StatusError as error:
+            self._recorder.event(owner, "Warning", "FailedDelete", f"Error deleting: {error}")
+            raise
+        self._expectations.deleted(key, self._pods, pod)
+        self._recorder.event(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {meta.name}")
+
+    def forget(self, owner: Resource) -> None:
+        """The workload is gone."""
+        self._refusals.pop(owner.metadata.uid, None)
+
+
+def told(error: Exception, owner: Resource) -> str:
+    """The server's words without the name that it made up for the pod, so that the same refusal reads the same."""
+    details = error.status.details if isinstance(error, StatusError) else None
+    prefix = f"{owner.metadata.name}-"
+    if details is not None and details.name.startswith(prefix):
+        return str(error).replace(details.name, prefix)
+    return str(error)
+
+
+def is_namespace_going(error: Exception) -> bool:
+    """Whether something was refused because its namespace is being deleted."""
+    details = error.status.details if isinstance(error, errors.Forbidden) else None
+    return details is not None and any(cause.reason == "NamespaceTerminating" for cause in details.causes)

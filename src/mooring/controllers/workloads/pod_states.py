@@ -1,0 +1,102 @@
+"""What state a pod is in, in the words of Kubernetes' workload controllers. Plain functions of pods and times."""
+
+import math
+from collections.abc import Iterable
+from datetime import datetime
+
+from mooring.api import times
+from mooring.api.core_v1 import Pod, PodCondition
+
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+_PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
+
+
+def is_finished(pod: Pod) -> bool:
+    """Whether the pod has ended for good."""
+    return pod.status.phase in ("Succeeded", "Failed")
+
+
+def is_terminating(pod: Pod) -> bool:
+    """Whether the pod is being deleted and has not ended yet."""
+    return pod.metadata.deletion_timestamp is not None and not is_finished(pod)
+
+
+def is_active(pod: Pod) -> bool:
+    """Whether the pod runs or will: neither ended nor being deleted."""
+    return not is_finished(pod) and pod.metadata.deletion_timestamp is None
+
+
+def condition(pod: Pod, kind: str) -> PodCondition | None:
+    return next((each for each in pod.status.conditions if each.type == kind), None)
+
+
+def is_ready(pod: Pod) -> bool:
+    ready = condition(pod, "Ready")
+    return ready is not None and ready.status == "True"
+
+
+def ready_since(pod: Pod) -> datetime | None:
+    """When the pod became ready; None if it is not."""
+    ready = condition(pod, "Ready")
+    if ready is None or ready.status != "True" or not ready.last_transition_time:
+        return None
+    return times.parse(ready.last_transition_time)
+
+
+def available_in(pod: Pod, min_ready_seconds: int, now: datetime) -> float | None:
+    """In how many seconds the pod is available if nothing happens: 0 when it is already, None when it is not ready."""
+    if not is_ready(pod):
+        return None
+    since = ready_since(pod)
+    if min_ready_seconds == 0:
+        return 0.0
+    if since is None:
+        return None
+    return max(0.0, min_ready_seconds - (now - since).total_seconds())
+
+
+def is_available(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
+    """Whether the pod has been ready for long enough."""
+    return available_in(pod, min_ready_seconds, now) == 0.0
+
+
+def next_availability(pods: Iterable[Pod], min_ready_seconds: int, now: datetime) -> float | None:
+    """In how many seconds the next of these pods becomes available; None if none is about to."""
+    waits = (available_in(pod, min_ready_seconds, now) for pod in pods)
+    return min((wait for wait in waits if wait), default=None)
+
+
+def restarts(pod: Pod) -> int:
+    return max((status.restart_count for status in pod.status.container_statuses), default=0)
+
+
+def deletion_order(pod: Pod, neighbours: int, now: datetime) -> tuple[object, ...]:
+    """Sorts pods so that those come first that are missed least.
+
+    Without a node before with one, pending before running, not ready before ready, cheap before dear, with more
+    `neighbours` (pods of the same workload on the node) before with fewer, and younger before older, where ages count
+    as equal that are of the same order of magnitude: not always the newest node shall lose its pods.
+    """
+    cost = pod.metadata.annotations.get(DELETION_COST, "0")
+    return (
+        bool(pod.spec.node_name),
+        _PHASES.get(pod.status.phase, 0),
+        is_ready(pod),
+        int(cost) if cost.lstrip("-").isdigit() else 0,
+        -neighbours,
+        _magnitude(ready_since(pod), now),
+        -restarts(pod),
+        _magnitude(created_at(pod), now),
+        pod.metadata.uid,
+    )
+
+
+def created_at(pod: Pod) -> datetime | None:
+    stamp = pod.metadata.creation_timestamp
+    return times.parse(stamp) if stamp else None
+
+
+def _magnitude(since: datetime | None, now: datetime) -> int:
+    if since is None:
+        return -1
+    return int(math.log2(max(1.0, (now - since).total_seconds())))

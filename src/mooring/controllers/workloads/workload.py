@@ -1,0 +1,80 @@
+"""What the controllers of workloads have in common: a queue of workloads, fed by them and by their pods.
+
+Read next: ``replica_set.py``, the simplest of them.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar, Generic, TypeVar
+
+from mooring.api import label_selector
+from mooring.api.core_v1 import Pod
+from mooring.api.meta_v1 import LabelSelector, Resource
+from mooring.client import key_of
+from mooring.controllers.controller import Context, Controller
+from mooring.controllers.workloads.expectations import Expectations
+from mooring.controllers.workloads.ownership import Children, OwnerFeed
+from mooring.controllers.workloads.pod_control import PodControl
+
+W = TypeVar("W", bound=Resource)
+
+LOOK_AGAIN_SECONDS = 1.0
+"""Caches that are behind tell of it when they catch up; this is for the case that they do not."""
+
+
+class Workload(Controller, Generic[W]):
+    """A controller of one kind of workloads."""
+
+    component: ClassVar[str]
+    """Who says so in events, as kube-controller-manager has it."""
+
+    def __init__(self, context: Context, cls: type[W]) -> None:
+        super().__init__(context)
+        self.owners = context.informers.of(cls)
+        self._by_namespace = self.owners.index("namespace", lambda owner: [owner.metadata.namespace])
+        self.owners.add_handler(
+            added=self.enqueue, updated=lambda _, new: self.enqueue(new), deleted=self._owner_deleted
+        )
+        self.pods = Children(context.informers, Pod)
+        self.owner_kind = context.client.kind(cls).kind
+        self.recorder = context.recorder(self.component)
+        self.expectations = Expectations(self.clock)
+        self.pod_control = PodControl(context, self.name, self.recorder, self.pods.informer, self.expectations)
+
+    def follow_pods(self) -> None:
+        """Have workloads looked at when their pods change."""
+        feed: OwnerFeed[Pod] = OwnerFeed(self.owner_kind, self.queue.add, self.would_adopt)
+        self.pods.informer.add_batch_handler(feed)
+
+    async def reconcile(self, key: str) -> float | None:
+        owner = self.owners.by_key(key)
+        if owner is None:
+            self.expectations.forget(key)
+            return None
+        if not self.expectations.settled(key):
+            return LOOK_AGAIN_SECONDS
+        return await self.sync(key, owner)
+
+    @abstractmethod
+    async def sync(self, key: str, owner: W) -> float | None:
+        """As `reconcile`, for a workload that exists and whose caches are up to date."""
+
+    @abstractmethod
+    def selector_of(self, owner: W) -> LabelSelector | None:
+        """How the workload finds its pods."""
+
+    def would_adopt(self, obj: Resource) -> Iterator[str]:
+        """The workloads whose selector finds an object that nobody controls."""
+        for owner in self._by_namespace.get(obj.metadata.namespace):
+            selector = self.selector_of(owner)
+            if selector is not None and label_selector.from_label_selector(selector).matches(obj.metadata.labels):
+                yield key_of(owner)
+
+    def _owner_deleted(self, owner: W) -> None:
+        self.pod_control.forget(owner)
+        self.enqueue(owner)
+
+
+def soonest(*waits: float | None) -> float | None:
+    """The shortest of some waits; None if there is none."""
+    return min((wait for wait in waits if wait is not None), default=None)
