@@ -1,10 +1,12 @@
 """What clients are told about what is served."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from asgi_calls import ADMIN, Caller, running
 from mooring.api.scheme import Scheme
 from mooring.apiserver.discovery import Discovery
 from mooring.apiserver.http import Request, Response
@@ -116,3 +118,25 @@ def test_groups_come_and_go_with_the_emulated_version(
     assert [each["version"] for each in found["versions"]] == versions
     aggregated = _get("/apis", scheme, accept=AGGREGATED)["items"]
     assert any(item["metadata"]["name"] == "resource.k8s.io" for item in aggregated) is bool(versions)
+
+
+@pytest.mark.req("4330.4")
+@pytest.mark.parametrize(
+    ("emulation", "switches", "served"),
+    [
+        ("1.37", {}, {"v1"}),
+        ("1.33", {}, set()),
+        ("1.33", {"resource.k8s.io/v1beta1": True}, {"v1beta1"}),
+        ("1.34", {"resource.k8s.io/v1beta2": True}, {"v1", "v1beta2"}),
+    ],
+)
+async def test_what_is_shown_is_what_is_served(
+    tmp_path: Path, emulation: str, switches: dict[str, bool], served: set[str]
+) -> None:
+    async with running(tmp_path, emulation=emulation, runtime_config=switches) as server:
+        call = Caller(server.app, ADMIN)
+        for version in ("v1", "v1beta2", "v1beta1"):
+            code = 200 if version in served else 404
+            assert (await call("GET", f"/apis/resource.k8s.io/{version}/deviceclasses")).status == code
+            assert (await call("GET", f"/apis/resource.k8s.io/{version}")).status == code
+            assert (await call("GET", f"/openapi/v3/apis/resource.k8s.io/{version}")).status == code
