@@ -28,7 +28,7 @@ from mooring.scheduler import preemption
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.shapes import PodInfo, PodShape
 from mooring.scheduler.diagnosis import Diagnosis, diagnose
-from mooring.scheduler.evaluation import Evaluation, Judgement
+from mooring.scheduler.evaluation import Evaluation, Judgement, Plan
 from mooring.scheduler.framework import Code, CycleState, Handle, Registry, SchedulerFeatures, Status
 from mooring.scheduler.nominations import Nominations
 from mooring.scheduler.plugins import IN_TREE
@@ -133,6 +133,7 @@ class Engine:
         self.profiles: dict[str, Profile] = {
             spec.scheduler_name: build(spec, IN_TREE if registry is None else registry, handle) for spec in profiles
         }
+        self._plans = {name: Plan(profile) for name, profile in self.profiles.items()}
         self._kept: OrderedDict[tuple[str, PodShape], _Kept] = OrderedDict()
         self._random = random.Random(seed)  # noqa: S311 - chooses among equals, keeps no secret
 
@@ -220,7 +221,7 @@ class Engine:
         key = (profile.name, pod.shape)
         found = self._kept.get(key)
         if found is None:
-            found = _Kept(Evaluation(profile, pod, self.cluster))
+            found = _Kept(Evaluation(self._plans[profile.name], pod, self.cluster))
             if not found.evaluation.is_worth_keeping:
                 return found.evaluation
             self._kept[key] = found

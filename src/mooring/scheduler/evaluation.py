@@ -36,7 +36,10 @@ from mooring.scheduler.framework import (
     Mask,
     NodeFilterPlugin,
     NodeScorePlugin,
+    Normalizer,
     PreFilterResult,
+    RevisedFilter,
+    RevisedScore,
     Scope,
     ScorePlugin,
     Scores,
@@ -45,7 +48,7 @@ from mooring.scheduler.framework import (
 )
 from mooring.scheduler.framework.verdicts import status_of
 from mooring.scheduler.profiles import Profile, Weighted
-from mooring.scheduler.scoring import NodeScore, PodScore, ScoreSlot, ShapeScore, ZeroScore
+from mooring.scheduler.scoring import NodeScore, PodScore, ScoreSlot, ShapeScore, ShapeScorer, ZeroScore
 
 OUT = -1
 """Instead of a total: the node is not feasible."""
@@ -98,7 +101,15 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
-class _PodPlugin:
+class _ShapeFilterer:
+    """A Filter plugin whose verdicts pods of a shape share."""
+
+    plugin: FilterPlugin[Any]
+    revised: RevisedFilter[Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _PodFilterer:
     """A Filter plugin that is asked for every pod."""
 
     plugin: FilterPlugin[Any]
@@ -129,11 +140,39 @@ class _PodScorer:
         return PodScore(self.vector, self.weight, state, feasible)
 
 
-class Evaluation:
-    """A profile's plugins for one shape."""
+class Plan:
+    """The Filter and Score plugins of a profile, sorted by how they are asked: found out once, not for every shape."""
 
-    def __init__(self, profile: Profile, pod: PodInfo, cluster: Cluster) -> None:
-        self._profile = profile
+    def __init__(self, profile: Profile) -> None:
+        self.filters = [self._filterer(plugin) for plugin in profile.filters]
+        self.scores = [self._scorer(entry) for entry in profile.scores]
+
+    @staticmethod
+    def _filterer(
+        plugin: FilterPlugin[Any] | NodeFilterPlugin,
+    ) -> _ShapeFilterer | _PodFilterer | NodeFilterPlugin:
+        if not isinstance(plugin, FilterPlugin):
+            return plugin
+        if plugin.scope is Scope.POD:
+            return _PodFilterer(plugin, PassingFilter(plugin.name))
+        return _ShapeFilterer(plugin, plugin if isinstance(plugin, RevisedFilter) else None)
+
+    @staticmethod
+    def _scorer(entry: Weighted[ScorePlugin[Any] | NodeScorePlugin]) -> ShapeScorer | _PodScorer:
+        plugin, weight = entry.plugin, entry.weight
+        if isinstance(plugin, ScorePlugin) and plugin.score_scope is Scope.SHAPE:
+            revised = plugin if isinstance(plugin, RevisedScore) else None
+            return ShapeScorer(plugin, weight, revised, plugin if isinstance(plugin, Normalizer) else None)
+        vector = plugin if isinstance(plugin, ScorePlugin) else None
+        per_node = plugin if vector is None and isinstance(plugin, NodeScorePlugin) else None
+        return _PodScorer(vector, per_node, weight, ZeroScore(plugin.name, weight))
+
+
+class Evaluation:
+    """The plugins of a plan for one shape."""
+
+    def __init__(self, plan: Plan, pod: PodInfo, cluster: Cluster) -> None:
+        self._plan = plan
         self._cluster = cluster
         self.stamp = 0
         """Rises when a verdict of the shape's may have changed."""
@@ -146,10 +185,18 @@ class Evaluation:
         self._reader = Reader(cluster.node_changes, cluster.pod_changes)
         self._not_scored = EVERYTHING
         """What has changed since points were last given."""
-        filters = (_filter_of(plugin, pod, cluster) for plugin in self._profile.filters)
-        self._filters = [slot for slot in filters if not (isinstance(slot, ShapeFilter) and slot.status.is_skip)]
-        scores = (_score_of(entry, pod, cluster) for entry in self._profile.scores)
-        self._scores = [slot for slot in scores if not (isinstance(slot, ShapeScore) and not slot.is_active)]
+        self._filters: list[ShapeFilter | _PodFilterer | NodeFilterPlugin] = []
+        for entry in self._plan.filters:
+            slot = (
+                ShapeFilter(entry.plugin, entry.revised, pod, cluster) if isinstance(entry, _ShapeFilterer) else entry
+            )
+            if not (isinstance(slot, ShapeFilter) and slot.status.is_skip):
+                self._filters.append(slot)
+        self._scores: list[ShapeScore | _PodScorer] = []
+        for scorer in self._plan.scores:
+            found = ShapeScore(scorer, pod, cluster) if isinstance(scorer, ShapeScorer) else scorer
+            if not (isinstance(found, ShapeScore) and not found.is_active):
+                self._scores.append(found)
         self._base: Scores = np.zeros(cluster.capacity, np.int64)
         """The points of plugins that give them row by row."""
         self._sums: Scores = self._base
@@ -191,7 +238,7 @@ class Evaluation:
             slot: FilterSlot
             if isinstance(entry, ShapeFilter):
                 slot = entry
-            elif isinstance(entry, _PodPlugin):
+            elif isinstance(entry, _PodFilterer):
                 found = entry.plugin.pre_filter(pod, cluster)
                 if found is SKIP:
                     continue
@@ -352,24 +399,3 @@ def status_on(judgement: Judgement, row: int) -> Status:
         if verdicts is not None and verdicts.codes[0]:
             return status_of(int(verdicts.codes[0]), verdicts.reasons, slot.name)
     return SUCCESS
-
-
-def _filter_of(
-    plugin: FilterPlugin[Any] | NodeFilterPlugin, pod: PodInfo, cluster: Cluster
-) -> ShapeFilter | _PodPlugin | NodeFilterPlugin:
-    if not isinstance(plugin, FilterPlugin):
-        return plugin
-    if plugin.scope is Scope.POD:
-        return _PodPlugin(plugin, PassingFilter(plugin.name))
-    return ShapeFilter(plugin, pod, cluster)
-
-
-def _score_of(
-    entry: Weighted[ScorePlugin[Any] | NodeScorePlugin], pod: PodInfo, cluster: Cluster
-) -> ShapeScore | _PodScorer:
-    plugin, weight = entry.plugin, entry.weight
-    if isinstance(plugin, ScorePlugin) and plugin.score_scope is Scope.SHAPE:
-        return ShapeScore(plugin, weight, pod, cluster)
-    vector = plugin if isinstance(plugin, ScorePlugin) else None
-    per_node = plugin if vector is None and isinstance(plugin, NodeScorePlugin) else None
-    return _PodScorer(vector, per_node, weight, ZeroScore(plugin.name, weight, cluster.capacity))

@@ -70,11 +70,13 @@ class FilterSlot(ABC):
 class ShapeFilter(FilterSlot):
     """A plugin whose verdicts all pods of a shape share."""
 
-    def __init__(self, plugin: FilterPlugin[Any], pod: PodInfo, cluster: Cluster) -> None:
+    def __init__(
+        self, plugin: FilterPlugin[Any], revised: RevisedFilter[Any] | None, pod: PodInfo, cluster: Cluster
+    ) -> None:
         super().__init__(plugin.name)
         self._plugin = plugin
         self._cluster = cluster
-        self._revised = plugin if isinstance(plugin, RevisedFilter) else None
+        self._revised = revised
         self._revision: int | None = None
         self._is_fresh = False
         self._reads_pods = Reads.PODS in plugin.reads

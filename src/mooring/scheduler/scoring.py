@@ -3,6 +3,7 @@
 Called by ``evaluation.py``, which says what has changed since the last pod of the shape and who is feasible.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ from mooring.scheduler.framework import ScorePlugin as VectorPlugin
 
 _ONE_FEASIBLE: Mask = np.ones(1, np.bool_)
 _NO_POINTS: Scores = np.zeros(1, np.int64)
+_ALL_ZERO: Scores = np.broadcast_to(_NO_POINTS, (1 << 31,))
+"""A zero for any number of rows, which takes the room of one."""
 
 
 class ScoreSlot:
@@ -42,14 +45,25 @@ class ScoreSlot:
         """By row, normalised and weighted."""
 
 
+@dataclass(frozen=True, slots=True)
+class ShapeScorer:
+    """A Score plugin whose points pods of a shape share, and what else it can do."""
+
+    plugin: VectorPlugin[Any]
+    weight: int
+    revised: RevisedScore[Any] | None
+    normalizer: Normalizer | None
+
+
 class ShapeScore(ScoreSlot):
     """A plugin whose points all pods of a shape share."""
 
-    def __init__(self, plugin: VectorPlugin[Any], weight: int, pod: PodInfo, cluster: Cluster) -> None:
-        super().__init__(plugin.name, weight)
+    def __init__(self, scorer: "ShapeScorer", pod: PodInfo, cluster: Cluster) -> None:
+        plugin = scorer.plugin
+        super().__init__(plugin.name, scorer.weight)
         self._plugin = plugin
-        self._revised = plugin if isinstance(plugin, RevisedScore) else None
-        self._normalizer = plugin if isinstance(plugin, Normalizer) else None
+        self._revised = scorer.revised
+        self._normalizer = scorer.normalizer
         self._reads_pods = Reads.PODS in plugin.score_reads
         self._state: Any = plugin.pre_score(pod, cluster)
         self._has_state = not isinstance(self._state, Status)
@@ -124,9 +138,9 @@ class PodScore(ScoreSlot):
 class ZeroScore(ScoreSlot):
     """A plugin that gives every node 0 points."""
 
-    def __init__(self, name: str, weight: int, capacity: int) -> None:
+    def __init__(self, name: str, weight: int) -> None:
         super().__init__(name, weight)
-        self.points = np.zeros(capacity, np.int64)
+        self.points = _ALL_ZERO
 
 
 class NodeScore(ScoreSlot):

@@ -33,6 +33,9 @@ class Domains:
         if by_row:
             self.codes = np.arange(capacity)
             self.parts = [topology.codes.copy() for topology in topologies]
+        elif not self.topologies:
+            self.codes = np.zeros(capacity, np.intp)
+            self.parts = []
         elif len(self.topologies) == 1:
             self.codes = self.topologies[0].codes
             self.parts = [np.arange(len(self.topologies[0].values))]
