@@ -3,7 +3,6 @@
 Called by ``evaluation.py``, which says what has changed since the last pod of the shape.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -33,7 +32,7 @@ from mooring.scheduler.framework import (
 )
 
 
-class FilterSlot(ABC):
+class FilterSlot:
     """A Filter plugin with what it says about a pod. Rows without a node are always `ok`; others mask them out."""
 
     def __init__(self, name: str) -> None:
@@ -48,13 +47,13 @@ class FilterSlot(ABC):
         self.ok: Mask = np.empty(0, np.bool_)
         self.reasons: Callable[[int], tuple[str, ...]] = lambda _: ()
 
-    @abstractmethod
-    def update(self, changes: Changes, accepted: Mask) -> bool:
+    def update(self, _changes: Changes, _accepted: Mask) -> bool:
         """Judge what has changed, if anything. `accepted` are the rows that everybody before accepted."""
+        return False
 
-    @abstractmethod
-    def verdicts(self, rows: Rows) -> Verdicts | Status | None:
+    def verdicts(self, _rows: Rows) -> Verdicts | Status | None:
         """What the plugin says now about some rows, past everything that is kept; None when all pass."""
+        return None
 
     def _take(self, verdicts: Verdicts, nodes: Mask, rows: ChangedRows) -> None:
         self.reasons = verdicts.reasons
@@ -133,12 +132,6 @@ class ShapeFilter(FilterSlot):
 
 class PassingFilter(FilterSlot):
     """A plugin that lets a pod go anywhere."""
-
-    def update(self, _changes: Changes, _accepted: Mask) -> bool:
-        return False
-
-    def verdicts(self, _rows: Rows) -> None:
-        return None
 
 
 class PodFilter(FilterSlot):

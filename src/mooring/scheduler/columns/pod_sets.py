@@ -6,11 +6,12 @@ Placing a pod adds one to the sets of its group and looks at no selector. A set 
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 from mooring.api.label_selector import NOTHING, Selector
 from mooring.constraints.pod_affinity import AffinityTerm
 from mooring.scheduler.columns.topology import RowCounts
+from mooring.scheduler.columns.weak_list import WeakList
 
 NamespaceLabels = Mapping[str, Mapping[str, str]]
 
@@ -62,7 +63,7 @@ class PodGroup:
         self.labels = labels
         self.terminating = terminating
         self.by_row: dict[int, int] = {}
-        self.sets: WeakSet[PodSet] = WeakSet()
+        self.sets: WeakList[PodSet] = WeakList()
 
 
 class PodSets:
@@ -94,7 +95,7 @@ class PodSets:
                 if pods.has(group, self._namespaces):
                     group.sets.add(pods)
         group.by_row[row] = group.by_row.get(row, 0) + 1
-        for pods in group.sets:
+        for pods in group.sets.members():
             pods.add(row, 1)
 
     def subtract(self, row: int, key: Hashable) -> None:
@@ -105,7 +106,7 @@ class PodSets:
             del group.by_row[row]
         if not group.by_row:
             del self._groups[key]
-        for pods in group.sets:
+        for pods in group.sets.members():
             pods.add(row, -1)
 
     def namespace_changed(self, namespace: str) -> None:
@@ -114,11 +115,11 @@ class PodSets:
             if group.namespace != namespace:
                 continue
             for pods in list(self._sets.values()):
-                before, after = pods in group.sets, pods.has(group, self._namespaces)
+                before, after = pods in group.sets.members(), pods.has(group, self._namespaces)
                 if after and not before:
                     _join(group, pods)
                 elif before and not after:
-                    group.sets.discard(pods)
+                    group.sets.remove(pods)
                     for row, number in group.by_row.items():
                         pods.add(row, -number)
 

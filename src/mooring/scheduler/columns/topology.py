@@ -8,12 +8,12 @@ Code 0 means that the node has no such label (or the row no node); nothing is co
 one entry of each table changes; when a node moves to another domain, what is on it moves along.
 """
 
-from collections.abc import Iterator
 from typing import TypeAlias
-from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
+
+from mooring.scheduler.columns.weak_list import WeakList
 
 Mask: TypeAlias = NDArray[np.bool_]
 Rows: TypeAlias = slice | NDArray[np.intp]
@@ -31,7 +31,7 @@ class Topology:
         """By code; a value stays when its last node has gone."""
         self.revision = 0
         """Rises when a node changes its domain."""
-        self.counts: WeakSet[DomainCounts] = WeakSet()
+        self.counts: WeakList[DomainCounts] = WeakList()
         self._code_of: dict[str, int] = {}
 
     def put(self, row: int, value: str | None) -> None:
@@ -41,7 +41,7 @@ class Topology:
             return
         self.codes[row] = after
         self.revision += 1
-        for counts in self.counts:
+        for counts in self.counts.members():
             counts.moved(row, before, after)
 
     def _code(self, value: str | None) -> int:
@@ -65,13 +65,13 @@ class RowCounts:
         self.total = 0
         self.revision = 0
         """Rises with every change."""
-        self._tables: WeakSet[DomainCounts] = WeakSet()
+        self._tables: WeakList[DomainCounts] = WeakList()
 
     def add(self, row: int, number: int) -> None:
         self.by_row[row] += number
         self.total += number
         self.revision += 1
-        for table in self._tables:
+        for table in self._tables.members():
             table.added(row, number)
 
     def by_domain(self, topology: Topology, eligible: Mask | None = None) -> "DomainCounts":
@@ -80,9 +80,6 @@ class RowCounts:
         self._tables.add(table)
         topology.counts.add(table)
         return table
-
-    def tables(self) -> Iterator["DomainCounts"]:
-        yield from self._tables
 
     def grow(self, capacity: int) -> None:
         self.by_row = np.concatenate((self.by_row, np.zeros(capacity - len(self.by_row), np.int64)))
