@@ -1,0 +1,199 @@
+"""Taints nodes as their conditions say, and notices when a node has stopped to report.
+
+A node lives while its Lease or its status changes. One that has been silent for `GRACE_SECONDS` gets conditions of
+status Unknown; conditions, and `spec.unschedulable`, become taints. What NoExecute taints then do to pods is
+``taint_eviction.py``'s matter. Silence is measured by this controller's own clock from what it saw last, so that clocks
+of nodes may be wrong and a restart gives every node its full time again.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from datetime import timedelta
+
+from mooring.api import errors, times
+from mooring.api.coordination_v1 import Lease
+from mooring.api.core_v1 import Node, NodeCondition, Pod, PodCondition, Taint
+from mooring.base import logs
+from mooring.client import Informer, PatchType
+from mooring.controllers.controller import Context, Controller
+from mooring.controllers.taint_eviction import pods_by_node
+
+LEASES = "kube-node-lease"
+MONITOR_SECONDS = 5.0
+GRACE_SECONDS = 50.0
+STARTUP_GRACE_SECONDS = 60.0
+
+NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
+UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+_NO_SCHEDULE, _NO_EXECUTE = "NoSchedule", "NoExecute"
+_PRESSURES = {
+    "MemoryPressure": "node.kubernetes.io/memory-pressure",
+    "DiskPressure": "node.kubernetes.io/disk-pressure",
+    "PIDPressure": "node.kubernetes.io/pid-pressure",
+    "NetworkUnavailable": "node.kubernetes.io/network-unavailable",
+}
+_OWN = {(key, _NO_SCHEDULE) for key in (NOT_READY, UNREACHABLE, UNSCHEDULABLE, *_PRESSURES.values())} | {
+    (NOT_READY, _NO_EXECUTE),
+    (UNREACHABLE, _NO_EXECUTE),
+}
+"""The taints that this controller adds and removes."""
+_REPORTED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+"""The conditions that a node's kubelet keeps up to date."""
+log = logs.get(__name__)
+
+
+class NodeLifecycle(Controller):
+    """Works on nodes, by name."""
+
+    name = "node-lifecycle"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._recorder = context.recorder("node-controller")
+        self._nodes: Informer[Node] = context.informers.of(Node)
+        self._pods: Informer[Pod] = context.informers.of(Pod)
+        self._by_node = pods_by_node(self._pods)
+        self._leases: Informer[Lease] = context.informers.of(Lease, LEASES)
+        self._heard: dict[str, float] = {}
+        """When each node was last seen to live."""
+        self._nodes.add_handler(added=self._node_added, updated=self._node_updated, deleted=self._node_deleted)
+        self._leases.add_handler(added=self._lease_changed, updated=lambda _, lease: self._lease_changed(lease))
+
+    # -- what nodes tell
+
+    def _node_added(self, node: Node) -> None:
+        self._heard.setdefault(node.metadata.name, self.clock.monotonic())
+        self.enqueue(node)
+
+    def _node_updated(self, old: Node, new: Node) -> None:
+        before, after = _ready(old), _ready(new)
+        if after is not None and (before is None or before.last_heartbeat_time != after.last_heartbeat_time):
+            self._heard[new.metadata.name] = self.clock.monotonic()
+        self.enqueue(new)
+
+    def _node_deleted(self, node: Node) -> None:
+        self._heard.pop(node.metadata.name, None)
+
+    def _lease_changed(self, lease: Lease) -> None:
+        self._heard[lease.metadata.name] = self.clock.monotonic()
+
+    # -- what follows
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(super().run())
+            tasks.create_task(self._monitor())
+
+    async def _monitor(self) -> None:
+        """Have silent nodes looked at."""
+        while True:
+            for node in self._nodes.objects():
+                if self._is_silent(node):
+                    self.enqueue(node)
+            for name in [name for name in self._heard if self._nodes.get(name) is None]:
+                del self._heard[name]
+            await self.clock.sleep(MONITOR_SECONDS)
+
+    def _is_silent(self, node: Node) -> bool:
+        """Whether a node has not reported for too long and its conditions do not say so yet."""
+        ready = _ready(node)
+        if ready is not None and ready.status == "Unknown":
+            return False
+        if ready is None:
+            grace = timedelta(seconds=STARTUP_GRACE_SECONDS)
+            created = node.metadata.creation_timestamp
+            return created is not None and self.clock.now() - times.parse(created) > grace
+        heard = self._heard.get(node.metadata.name)
+        return heard is not None and self.clock.monotonic() - heard > GRACE_SECONDS
+
+    async def reconcile(self, key: str) -> float | None:
+        node = self._nodes.get(key)
+        if node is None or node.metadata.deletion_timestamp is not None:
+            return None
+        if self._is_silent(node):
+            node = await self._mark_unknown(node)
+        wanted = wanted_taints(node)
+        if wanted != node.spec.taints:
+            body = {"metadata": {"resourceVersion": node.metadata.resource_version}, "spec": {"taints": wanted}}
+            await self.client.patch(Node, key, body, type=PatchType.MERGE)
+        ready = _ready(node)
+        if ready is not None and ready.status != "True":
+            await self._mark_pods(node)
+        return None
+
+    async def _mark_unknown(self, node: Node) -> Node:
+        now = times.to_seconds(self.clock.now())
+        known = {condition.type: condition for condition in node.status.conditions}
+        never = "Ready" not in known
+        reason = "NodeStatusNeverUpdated" if never else "NodeStatusUnknown"
+        message = "Kubelet never posted node status." if never else "Kubelet stopped posting node status."
+        unknown = [
+            {
+                "type": kind,
+                "status": "Unknown",
+                "reason": reason,
+                "message": message,
+                "lastTransitionTime": now,
+                "lastHeartbeatTime": known[kind].last_heartbeat_time if kind in known else now,
+            }
+            for kind in _REPORTED
+            if kind not in known or known[kind].status != "Unknown"
+        ]
+        body = {"metadata": {"uid": node.metadata.uid}, "status": {"conditions": unknown}}
+        marked = await self.client.patch(Node, node.metadata.name, body, subresource="status")
+        name = node.metadata.name
+        log.warning("node %s has stopped to report", name, extra={"fields": {"node": name}})
+        self._recorder.event(node, "Normal", "NodeNotReady", f"Node {name} status is now: NodeNotReady")
+        return marked
+
+    async def _mark_pods(self, node: Node) -> None:
+        """Nobody can say any more that the pods of the node are ready, so Services must not use them."""
+        now = times.to_seconds(self.clock.now())
+        body = {"status": {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": now}]}}
+        for pod in list(self._by_node.get(node.metadata.name)):
+            if not _is_true(pod.status.conditions, "Ready"):
+                continue
+            try:
+                await self.client.patch(Pod, pod.metadata.name, body, pod.metadata.namespace, subresource="status")
+            except errors.NotFound:
+                continue
+            self._recorder.event(pod, "Warning", "NodeNotReady", "Node is not ready")
+
+
+def wanted_taints(node: Node) -> list[Taint]:
+    """The node's taints as they should be: those of others untouched and in place, its own as conditions say."""
+    keys = _taint_keys(node)
+    kept = [taint for taint in node.spec.taints if _key(taint) not in _OWN or _key(taint) in keys]
+    present = {_key(taint) for taint in kept}
+    return [*kept, *(Taint(key=key, effect=effect) for key, effect in keys if (key, effect) not in present)]
+
+
+def _taint_keys(node: Node) -> dict[tuple[str, str], None]:
+    """What the node should be tainted with, in order."""
+    found: dict[tuple[str, str], None] = {}
+    if node.spec.unschedulable:
+        found[UNSCHEDULABLE, _NO_SCHEDULE] = None
+    for condition in node.status.conditions:
+        if condition.type in _PRESSURES and condition.status == "True":
+            found[_PRESSURES[condition.type], _NO_SCHEDULE] = None
+    ready = _ready(node)
+    if ready is None:  # admission taints a new node until it has reported once
+        if any(_key(taint) == (NOT_READY, _NO_SCHEDULE) for taint in node.spec.taints):
+            found[NOT_READY, _NO_SCHEDULE] = None
+    elif ready.status != "True":
+        key = NOT_READY if ready.status == "False" else UNREACHABLE
+        found[key, _NO_SCHEDULE] = None
+        found[key, _NO_EXECUTE] = None
+    return found
+
+
+def _key(taint: Taint) -> tuple[str, str]:
+    return taint.key, taint.effect
+
+
+def _ready(node: Node) -> NodeCondition | None:
+    return next((condition for condition in node.status.conditions if condition.type == "Ready"), None)
+
+
+def _is_true(conditions: Iterable[PodCondition], kind: str) -> bool:
+    return any(condition.type == kind and condition.status == "True" for condition in conditions)

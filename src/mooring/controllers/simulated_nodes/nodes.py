@@ -1,0 +1,180 @@
+"""The kubelets' side of simulated nodes: addresses, status, images, and Leases that show that a node lives.
+
+Heartbeats are spread over their period, second by second, in one loop for all nodes. Where there are many nodes they
+come less often, but always more than twice in the time after which a silent node counts as lost.
+"""
+
+import asyncio
+import zlib
+from collections.abc import Awaitable, Callable, Iterable
+
+from mooring.api import errors, times
+from mooring.api.coordination_v1 import Lease, LeaseSpec
+from mooring.api.core_v1 import ContainerImage, Node, Pod
+from mooring.api.errors import StatusError
+from mooring.api.meta_v1 import ObjectMeta, OwnerReference
+from mooring.base import logs
+from mooring.client import ClientError, Informer, PatchType
+from mooring.controllers.controller import Context, Controller
+from mooring.controllers.simulated_nodes import pod_status
+from mooring.controllers.simulated_nodes.addresses import Networks
+from mooring.controllers.simulated_nodes.node_status import is_up_to_date, status_patch, wanted_conditions
+from mooring.controllers.simulated_nodes.rules import is_simulated, is_unreachable
+
+LEASES = "kube-node-lease"
+_LEASE_SECONDS = 40
+_RENEW_SECONDS, _LONGEST_RENEW_SECONDS = 10, 20
+_RENEWALS_PER_SECOND = 250
+_STATUS_SECONDS = 300
+"""How often a status is written although nothing has changed."""
+_AT_A_TIME = 16
+_MOST_IMAGES = 50
+log = logs.get(__name__)
+
+
+class SimulatedNodes(Controller):
+    """Works on nodes, by name."""
+
+    name = "simulated-nodes"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._nodes: Informer[Node] = context.informers.of(Node)
+        self._leases: Informer[Lease] = context.informers.of(Lease, LEASES)
+        self._networks = Networks()
+        self._slots: dict[str, int] = {}
+        """The simulated nodes, each with the number that says when its heartbeats come."""
+        self._nodes.add_handler(added=self._seen, updated=lambda _, node: self._seen(node), deleted=self._gone)
+        pods: Informer[Pod] = context.informers.of(Pod)
+        pods.add_handler(added=self._pod_seen, updated=lambda _, pod: self._pod_seen(pod))
+        self._pulled: dict[str, dict[str, None]] = {}
+        """Images that nodes do not list yet."""
+
+    def _seen(self, node: Node) -> None:
+        name = node.metadata.name
+        self._networks.take(node.spec.pod_cidr, name)
+        if not is_simulated(node):
+            self._slots.pop(name, None)
+            return
+        self._slots.setdefault(name, zlib.crc32(name.encode()))
+        if not node.spec.pod_cidr or not is_up_to_date(node):
+            self.enqueue(node)
+
+    def _gone(self, node: Node) -> None:
+        self._networks.release(node.spec.pod_cidr, node.metadata.name)
+        self._slots.pop(node.metadata.name, None)
+
+    async def reconcile(self, key: str) -> float | None:
+        node = self._nodes.get(key)
+        if node is None or not is_simulated(node) or is_unreachable(node):
+            return None
+        if not node.spec.pod_cidr:
+            network = self._networks.free(key)
+            if network is not None:
+                body = {"metadata": {"uid": node.metadata.uid}, "spec": {"podCIDR": network, "podCIDRs": [network]}}
+                node = await self.client.patch(Node, key, body, type=PatchType.MERGE)
+        if not is_up_to_date(node):
+            body = {"metadata": {"uid": node.metadata.uid}, "status": status_patch(node, self.clock.now())}
+            await self.client.patch(Node, key, body, subresource="status")
+        return None
+
+    # -- heartbeats
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(super().run())
+            tasks.create_task(self._beat())
+
+    async def _beat(self) -> None:
+        await _by_several([name for name in self._slots if self._leases.get(name, LEASES) is None], self._renew)
+        second = 0
+        while True:
+            await self.clock.sleep(1.0)
+            second += 1
+            await _by_several(self._due(second, renew_seconds(len(self._slots))), self._renew)
+            await _by_several(self._due(second, _STATUS_SECONDS), self._report)
+            await _by_several(list(self._pulled), self._list_images)
+
+    def _due(self, second: int, period: int) -> list[str]:
+        return [name for name, slot in self._slots.items() if slot % period == second % period]
+
+    async def _renew(self, name: str) -> None:
+        node = self._nodes.get(name)
+        if node is None or is_unreachable(node):
+            return
+        now = times.to_microseconds(self.clock.now())
+        lease = self._leases.get(name, LEASES)
+        spec = LeaseSpec(holder_identity=name, lease_duration_seconds=_LEASE_SECONDS, renew_time=now)
+        meta = ObjectMeta(name=name, namespace=LEASES)
+        meta.owner_references = [
+            OwnerReference(api_version="v1", kind="Node", name=name, uid=node.metadata.uid)
+        ]  # so that it goes with its node
+        if lease is None:
+            await self.client.create(Lease(metadata=meta, spec=spec))
+        else:
+            meta.resource_version = lease.metadata.resource_version
+            await self.client.update(Lease(metadata=meta, spec=spec))
+
+    async def _report(self, name: str) -> None:
+        node = self._nodes.get(name)
+        if node is None or is_unreachable(node):
+            return
+        body = {"status": {"conditions": wanted_conditions(node, self.clock.now())}}
+        await self.client.patch(Node, name, body, subresource="status")
+
+    # -- images
+
+    def _pod_seen(self, pod: Pod) -> None:
+        """Remember the images that a pod has brought to its node, for the next heartbeat."""
+        name = pod.spec.node_name
+        if name not in self._slots or pod.status.phase != pod_status.RUNNING:
+            return
+        node = self._nodes.get(name)
+        if node is None:
+            return
+        known = {word for image in node.status.images for word in image.names}
+        for container in (*pod.spec.init_containers, *pod.spec.containers):
+            if pod_status.full_image(container.image) not in known:
+                self._pulled.setdefault(name, {})[container.image] = None
+
+    async def _list_images(self, name: str) -> None:
+        pulled = self._pulled.pop(name)
+        node = self._nodes.get(name)
+        if node is None or is_unreachable(node):
+            return
+        new = [
+            ContainerImage(
+                names=[pod_status.image_id(image), pod_status.full_image(image)],
+                size_bytes=pod_status.image_bytes(image),
+            )
+            for image in pulled
+        ]
+        images = sorted([*node.status.images, *new], key=lambda image: -image.size_bytes)[:_MOST_IMAGES]
+        await self.client.patch(Node, name, {"status": {"images": images}}, subresource="status")
+
+
+def renew_seconds(nodes: int) -> int:
+    """How often each of so many nodes renews its Lease.
+
+    >>> [renew_seconds(nodes) for nodes in (1, 4000, 50000)]
+    [10, 16, 20]
+    """
+    return min(max(nodes // _RENEWALS_PER_SECOND, _RENEW_SECONDS), _LONGEST_RENEW_SECONDS)
+
+
+async def _by_several(names: Iterable[str], work: Callable[[str], Awaitable[None]]) -> None:
+    """Do something for every node, for some at a time. One that fails is tried again with its next heartbeat."""
+    left = iter(names)  # shared: each task takes the next one
+
+    async def take() -> None:
+        for name in left:
+            try:
+                await work(name)
+            except (errors.Conflict, errors.NotFound, errors.AlreadyExists) as error:
+                log.debug("node %s: the cache was a moment behind: %s", name, error)
+            except (StatusError, ClientError) as error:
+                log.info("node %s: no heartbeat: %s", name, error)
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(_AT_A_TIME):
+            tasks.create_task(take())

@@ -1,0 +1,205 @@
+"""The parts of a pod's status as a kubelet would write them: container statuses, conditions, images."""
+
+import hashlib
+from collections.abc import Sequence
+
+from mooring.api.core_v1 import (
+    Container,
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStateTerminated,
+    ContainerStateWaiting,
+    ContainerStatus,
+    Pod,
+    PodCondition,
+)
+
+RUNNING, PENDING, SUCCEEDED, FAILED = "Running", "Pending", "Succeeded", "Failed"
+TERMINAL = frozenset({SUCCEEDED, FAILED})
+
+
+def full_image(image: str) -> str:
+    """An image's name as container runtimes spell it out.
+
+    >>> full_image("nginx"), full_image("example.com/app:2")
+    ('docker.io/library/nginx:latest', 'example.com/app:2')
+    """
+    first, slash, _ = image.partition("/")
+    if not slash:
+        image = f"docker.io/library/{image}"
+    elif "." not in first and ":" not in first and first != "localhost":
+        image = f"docker.io/{image}"
+    return image if ":" in image.rpartition("/")[2] or "@" in image else f"{image}:latest"
+
+
+def image_id(image: str) -> str:
+    repository = full_image(image).partition("@")[0]
+    name, _, tag = repository.rpartition(":")
+    return f"{name if name and '/' not in tag else repository}@sha256:{_digest(image)}"
+
+
+def image_bytes(image: str) -> int:
+    """How large an image is: made up, but always the same."""
+    return 20_000_000 + int(_digest(image)[:8], 16) % 300_000_000
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def container_id(pod: Pod, container: str, restarts: int) -> str:
+    return f"containerd://{_digest(f'{pod.metadata.uid}/{container}/{restarts}')}"
+
+
+def waiting(pod: Pod, reason: str, message: str = "", before: Sequence[ContainerStatus] = ()) -> list[ContainerStatus]:
+    """Containers that do not run: not yet, or not at the moment, after what `before` says."""
+    known = {status.name: status for status in before}
+    state = ContainerState(waiting=ContainerStateWaiting(reason=reason, message=message))
+    statuses = []
+    for container in pod.spec.containers:
+        last = known.get(container.name)
+        ended = _ended(last)
+        statuses.append(
+            ContainerStatus(
+                name=container.name,
+                state=state,
+                last_state=ContainerState(terminated=ended) if ended else ContainerState(),
+                restart_count=last.restart_count if last else 0,
+                image=full_image(container.image) if last else container.image,
+                image_id=image_id(container.image) if last else "",
+                container_id=ended.container_id if ended else "",
+                started=False,
+            )
+        )
+    return statuses
+
+
+def running(
+    pod: Pod, started_at: str, restarts: int, ready: bool, before: Sequence[ContainerStatus] = ()
+) -> list[ContainerStatus]:
+    """Containers that run, for the first time or again."""
+    known = {status.name: status for status in before}
+    return [
+        _running(pod, container, started_at, restarts=restarts, ready=ready, ended=_ended(known.get(container.name)))
+        for container in pod.spec.containers
+    ]
+
+
+def _running(
+    pod: Pod,
+    container: Container,
+    started_at: str,
+    *,
+    restarts: int = 0,
+    ready: bool = True,
+    ended: ContainerStateTerminated | None = None,
+) -> ContainerStatus:
+    return ContainerStatus(
+        name=container.name,
+        state=ContainerState(running=ContainerStateRunning(started_at=started_at)),
+        last_state=ContainerState(terminated=ended) if ended else ContainerState(),
+        ready=ready,
+        restart_count=restarts,
+        image=full_image(container.image),
+        image_id=image_id(container.image),
+        container_id=container_id(pod, container.name, restarts),
+        started=True,
+        allocated_resources=container.resources.requests,
+        resources=container.resources,
+    )
+
+
+def terminated(pod: Pod, before: Sequence[ContainerStatus], exit_code: int, finished_at: str) -> list[ContainerStatus]:
+    """Containers that have ended, and stay so."""
+    known = {status.name: status for status in before}
+    statuses = []
+    for container in pod.spec.containers:
+        last = known.get(container.name)
+        restarts = last.restart_count if last else 0
+        began = last.state.running.started_at if last and last.state.running else finished_at
+        ended = ContainerStateTerminated(
+            exit_code=exit_code,
+            reason="Error" if exit_code else "Completed",
+            started_at=began,
+            finished_at=finished_at,
+            container_id=container_id(pod, container.name, restarts),
+        )
+        statuses.append(
+            ContainerStatus(
+                name=container.name,
+                state=ContainerState(terminated=ended),
+                last_state=last.last_state if last else ContainerState(),
+                restart_count=restarts,
+                image=full_image(container.image),
+                image_id=image_id(container.image),
+                container_id=ended.container_id,
+                started=False,
+            )
+        )
+    return statuses
+
+
+def init_statuses(pod: Pod, now: str, done: bool) -> list[ContainerStatus]:
+    """Init containers wait, or have done their work; those that keep running beside the others (sidecars) run."""
+    statuses = []
+    for container in pod.spec.init_containers:
+        if done and container.restart_policy == "Always":
+            statuses.append(_running(pod, container, now))
+        elif done:
+            identity = container_id(pod, container.name, 0)
+            ended = ContainerStateTerminated(reason="Completed", started_at=now, finished_at=now, container_id=identity)
+            statuses.append(
+                ContainerStatus(
+                    name=container.name,
+                    state=ContainerState(terminated=ended),
+                    ready=True,
+                    image=full_image(container.image),
+                    image_id=image_id(container.image),
+                    container_id=identity,
+                    started=False,
+                )
+            )
+        else:
+            state = ContainerState(waiting=ContainerStateWaiting(reason="PodInitializing"))
+            statuses.append(ContainerStatus(name=container.name, state=state, image=container.image, started=False))
+    return statuses
+
+
+def _ended(status: ContainerStatus | None) -> ContainerStateTerminated | None:
+    if status is None:
+        return None
+    return status.state.terminated or status.last_state.terminated
+
+
+def conditions(pod: Pod, now: str, *, sandbox: bool, containers_ready: bool, phase: str) -> list[PodCondition]:
+    """The conditions that a kubelet keeps, in its order; the time of one changes with its status only."""
+    known = {condition.type: condition for condition in pod.status.conditions}
+    names = ", ".join(container.name for container in pod.spec.containers)
+    reason, message = "", ""
+    if phase == SUCCEEDED:
+        reason = "PodCompleted"
+    elif phase == FAILED:
+        reason = "PodFailed"
+    elif not containers_ready:
+        reason, message = "ContainersNotReady", f"containers with unready status: [{names}]"
+    gates = all(
+        (gate := known.get(wanted.condition_type)) is not None and gate.status == "True"
+        for wanted in pod.spec.readiness_gates
+    )
+    ready_reason, ready_message = reason, message
+    if containers_ready and not gates:
+        ready_reason, ready_message = "ReadinessGatesNotReady", "the status of a readiness gate is not True"
+    initialized = sandbox or phase in TERMINAL
+    wanted_conditions = [
+        ("PodReadyToStartContainers", sandbox and phase not in TERMINAL, "", ""),
+        ("Initialized", initialized, "PodCompleted" if phase == SUCCEEDED else "", ""),
+        ("Ready", containers_ready and gates, ready_reason, ready_message),
+        ("ContainersReady", containers_ready, reason, message),
+    ]
+    made = []
+    for kind, holds, why, text in wanted_conditions:
+        status = "True" if holds else "False"
+        before = known.get(kind)
+        since = before.last_transition_time if before is not None and before.status == status else now
+        made.append(PodCondition(type=kind, status=status, last_transition_time=since, reason=why, message=text))
+    return made

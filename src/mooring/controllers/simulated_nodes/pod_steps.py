@@ -1,0 +1,228 @@
+"""What a pod on a simulated node does next: its status now, the rules and the time decide, nothing else.
+
+`next_step` looks at a pod and says what to write and when to look again. It is asked after every change, so that
+a restart in the middle changes nothing. Called by ``pods.py``; ``pod_status.py`` words what is written.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from mooring.api import times
+from mooring.api.core_v1 import ContainerStatus, Pod
+from mooring.controllers.simulated_nodes import pod_status
+from mooring.controllers.simulated_nodes.pod_status import FAILED, PENDING, RUNNING, SUCCEEDED, TERMINAL
+from mooring.controllers.simulated_nodes.rules import PodRules
+
+_BACKOFF, _LONGEST_BACKOFF = 10.0, 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What to do with a pod."""
+
+    status: dict[str, Any] | None = None
+    """Fields of the status to write."""
+    again_at: datetime | None = None
+    """When to look again, if nothing happens before."""
+    remove: bool = False
+    """The pod has ended after its deletion: remove it."""
+    told: str = ""
+    """The event that tells of it: Started, BackOff, Killing."""
+
+
+NOTHING = Step()
+
+
+def next_step(pod: Pod, rules: PodRules, now: datetime) -> Step:
+    """The next step of a pod that is bound to a node that works."""
+    if pod.metadata.deletion_timestamp is not None:
+        return _stop(pod, rules, now)
+    if pod.status.phase in TERMINAL:
+        return NOTHING
+    deadline = _deadline(pod)
+    if deadline is not None and now >= deadline:
+        return _end(pod, 137, now, reason="DeadlineExceeded")
+    step = _live(pod, rules, now)
+    if deadline is None or (step.again_at is not None and step.again_at <= deadline):
+        return step
+    return Step(step.status, deadline, step.remove, step.told)
+
+
+def _live(pod: Pod, rules: PodRules, now: datetime) -> Step:
+    statuses = pod.status.container_statuses
+    if pod.status.start_time is None or not statuses:
+        if rules.start_seconds <= 0:
+            return _run(pod, rules, now, 0)
+        return Step(_creating(pod, now), now + timedelta(seconds=rules.start_seconds))
+    first = statuses[0]
+    if first.state.running is not None:
+        return _running(pod, rules, now, first)
+    if first.last_state.terminated is not None:
+        return _after_backoff(pod, rules, now, first)
+    starts = times.parse(pod.status.start_time) + timedelta(seconds=rules.start_seconds)
+    return _run(pod, rules, now, 0) if now >= starts else Step(again_at=starts)
+
+
+def _creating(pod: Pod, now: datetime) -> dict[str, Any]:
+    moment = times.to_seconds(now)
+    reason = "PodInitializing" if pod.spec.init_containers else "ContainerCreating"
+    return {
+        "phase": PENDING,
+        "startTime": moment,
+        "observedGeneration": pod.metadata.generation,
+        "conditions": pod_status.conditions(pod, moment, sandbox=False, containers_ready=False, phase=PENDING),
+        "initContainerStatuses": pod_status.init_statuses(pod, moment, done=False),
+        "containerStatuses": pod_status.waiting(pod, reason),
+    }
+
+
+def _run(pod: Pod, rules: PodRules, now: datetime, restarts: int) -> Step:
+    """Start the containers, or start them again."""
+    moment = times.to_seconds(now)
+    return Step(
+        _running_status(pod, now, moment, restarts), _first(_ready_at(pod, moment, now), _ends_at(moment, rules)),
+        told="Started",
+    )  # fmt: skip
+
+
+def _running_status(pod: Pod, now: datetime, started_at: str, restarts: int) -> dict[str, Any]:
+    moment = times.to_seconds(now)
+    ready = _ready_at(pod, started_at, now) is None
+    before = pod.status.container_statuses
+    wanted: dict[str, Any] = {
+        "phase": RUNNING,
+        "startTime": pod.status.start_time or moment,
+        "observedGeneration": pod.metadata.generation,
+        "conditions": pod_status.conditions(pod, moment, sandbox=True, containers_ready=ready, phase=RUNNING),
+        "containerStatuses": pod_status.running(pod, started_at, restarts, ready, before),
+    }
+    if pod.spec.init_containers and pod.status.phase != RUNNING:
+        wanted["initContainerStatuses"] = pod_status.init_statuses(pod, moment, done=True)
+    return wanted
+
+
+def _running(pod: Pod, rules: PodRules, now: datetime, first: ContainerStatus) -> Step:
+    started_at = (first.state.running and first.state.running.started_at) or times.to_seconds(now)
+    ends = _ends_at(started_at, rules)
+    if ends is not None and now >= ends:
+        return _finish(pod, rules, now, first.restart_count)
+    ready_at = _ready_at(pod, started_at, now)
+    late = ready_at is None and not first.ready
+    if late or pod.status.observed_generation != pod.metadata.generation or _gates_changed(pod):
+        return Step(_running_status(pod, now, started_at, first.restart_count), _first(ready_at, ends))
+    return Step(again_at=_first(ready_at, ends))
+
+
+def _finish(pod: Pod, rules: PodRules, now: datetime, restarts: int) -> Step:
+    """The containers have come to their end."""
+    code = rules.exit_of(pod, restarts)
+    policy = pod.spec.restart_policy
+    if policy == "Never" or (policy == "OnFailure" and not code):
+        return _end(pod, code, now)
+    moment = times.to_seconds(now)
+    ended = pod_status.terminated(pod, pod.status.container_statuses, code, moment)
+    delay = backoff_seconds(restarts)
+    if not delay:
+        status = _running_status(pod, now, moment, restarts + 1)
+        status["containerStatuses"] = pod_status.running(
+            pod, moment, restarts + 1, _ready_at(pod, moment, now) is None, ended
+        )
+        return Step(status, _first(_ready_at(pod, moment, now), _ends_at(moment, rules)), told="Started")
+    message = (
+        f"back-off {_duration(delay)} restarting failed container={pod.spec.containers[0].name} "
+        f"pod={pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"
+    )
+    status = {
+        "phase": RUNNING,
+        "conditions": pod_status.conditions(pod, moment, sandbox=True, containers_ready=False, phase=RUNNING),
+        "containerStatuses": pod_status.waiting(pod, "CrashLoopBackOff", message, ended),
+    }
+    return Step(status, now + timedelta(seconds=delay), told="BackOff")
+
+
+def _after_backoff(pod: Pod, rules: PodRules, now: datetime, first: ContainerStatus) -> Step:
+    ended = first.last_state.terminated
+    finished = times.parse(ended.finished_at) if ended and ended.finished_at else now
+    due = finished + timedelta(seconds=backoff_seconds(first.restart_count))
+    return _run(pod, rules, now, first.restart_count + 1) if now >= due else Step(again_at=due)
+
+
+def backoff_seconds(restarts: int) -> float:
+    """How long a kubelet waits before it starts a container again: not at all, 10 s, 20 s, up to 5 minutes.
+
+    >>> [backoff_seconds(restarts) for restarts in (0, 1, 2, 3, 20)]
+    [0.0, 10.0, 20.0, 40.0, 300.0]
+    """
+    return min(_BACKOFF * 2 ** min(restarts - 1, 10), _LONGEST_BACKOFF) if restarts else 0.0
+
+
+def _end(pod: Pod, code: int, now: datetime, reason: str = "") -> Step:
+    moment = times.to_seconds(now)
+    phase = FAILED if code else SUCCEEDED
+    status: dict[str, Any] = {
+        "phase": phase,
+        "observedGeneration": pod.metadata.generation,
+        "conditions": pod_status.conditions(pod, moment, sandbox=True, containers_ready=False, phase=phase),
+        "containerStatuses": pod_status.terminated(pod, pod.status.container_statuses, code, moment),
+    }
+    if reason:
+        status |= {"reason": reason, "message": "Pod was active on the node longer than the specified deadline"}
+    return Step(status)
+
+
+def _stop(pod: Pod, rules: PodRules, now: datetime) -> Step:
+    """A pod that was deleted stops within its grace period, and is removed then."""
+    meta = pod.metadata
+    grace = meta.deletion_grace_period_seconds or 0
+    deleted = times.parse(meta.deletion_timestamp or "") - timedelta(seconds=grace)
+    stops = deleted + timedelta(seconds=min(rules.stop_seconds, grace))
+    if now < stops:
+        return Step(again_at=stops)
+    if meta.finalizers and pod.status.phase not in TERMINAL:
+        # Somebody wants to see how it ended before it goes; others never look at the status of a pod that is gone.
+        return _end(pod, 0 if pod.spec.restart_policy == "Always" else 143, now)
+    if grace == 0 and meta.finalizers:
+        return NOTHING  # it goes with its last finalizer
+    return Step(remove=True, told="Killing" if pod.status.phase not in TERMINAL else "")
+
+
+def _deadline(pod: Pod) -> datetime | None:
+    seconds = pod.spec.active_deadline_seconds
+    if seconds is None or pod.status.start_time is None:
+        return None
+    return times.parse(pod.status.start_time) + timedelta(seconds=seconds)
+
+
+def _ready_at(pod: Pod, started_at: str, now: datetime) -> datetime | None:
+    """When the readiness probes will have been asked first; None when they have."""
+    delay = max(
+        (container.readiness_probe.initial_delay_seconds for container in pod.spec.containers
+         if container.readiness_probe is not None),
+        default=0,
+    )  # fmt: skip
+    ready = times.parse(started_at) + timedelta(seconds=delay)
+    return ready if now < ready else None
+
+
+def _ends_at(started_at: str, rules: PodRules) -> datetime | None:
+    return None if rules.run_seconds is None else times.parse(started_at) + timedelta(seconds=rules.run_seconds)
+
+
+def _gates_changed(pod: Pod) -> bool:
+    """Whether a readiness gate has come to another verdict than the Ready condition tells."""
+    if not pod.spec.readiness_gates:
+        return False
+    states = {condition.type: condition.status for condition in pod.status.conditions}
+    gates = all(states.get(gate.condition_type) == "True" for gate in pod.spec.readiness_gates)
+    return (states.get("Ready") == "True") != (gates and states.get("ContainersReady") == "True")
+
+
+def _first(*moments: datetime | None) -> datetime | None:
+    return min((moment for moment in moments if moment is not None), default=None)
+
+
+def _duration(seconds: float) -> str:
+    """As Go writes it: 10s, 1m20s, 5m0s."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"

@@ -1,0 +1,146 @@
+"""The kubelets' side of pods on simulated nodes: they start, run, end and stop as their rules say.
+
+Works on pods by key; ``pod_steps.py`` says what comes next, this module writes it and waits. All waiting is done by the
+controller's one queue. A node that was told to be unreachable does nothing to its pods, as if cut off.
+"""
+
+from typing import Any
+
+from mooring.api import errors
+from mooring.api.core_v1 import Node, Pod
+from mooring.client import Informer, key_of
+from mooring.controllers.controller import Context, Controller
+from mooring.controllers.simulated_nodes.addresses import PodAddresses
+from mooring.controllers.simulated_nodes.pod_status import TERMINAL
+from mooring.controllers.simulated_nodes.pod_steps import Step, next_step
+from mooring.controllers.simulated_nodes.rules import FAILURE, is_simulated, is_unreachable, rules_of
+from mooring.controllers.taint_eviction import pods_by_node
+
+_EVENTS_PER_SECOND, _MOST_EVENTS = 20.0, 200.0
+_RETRY_SECONDS = 10.0
+
+
+class SimulatedPods(Controller):
+    """Works on pods, by key."""
+
+    name = "simulated-pods"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._recorder = context.recorder("kubelet")
+        self._nodes: Informer[Node] = context.informers.of(Node)
+        self._pods: Informer[Pod] = context.informers.of(Pod)
+        self._by_node = pods_by_node(self._pods)
+        self._addresses = PodAddresses()
+        self._events_left, self._events_at = _MOST_EVENTS, self.clock.monotonic()
+        self._nodes.add_handler(added=self._node_added, updated=self._node_updated, deleted=self._node_deleted)
+        self._pods.add_handler(
+            added=self._pod_changed, updated=lambda _, pod: self._pod_changed(pod), deleted=self._pod_deleted
+        )
+
+    # -- what changes
+
+    def _node_added(self, node: Node) -> None:
+        for pod in self._by_node.get(node.metadata.name):
+            self.enqueue(pod)
+
+    def _node_updated(self, old: Node, new: Node) -> None:
+        woken = old.metadata.annotations.get(FAILURE) != new.metadata.annotations.get(FAILURE)
+        if woken or old.spec.pod_cidr != new.spec.pod_cidr or is_simulated(old) != is_simulated(new):
+            self._node_added(new)
+
+    def _node_deleted(self, node: Node) -> None:
+        self._addresses.forget(node.metadata.name)
+
+    def _pod_changed(self, pod: Pod) -> None:
+        if not pod.spec.node_name:
+            return
+        if pod.status.phase in TERMINAL:
+            self._addresses.release(pod.spec.node_name, [pod.status.pod_ip], pod.metadata.uid)
+        elif pod.status.pod_ip and not pod.spec.host_network:
+            self._addresses.take(pod.spec.node_name, pod.status.pod_ip, pod.metadata.uid)
+        self.enqueue(pod)
+
+    def _pod_deleted(self, pod: Pod) -> None:
+        self._addresses.release(pod.spec.node_name, [pod.status.pod_ip], pod.metadata.uid)
+
+    # -- what follows
+
+    async def reconcile(self, key: str) -> float | None:
+        pod = self._pods.by_key(key)
+        node = self._nodes.get(pod.spec.node_name) if pod is not None and pod.spec.node_name else None
+        if pod is None or node is None or not is_simulated(node) or is_unreachable(node):
+            return None
+        rules = rules_of(pod)
+        for complaint in rules.complaints:
+            self._recorder.event(pod, "Warning", "SimulationRuleIgnored", complaint)
+        now = self.clock.now()
+        step = next_step(pod, rules, now)
+        if step.remove:
+            await self._remove(pod, step)
+        elif step.status is not None and not await self._write(pod, node, step):
+            return _RETRY_SECONDS
+        return None if step.again_at is None else max((step.again_at - now).total_seconds(), 0.001)
+
+    async def _write(self, pod: Pod, node: Node, step: Step) -> bool:
+        """Write a status; False when the pod cannot start because its node has no address for it."""
+        status = dict(step.status or {})
+        if status.get("phase") not in TERMINAL and not pod.status.pod_ip:
+            found = self._address_fields(pod, node)
+            if found is None:
+                self._recorder.event(pod, "Warning", "FailedCreatePodSandBox", "the node has no free address for pods")
+                return False
+            status |= found
+        body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
+        try:
+            await self.client.patch(Pod, pod.metadata.name, body, pod.metadata.namespace, subresource="status")
+        except errors.NotFound:
+            self._pod_deleted(pod)
+        else:
+            self._tell(pod, step)
+        return True
+
+    def _address_fields(self, pod: Pod, node: Node) -> dict[str, Any] | None:
+        host = next((found.address for found in node.status.addresses if found.type == "InternalIP"), "")
+        if not host:
+            return None
+        fields: dict[str, Any] = {"hostIP": host, "hostIPs": [{"ip": host}]}
+        address: str | None = host
+        if not pod.spec.host_network:
+            address = self._addresses.allocate(node.metadata.name, node.spec.pod_cidr, pod.metadata.uid)
+        if address is None:
+            return None
+        return fields | {"podIP": address, "podIPs": [{"ip": address}]}
+
+    async def _remove(self, pod: Pod, step: Step) -> None:
+        meta = pod.metadata
+        self._tell(pod, step)
+        try:
+            await self.client.delete(Pod, meta.name, meta.namespace, grace_period_seconds=0, uid=meta.uid)
+        except errors.NotFound:
+            return
+
+    def _tell(self, pod: Pod, step: Step) -> None:
+        """Write the events that a kubelet writes, but not thousands at a time, which would tell nobody anything."""
+        now = self.clock.monotonic()
+        self._events_left = min(_MOST_EVENTS, self._events_left + (now - self._events_at) * _EVENTS_PER_SECOND)
+        self._events_at = now
+        if not step.told or self._events_left < 1:
+            return
+        for container in pod.spec.containers:
+            for kind, reason, note in _events(pod, step.told, container.name, container.image):
+                self._events_left -= 1
+                self._recorder.event(pod, kind, reason, note)
+
+
+def _events(pod: Pod, told: str, container: str, image: str) -> list[tuple[Any, str, str]]:
+    if told == "Started":
+        return [
+            ("Normal", "Pulled", f'Container image "{image}" already present on machine'),
+            ("Normal", "Created", f"Container created: {container}"),
+            ("Normal", "Started", f"Container started: {container}"),
+        ]
+    if told == "BackOff":
+        where = f"{key_of(pod).replace('/', '_')}({pod.metadata.uid})"
+        return [("Warning", "BackOff", f"Back-off restarting failed container {container} in pod {where}")]
+    return [("Normal", "Killing", f"Stopping container {container}")]

@@ -1,0 +1,93 @@
+"""What annotations say about simulated nodes and their pods.
+
+    metadata:
+      annotations:
+        simulation.mooring.dev/start-seconds: "2"          # until the containers run; 0 if not said
+        simulation.mooring.dev/run-seconds: "30"           # until they end; if not said, for ever, pods of a Job 5
+        simulation.mooring.dev/failure-probability: "0.1"  # that they end with the exit code; 0 if not said
+        simulation.mooring.dev/exit-code: "42"             # of containers that fail; 1 if not said
+        simulation.mooring.dev/stop-seconds: "3"           # from deletion to the end, within the grace period; 0 if not
+
+and on a Node `simulation.mooring.dev/failure: unreachable` (it falls silent) or `not-ready` (it says so itself).
+"""
+
+import math
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mooring.api.core_v1 import Node, Pod
+
+PREFIX = "simulation.mooring.dev/"
+NODE = f"{PREFIX}node"
+FAILURE = f"{PREFIX}failure"
+UNREACHABLE, NOT_READY = "unreachable", "not-ready"
+_JOB_SECONDS = 5.0
+
+
+def is_simulated(node: Node) -> bool:
+    return node.metadata.annotations.get(NODE) == "true"
+
+
+def is_unreachable(node: Node) -> bool:
+    return node.metadata.annotations.get(FAILURE) == UNREACHABLE
+
+
+@dataclass(frozen=True, slots=True)
+class PodRules:
+    """How one pod behaves."""
+
+    start_seconds: float = 0.0
+    run_seconds: float | None = None
+    """None: for ever."""
+    failure_probability: float = 0.0
+    exit_code: int = 1
+    stop_seconds: float = 0.0
+    complaints: tuple[str, ...] = ()
+    """What could not be read; the default holds instead."""
+
+    def exit_of(self, pod: Pod, restarts: int) -> int:
+        """How a run of the pod's containers ends: a matter of chance, but the same whenever it is asked."""
+        if not self.failure_probability:
+            return 0
+        chance = random.Random(f"{pod.metadata.uid}/{restarts}").random()  # noqa: S311 - a simulation, no secret
+        return self.exit_code if chance < self.failure_probability else 0
+
+
+def rules_of(pod: Pod) -> PodRules:
+    """The rules that a pod's annotations give."""
+    annotations = pod.metadata.annotations
+    runs = _JOB_SECONDS if _is_of_job(pod) else None
+    if not any(key.startswith(PREFIX) for key in annotations):
+        return _PLAIN if runs is None else _OF_JOB
+    complaints: list[str] = []
+    start = _number(annotations, "start-seconds", complaints, 0.0)
+    runs = _number(annotations, "run-seconds", complaints, runs)
+    probability = _number(annotations, "failure-probability", complaints, 0.0, maximum=1.0)
+    code = _number(annotations, "exit-code", complaints, 1.0, maximum=255.0)
+    stop = _number(annotations, "stop-seconds", complaints, 0.0)
+    return PodRules(start or 0.0, runs, probability or 0.0, int(code or 1), stop or 0.0, tuple(complaints))
+
+
+def _number(
+    annotations: Mapping[str, str], name: str, complaints: list[str], default: float | None, maximum: float = 1e9
+) -> float | None:
+    text = annotations.get(PREFIX + name)
+    if text is None:
+        return default
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if 0 <= number <= maximum:
+        return number
+    complaints.append(f"{PREFIX}{name}: {text!r} is not a number from 0 to {maximum:g}, and is ignored")
+    return default
+
+
+def _is_of_job(pod: Pod) -> bool:
+    return any(owner.controller and owner.kind == "Job" for owner in pod.metadata.owner_references)
+
+
+_PLAIN = PodRules()
+_OF_JOB = PodRules(run_seconds=_JOB_SECONDS)

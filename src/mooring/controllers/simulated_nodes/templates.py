@@ -1,0 +1,103 @@
+"""Simulated Nodes from a number, or from a file of Node manifests.
+
+A manifest may say `simulation.mooring.dev/count: "100"` in its annotations: it stands for so many nodes then, called
+`<name>-0` and so on. What it leaves out (capacity, labels of the host) is what a plain simulated node has.
+`mooring up --nodes` calls `create_nodes`.
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+
+from mooring.api import errors, yaml_documents
+from mooring.api.base import copy_of
+from mooring.api.core_v1 import Node
+from mooring.api.from_tree import FieldValidation, from_tree
+from mooring.api.json_tree import DecodeError
+from mooring.api.meta_v1 import ObjectMeta
+from mooring.client import Client
+from mooring.controllers.simulated_nodes.node_status import new_status
+from mooring.controllers.simulated_nodes.rules import NODE, PREFIX
+
+COUNT = f"{PREFIX}count"
+_LARGEST = 100_000
+_ZONES = 3
+_AT_A_TIME = 32
+
+
+class TemplateError(ValueError):
+    """A file of node templates cannot be used; the message names the document and what is wrong with it."""
+
+
+def numbered(count: int) -> list[Node]:
+    """So many like nodes, called `node-0` and so on, spread over three zones."""
+    template = Node(metadata=ObjectMeta(name="node"))
+    nodes = list(_copies(template, count))
+    for number, node in enumerate(nodes):
+        node.metadata.labels |= {
+            "topology.kubernetes.io/region": "simulated",
+            "topology.kubernetes.io/zone": f"zone-{number % _ZONES + 1}",
+        }
+    return nodes
+
+
+def read_templates(source: str | bytes) -> list[Node]:
+    """The nodes that a YAML file of Node manifests asks for. Raises TemplateError."""
+    try:
+        documents = yaml_documents.read(source)
+    except DecodeError as error:
+        raise TemplateError(str(error)) from error
+    nodes: list[Node] = []
+    for document in documents:
+        where = f"line {document.line}"
+        if not isinstance(document.tree, dict) or document.tree.get("kind") != "Node":
+            raise TemplateError(f"{where}: a node template is a manifest of kind Node")
+        try:
+            template, _ = from_tree(document.tree, Node, FieldValidation.STRICT)
+        except DecodeError as error:
+            raise TemplateError(f"{where}: {error}") from error
+        if not template.metadata.name:
+            raise TemplateError(f"{where}: metadata.name: Required value")
+        nodes += _copies(template, _count(template, where), single=COUNT not in template.metadata.annotations)
+    names = [node.metadata.name for node in nodes]
+    if len(set(names)) < len(names):
+        raise TemplateError("several nodes have the same name: give the templates different ones")
+    return nodes
+
+
+def _count(template: Node, where: str) -> int:
+    text = template.metadata.annotations.get(COUNT, "1")
+    if not text.isascii() or not text.isdigit() or int(text) > _LARGEST:
+        raise TemplateError(f"{where}: {COUNT}: {text!r} is not a number from 0 to {_LARGEST}")
+    return int(text)
+
+
+def _copies(template: Node, count: int, *, single: bool = False) -> Iterator[Node]:
+    for number in range(count):
+        node = copy_of(template)
+        name = node.metadata.name = template.metadata.name if single else f"{template.metadata.name}-{number}"
+        node.metadata.annotations.pop(COUNT, None)
+        node.metadata.annotations[NODE] = "true"
+        node.metadata.labels = {
+            "kubernetes.io/hostname": name,
+            "kubernetes.io/os": "linux",
+            "kubernetes.io/arch": "amd64",
+            **node.metadata.labels,
+        }
+        yield node
+
+
+async def create_nodes(client: Client, nodes: Sequence[Node]) -> None:
+    """Register nodes, status included; those that exist are left as they are."""
+    now = client.clock.now()
+
+    async def create(some: Iterable[Node]) -> None:
+        for node in some:
+            node.status = new_status(node, now)
+            with suppress(errors.AlreadyExists):
+                await client.create(node)
+
+    async with asyncio.TaskGroup() as tasks:
+        queue = iter(nodes)  # shared: each task takes the next one
+        for _ in range(_AT_A_TIME):
+            tasks.create_task(create(queue))

@@ -1,0 +1,336 @@
+"""What people see of simulated nodes and of the pods on them."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from control_plane import ControlPlane, control_plane
+from mooring.api.coordination_v1 import Lease
+from mooring.api.core_v1 import Node, Pod
+from mooring.client import PatchType
+from mooring.controllers.simulated_nodes import TemplateError, create_nodes, numbered, read_templates
+
+pytestmark = pytest.mark.req("S.4")
+FAILURE = "simulation.mooring.dev/failure"
+
+
+@pytest.fixture
+async def plane() -> AsyncIterator[ControlPlane]:
+    async with control_plane("simulated-nodes", "simulated-pods", "node-lifecycle", "taint-eviction") as running:
+        await create_nodes(running.client, numbered(3))
+        await running.run(1)
+        yield running
+
+
+def rules(**wanted: str) -> dict[str, Any]:
+    annotations = {f"simulation.mooring.dev/{name.replace('_', '-')}": text for name, text in wanted.items()}
+    return {"annotations": annotations}
+
+
+async def seen(plane: ControlPlane, name: str) -> Pod:
+    found = await plane.find(Pod, name)
+    assert found is not None
+    return found
+
+
+def states(pod: Pod) -> dict[str, str]:
+    return {condition.type: condition.status for condition in pod.status.conditions}
+
+
+async def node_of(plane: ControlPlane, name: str) -> Node:
+    return await plane.client.get(Node, name)
+
+
+def ready(node: Node) -> str:
+    return next(condition.status for condition in node.status.conditions if condition.type == "Ready")
+
+
+async def test_nodes_become_ready_and_lose_the_taint_of_new_nodes(plane: ControlPlane) -> None:
+    nodes = (await plane.client.list(Node)).items
+    assert [node.metadata.name for node in nodes] == ["node-0", "node-1", "node-2"]
+    for node in nodes:
+        assert ready(node) == "True"
+        assert node.spec.taints == []
+        assert node.spec.pod_cidr
+        assert [address.type for address in node.status.addresses] == ["InternalIP", "Hostname"]
+        assert str(node.status.allocatable["cpu"]) == "8"
+    assert len({node.spec.pod_cidr for node in nodes}) == 3
+    assert len({node.metadata.labels["topology.kubernetes.io/zone"] for node in nodes}) == 3
+
+
+async def test_a_node_that_kubectl_made_is_simulated_too(plane: ControlPlane) -> None:
+    await plane.create(Node, metadata={"name": "mine", "annotations": {"simulation.mooring.dev/node": "true"}})
+    await plane.run(1)
+    node = await node_of(plane, "mine")
+    assert (ready(node), node.spec.taints) == ("True", [])
+    assert str(node.status.capacity["pods"]) == "110"
+
+
+async def test_leases_are_renewed_and_the_node_stays_ready(plane: ControlPlane) -> None:
+    await plane.run(10)
+    first = await plane.client.get(Lease, "node-0", "kube-node-lease")
+    await plane.run(120)
+    later = await plane.client.get(Lease, "node-0", "kube-node-lease")
+    assert first.spec.renew_time is not None
+    assert later.spec.renew_time is not None
+    assert later.spec.renew_time > first.spec.renew_time
+    assert ready(await node_of(plane, "node-0")) == "True"
+
+
+async def test_a_pod_runs_as_soon_as_it_is_bound(plane: ControlPlane) -> None:
+    await plane.pod("web", on="node-0", cpu="500m", spec={"initContainers": [{"name": "init", "image": "busybox"}]})
+    await plane.run(0)
+    pod = await seen(plane, "web")
+    status = pod.status
+    assert (status.phase, status.host_ip, status.pod_ip) == ("Running", status.host_ips[0].ip, status.pod_ips[0].ip)
+    assert status.pod_ip.startswith("10.128.")
+    assert states(pod) == {
+        "PodReadyToStartContainers": "True",
+        "Initialized": "True",
+        "Ready": "True",
+        "ContainersReady": "True",
+    } | ({"PodScheduled": "True"} if "PodScheduled" in states(pod) else {})
+    container = status.container_statuses[0]
+    assert (container.ready, container.started, container.restart_count) == (True, True, 0)
+    assert container.image == "docker.io/library/app:1"
+    assert container.container_id.startswith("containerd://")
+    assert str(container.allocated_resources["cpu"]) == "500m"
+    init = status.init_container_statuses[0]
+    assert init.state.terminated is not None
+    assert init.state.terminated.reason == "Completed"
+    started = [event.note for event in await plane.events("Started")]
+    assert started == ["Container started: c"]
+
+
+async def test_a_start_delay_shows_as_container_creating(plane: ControlPlane) -> None:
+    await plane.pod("slow", on="node-0", metadata=rules(start_seconds="5"))
+    await plane.run(0)
+    pod = await seen(plane, "slow")
+    waiting = pod.status.container_statuses[0].state.waiting
+    assert waiting is not None
+    assert (pod.status.phase, waiting.reason) == ("Pending", "ContainerCreating")
+    await plane.run(5)
+    assert (await seen(plane, "slow")).status.phase == "Running"
+
+
+async def test_a_pod_that_has_done_its_work_succeeds(plane: ControlPlane) -> None:
+    await plane.pod("task", on="node-0", metadata=rules(run_seconds="10"), spec={"restartPolicy": "Never"})
+    await plane.run(9)
+    assert (await seen(plane, "task")).status.phase == "Running"
+    await plane.run(2)
+    pod = await seen(plane, "task")
+    ended = pod.status.container_statuses[0].state.terminated
+    assert ended is not None
+    assert (pod.status.phase, ended.exit_code, ended.reason) == ("Succeeded", 0, "Completed")
+    assert states(pod)["Ready"] == "False"
+
+
+async def test_a_pod_that_fails_is_failed_with_its_exit_code(plane: ControlPlane) -> None:
+    wanted = rules(run_seconds="1", failure_probability="1", exit_code="42")
+    await plane.pod("task", on="node-0", metadata=wanted, spec={"restartPolicy": "Never"})
+    await plane.run(3)
+    pod = await seen(plane, "task")
+    ended = pod.status.container_statuses[0].state.terminated
+    assert ended is not None
+    assert (pod.status.phase, ended.exit_code, ended.reason) == ("Failed", 42, "Error")
+
+
+async def test_a_container_that_keeps_failing_is_in_a_crash_loop(plane: ControlPlane) -> None:
+    await plane.pod("bad", on="node-0", metadata=rules(run_seconds="1", failure_probability="1"))
+    await plane.run(1)  # the first restart comes at once
+    first = (await seen(plane, "bad")).status.container_statuses[0]
+    assert (first.restart_count, first.state.running is not None) == (1, True)
+    await plane.run(1)
+    second = (await seen(plane, "bad")).status.container_statuses[0]
+    assert second.state.waiting is not None
+    assert (second.state.waiting.reason, second.ready) == ("CrashLoopBackOff", False)
+    await plane.run(10)
+    third = (await seen(plane, "bad")).status.container_statuses[0]
+    assert (third.restart_count, third.state.running is not None) == (2, True)
+    assert third.last_state.terminated is not None
+
+
+async def test_a_pod_is_ready_when_its_probe_has_been_asked(plane: ControlPlane) -> None:
+    probe = {"tcpSocket": {"port": 80}, "initialDelaySeconds": 10}
+    await plane.pod("web", on="node-0", spec={"containers": [{"name": "c", "image": "app", "readinessProbe": probe}]})
+    await plane.run(5)
+    assert states(await seen(plane, "web"))["Ready"] == "False"
+    await plane.run(6)
+    assert states(await seen(plane, "web"))["Ready"] == "True"
+
+
+async def test_an_active_deadline_ends_a_pod(plane: ControlPlane) -> None:
+    await plane.pod("late", on="node-0", spec={"activeDeadlineSeconds": 20, "restartPolicy": "Never"})
+    await plane.run(21)
+    status = (await seen(plane, "late")).status
+    assert (status.phase, status.reason) == ("Failed", "DeadlineExceeded")
+
+
+async def test_a_deleted_pod_stops_within_its_grace_period(plane: ControlPlane) -> None:
+    await plane.pod("web", on="node-0", metadata=rules(stop_seconds="5"))
+    await plane.run(1)
+    await plane.client.delete(Pod, "web", "default")
+    await plane.run(4)
+    assert await plane.find(Pod, "web") is not None
+    await plane.run(2)
+    assert await plane.find(Pod, "web") is None
+
+
+async def test_a_deleted_pod_with_a_finalizer_shows_how_it_ended(plane: ControlPlane) -> None:
+    await plane.pod(
+        "task", on="node-0", metadata={"finalizers": ["example.com/count"]}, spec={"restartPolicy": "Never"}
+    )
+    await plane.run(1)
+    await plane.client.delete(Pod, "task", "default")
+    await plane.run(1)
+    assert (await seen(plane, "task")).status.phase == "Failed"
+    await plane.client.patch(Pod, "task", {"metadata": {"finalizers": None}}, "default", type=PatchType.MERGE)
+    await plane.run(1)
+    assert await plane.find(Pod, "task") is None
+
+
+async def test_addresses_are_given_once_and_come_back(plane: ControlPlane) -> None:
+    for number in range(20):
+        await plane.pod(f"web-{number}", on="node-0")
+    await plane.run(1)
+    found = {(await seen(plane, f"web-{number}")).status.pod_ip for number in range(20)}
+    assert len(found) == 20
+    await plane.stop()
+    await plane.start()
+    await plane.pod("new", on="node-0")
+    await plane.run(1)
+    assert (await seen(plane, "new")).status.pod_ip not in found
+
+
+async def test_images_of_pods_show_on_the_node(plane: ControlPlane) -> None:
+    await plane.pod("web", on="node-0")
+    await plane.run(3)
+    images = (await node_of(plane, "node-0")).status.images
+    assert [image.names[1] for image in images] == ["docker.io/library/app:1"]
+    assert images[0].size_bytes > 0
+
+
+async def test_a_rule_that_cannot_be_read_is_ignored_and_told(plane: ControlPlane) -> None:
+    await plane.pod("web", on="node-0", metadata=rules(run_seconds="soon"))
+    await plane.run(1)
+    assert (await seen(plane, "web")).status.phase == "Running"
+    notes = [event.note for event in await plane.events("SimulationRuleIgnored")]
+    assert notes == ["simulation.mooring.dev/run-seconds: 'soon' is not a number from 0 to 1e+09, and is ignored"]
+
+
+async def fail(plane: ControlPlane, how: str | None) -> None:
+    await plane.client.patch(Node, "node-0", {"metadata": {"annotations": {FAILURE: how}}}, type=PatchType.MERGE)
+    await plane.run(1)
+
+
+async def test_a_node_that_says_it_is_not_ready_is_tainted(plane: ControlPlane) -> None:
+    await fail(plane, "not-ready")
+    node = await node_of(plane, "node-0")
+    assert ready(node) == "False"
+    assert {(taint.key, taint.effect) for taint in node.spec.taints} == {
+        ("node.kubernetes.io/not-ready", "NoSchedule"),
+        ("node.kubernetes.io/not-ready", "NoExecute"),
+    }
+    await fail(plane, None)
+    node = await node_of(plane, "node-0")
+    assert (ready(node), node.spec.taints) == ("True", [])
+
+
+async def test_a_node_that_falls_silent_loses_its_pods_after_their_time(plane: ControlPlane) -> None:
+    await plane.pod("web", on="node-0")
+    await plane.run(1)
+    await fail(plane, "unreachable")
+    await plane.run(40)
+    assert ready(await node_of(plane, "node-0")) == "True"
+    await plane.run(30)
+    node = await node_of(plane, "node-0")
+    assert ready(node) == "Unknown"
+    assert {taint.key for taint in node.spec.taints} == {"node.kubernetes.io/unreachable"}
+    assert states(await seen(plane, "web"))["Ready"] == "False"
+    await plane.run(270)
+    assert await plane.alive("web")  # by the default toleration of 300 s
+    await plane.run(40)
+    assert not await plane.alive("web")
+    assert await plane.find(Pod, "web") is not None  # nobody is there to stop it
+    await fail(plane, None)
+    assert await plane.find(Pod, "web") is None
+    assert ready(await node_of(plane, "node-0")) == "True"
+
+
+async def test_a_cordoned_node_is_tainted(plane: ControlPlane) -> None:
+    await plane.client.patch(Node, "node-0", {"spec": {"unschedulable": True}})
+    await plane.run(0)
+    taints = (await node_of(plane, "node-0")).spec.taints
+    assert [(taint.key, taint.effect) for taint in taints] == [("node.kubernetes.io/unschedulable", "NoSchedule")]
+    await plane.client.patch(Node, "node-0", {"spec": {"unschedulable": False}})
+    await plane.run(0)
+    assert (await node_of(plane, "node-0")).spec.taints == []
+
+
+async def test_pressure_becomes_a_taint_and_taints_of_others_stay(plane: ControlPlane) -> None:
+    await plane.create(Node, metadata={"name": "real"}, spec={"taints": [{"key": "a", "effect": "NoSchedule"}]})
+    conditions = [{"type": "Ready", "status": "True"}, {"type": "DiskPressure", "status": "True"}]
+    await plane.client.patch(Node, "real", {"status": {"conditions": conditions}}, subresource="status")
+    await plane.run(0)
+    taints = (await node_of(plane, "real")).spec.taints
+    assert [(taint.key, taint.effect) for taint in taints] == [
+        ("a", "NoSchedule"),
+        ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ]
+
+
+async def test_a_node_that_never_reported_is_unknown_after_a_minute(plane: ControlPlane) -> None:
+    await plane.create(Node, metadata={"name": "real"})
+    await plane.run(50)
+    assert (await node_of(plane, "real")).status.conditions == []
+    await plane.run(30)
+    node = await node_of(plane, "real")
+    assert {(found.status, found.reason) for found in node.status.conditions} == {("Unknown", "NodeStatusNeverUpdated")}
+
+
+TEMPLATE = """
+kind: Node
+apiVersion: v1
+metadata:
+  name: gpu
+  annotations: {simulation.mooring.dev/count: "2"}
+  labels: {accelerator: a100}
+spec:
+  taints: [{key: gpu, effect: NoSchedule}]
+status:
+  capacity: {cpu: "64"}
+---
+kind: Node
+apiVersion: v1
+metadata: {name: single}
+"""
+
+
+def test_templates_stand_for_nodes() -> None:
+    nodes = read_templates(TEMPLATE)
+    assert [node.metadata.name for node in nodes] == ["gpu-0", "gpu-1", "single"]
+    assert nodes[1].metadata.labels["kubernetes.io/hostname"] == "gpu-1"
+    assert nodes[0].metadata.annotations == {"simulation.mooring.dev/node": "true"}
+    assert str(nodes[0].status.capacity["cpu"]) == "64"
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("kind: Pod", "line 1: a node template is a manifest of kind Node"),
+        ("kind: Node", "line 1: metadata.name: Required value"),
+        ("kind: Node\nmetadata: {name: a}\nspec: {tants: []}", 'unknown field "spec.tants"'),
+        ("kind: Node\nmetadata: [", "line"),
+        (
+            "kind: Node\nmetadata: {name: a, annotations: {simulation.mooring.dev/count: many}}",
+            "line 1: simulation.mooring.dev/count: 'many' is not a number from 0 to 100000",
+        ),
+        ("kind: Node\nmetadata: {name: a}\n---\nkind: Node\nmetadata: {name: a}", "several nodes have the same name"),
+    ],
+    ids=["another kind", "no name", "an unknown field", "broken YAML", "a count that is none", "a name twice"],
+)
+def test_a_bad_template_is_told(text: str, complaint: str) -> None:
+    with pytest.raises(TemplateError) as caught:
+        read_templates(text)
+    assert complaint in str(caught.value)
