@@ -35,9 +35,12 @@ async def test_an_update_of_an_older_version_is_a_conflict(api: ApiCaller) -> No
     )
 
 
-async def test_an_update_without_a_version_wins(api: ApiCaller) -> None:
+@pytest.mark.parametrize("version", ["", "0"], ids=["without a version", "of version 0"])
+async def test_an_update_wins_when_it_is(api: ApiCaller, version: str) -> None:
     await created(api)
-    assert (await api.put(f"{CONFIG_MAPS}/settings", config_map(a="9"))).body["data"] == {"a": "9"}
+    body = config_map(a="9")
+    body["metadata"]["resourceVersion"] = version
+    assert (await api.put(f"{CONFIG_MAPS}/settings", body)).body["data"] == {"a": "9"}
 
 
 async def test_an_update_that_changes_nothing_writes_nothing(api: ApiCaller) -> None:

@@ -17,6 +17,7 @@ from mooring.api.meta_v1 import ListMeta, Table, TableRow
 from mooring.apiserver.http import YAML, Accepted, Request, Response
 from mooring.apiserver.resources.registry import Call, Registry, Tables
 from mooring.apiserver.resources.stored import Stored
+from mooring.base.clock import Clock
 from mooring.store.kv import KeyValue
 
 _META_VERSION = "meta.k8s.io/v1"
@@ -87,23 +88,24 @@ class MetadataView(View):
 class TableView(View):
     """Rows of text, for people."""
 
-    def __init__(self, stored: Stored, kind: Kind, tables: Tables, include: str, now: datetime) -> None:
+    def __init__(self, stored: Stored, kind: Kind, tables: Tables, include: str, clock: Clock) -> None:
         super().__init__(stored, kind)
         self._tables = tables
         self._include = include
-        self._now = now
+        self._clock = clock
         self._metadata_view = MetadataView(stored, kind)
 
     def object(self, value: bytes, revision: int) -> bytes:
         return self.watched(value, revision, first=True)
 
     def list(self, items: Sequence[KeyValue], metadata: ListMeta) -> bytes:
-        return self._table([self._row(kv.value, kv.mod_revision) for kv in items], metadata, columns=True)
+        now = self._clock.now()
+        return self._table([self._row(kv.value, kv.mod_revision, now) for kv in items], metadata, columns=True)
 
     def watched(self, value: bytes, revision: int, *, first: bool) -> bytes:
         """The columns are told with the first event only."""
         version = ListMeta(resource_version=str(revision) if revision else "")
-        return self._table([self._row(value, revision)], version, columns=first)
+        return self._table([self._row(value, revision, self._clock.now())], version, columns=first)
 
     def empty(self, metadata: dict[str, Any]) -> bytes:
         table = {"kind": "Table", "apiVersion": _META_VERSION, "metadata": metadata, "rows": []}
@@ -115,9 +117,9 @@ class TableView(View):
         table.kind, table.api_version = "Table", _META_VERSION
         return codec.encode(table)
 
-    def _row(self, value: bytes, revision: int) -> TableRow:
+    def _row(self, value: bytes, revision: int, now: datetime) -> TableRow:
         whole = self.stored.render(value, revision, self.kind)
-        row = self._tables.row(self.kind, codec.decode_own(whole, self.kind.type), self._now)
+        row = self._tables.row(self.kind, codec.decode_own(whole, self.kind.type), now)
         if self._include == "Object":
             row.object = msgspec.Raw(whole)
         elif self._include != "None":
@@ -134,7 +136,7 @@ def view_for(registry: Registry, call: Call) -> View:
             include = call.request.parameter("includeObject") or "Metadata"
             if include not in {"None", "Metadata", "Object"}:
                 raise errors.bad_request(f'unrecognized includeObject value: "{include}"')
-            return TableView(call.stored, call.kind, registry.tables, include, registry.clock.now())
+            return TableView(call.stored, call.kind, registry.tables, include, registry.clock)
         case "PartialObjectMetadata" | "PartialObjectMetadataList":
             return MetadataView(call.stored, call.kind)
     raise errors.not_acceptable(["application/json", "application/yaml"])

@@ -36,7 +36,9 @@ class Stored:
         self._converted: BoundedCache[tuple[int, Kind], bytes] = BoundedCache(_CONVERTED)
 
     def key(self, namespace: str, name: str) -> str:
-        """The key of an object, as `/registry/pods/default/web`."""
+        """The key of an object, as `/registry/pods/default/web`; raises BadRequest for a name that no key can hold."""
+        if "\0" in name or "\0" in namespace:
+            raise errors.bad_request("a name must not contain the character NUL")
         return f"{self.prefix}{namespace}/{name}" if self.hub.namespaced else self.prefix + name
 
     def prefix_of(self, namespace: str) -> str:

@@ -203,6 +203,8 @@ def _check_name(call: Call, obj: Resource) -> None:
 def _check_preconditions(call: Call, new: Resource, old: Resource) -> None:
     """What a client says of the object it changes must be true of the one that is there."""
     given, stored = new.metadata, old.metadata
+    if given.resource_version == "0":
+        given.resource_version = ""  # the same as none
     if given.resource_version and given.resource_version != stored.resource_version:
         raise errors.conflict(call.kind.plural, call.name, group=call.kind.group)
     if given.uid and given.uid != stored.uid:

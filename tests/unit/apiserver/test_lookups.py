@@ -1,0 +1,63 @@
+"""What admission looks up in the cluster: it is true the moment it was acknowledged."""
+
+from typing import Any
+
+import pytest
+
+from api_caller import PODS, ApiCaller, config_map, pod
+
+pytestmark = pytest.mark.req("S.1")
+
+PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+STORAGE_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
+CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+
+
+async def test_a_namespace_can_be_used_at_once_and_not_when_it_is_gone(api: ApiCaller) -> None:
+    url = "/api/v1/namespaces/fresh/configmaps"
+    assert (await api.post(url, config_map("a"))).code == 404
+    await api.post("/api/v1/namespaces", {"metadata": {"name": "fresh"}})
+    assert (await api.post(url, config_map("a"))).code == 201
+    going = (await api.delete("/api/v1/namespaces/fresh")).body
+    assert (await api.post(url, config_map("b"))).code == 403
+    going["spec"] = {}
+    await api.put("/api/v1/namespaces/fresh/finalize", going)
+    assert (await api.post(url, config_map("b"))).code == 404
+
+
+async def test_a_pod_gets_the_priority_of_its_class(api: ApiCaller) -> None:
+    assert (await api.post(PODS, pod("early", priorityClassName="high"))).code == 403
+    await api.post(PRIORITIES, {"metadata": {"name": "high"}, "value": 1000, "preemptionPolicy": "Never"})
+    spec = (await api.post(PODS, pod("later", priorityClassName="high"))).body["spec"]
+    assert (spec["priority"], spec["preemptionPolicy"]) == (1000, "Never")
+    system = (await api.post(PODS, pod("system", priorityClassName="system-node-critical"))).body["spec"]
+    assert system["priority"] == 2_000_001_000
+
+
+async def test_a_pod_without_a_class_gets_the_default_one(api: ApiCaller) -> None:
+    assert (await api.post(PODS, pod("before"))).body["spec"]["priority"] == 0
+    await api.post(PRIORITIES, {"metadata": {"name": "usual"}, "value": 7, "globalDefault": True})
+    spec = (await api.post(PODS, pod("after"))).body["spec"]
+    assert (spec["priority"], spec["priorityClassName"]) == (7, "usual")
+    await api.delete(f"{PRIORITIES}/usual")
+    assert (await api.post(PODS, pod("again"))).body["spec"]["priority"] == 0
+
+
+def claim(name: str) -> dict[str, Any]:
+    resources = {"requests": {"storage": "1Gi"}}
+    return {"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": resources}}
+
+
+async def test_a_claim_gets_the_youngest_default_storage_class(api: ApiCaller) -> None:
+    assert "storageClassName" not in (await api.post(CLAIMS, claim("none"))).body["spec"]
+    marks = {"storageclass.kubernetes.io/is-default-class": "true"}
+    for name in ("first", "second"):
+        body = {"metadata": {"name": name, "annotations": marks}, "provisioner": "example.com/p"}
+        assert (await api.post(STORAGE_CLASSES, body)).code == 201
+        assert (await api.post(CLAIMS, claim(f"with-{name}"))).body["spec"]["storageClassName"] == name
+        api.clock.advance(10)
+
+
+async def test_a_name_that_no_key_can_hold_is_refused(api: ApiCaller) -> None:
+    answer = await api.get("/apis/rbac.authorization.k8s.io/v1/clusterroles/a\x00b")
+    assert (answer.code, answer.message) == (400, "a name must not contain the character NUL")
