@@ -16,7 +16,9 @@ HERE = Path(__file__).parent
 def commands() -> str:
     """Every command with its help text, as `mooring COMMAND --help` prints it."""
     parts = ["# Commands\n\nMade from the code by `make docs`.\n"]
-    root = click.Context(mooring, info_name="mooring", terminal_width=100, max_content_width=100)
+    root = click.Context(
+        mooring, info_name="mooring", terminal_width=100, max_content_width=100, help_option_names=["-h", "--help"]
+    )
     pending: list[tuple[click.Command, click.Context]] = [(mooring, root)]
     while pending:
         command, context = pending.pop(0)
