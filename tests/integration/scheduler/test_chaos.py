@@ -139,6 +139,15 @@ class Chaos:
                 waiting.append(pod)
         return [pod.metadata.name for pod in waiting if engine.schedule(pod).node is not None]
 
+    def is_known_rightly(self) -> bool:
+        """Whether the scheduler that works reckons with exactly the pods that are bound."""
+        [leader] = [scheduler for scheduler, _ in self.cluster.running if scheduler.is_ready]
+        known = {(placed.pod.metadata.name, placed.node_name) for placed in leader.engine.cluster.placed_pods()}
+        nodes = {node.metadata.name for node in self.cluster.informers.of(Node).objects()}
+        pods = ((pod.metadata.name, pod.spec.node_name) for pod in self.cluster.pods.values())
+        bound = {(name, node) for name, node in pods if node in nodes}
+        return known == bound and not len(leader.assumptions)
+
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_nothing_is_bound_twice_overcommitted_or_forgotten(tmp_path: Path, seed: int) -> None:
@@ -156,6 +165,7 @@ async def test_nothing_is_bound_twice_overcommitted_or_forgotten(tmp_path: Path,
                 await asyncio.sleep(0.1)
         assert cluster.moved == []
         assert chaos.overcommitted == []
+        await cluster.until(chaos.is_known_rightly)
         assert len(cluster.bindings) > 50, "there was something to see"
 
 
