@@ -9,11 +9,23 @@ from mooring.api.core_v1 import Node, Pod
 _uids = count(1)
 
 
-def node(name: str, *, cpu: str = "4", pods: int = 110, taints: Any = (), **labels: str) -> Node:
-    """A node that is ready, with labels by keyword and taints as (key, value, effect)."""
+def node(
+    name: str,
+    *,
+    cpu: str = "4",
+    pods: int = 110,
+    taints: Any = (),
+    labels: dict[str, str] | None = None,
+    **more_labels: str,
+) -> Node:
+    """A node that is ready, with labels by keyword or as a dict, and taints as (key, value, effect)."""
     amounts = {"cpu": cpu, "memory": "16Gi", "pods": str(pods)}
     tree = {
-        "metadata": {"name": name, "uid": f"node-{name}", "labels": {"kubernetes.io/hostname": name, **labels}},
+        "metadata": {
+            "name": name,
+            "uid": f"node-{name}",
+            "labels": {"kubernetes.io/hostname": name, **(labels or {}), **more_labels},
+        },
         "spec": {"taints": [dict(zip(("key", "value", "effect"), taint, strict=True)) for taint in taints]},
         "status": {"allocatable": amounts, "capacity": amounts},
     }
