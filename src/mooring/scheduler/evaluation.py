@@ -389,10 +389,15 @@ def _sum(arrays: list[Scores]) -> Scores:
     return total
 
 
-def status_on(judgement: Judgement, row: int) -> Status:
-    """What the filters say about one row as the cluster is now, whatever they said before."""
+def status_on(judgement: Judgement, row: int, *, only_pods_moved: bool = False) -> Status:
+    """What the filters say about one row as the cluster is now, whatever they said before.
+
+    When `only_pods_moved` since they let it pass, those that look at nothing but the node are not asked again.
+    """
     rows = np.array([row], np.intp)
     for slot in judgement.filters:
+        if only_pods_moved and slot.sees_only_node:
+            continue
         verdicts = slot.verdicts(rows)
         if isinstance(verdicts, Status):
             return verdicts.by(slot.name)

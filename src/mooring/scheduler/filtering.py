@@ -41,6 +41,8 @@ class FilterSlot:
         """`SKIP` when the plugin has nothing to say; a refusal of all nodes; or an error."""
         self.node_names: frozenset[str] | None = None
         """The only nodes that need to be looked at, when `pre_filter` named some."""
+        self.sees_only_node = False
+        """Whether pods that come and go make no difference to it."""
         self.asks = False
         """Whether it refuses some node; otherwise all pass, and `codes` and `ok` may not be there."""
         self.codes: Codes = np.empty(0, np.int32)
@@ -79,6 +81,7 @@ class ShapeFilter(FilterSlot):
         self._revision: int | None = None
         self._is_fresh = False
         self._reads_pods = Reads.PODS in plugin.reads
+        self.sees_only_node = revised is None and not self._reads_pods
         self._state: Any = None
         found = plugin.pre_filter(pod, cluster)
         if isinstance(found, Status):

@@ -8,14 +8,14 @@ Called by ``engine.py``; deleting the victims is the cycle's business.
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from mooring.api import label_selector
 from mooring.api.core_v1 import Pod
 from mooring.api.policy_v1 import PodDisruptionBudget
-from mooring.scheduler.columns.cluster import Cluster, NodeInfo
+from mooring.scheduler.columns.cluster import Cluster, NodeInfo, PlacedPod
 from mooring.scheduler.diagnosis import Diagnosis
 from mooring.scheduler.evaluation import Judgement, status_on
 from mooring.scheduler.framework import Code, Status, unresolvable
@@ -57,7 +57,8 @@ class _Attempt:
 
     judgement: Judgement
     cluster: Cluster
-    nominations: Nominations
+    expected: Mapping[int, Sequence[Pod]]
+    """By row, pods that the new one has to leave room for."""
     budgets: Sequence[PodDisruptionBudget]
     reasons: Counter[str] = field(default_factory=Counter)
     """Why nodes that were tried would not do ..."""
@@ -80,7 +81,8 @@ def preempt(
     if refusal:
         return Preemption(message=refusal, keeps_nomination=True)
     rows = diagnosis.rows_with(Code.UNSCHEDULABLE).tolist()
-    attempt = _Attempt(judgement, cluster, nominations, list(cluster.objects(PodDisruptionBudget).values()))
+    budgets = list(cluster.objects(PodDisruptionBudget).values())
+    attempt = _Attempt(judgement, cluster, nominations.expected(pod.pod), budgets)
     start = lot.randrange(len(rows)) if rows else 0
     candidates = _candidates(attempt, rows[start:] + rows[:start], plugin.candidates(len(rows)))
     if not candidates:
@@ -139,59 +141,59 @@ def _candidates(attempt: _Attempt, rows: Sequence[int], wanted: int) -> list[Can
 
 def _victims_on(attempt: _Attempt, info: NodeInfo) -> Candidate | Status:
     cluster, wanted = attempt.cluster, priority(attempt.judgement.pod.pod)
-    lower = sorted((pod for pod in info.pods if priority(pod) < wanted), key=importance)
+    lower = [placed for placed in info.placed.values() if priority(placed.pod) < wanted]
     if not lower:
         return unresolvable(NO_VICTIMS)
-    for pod in lower:
-        cluster.remove_pod(pod)
+    lower.sort(key=lambda placed: importance(placed.pod))
+    for placed in lower:
+        cluster.displace(placed)
     away = list(lower)
     try:
         status = _fits(attempt, info)
         if not status.is_success:
             return status
         violating, others = _by_budget(lower, attempt.budgets)
-        victims: list[Pod] = []
-        violations = 0
-        for pod in (*violating, *others):
-            cluster.put_pod(pod, info.name)
-            away.remove(pod)
-            if not _fits(attempt, info).is_success:
-                cluster.remove_pod(pod)
-                away.append(pod)
-                victims.append(pod)
-                violations += pod in violating
-        return Candidate(info.name, tuple(sorted(victims, key=importance)), violations)
+        for placed in (*violating, *others):
+            cluster.place(placed)
+            if _fits(attempt, info, only_pods_moved=True).is_success:
+                away.remove(placed)
+            else:
+                cluster.displace(placed)
+        violations = sum(placed in violating for placed in away)
+        return Candidate(info.name, tuple(placed.pod for placed in away), violations)
     finally:
-        for pod in away:
-            cluster.put_pod(pod, info.name)
+        for placed in away:
+            cluster.place(placed)
 
 
-def _fits(attempt: _Attempt, info: NodeInfo) -> Status:
+def _fits(attempt: _Attempt, info: NodeInfo, *, only_pods_moved: bool = False) -> Status:
     """Whether the pod fits now, also when the pods come that it has to leave room for."""
-    expected = attempt.nominations.expected(attempt.judgement.pod.pod).get(info.row, ())
+    expected = attempt.expected.get(info.row, ())
     if expected:
         for pod in expected:
             attempt.cluster.put_pod(pod, info.name)
-        status = status_on(attempt.judgement, info.row)
+        status = status_on(attempt.judgement, info.row, only_pods_moved=only_pods_moved)
         for pod in expected:
             attempt.cluster.remove_pod(pod)
         if not status.is_success:
             return status
-    return status_on(attempt.judgement, info.row)
+    return status_on(attempt.judgement, info.row, only_pods_moved=only_pods_moved)
 
 
-def _by_budget(pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]) -> tuple[list[Pod], list[Pod]]:
+def _by_budget(
+    pods: Sequence[PlacedPod], budgets: Sequence[PodDisruptionBudget]
+) -> tuple[list[PlacedPod], list[PlacedPod]]:
     """The pods whose disruption a budget no longer allows, and the others; in the order given."""
     left = [budget.status.disruptions_allowed for budget in budgets]
-    violating: list[Pod] = []
-    others: list[Pod] = []
-    for pod in pods:
+    violating: list[PlacedPod] = []
+    others: list[PlacedPod] = []
+    for placed in pods:
         exhausted = False
         for index, budget in enumerate(budgets):
-            if _protects(budget, pod):
+            if _protects(budget, placed.pod):
                 left[index] -= 1
                 exhausted = exhausted or left[index] < 0
-        (violating if exhausted else others).append(pod)
+        (violating if exhausted else others).append(placed)
     return violating, others
 
 

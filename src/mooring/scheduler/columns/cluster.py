@@ -188,7 +188,7 @@ class Cluster:
         if row is None or info is None:
             return
         for placed in list(info.placed.values()):
-            self._displace(placed)
+            self.displace(placed)
             self._homeless.setdefault(name, {})[pod_key(placed.pod)] = placed.pod
         del self.row_of[name]
         self.nodes[row] = None
@@ -203,31 +203,35 @@ class Cluster:
         self.node_changes.note(row)
 
     def put_pod(self, pod: Pod, node_name: str = "") -> None:
-        """Place a pod on its node, or on `node_name` when it is only assumed there. Others are ignored or removed."""
+        """Place a pod on its node, or on `node_name` when it is only assumed there.
+
+        A pod that has no node is ignored: it may be assumed somewhere already. One that has ended is removed.
+        """
         node_name = node_name or pod.spec.node_name
-        key = pod_key(pod)
-        before = self._pods.get(key)
-        if not node_name or pod.status.phase in _ENDED:
+        if pod.status.phase in _ENDED:
             self.remove_pod(pod)
             return
+        if not node_name:
+            return
+        key = pod_key(pod)
+        before = self._pods.get(key)
         shape = self.shapes.shape_of(pod)
         group = (shape.group, pod.metadata.deletion_timestamp is not None)
         if before is not None:
             if before.node_name == node_name and before.shape is shape and before.group == group:
                 before.pod = pod
                 return
-            self._displace(before)
-        row = self.row_of.get(node_name)
-        if row is None:
+            self.displace(before)
+        if node_name not in self.row_of:
             self._homeless.setdefault(node_name, {})[key] = pod
             return
-        self._place(PlacedPod(pod, shape, node_name, group), row)
+        self.place(PlacedPod(pod, shape, node_name, group))
 
     def remove_pod(self, pod: Pod) -> None:
         key = pod_key(pod)
         placed = self._pods.get(key)
         if placed is not None:
-            self._displace(placed)
+            self.displace(placed)
             return
         for name in (pod.spec.node_name,) if pod.spec.node_name in self._homeless else tuple(self._homeless):
             self._homeless[name].pop(key, None)
@@ -261,7 +265,9 @@ class Cluster:
         self.unschedulable[row] = node.spec.unschedulable
         return changed or before != (self.labels.revision, self.taints.revision, self.images.revision)
 
-    def _place(self, placed: PlacedPod, row: int) -> None:
+    def place(self, placed: PlacedPod) -> None:
+        """Add a pod that is not there to its node, which is."""
+        row = self.row_of[placed.node_name]
         info = self.nodes[row]
         if info is None:
             raise AssertionError(f"row {row} has no node to place a pod on")
@@ -280,7 +286,8 @@ class Cluster:
         for observer in self.observers:
             observer.pod_placed(pod, info)
 
-    def _displace(self, placed: PlacedPod) -> None:
+    def displace(self, placed: PlacedPod) -> None:
+        """Take a pod from its node; `place` undoes it."""
         row = self.row_of[placed.node_name]
         info = self.nodes[row]
         if info is None:
