@@ -79,6 +79,13 @@ class Cycle:
         self._victims = Victims(client, queue, reports, waiting)
         self.binder = Binder(client, self._settled)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._own_filters = {
+            _name(plugin)
+            for profile in engine.profiles.values()
+            for plugin in profile.pre_bind
+            if isinstance(plugin, FilterPlugin) and plugin.scope is Scope.POD
+        }
+        """PreBind plugins that also filter pod by pod."""
 
     async def run(self) -> None:
         """Schedule until cancelled."""
@@ -196,7 +203,14 @@ class Cycle:
 
     def _has_work_before_binding(self, assumed: AssumedPod) -> bool:
         own = any(not isinstance(plugin, DefaultBinder) for plugin in assumed.profile.bind)
-        return own or next(_asked_before_binding(assumed), None) is not None
+        return own or next(self._pre_binders(assumed), None) is not None
+
+    def _pre_binders(self, assumed: AssumedPod) -> Iterator[PreBindPlugin]:
+        """The PreBind plugins that have something to do: one that has skipped the pod when it filtered has not."""
+        for plugin in assumed.profile.pre_bind:
+            name = _name(plugin)
+            if name not in self._own_filters or name in assumed.cycle.pre_filter or name in assumed.cycle.data:
+                yield plugin
 
     async def _prepare(self, assumed: AssumedPod, timeouts: dict[str, float]) -> None:
         """Wait for permission, and do what must be done before a pod is bound."""
@@ -225,7 +239,7 @@ class Cycle:
     async def _pre_bind(self, assumed: AssumedPod) -> Status:
         started = perf_counter()
         status = SUCCESS
-        for plugin in _asked_before_binding(assumed):
+        for plugin in self._pre_binders(assumed):
             status = (await plugin.pre_bind(assumed.cycle, assumed.pod, assumed.node)).by(_name(plugin))
             if not status.is_success:
                 break
@@ -391,14 +405,6 @@ class Cycle:
                 **{point: round(spent, 3) for point, spent in points.items()},
             }
             log.warning("choosing a node took long", extra={"fields": fields})
-
-
-def _asked_before_binding(assumed: AssumedPod) -> Iterator[PreBindPlugin]:
-    """The PreBind plugins that have something to do: a Filter plugin that skipped the pod has not."""
-    for plugin in assumed.profile.pre_bind:
-        own = isinstance(plugin, FilterPlugin) and plugin.scope is Scope.POD
-        if not own or _name(plugin) in assumed.cycle.pre_filter or _name(plugin) in assumed.cycle.data:
-            yield plugin
 
 
 @contextmanager
