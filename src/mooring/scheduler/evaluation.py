@@ -27,12 +27,14 @@ from mooring.scheduler.filtering import (
     PassingFilter,
     PodFilter,
     ShapeFilter,
+    ShapeFilterer,
 )
 from mooring.scheduler.framework import (
     SKIP,
     SUCCESS,
     CycleState,
     FilterPlugin,
+    LikeRows,
     Mask,
     NodeFilterPlugin,
     NodeScorePlugin,
@@ -101,14 +103,6 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
-class _ShapeFilterer:
-    """A Filter plugin whose verdicts pods of a shape share."""
-
-    plugin: FilterPlugin[Any]
-    revised: RevisedFilter[Any] | None
-
-
-@dataclass(frozen=True, slots=True)
 class _PodFilterer:
     """A Filter plugin that is asked for every pod."""
 
@@ -150,12 +144,13 @@ class Plan:
     @staticmethod
     def _filterer(
         plugin: FilterPlugin[Any] | NodeFilterPlugin,
-    ) -> _ShapeFilterer | _PodFilterer | NodeFilterPlugin:
+    ) -> ShapeFilterer | _PodFilterer | NodeFilterPlugin:
         if not isinstance(plugin, FilterPlugin):
             return plugin
         if plugin.scope is Scope.POD:
             return _PodFilterer(plugin, PassingFilter(plugin.name))
-        return _ShapeFilterer(plugin, plugin if isinstance(plugin, RevisedFilter) else None)
+        revised = plugin if isinstance(plugin, RevisedFilter) else None
+        return ShapeFilterer(plugin, revised, plugin if isinstance(plugin, LikeRows) else None)
 
     @staticmethod
     def _scorer(entry: Weighted[ScorePlugin[Any] | NodeScorePlugin]) -> ShapeScorer | _PodScorer:
@@ -187,9 +182,7 @@ class Evaluation:
         """What has changed since points were last given."""
         self._filters: list[ShapeFilter | _PodFilterer | NodeFilterPlugin] = []
         for entry in self._plan.filters:
-            slot = (
-                ShapeFilter(entry.plugin, entry.revised, pod, cluster) if isinstance(entry, _ShapeFilterer) else entry
-            )
+            slot = ShapeFilter(entry, pod, cluster) if isinstance(entry, ShapeFilterer) else entry
             if not (isinstance(slot, ShapeFilter) and slot.status.is_skip):
                 self._filters.append(slot)
         self._scores: list[ShapeScore | _PodScorer] = []

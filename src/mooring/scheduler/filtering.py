@@ -3,7 +3,8 @@
 Called by ``evaluation.py``, which says what has changed since the last pod of the shape.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from mooring.scheduler.framework import (
     Codes,
     CycleState,
     FilterPlugin,
+    LikeRows,
     Mask,
     NodeFilterPlugin,
     NodePreFilterPlugin,
@@ -57,6 +59,10 @@ class FilterSlot:
         """What the plugin says now about some rows, past everything that is kept; None when all pass."""
         return None
 
+    def likeness(self, _row: int) -> Hashable | None:
+        """Equal for rows that have the same verdict, also after the same pods are moved; None when nobody knows."""
+        return None
+
     def _take(self, verdicts: Verdicts, nodes: Mask, rows: ChangedRows) -> None:
         self.reasons = verdicts.reasons
         if rows is None:
@@ -68,20 +74,29 @@ class FilterSlot:
         self.asks = not self.ok.all()
 
 
+@dataclass(frozen=True, slots=True)
+class ShapeFilterer:
+    """A Filter plugin whose verdicts pods of a shape share, and what else it can do."""
+
+    plugin: FilterPlugin[Any]
+    revised: RevisedFilter[Any] | None
+    likeness: LikeRows[Any] | None
+
+
 class ShapeFilter(FilterSlot):
     """A plugin whose verdicts all pods of a shape share."""
 
-    def __init__(
-        self, plugin: FilterPlugin[Any], revised: RevisedFilter[Any] | None, pod: PodInfo, cluster: Cluster
-    ) -> None:
+    def __init__(self, filterer: ShapeFilterer, pod: PodInfo, cluster: Cluster) -> None:
+        plugin = filterer.plugin
         super().__init__(plugin.name)
         self._plugin = plugin
         self._cluster = cluster
-        self._revised = revised
+        self._revised = filterer.revised
+        self._likeness = filterer.likeness
         self._revision: int | None = None
         self._is_fresh = False
         self._reads_pods = Reads.PODS in plugin.reads
-        self.sees_only_node = revised is None and not self._reads_pods
+        self.sees_only_node = self._revised is None and not self._reads_pods
         self._state: Any = None
         found = plugin.pre_filter(pod, cluster)
         if isinstance(found, Status):
@@ -132,9 +147,19 @@ class ShapeFilter(FilterSlot):
             return None
         return self._plugin.filter(self._state, rows)
 
+    def likeness(self, row: int) -> Hashable | None:
+        if self._state is None or self.status.is_skip:
+            return True
+        if self.sees_only_node:
+            return not self.asks or bool(self.ok[row])
+        return None if self._likeness is None else self._likeness.likeness(self._state, row)
+
 
 class PassingFilter(FilterSlot):
     """A plugin that lets a pod go anywhere."""
+
+    def likeness(self, _row: int) -> Hashable:
+        return True
 
 
 class PodFilter(FilterSlot):

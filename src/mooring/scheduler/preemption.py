@@ -6,11 +6,12 @@ still fits. The node with the least harm is chosen. All of it is tried on the co
 Called by ``engine.py``; deleting the victims is the cycle's business.
 """
 
+import math
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 
 from mooring.api import label_selector
 from mooring.api.core_v1 import Pod
@@ -51,6 +52,14 @@ class Candidate:
     """How many victims have no disruption left in their budget."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Spared:
+    """What trying a node came to: the pods that have to go, by index, and how many budgets that breaks."""
+
+    victims: tuple[int, ...]
+    violations: int
+
+
 @dataclass(slots=True)
 class _Attempt:
     """Everything that trying nodes needs."""
@@ -64,6 +73,8 @@ class _Attempt:
     """Why nodes that were tried would not do ..."""
     in_vain: int = 0
     """... and how many they were."""
+    known: dict[Hashable, _Spared | Status] = field(default_factory=dict)
+    """What trying came to on nodes that look alike."""
 
 
 def preempt(
@@ -140,30 +151,53 @@ def _candidates(attempt: _Attempt, rows: Sequence[int], wanted: int) -> list[Can
 
 
 def _victims_on(attempt: _Attempt, info: NodeInfo) -> Candidate | Status:
-    cluster, wanted = attempt.cluster, priority(attempt.judgement.pod.pod)
+    wanted = priority(attempt.judgement.pod.pod)
     lower = [placed for placed in info.placed.values() if priority(placed.pod) < wanted]
     if not lower:
         return unresolvable(NO_VICTIMS)
     lower.sort(key=lambda placed: importance(placed.pod))
+    likeness = _likeness(attempt, info, lower)
+    found = attempt.known.get(likeness)
+    if found is None:
+        found = _tried(attempt, info, lower)
+        if likeness is not None:
+            attempt.known[likeness] = found
+    if isinstance(found, Status):
+        return found
+    return Candidate(info.name, tuple(lower[index].pod for index in found.victims), found.violations)
+
+
+def _likeness(attempt: _Attempt, info: NodeInfo, lower: Sequence[PlacedPod]) -> Hashable:
+    """Equal for nodes where trying comes to the same; None when the node has to be tried on its own."""
+    if info.row in attempt.expected or any(budget.status.disrupted_pods for budget in attempt.budgets):
+        return None
+    seen = tuple(slot.likeness(info.row) for slot in attempt.judgement.filters)
+    if None in seen:
+        return None
+    return seen, tuple((placed.shape, priority(placed.pod)) for placed in lower)
+
+
+def _tried(attempt: _Attempt, info: NodeInfo, lower: Sequence[PlacedPod]) -> _Spared | Status:
+    """Take all of `lower` away, and give back as many as possible."""
+    cluster = attempt.cluster
     for placed in lower:
         cluster.displace(placed)
-    away = list(lower)
+    away = list(range(len(lower)))
     try:
         status = _fits(attempt, info)
         if not status.is_success:
             return status
         violating, others = _by_budget(lower, attempt.budgets)
-        for placed in (*violating, *others):
-            cluster.place(placed)
+        for index in (*violating, *others):
+            cluster.place(lower[index])
             if _fits(attempt, info, only_pods_moved=True).is_success:
-                away.remove(placed)
+                away.remove(index)
             else:
-                cluster.displace(placed)
-        violations = sum(placed in violating for placed in away)
-        return Candidate(info.name, tuple(placed.pod for placed in away), violations)
+                cluster.displace(lower[index])
+        return _Spared(tuple(away), len(set(away) & set(violating)))
     finally:
-        for placed in away:
-            cluster.place(placed)
+        for index in away:
+            cluster.place(lower[index])
 
 
 def _fits(attempt: _Attempt, info: NodeInfo, *, only_pods_moved: bool = False) -> Status:
@@ -180,20 +214,18 @@ def _fits(attempt: _Attempt, info: NodeInfo, *, only_pods_moved: bool = False) -
     return status_on(attempt.judgement, info.row, only_pods_moved=only_pods_moved)
 
 
-def _by_budget(
-    pods: Sequence[PlacedPod], budgets: Sequence[PodDisruptionBudget]
-) -> tuple[list[PlacedPod], list[PlacedPod]]:
-    """The pods whose disruption a budget no longer allows, and the others; in the order given."""
+def _by_budget(pods: Sequence[PlacedPod], budgets: Sequence[PodDisruptionBudget]) -> tuple[list[int], list[int]]:
+    """The pods, by index, whose disruption a budget no longer allows, and the others."""
     left = [budget.status.disruptions_allowed for budget in budgets]
-    violating: list[PlacedPod] = []
-    others: list[PlacedPod] = []
-    for placed in pods:
+    violating: list[int] = []
+    others: list[int] = []
+    for index, placed in enumerate(pods):
         exhausted = False
-        for index, budget in enumerate(budgets):
+        for number, budget in enumerate(budgets):
             if _protects(budget, placed.pod):
-                left[index] -= 1
-                exhausted = exhausted or left[index] < 0
-        (violating if exhausted else others).append(placed)
+                left[number] -= 1
+                exhausted = exhausted or left[number] < 0
+        (violating if exhausted else others).append(index)
     return violating, others
 
 
@@ -232,6 +264,6 @@ def importance(pod: Pod) -> tuple[int, float]:
 def started_at(pod: Pod) -> float:
     """When the pod was started; one that was not yet counts as started now, so as the latest."""
     try:
-        return datetime.fromisoformat(pod.status.start_time or "").timestamp()
+        return datetime.fromisoformat(pod.status.start_time).timestamp() if pod.status.start_time else math.inf
     except ValueError:
-        return datetime.max.replace(tzinfo=UTC).timestamp()
+        return math.inf

@@ -22,7 +22,7 @@ Everything up to `reserve` is synchronous and does no I/O; `pre_bind` and `bind`
 Read next: ``scheduler/plugins/taint_toleration.py`` for a vectorised plugin, ``scheduler/profiles.py`` for the order.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, Flag, auto
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
@@ -128,6 +128,15 @@ class RevisedFilter(Protocol[S_contra]):
 
         None leaves the plugin out for now, as `SKIP` does.
         """
+        ...
+
+
+@runtime_checkable
+class LikeRows(Protocol[S_contra]):
+    """SHAPE Filter plugins that read the pods of a row and can tell when two rows look the same to them."""
+
+    def likeness(self, state: S_contra, row: int, /) -> Hashable:
+        """Equal for rows that have the same verdict, and still have it after the same pods come or go there."""
         ...
 
 

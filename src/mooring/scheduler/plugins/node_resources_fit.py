@@ -172,6 +172,9 @@ class NodeResourcesFit:
     def filter(self, state: _Asked, rows: Rows) -> Verdicts:
         return state.verdicts(rows)
 
+    def likeness(self, state: _Asked, row: int) -> bytes:
+        return state.columns.state(row)
+
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> ScoredResources:
         return ScoredResources.of(cluster.resources, self._resources, pod.shape.scored, assumed=True)
 
