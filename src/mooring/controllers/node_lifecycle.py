@@ -53,7 +53,7 @@ class NodeLifecycle(Controller):
         self._nodes: Informer[Node] = context.informers.of(Node)
         self._pods: Informer[Pod] = context.informers.of(Pod)
         self._by_node = pods_by_node(self._pods)
-        self._leases: Informer[Lease] = context.informers.of(Lease, LEASES)
+        self._leases: Informer[Lease] = context.informers.of(Lease)
         self._heard: dict[str, float] = {}
         """When each node was last seen to live."""
         self._nodes.add_handler(added=self._node_added, updated=self._node_updated, deleted=self._node_deleted)
@@ -75,7 +75,8 @@ class NodeLifecycle(Controller):
         self._heard.pop(node.metadata.name, None)
 
     def _lease_changed(self, lease: Lease) -> None:
-        self._heard[lease.metadata.name] = self.clock.monotonic()
+        if lease.metadata.namespace == LEASES:
+            self._heard[lease.metadata.name] = self.clock.monotonic()
 
     # -- what follows
 

@@ -16,12 +16,12 @@ from mooring.api.meta_v1 import ObjectMeta, OwnerReference
 from mooring.base import logs
 from mooring.client import ClientError, Informer, PatchType
 from mooring.controllers.controller import Context, Controller
+from mooring.controllers.node_lifecycle import LEASES
 from mooring.controllers.simulated_nodes import pod_status
 from mooring.controllers.simulated_nodes.addresses import Networks
 from mooring.controllers.simulated_nodes.node_status import is_up_to_date, status_patch, wanted_conditions
 from mooring.controllers.simulated_nodes.rules import is_simulated, is_unreachable
 
-LEASES = "kube-node-lease"
 _LEASE_SECONDS = 40
 _RENEW_SECONDS, _LONGEST_RENEW_SECONDS = 10, 20
 _RENEWALS_PER_SECOND = 250
@@ -40,7 +40,7 @@ class SimulatedNodes(Controller):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._nodes: Informer[Node] = context.informers.of(Node)
-        self._leases: Informer[Lease] = context.informers.of(Lease, LEASES)
+        self._leases: Informer[Lease] = context.informers.of(Lease)
         self._networks = Networks()
         self._slots: dict[str, int] = {}
         """The simulated nodes, each with the number that says when its heartbeats come."""

@@ -1,0 +1,122 @@
+"""Empties namespaces that are being deleted, and lets them go when nothing is left in them."""
+
+from contextlib import suppress
+
+from msgspec import structs
+
+from mooring.api import errors, times
+from mooring.api.core_v1 import Namespace, NamespaceCondition, Pod
+from mooring.api.kinds import Kind
+from mooring.client import Informer
+from mooring.controllers.controller import Context, Controller
+from mooring.controllers.garbage_collector import stored_kinds
+
+FINALIZER = "kubernetes"
+_NO_FAILURES = (
+    ("NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered"),
+    (
+        "NamespaceDeletionGroupVersionParsingFailure",
+        "False",
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
+    (
+        "NamespaceDeletionContentFailure",
+        "False",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+)
+"""Conditions that Kubernetes has because its kinds are spread over servers; here they never hold."""
+_POLL_SECONDS = 1.0
+_LONGEST_POLL_SECONDS = 15.0
+
+
+class NamespaceDeletion(Controller):
+    """Works on namespaces, by name."""
+
+    name = "namespace"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._kinds = [kind for kind in stored_kinds(self.client.scheme.served) if kind.namespaced]
+        # Pods first: what they use must not vanish under them.
+        self._kinds.sort(key=lambda kind: kind.type is not Pod)
+        self._namespaces: Informer[Namespace] = context.informers.of(Namespace)
+        self._namespaces.add_handler(added=self._changed, updated=lambda _, new: self._changed(new))
+        self._polls: dict[str, int] = {}
+
+    def _changed(self, namespace: Namespace) -> None:
+        if namespace.metadata.deletion_timestamp is not None:
+            self.enqueue(namespace)
+
+    async def reconcile(self, key: str) -> float | None:
+        namespace = self._namespaces.get(key)
+        if namespace is None or namespace.metadata.deletion_timestamp is None:
+            return None
+        if FINALIZER not in namespace.spec.finalizers:
+            return None
+        remaining, finalizers = await self._empty(key)
+        if not remaining:
+            self._polls.pop(key, None)
+            await self._finalize(namespace)
+            return None
+        await self._tell(namespace, remaining, finalizers)
+        polls = self._polls[key] = self._polls.get(key, 0) + 1
+        return min(_POLL_SECONDS * polls, _LONGEST_POLL_SECONDS)
+
+    async def _empty(self, name: str) -> tuple[dict[str, int], dict[str, int]]:
+        """Delete everything; returns how many objects of which resource, and with which finalizers, are left."""
+        remaining: dict[str, int] = {}
+        finalizers: dict[str, int] = {}
+        for kind in self._kinds:
+            found = await self.client.page(kind.type, name, limit=1)
+            if not found.items:
+                continue
+            await self.client.delete_collection(kind.type, name, propagation_policy="Background")
+            await self._count(kind, name, remaining, finalizers)
+        return remaining, finalizers
+
+    async def _count(self, kind: Kind, name: str, remaining: dict[str, int], finalizers: dict[str, int]) -> None:
+        left = (await self.client.list(kind.type, name, managed_fields=False)).items
+        if left:
+            remaining[f"{kind.plural}.{kind.group}"] = len(left)
+        for obj in left:
+            for finalizer in obj.metadata.finalizers:
+                finalizers[finalizer] = finalizers.get(finalizer, 0) + 1
+
+    async def _finalize(self, namespace: Namespace) -> None:
+        current = await self.client.get(Namespace, namespace.metadata.name)
+        left = [name for name in current.spec.finalizers if name != FINALIZER]
+        with suppress(errors.NotFound):
+            await self.client.update(
+                structs.replace(current, spec=structs.replace(current.spec, finalizers=left)), subresource="finalize"
+            )
+
+    async def _tell(self, namespace: Namespace, remaining: dict[str, int], finalizers: dict[str, int]) -> None:
+        """Say in the status what the deletion waits for."""
+        content = ", ".join(f"{resource} has {count} resource instances" for resource, count in remaining.items())
+        waiting = ", ".join(f"{name} in {count} resource instances" for name, count in finalizers.items())
+        wanted = [
+            *_NO_FAILURES,
+            ("NamespaceContentRemaining", "True", "SomeResourcesRemain", f"Some resources are remaining: {content}"),
+        ]
+        if finalizers:
+            message = f"Some content in the namespace has finalizers remaining: {waiting}"
+            wanted.append(("NamespaceFinalizersRemaining", "True", "SomeFinalizersRemain", message))
+        else:
+            message = "All content-preserving finalizers finished"
+            wanted.append(("NamespaceFinalizersRemaining", "False", "ContentHasNoFinalizers", message))
+        known = {condition.type: condition for condition in namespace.status.conditions}
+        now = times.to_seconds(self.clock.now())
+        conditions = []
+        for kind, status, reason, message in wanted:
+            before = known.get(kind)
+            since = before.last_transition_time if before is not None and before.status == status else now
+            conditions.append(
+                NamespaceCondition(type=kind, status=status, reason=reason, message=message, last_transition_time=since)
+            )
+        if conditions != list(namespace.status.conditions):
+            body = {"status": {"conditions": conditions}}
+            with suppress(errors.NotFound):
+                await self.client.patch(Namespace, namespace.metadata.name, body, subresource="status")

@@ -1,0 +1,95 @@
+"""Gives every namespace its `default` ServiceAccount, and fills Secrets that ask for a token of an account.
+
+A Secret of type `kubernetes.io/service-account-token` names its account in an annotation; it gets the token, and goes
+with the account. Works on namespaces, by name, and on Secrets, by key.
+"""
+
+from base64 import b64encode
+from contextlib import suppress
+
+from mooring.api import errors
+from mooring.api.authentication_v1 import TokenRequestSpec
+from mooring.api.core_v1 import Namespace, Secret, ServiceAccount
+from mooring.api.meta_v1 import ObjectMeta
+from mooring.client import Informer, PatchType
+from mooring.controllers.controller import Context, Controller, split_key
+
+DEFAULT = "default"
+TOKEN_TYPE = "kubernetes.io/service-account-token"  # noqa: S105 - the name of a type
+ACCOUNT, UID = "kubernetes.io/service-account.name", "kubernetes.io/service-account.uid"
+_LIFETIME_SECONDS = 10 * 365 * 86400
+
+
+class ServiceAccounts(Controller):
+    """Works on namespaces and Secrets."""
+
+    name = "serviceaccount"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        informers = context.informers
+        self._namespaces: Informer[Namespace] = informers.of(Namespace)
+        self._accounts: Informer[ServiceAccount] = informers.of(ServiceAccount)
+        self._secrets: Informer[Secret] = informers.of(Secret)
+        self._by_account = self._secrets.index("service account", _account_key)
+        self._namespaces.add_handler(added=self.enqueue, updated=lambda _, new: self.enqueue(new))
+        self._accounts.add_handler(added=self._account_changed, deleted=self._account_changed)
+        self._secrets.add_handler(added=self._secret_changed, updated=lambda _, new: self._secret_changed(new))
+
+    def _account_changed(self, account: ServiceAccount) -> None:
+        if account.metadata.name == DEFAULT:
+            self.queue.add(account.metadata.namespace)
+        for secret in self._by_account.get(f"{account.metadata.namespace}/{account.metadata.name}"):
+            self.enqueue(secret)
+
+    def _secret_changed(self, secret: Secret) -> None:
+        if secret.type == TOKEN_TYPE:
+            self.enqueue(secret)
+
+    async def reconcile(self, key: str) -> float | None:
+        namespace, name = split_key(key)
+        if namespace:
+            await self._fill(namespace, name)
+        else:
+            await self._ensure_default(name)
+        return None
+
+    async def _ensure_default(self, name: str) -> None:
+        namespace = self._namespaces.get(name)
+        if namespace is None or namespace.metadata.deletion_timestamp is not None:
+            return
+        if self._accounts.get(DEFAULT, name) is None:
+            with suppress(errors.AlreadyExists):
+                await self.client.create(ServiceAccount(metadata=ObjectMeta(name=DEFAULT, namespace=name)))
+
+    async def _fill(self, namespace: str, name: str) -> None:
+        secret = self._secrets.get(name, namespace)
+        if secret is None or secret.metadata.deletion_timestamp is not None:
+            return
+        meta = secret.metadata
+        account = self._accounts.get(meta.annotations.get(ACCOUNT, ""), namespace)
+        uid = meta.annotations.get(UID, "")
+        if account is None or (uid and uid != account.metadata.uid):
+            if uid:  # it was filled once: its account is gone
+                with suppress(errors.NotFound):
+                    await self.client.delete(Secret, name, namespace, uid=meta.uid)
+            return
+        if secret.data.get("token"):
+            return
+        spec = TokenRequestSpec(expiration_seconds=_LIFETIME_SECONDS)
+        token = (await self.client.create_token(account.metadata.name, namespace, spec)).status.token
+        body = {
+            "metadata": {"resourceVersion": meta.resource_version, "annotations": {UID: account.metadata.uid}},
+            "data": {"token": _encoded(token), "namespace": _encoded(namespace)},
+        }
+        await self.client.patch(Secret, name, body, namespace, type=PatchType.MERGE)
+
+
+def _account_key(secret: Secret) -> list[str]:
+    if secret.type != TOKEN_TYPE:
+        return []
+    return [f"{secret.metadata.namespace}/{secret.metadata.annotations.get(ACCOUNT, '')}"]
+
+
+def _encoded(text: str) -> str:
+    return b64encode(text.encode()).decode()

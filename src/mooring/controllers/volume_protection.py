@@ -1,0 +1,76 @@
+"""Keeps PersistentVolumeClaims that pods use, and PersistentVolumes that are bound, until they are free.
+
+The server gives both a finalizer when they are made. Here it is taken away from those that are being deleted and that
+nobody needs any more. Works on claims, by `namespace/name`, and on volumes, by name.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from mooring.api import errors
+from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.api.meta_v1 import Resource
+from mooring.client import Informer, PatchType
+from mooring.controllers.controller import Context, Controller
+
+CLAIM_PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
+
+
+class VolumeProtection(Controller):
+    """Works on claims and volumes."""
+
+    name = "volume-protection"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        informers = context.informers
+        self._claims: Informer[PersistentVolumeClaim] = informers.of(PersistentVolumeClaim)
+        self._volumes: Informer[PersistentVolume] = informers.of(PersistentVolume)
+        self._pods: Informer[Pod] = informers.of(Pod)
+        self._by_claim = self._pods.index("claim", claim_keys)
+        for informer in (self._claims, self._volumes):
+            informer.add_handler(added=self._changed, updated=lambda _, new: self._changed(new))
+        self._pods.add_handler(updated=lambda _, pod: self._pod_changed(pod), deleted=self._pod_changed)
+
+    def _changed(self, obj: Resource) -> None:
+        if obj.metadata.deletion_timestamp is not None:
+            self.enqueue(obj)
+
+    def _pod_changed(self, pod: Pod) -> None:
+        for key in claim_keys(pod):
+            claim = self._claims.by_key(key)
+            if claim is not None:
+                self._changed(claim)
+
+    async def reconcile(self, key: str) -> float | None:
+        if "/" in key:
+            claim = self._claims.by_key(key)
+            if claim is not None and not any(_uses(pod) for pod in self._by_claim.get(key)):
+                await self._release(claim, CLAIM_PROTECTION)
+        else:
+            volume = self._volumes.get(key)
+            if volume is not None and volume.status.phase != "Bound":
+                await self._release(volume, VOLUME_PROTECTION)
+        return None
+
+    async def _release(self, obj: PersistentVolume | PersistentVolumeClaim, finalizer: str) -> None:
+        meta = obj.metadata
+        if meta.deletion_timestamp is None or finalizer not in meta.finalizers:
+            return
+        left = [name for name in meta.finalizers if name != finalizer]
+        body = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": left}}
+        with suppress(errors.NotFound):
+            await self.client.patch(type(obj), meta.name, body, meta.namespace, type=PatchType.MERGE)
+
+
+def claim_keys(pod: Pod) -> Iterator[str]:
+    """The claims that a pod uses, those that are made for it among them."""
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            yield f"{pod.metadata.namespace}/{volume.persistent_volume_claim.claim_name}"
+        elif volume.ephemeral is not None:
+            yield f"{pod.metadata.namespace}/{pod.metadata.name}-{volume.name}"
+
+
+def _uses(pod: Pod) -> bool:
+    return bool(pod.spec.node_name) and pod.status.phase not in {"Succeeded", "Failed"}
