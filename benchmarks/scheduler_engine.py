@@ -44,11 +44,14 @@ _uids = count()
 
 def main() -> None:
     wanted = os.environ.get("WORKLOADS")
-    chosen = {name: WORKLOADS[name] for name in wanted.split(",")} if wanted else WORKLOADS
+    chosen = {name: spec for name, spec in WORKLOADS.items() if not wanted or name in wanted.split(",")}
     print(f"{'workload':<20} {'nodes':>7} {'pods/s':>9} {'p50 µs':>8} {'p99 µs':>8} {'placed':>7} {'MB':>6}")
     for name, spec in chosen.items():
         for nodes in NODES:
             _measure(name, spec, nodes)
+    if not wanted or "preemption" in wanted:
+        for nodes in NODES:
+            _measure_preemption(nodes)
 
 
 def _measure(name: str, spec: Callable[[], PodSpec], nodes: int) -> None:
@@ -69,10 +72,39 @@ def _measure(name: str, spec: Callable[[], PodSpec], nodes: int) -> None:
             placed += 1
         times.append(time.perf_counter() - before)
     rate = len(pods) / (time.perf_counter() - start)
+    _report(name, nodes, rate, times, placed)
+
+
+def _report(name: str, nodes: int, rate: float, times: list[float], placed: int) -> None:
     percentiles = statistics.quantiles(times, n=100)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     p50, p99 = percentiles[49] * 1e6, percentiles[98] * 1e6
     print(f"{name:<20} {nodes:>7} {rate:>9.0f} {p50:>8.0f} {p99:>8.0f} {placed:>7} {memory:>6.0f}", flush=True)
+
+
+def _measure_preemption(nodes: int) -> None:
+    """A cluster full of pods of low priority, and pods that each displace some of them."""
+    engine = Engine()
+    for number in range(nodes):
+        engine.put(_node(2 * number))  # those without a taint
+        for _ in range(8):
+            pod = _pod("low", _spec("4"))
+            pod.spec.node_name = f"node-{2 * number}"
+            engine.put(pod)
+    times: list[float] = []
+    found = 0
+    for _ in range(min(PODS // 20, nodes)):
+        pod = _pod("high", _spec("8"))
+        pod.spec.priority = 100
+        before = time.perf_counter()
+        preempted = engine.preempt(engine.schedule(pod))
+        if preempted.node is not None:
+            for victim in preempted.victims:
+                engine.remove(victim)
+            engine.assume(pod, preempted.node)
+            found += 1
+        times.append(time.perf_counter() - before)
+    _report("preemption", nodes, len(times) / sum(times), times, found)
 
 
 def _node(number: int) -> Node:
@@ -96,8 +128,8 @@ def _pod(workload: str, spec: PodSpec) -> Pod:
     return Pod(metadata=ObjectMeta(name=uid, namespace="default", uid=uid, labels={"app": workload}), spec=spec)
 
 
-def _spec() -> PodSpec:
-    requests = {"cpu": parse("100m"), "memory": parse("128Mi")}
+def _spec(cpu: str = "100m") -> PodSpec:
+    requests = {"cpu": parse(cpu), "memory": parse("128Mi")}
     return PodSpec(containers=[Container(name="c", image="app:1", resources=ResourceRequirements(requests=requests))])
 
 

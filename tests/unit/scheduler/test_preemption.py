@@ -1,12 +1,16 @@
 """Preemption: who may displace whom, which victims are spared, and which node is chosen."""
 
+import random
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mooring.api.core_v1 import Pod
 from mooring.api.policy_v1 import PodDisruptionBudget
+from mooring.scheduler import preemption
 from mooring.scheduler.engine import Engine, fit_message
 from mooring.scheduler.preemption import Candidate, Preemption, least_harmful
 from mooring.scheduler.profiles import ProfileSpec
@@ -257,3 +261,25 @@ def test_a_sum_of_priorities_counts_every_victim_as_harm() -> None:
     one = Candidate("a", (started("x", "1", "a", 5),), 0)
     two = Candidate("b", (started("y", "1", "b", 5), started("z", "1", "b", -1000)), 0)
     assert least_harmful([two, one]) is one
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32))
+def test_nodes_that_look_alike_share_what_trying_came_to(seed: int) -> None:
+    lot = random.Random(seed)
+    things: list[Any] = [node(f"n{number}", cpu="4", pods=lot.choice(["3", "9"])) for number in range(6)]
+    things += [
+        started(f"p{number}", lot.choice(["1", "2"]), f"n{lot.randint(0, 5)}", lot.randint(0, 3), app=lot.choice("ab"))
+        for number in range(lot.randint(4, 14))
+    ]
+    things += [budget(app, lot.randint(0, 1)) for app in "ab" if lot.random() < 0.5]
+    wanted = pod("new", cpu=lot.choice(["2", "3", "4"]), priority=lot.randint(1, 4))
+    outcomes = []
+    for shares in (True, False):
+        engine = engine_with(*things)
+        outcome = engine.schedule(wanted)
+        with pytest.MonkeyPatch.context() as patch:
+            if not shares:
+                patch.setattr(preemption, "_likeness", lambda *_: None)
+            outcomes.append(engine.preempt(outcome))
+    assert outcomes[0] == outcomes[1]
