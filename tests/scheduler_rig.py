@@ -77,9 +77,15 @@ class Rig:
     # -- schedulers
 
     def start(
-        self, config: SchedulerConfig | None = None, *, client: Client | None = None, elected: bool = False
+        self,
+        config: SchedulerConfig | None = None,
+        *,
+        client: Client | None = None,
+        elected: bool = False,
+        gates: str = "",
     ) -> Scheduler:
-        found = Scheduler(client or self.client(), config or SchedulerConfig(), for_component(COMPONENT))
+        options = for_component(resolve(gates=gates) if gates else COMPONENT)
+        found = Scheduler(client or self.client(), config or SchedulerConfig(), options)
         task = asyncio.ensure_future(found.run_elected() if elected else found.run())
         self.running.append((found, task))
         return found

@@ -13,6 +13,7 @@ correct the columns (``events.py``).
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from time import perf_counter
 
 from mooring.api.core_v1 import Pod
@@ -314,7 +315,7 @@ class Cycle:
         found = self._post_filter(outcome)
         message = outcome.message
         if diagnosis is not None and found.message:
-            message = diagnosis.after_post_filter(f"preemption: {found.message}").message()
+            message = diagnosis.after_post_filter(found.message).message()
         nominated = self._nominate(pod, found)
         if found.node is not None and found.victims:
             self._metrics.preemption_attempts.add(())
@@ -327,20 +328,22 @@ class Cycle:
         return bool(found.victims) and not _is_async(outcome)
 
     def _post_filter(self, outcome: Outcome) -> Preemption:
-        """The first PostFilter plugin that can do something for the pod."""
+        """What the first PostFilter plugin that can do something for the pod does, or what all of them say."""
         started = perf_counter()
-        found = NOT_TRIED
+        found, said = NOT_TRIED, []
         for plugin in outcome.profile.post_filter:
             if isinstance(plugin, DefaultPreemption):
                 found = self._engine.preempt(outcome)
+                said += [f"preemption: {found.message}"] if found.message else []
             else:
                 found = _as_preemption(self._ask(plugin, outcome))
+                said += [found.message] if found.message else []
             if found.node is not None:
                 break
-        status = SUCCESS if found.node is not None else Status(Code.UNSCHEDULABLE)
-        seconds = perf_counter() - started
-        self._metrics.point_durations.observe(("PostFilter", str(status.code), outcome.profile.name), seconds)
-        return found
+        code = Code.SUCCESS if found.node is not None else Code.UNSCHEDULABLE
+        labels = ("PostFilter", str(code), outcome.profile.name)
+        self._metrics.point_durations.observe(labels, perf_counter() - started)
+        return replace(found, message=", ".join(said))
 
     def _ask(self, plugin: PostFilterPlugin, outcome: Outcome) -> PostFilterResult:
         statuses = outcome.diagnosis.statuses() if outcome.diagnosis is not None else {}

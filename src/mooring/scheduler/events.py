@@ -6,7 +6,9 @@ ends an assumption about it, whether it is the node that was assumed or somebody
 Assembled by ``runtime.py``.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from msgspec import structs
 
@@ -23,6 +25,7 @@ from mooring.api.core_v1 import (
 )
 from mooring.api.meta_v1 import Resource
 from mooring.api.policy_v1 import PodDisruptionBudget
+from mooring.base import logs
 from mooring.client import Change
 from mooring.scheduler.assumptions import Assumptions
 from mooring.scheduler.columns import requests
@@ -32,6 +35,8 @@ from mooring.scheduler.framework import Action, ClusterEvent, Kind
 from mooring.scheduler.queue import SchedulingQueue
 from mooring.scheduler.reports import Reports
 from mooring.scheduler.waiting import WaitingPods
+
+log = logs.get(__name__)
 
 OTHER_KINDS: dict[type[Resource], Kind | None] = {
     Namespace: Kind.NAMESPACE,
@@ -80,29 +85,33 @@ class ClusterFeed:
     # -- nodes
 
     def nodes(self, changes: Sequence[Change[Node]]) -> None:
-        for old, new in changes:
-            if new is None:
-                if old is not None:
-                    self._engine.remove(old)
-                    self._queue.move(ClusterEvent(Kind.NODE, Action.DELETE), old, None)
-                continue
+        for change in changes:
+            with _logged(change):
+                self._node(*change)
+
+    def _node(self, old: Node | None, new: Node | None) -> None:
+        if new is not None:
             action = Action.ADD if old is None else node_action(old, new)
             self._engine.put(new)
             if action:
                 self._queue.move(ClusterEvent(Kind.NODE, action), old, new)
+        elif old is not None:
+            self._engine.remove(old)
+            self._queue.move(ClusterEvent(Kind.NODE, Action.DELETE), old, None)
 
     # -- pods
 
     def pods(self, changes: Sequence[Change[Pod]]) -> None:
-        for old, new in changes:
-            if old is not None and (new is None or pod_key(old) != pod_key(new)):
-                self._gone(old)
-                if new is not None:
-                    self._pod(None, new)
-            elif new is not None:
-                self._pod(old, new)
+        for change in changes:
+            with _logged(change):
+                self._pod(*change)
 
-    def _pod(self, old: Pod | None, new: Pod) -> None:
+    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+        if old is not None and (new is None or pod_key(old) != pod_key(new)):
+            self._gone(old)
+            old = None
+        if new is None:
+            return
         if new.status.phase in _ENDED:
             self._gone(old or new)
         elif new.spec.node_name:
@@ -161,15 +170,30 @@ class ClusterFeed:
         """A handler for objects of one kind."""
 
         def handle(changes: Sequence[Change[Resource]]) -> None:
-            for old, new in changes:
-                if new is not None:
-                    self._engine.put(new)
-                elif old is not None:
-                    self._engine.remove(old)
-                if kind is not None:
-                    self._queue.move(ClusterEvent(kind, _action(old, new)), old, new)
+            for change in changes:
+                with _logged(change):
+                    self._other(kind, *change)
 
         return handle
+
+    def _other(self, kind: Kind | None, old: Resource | None, new: Resource | None) -> None:
+        if new is not None:
+            self._engine.put(new)
+        elif old is not None:
+            self._engine.remove(old)
+        if kind is not None:
+            self._queue.move(ClusterEvent(kind, _action(old, new)), old, new)
+
+
+@contextmanager
+def _logged(change: Change[Any]) -> Iterator[None]:
+    """A defect in the face of one object must not keep the scheduler from hearing of the others."""
+    try:
+        yield
+    except Exception:
+        meta = change.object.metadata
+        fields = {"kind": change.object.kind, "namespace": meta.namespace, "name": meta.name}
+        log.exception("a change was not taken in", extra={"fields": fields})
 
 
 def _action(old: Resource | None, new: Resource | None) -> Action:

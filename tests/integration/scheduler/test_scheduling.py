@@ -92,10 +92,13 @@ async def test_a_gated_pod_is_bound_when_its_gates_are_gone(cluster: Rig) -> Non
 
 
 @pytest.mark.parametrize("victims", [1, 3])
-async def test_a_more_important_pod_displaces_others_and_gets_their_room(cluster: Rig, victims: int) -> None:
+@pytest.mark.parametrize("gates", ["", "SchedulerAsyncPreemption=false"])
+async def test_a_more_important_pod_displaces_others_and_gets_their_room(
+    cluster: Rig, victims: int, gates: str
+) -> None:
     await cluster.add_node("n1", cpu="3")
     await priority_class(cluster, "high", 1000)
-    cluster.start()
+    cluster.start(gates=gates)
     for number in range(victims):
         await cluster.add_pod(f"low-{number}", cpu=f"{3000 // victims}m")
     await cluster.until(lambda: all(cluster.node_of(f"low-{number}") for number in range(victims)))
@@ -103,6 +106,27 @@ async def test_a_more_important_pod_displaces_others_and_gets_their_room(cluster
     await cluster.until(lambda: cluster.node_of("high") == "n1")
     assert set(cluster.pods) == {"high"}
     assert "Preempted" in [event.reason for event in await events(cluster, "low-0")]
+
+
+async def test_a_pod_waits_on_its_nominated_node_until_its_victims_have_gone(cluster: Rig) -> None:
+    await cluster.add_node("n1", cpu="1")
+    await priority_class(cluster, "high", 1000)
+    scheduler = cluster.start()
+    low = await cluster.add_pod("low", cpu="1")
+    await cluster.until(lambda: cluster.node_of("low"))
+    made = await cluster.admin.get(Pod, "low", "default")
+    made.metadata.finalizers = ["example.com/wait"]
+    await cluster.admin.update(made)
+    await cluster.add_pod("high", cpu="1", priorityClassName="high")
+    await cluster.until(lambda: "high" in cluster.pods and cluster.pods["high"].status.nominated_node_name == "n1")
+    await cluster.until(lambda: cluster.pods["low"].metadata.deletion_timestamp)
+    await cluster.add_pod("middle", cpu="1")
+    await cluster.until(lambda: "middle" in cluster.pods and condition(cluster.pods["middle"]))
+    assert not cluster.node_of("high")
+    await cluster.admin.patch(Pod, low.metadata.name, {"metadata": {"finalizers": None}}, "default")
+    await cluster.until(lambda: cluster.node_of("high") == "n1")
+    assert not cluster.node_of("middle"), "the room was promised to the more important pod"
+    assert len(scheduler.engine.nominations) == 0
 
 
 async def test_a_disabled_preemption_displaces_nobody(cluster: Rig) -> None:

@@ -19,6 +19,7 @@ from math import floor
 from typing import Any
 
 from mooring.api.core_v1 import Pod
+from mooring.base import logs
 from mooring.base.clock import Clock
 from mooring.scheduler.columns.cluster import pod_key
 from mooring.scheduler.framework import ClusterEvent
@@ -28,6 +29,8 @@ from mooring.scheduler.queue.hints import EVERYTHING, Help, Hints
 from mooring.scheduler.queue.in_flight import InFlight
 from mooring.scheduler.queue.pods_apart import PodsApart
 from mooring.scheduler.queue.queued_pod import NOBODY, QueuedPod
+
+log = logs.get(__name__)
 
 PREEMPTION = "DefaultPreemption"
 """Gates pods while victims are being deleted for them."""
@@ -315,8 +318,13 @@ class SchedulingQueue:
         if queued.key in self._held:
             return PREEMPTION
         for plugin in self._profiles[queued.profile].pre_enqueue:
-            if not plugin.pre_enqueue(queued.pod).is_success:
-                return str(getattr(plugin, "name", type(plugin).__name__))
+            name = str(getattr(plugin, "name", type(plugin).__name__))
+            try:
+                if not plugin.pre_enqueue(queued.pod).is_success:
+                    return name
+            except Exception:  # a plugin's defect must not make a pod wait for ever
+                if logs.once(("pre_enqueue", name)):
+                    log.exception("a plugin failed; the pod is let through", extra={"fields": {"plugin": name}})
         return ""
 
     def _put_apart(self, queued: QueuedPod, label: str) -> None:
