@@ -83,6 +83,7 @@ class Outcome:
 
     def evaluations(self) -> Iterator[Evaluations]:
         """To be read before the cluster changes."""
+        yield from self._preparations()
         for plugin, nodes, unschedulable, unresolvable in self._judgement.asked:
             refused = unschedulable + unresolvable
             for code, number in (
@@ -95,6 +96,18 @@ class Outcome:
         if self.feasible > 1:  # a single feasible node is taken without scoring
             for slot in self._judgement.scores:
                 yield Evaluations(slot.name, "Score", Code.SUCCESS, self.feasible)
+
+    def _preparations(self) -> Iterator[Evaluations]:
+        for slot in self._judgement.filters:
+            if slot.has_pre_filter and not slot.status.is_skip:
+                yield Evaluations(slot.name, "PreFilter", Code.SUCCESS, 1)
+        refusal = self._judgement.refusal
+        if refusal is not None and refusal.is_rejected and refusal.plugin:
+            yield Evaluations(refusal.plugin, "PreFilter", refusal.code, 1)
+        if self.feasible > 1:
+            for entry in self._judgement.scores:
+                if entry.has_pre_score:
+                    yield Evaluations(entry.name, "PreScore", Code.SUCCESS, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from mooring.scheduler.filtering import (
     PodFilter,
     ShapeFilter,
     ShapeFilterer,
+    has_pre_filter,
 )
 from mooring.scheduler.framework import (
     SKIP,
@@ -148,9 +149,10 @@ class Plan:
         if not isinstance(plugin, FilterPlugin):
             return plugin
         if plugin.scope is Scope.POD:
-            return _PodFilterer(plugin, PassingFilter(plugin.name))
+            return _PodFilterer(plugin, PassingFilter(plugin.name, has_pre_filter=has_pre_filter(plugin)))
         revised = plugin if isinstance(plugin, RevisedFilter) else None
-        return ShapeFilterer(plugin, revised, plugin if isinstance(plugin, LikeRows) else None)
+        like = plugin if isinstance(plugin, LikeRows) else None
+        return ShapeFilterer(plugin, revised, like, has_pre_filter(plugin))
 
     @staticmethod
     def _scorer(entry: Weighted[ScorePlugin[Any] | NodeScorePlugin]) -> ShapeScorer | _PodScorer:
@@ -160,7 +162,7 @@ class Plan:
             return ShapeScorer(plugin, weight, revised, plugin if isinstance(plugin, Normalizer) else None)
         vector = plugin if isinstance(plugin, ScorePlugin) else None
         per_node = plugin if vector is None and isinstance(plugin, NodeScorePlugin) else None
-        return _PodScorer(vector, per_node, weight, ZeroScore(plugin.name, weight))
+        return _PodScorer(vector, per_node, weight, ZeroScore(plugin, weight))
 
 
 class Evaluation:

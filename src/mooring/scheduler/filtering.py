@@ -37,8 +37,10 @@ from mooring.scheduler.framework import (
 class FilterSlot:
     """A Filter plugin with what it says about a pod. Rows without a node are always `ok`; others mask them out."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, has_pre_filter: bool) -> None:
         self.name = name
+        self.has_pre_filter = has_pre_filter
+        """Whether asking its `pre_filter` is counted."""
         self.status: Status = SUCCESS
         """`SKIP` when the plugin has nothing to say; a refusal of all nodes; or an error."""
         self.node_names: frozenset[str] | None = None
@@ -81,6 +83,7 @@ class ShapeFilterer:
     plugin: FilterPlugin[Any]
     revised: RevisedFilter[Any] | None
     likeness: LikeRows[Any] | None
+    has_pre_filter: bool
 
 
 class ShapeFilter(FilterSlot):
@@ -88,7 +91,7 @@ class ShapeFilter(FilterSlot):
 
     def __init__(self, filterer: ShapeFilterer, pod: PodInfo, cluster: Cluster) -> None:
         plugin = filterer.plugin
-        super().__init__(plugin.name)
+        super().__init__(plugin.name, has_pre_filter=filterer.has_pre_filter)
         self._plugin = plugin
         self._cluster = cluster
         self._revised = filterer.revised
@@ -168,7 +171,7 @@ class PodFilter(FilterSlot):
     def __init__(
         self, plugin: FilterPlugin[Any], pod: PodInfo, cluster: Cluster, found: PreFilterResult[Any] | Status
     ) -> None:
-        super().__init__(plugin.name)
+        super().__init__(plugin.name, has_pre_filter=has_pre_filter(plugin))
         self._plugin = plugin
         self._pod = pod
         self._cluster = cluster
@@ -200,7 +203,7 @@ class NodeFilter(FilterSlot):
     """A plugin that judges one node at a time, and only nodes that everybody before it accepted."""
 
     def __init__(self, plugin: NodeFilterPlugin, pod: PodInfo, cluster: Cluster, cycle: CycleState) -> None:
-        super().__init__(plugin.name)
+        super().__init__(plugin.name, has_pre_filter=isinstance(plugin, NodePreFilterPlugin))
         self._plugin = plugin
         self._pod = pod
         self._cluster = cluster
@@ -237,3 +240,8 @@ class NodeFilter(FilterSlot):
             self._statuses.append(status)
         code = self._statuses.index(status)
         return -code if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE else code
+
+
+def has_pre_filter(plugin: object) -> bool:
+    """Plugins that are known to have no PreFilter of their own say so; theirs is a detail of how they are written."""
+    return bool(getattr(plugin, "has_pre_filter", True))

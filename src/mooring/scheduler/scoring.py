@@ -36,9 +36,11 @@ _ALL_ZERO: Scores = np.broadcast_to(_NO_POINTS, (1 << 31,))
 class ScoreSlot:
     """A Score plugin with its points for a pod."""
 
-    def __init__(self, name: str, weight: int) -> None:
-        self.name = name
+    def __init__(self, plugin: VectorPlugin[Any] | NodeScorePlugin, weight: int) -> None:
+        self.name = plugin.name
         self.weight = weight
+        self.has_pre_score = hasattr(plugin, "pre_score") and bool(getattr(plugin, "has_pre_score", True))
+        """Whether asking its `pre_score` is counted."""
         self.is_active = True
         """Whether it scores the pod at all."""
         self.points: Scores = np.empty(0, np.int64)
@@ -60,7 +62,7 @@ class ShapeScore(ScoreSlot):
 
     def __init__(self, scorer: "ShapeScorer", pod: PodInfo, cluster: Cluster) -> None:
         plugin = scorer.plugin
-        super().__init__(plugin.name, scorer.weight)
+        super().__init__(plugin, scorer.weight)
         self._plugin = plugin
         self._revised = scorer.revised
         self._normalizer = scorer.normalizer
@@ -128,7 +130,7 @@ class PodScore(ScoreSlot):
     """A plugin that scores each pod anew, with what its `pre_score` said."""
 
     def __init__(self, plugin: VectorPlugin[Any], weight: int, state: Any, feasible: Mask) -> None:
-        super().__init__(plugin.name, weight)
+        super().__init__(plugin, weight)
         raw = plugin.score(state, ALL_ROWS)
         if isinstance(plugin, Normalizer):
             raw = plugin.normalized(raw, plugin.span(raw, feasible))
@@ -138,8 +140,8 @@ class PodScore(ScoreSlot):
 class ZeroScore(ScoreSlot):
     """A plugin that gives every node 0 points."""
 
-    def __init__(self, name: str, weight: int) -> None:
-        super().__init__(name, weight)
+    def __init__(self, plugin: VectorPlugin[Any] | NodeScorePlugin, weight: int) -> None:
+        super().__init__(plugin, weight)
         self.points = _ALL_ZERO
 
 
@@ -149,7 +151,7 @@ class NodeScore(ScoreSlot):
     def __init__(
         self, plugin: NodeScorePlugin, weight: int, pod: Pod, *, cluster: Cluster, cycle: CycleState, feasible: Mask
     ) -> None:
-        super().__init__(plugin.name, weight)
+        super().__init__(plugin, weight)
         nodes = [info for row in np.flatnonzero(feasible).tolist() if (info := cluster.nodes[row]) is not None]
         scores = {info.name: plugin.score_node(cycle, pod, info) for info in nodes}
         if isinstance(plugin, NodeScoreNormalizer):

@@ -29,6 +29,7 @@ class ImageLocality:
     name = "ImageLocality"
     score_scope = Scope.SHAPE
     score_reads = Reads.NODE
+    has_pre_score = False  # in kube-scheduler it has none, and is counted so
 
     def __init__(self, _arguments: PluginArguments, _handle: Handle) -> None:
         pass

@@ -34,6 +34,7 @@ class NodeUnschedulable:
     name = "NodeUnschedulable"
     scope = Scope.SHAPE
     reads = Reads.NODE
+    has_pre_filter = False  # in kube-scheduler it has none, and is counted so
 
     def __init__(self, _arguments: PluginArguments, handle: Handle) -> None:
         self._options: ConstraintOptions = handle.features.constraints

@@ -72,6 +72,7 @@ class TaintToleration(Proportional):
     name = "TaintToleration"
     scope = score_scope = Scope.SHAPE
     reads = score_reads = Reads.NODE
+    has_pre_filter = False  # in kube-scheduler it has none, and is counted so
 
     def __init__(self, _arguments: PluginArguments, handle: Handle) -> None:
         super().__init__(reverse=True)
