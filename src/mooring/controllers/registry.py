@@ -8,12 +8,22 @@ from mooring.controllers.service_account import ServiceAccounts
 from mooring.controllers.simulated_nodes import SimulatedNodes, SimulatedPods
 from mooring.controllers.taint_eviction import TaintEviction
 from mooring.controllers.volume_protection import VolumeProtection
+from mooring.controllers.workloads.cron_job import CronJobController
+from mooring.controllers.workloads.daemon_set import DaemonSetController
 from mooring.controllers.workloads.deployment import DeploymentController
+from mooring.controllers.workloads.job import JobController
+from mooring.controllers.workloads.job_ttl import JobTTLController
 from mooring.controllers.workloads.replica_set import ReplicaSetController
+from mooring.controllers.workloads.stateful_set import StatefulSetController
 
 CONTROLLERS: dict[str, Factory] = {
     "deployment": DeploymentController,
     "replicaset": ReplicaSetController,
+    "statefulset": StatefulSetController,
+    "daemonset": DaemonSetController,
+    "job": JobController,
+    "ttl-after-finished": JobTTLController,
+    "cronjob": CronJobController,
     "garbage-collector": GarbageCollector,
     "namespace": NamespaceDeletion,
     "serviceaccount": ServiceAccounts,

@@ -8,6 +8,11 @@
 | ``pod_control.py``, ``pod_states.py`` | making and deleting pods, backing off from refusals; the states of pods |
 | ``replica_set.py`` | ReplicaSet |
 | ``deployment.py``, ``deployment_replica_sets.py``, ``deployment_pace.py``, ``deployment_status.py`` | Deployment |
+| ``revisions.py`` | the templates that StatefulSets and DaemonSets have had |
+| ``stateful_set.py``, ``stateful_pods.py`` | StatefulSet |
+| ``daemon_set.py``, ``daemon_nodes.py`` | DaemonSet |
+| ``job.py``, ``job_tally.py``, ``job_pods.py``, ``job_policies.py``, ``job_indexes.py``, ``job_ttl.py`` | Job |
+| ``cron_job.py``, ``cron_times.py`` | CronJob |
 
 Read next: ``workload.py``, then ``replica_set.py``.
 """

@@ -41,7 +41,7 @@ def template_hash(template: PodTemplateSpec, collisions: int | None) -> str:
     text = msgspec.json.encode(template, order="deterministic")
     if collisions is not None:
         text += collisions.to_bytes(4, "little")
-    return safe_encoded(str(_fnv1a(text)))
+    return safe_encoded(str(fnv1a(text)))
 
 
 def safe_encoded(text: str) -> str:
@@ -53,7 +53,8 @@ def safe_encoded(text: str) -> str:
     return "".join(_SAFE[ord(letter) % len(_SAFE)] for letter in text)
 
 
-def _fnv1a(data: bytes) -> int:
+def fnv1a(data: bytes) -> int:
+    """The FNV-1a hash of 32 bits."""
     value = 0x811C9DC5
     for byte in data:
         value = ((value ^ byte) * 0x01000193) & 0xFFFFFFFF

@@ -1,0 +1,237 @@
+"""CronJobs: a Job at each time of a schedule.
+
+A Job's name has the time in it, so that a time is never served twice, whoever crashes when. Times that were missed are
+made up for once, within `startingDeadlineSeconds`. What happens while a Job still runs is the concurrency policy's.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from msgspec import structs
+
+from mooring.api import errors, times
+from mooring.api.batch_v1 import CronJob, CronJobStatus, Job
+from mooring.api.core_v1 import ObjectReference
+from mooring.api.errors import StatusError
+from mooring.api.meta_v1 import LabelSelector, ObjectMeta
+from mooring.controllers.controller import Context
+from mooring.controllers.workloads import job as jobs
+from mooring.controllers.workloads.cron_times import Schedule, ScheduleError, zone_of
+from mooring.controllers.workloads.ownership import Children, OwnerFeed, controller_of, controller_reference
+from mooring.controllers.workloads.pod_control import is_namespace_going
+from mooring.controllers.workloads.workload import Workload
+
+SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
+_MANY = 100
+_PATIENCE = 0.1
+"""A little later than the time itself, so that it is certain to have come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """Times that have come since the last Job."""
+
+    latest: datetime | None
+    many: bool
+
+
+class CronJobController(Workload[CronJob]):
+    """Makes the Jobs of CronJobs."""
+
+    name = "cronjob"
+    component = "cronjob-controller"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context, CronJob)
+        self._jobs = Children(context.informers, Job)
+        feed: OwnerFeed[Job] = OwnerFeed(self.owner_kind, self.queue.add)
+        self._jobs.informer.add_batch_handler(feed)
+
+    def selector_of(self, owner: CronJob) -> LabelSelector | None:
+        del owner  # Jobs are found by their owner alone
+        return None
+
+    async def sync(self, key: str, owner: CronJob) -> float | None:
+        children = self._jobs.of(owner)
+        status = self._observe(owner, children)
+        await self._clean_up(key, owner, children)
+        wait: float | None = None
+        if owner.metadata.deletion_timestamp is None and not owner.spec.suspend:
+            wait = await self._schedule(key, owner, status)
+        if status != owner.status:
+            written = await self.client.update_status(structs.replace(owner, status=status))
+            self.expectations.wrote(key, self.owners, written)
+        return wait
+
+    def _observe(self, owner: CronJob, children: Sequence[Job]) -> CronJobStatus:
+        """The status with the Jobs that run now, and the last success."""
+        status = structs.replace(owner.status, active=list(owner.status.active))
+        known = {reference.uid for reference in status.active}
+        running = {job.metadata.uid: job for job in children if not jobs.is_finished(job)}
+        for job in children:
+            uid = job.metadata.uid
+            if uid in known and uid not in running:
+                kind = next(each.type for each in job.status.conditions if each.type in (jobs.COMPLETE, jobs.FAILED))
+                told = f"Saw completed job: {job.metadata.name}, condition: {kind}"
+                self.recorder.event(owner, "Normal", "SawCompletedJob", told)
+            elif uid in running and uid not in known:
+                told = f"Saw a job that the controller did not create or forgot: {job.metadata.name}"
+                self.recorder.event(owner, "Warning", "UnexpectedJob", told)
+                status.active.append(self._reference(job))
+            done = job.status.completion_time
+            if done and (status.last_successful_time is None or done > status.last_successful_time):
+                status.last_successful_time = done
+        status.active = [reference for reference in status.active if reference.uid in running]
+        return status
+
+    def _reference(self, job: Job) -> ObjectReference:
+        meta = job.metadata
+        return ObjectReference(
+            api_version="batch/v1",
+            kind="Job",
+            namespace=meta.namespace,
+            name=meta.name,
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+        )
+
+    async def _clean_up(self, key: str, owner: CronJob, children: Sequence[Job]) -> None:
+        """Delete the oldest finished Jobs beyond the limits."""
+        for kind, limit in (
+            (jobs.COMPLETE, owner.spec.successful_jobs_history_limit),
+            (jobs.FAILED, owner.spec.failed_jobs_history_limit),
+        ):
+            ended = [job for job in children if _ended_as(job, kind) and job.metadata.deletion_timestamp is None]
+            ended.sort(key=lambda job: (job.status.start_time or "", job.metadata.name))
+            for job in ended[: max(0, len(ended) - limit)] if limit is not None else ():
+                await self._delete(key, owner, job)
+
+    async def _delete(self, key: str, owner: CronJob, job: Job) -> None:
+        meta = job.metadata
+        try:
+            await self.client.delete(Job, meta.name, meta.namespace, uid=meta.uid, propagation_policy="Background")
+        except (errors.NotFound, errors.Conflict):
+            return
+        self.expectations.deleted(key, self._jobs.informer, job)
+        self.recorder.event(owner, "Normal", "SuccessfulDelete", f"Deleted job {meta.name}")
+
+    # -- time
+
+    async def _schedule(self, key: str, owner: CronJob, status: CronJobStatus) -> float | None:
+        """Make a Job if its time has come. Returns when the next one is due."""
+        now = self.clock.now()
+        try:
+            schedule = Schedule(owner.spec.schedule, zone_of(owner.spec.time_zone))
+        except ScheduleError as error:
+            zone = "time zone" in str(error)
+            reason = "UnknownTimeZone" if zone else "UnparseableSchedule"
+            told = (
+                f'invalid timeZone: "{owner.spec.time_zone}"'
+                if zone
+                else f'unparseable schedule: "{owner.spec.schedule}"'
+            )
+            self.recorder.event(owner, "Warning", reason, f"{told}: {error}")
+            return None
+        due = schedule.after(now)
+        wait = (due - now).total_seconds() + _PATIENCE if due is not None else None
+        found = missed(owner, schedule, now)
+        if found.many:
+            told = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
+            self.recorder.event(owner, "Warning", "TooManyMissedTimes", told)
+        if found.latest is None:
+            return _every_wait(owner, schedule, now) or wait
+        deadline = owner.spec.starting_deadline_seconds
+        if deadline is not None and found.latest + timedelta(seconds=deadline) < now:
+            told = f"Missed scheduled time to start a job: {times.to_seconds(found.latest)}"
+            self.recorder.event(owner, "Warning", "MissSchedule", told)
+            return wait
+        if status.active and owner.spec.concurrency_policy == "Forbid":
+            told = "Not starting job because prior execution is running and concurrency policy is Forbid"
+            self.recorder.event(owner, "Normal", "JobAlreadyActive", told)
+            return wait
+        if owner.spec.concurrency_policy == "Replace":
+            for job in self._jobs.of(owner):
+                if any(reference.uid == job.metadata.uid for reference in status.active):
+                    await self._delete(key, owner, job)
+            status.active = []
+        await self._start(key, owner, status, found.latest)
+        return wait
+
+    async def _start(self, key: str, owner: CronJob, status: CronJobStatus, time: datetime) -> None:
+        made = job_for(owner, time)
+        made.metadata.owner_references = [controller_reference(self.client, owner)]
+        try:
+            job = await self.client.create(made)
+        except errors.AlreadyExists:
+            job = await self.client.get(Job, made.metadata.name, made.metadata.namespace)
+            holder = controller_of(job.metadata)
+            if holder is None or holder.uid != owner.metadata.uid:
+                raise
+        except StatusError as error:
+            if not is_namespace_going(error):
+                self.recorder.event(owner, "Warning", "FailedCreate", f"Error creating job: {error}")
+                raise
+            return
+        else:
+            self.recorder.event(owner, "Normal", "SuccessfulCreate", f"Created job {job.metadata.name}")
+        self.expectations.wrote(key, self._jobs.informer, job)
+        if not jobs.is_finished(job) and all(each.uid != job.metadata.uid for each in status.active):
+            status.active.append(self._reference(job))
+        status.last_schedule_time = times.to_seconds(time)
+
+
+def _ended_as(job: Job, kind: str) -> bool:
+    return any(each.type == kind and each.status == "True" for each in job.status.conditions)
+
+
+def _since(owner: CronJob, now: datetime) -> datetime:
+    """From when on times count: the last Job, else the CronJob's creation, but not before the deadline."""
+    stamp = owner.status.last_schedule_time or owner.metadata.creation_timestamp
+    since = times.parse(stamp) if stamp else now
+    deadline = owner.spec.starting_deadline_seconds
+    return since if deadline is None else max(since, now - timedelta(seconds=deadline))
+
+
+def missed(owner: CronJob, schedule: Schedule, now: datetime) -> Missed:
+    """The latest time that has come and has no Job yet. Of very many, the latest is searched for in short steps."""
+    time, latest, count = schedule.after(_since(owner, now)), None, 0
+    while time is not None and time <= now:
+        latest, count = time, count + 1
+        time = schedule.after(time)
+        if count > _MANY and time is not None and time <= now:
+            latest = _latest(schedule, latest, now)
+            break
+    return Missed(latest, count > _MANY)
+
+
+def _latest(schedule: Schedule, found: datetime, now: datetime) -> datetime:
+    """The last time not after now, looked for from a point that comes ever closer."""
+    step = (now - found) / 2
+    while step > timedelta(minutes=1):
+        time = schedule.after(now - step)
+        if time is not None and time <= now:
+            found = time
+        step /= 2
+    while (time := schedule.after(found)) is not None and time <= now:
+        found = time
+    return found
+
+
+def _every_wait(owner: CronJob, schedule: Schedule, now: datetime) -> float | None:
+    """When the next time is due, counted from the last one: `@every` has no times of its own."""
+    time = schedule.after(_since(owner, now))
+    return (time - now).total_seconds() + _PATIENCE if time is not None and time > now else None
+
+
+def job_for(owner: CronJob, time: datetime) -> Job:
+    """The Job of a time, named after the minute."""
+    template = owner.spec.job_template
+    annotations = {**template.metadata.annotations, SCHEDULED_AT: times.to_seconds(time)}
+    meta = ObjectMeta(
+        name=f"{owner.metadata.name}-{int(time.timestamp()) // 60}",
+        namespace=owner.metadata.namespace,
+        labels=template.metadata.labels,
+        annotations=annotations,
+    )
+    return Job(metadata=meta, spec=template.spec)

@@ -1,0 +1,118 @@
+"""The times of a cron schedule: five fields, or a name such as `@daily` or `@every 90m`.
+
+Admission has judged the syntax (``mooring.admission.cron_schedule``). A time that the clocks skip in spring is not
+made up for; one that they repeat in autumn counts once.
+
+    >>> from datetime import UTC, datetime
+    >>> Schedule("30 8 * * mon-fri", UTC).after(datetime(2026, 1, 2, 9, tzinfo=UTC)).isoformat()
+    '2026-01-05T08:30:00+00:00'
+"""
+
+import re
+from datetime import UTC, datetime, timedelta, tzinfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from mooring.admission import cron_schedule
+
+_NAMED = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_YEARS = 5
+"""A schedule without a time within so many years (30 February) has none."""
+
+
+class ScheduleError(ValueError):
+    """The text is no schedule, or there is no such time zone."""
+
+
+class Schedule:
+    """When a CronJob makes Jobs."""
+
+    def __init__(self, text: str, zone: tzinfo) -> None:
+        problem = cron_schedule.problem(text)
+        if problem is not None:
+            raise ScheduleError(problem)
+        match = re.match(r"(?:CRON_)?TZ=(\S+)\s+", text)
+        if match is not None:
+            zone, text = zone_of(match[1]), text[match.end() :]
+        self._zone = zone
+        self._every = _duration(text.removeprefix("@every ")) if text.startswith("@every ") else None
+        if self._every is None:
+            self._read(_NAMED.get(text, text).split())
+
+    def _read(self, fields: list[str]) -> None:
+        minute, hour, day, month, weekday = fields
+        self._minutes = _values(minute, 0, 59)
+        self._hours = _values(hour, 0, 23)
+        self._days = _values(day, 1, 31)
+        self._months = _values(month, 1, 12, _MONTHS, 1)
+        self._weekdays = _values(weekday, 0, 6, _DAYS)
+        self._any_day = day[0] in "*?"
+        self._any_weekday = weekday[0] in "*?"
+
+    def after(self, time: datetime) -> datetime | None:
+        """The first time of the schedule behind `time`; None if there is none in the years to come."""
+        if self._every is not None:
+            return time.replace(microsecond=0) + self._every
+        local = time.astimezone(self._zone).replace(second=0, microsecond=0, tzinfo=None) + timedelta(minutes=1)
+        last = local.year + _YEARS
+        while local.year <= last:
+            if local.month not in self._months or not self._is_day(local):
+                local = local.replace(hour=0, minute=0) + timedelta(days=1)
+            elif local.hour not in self._hours:
+                local = local.replace(minute=0) + timedelta(hours=1)
+            elif local.minute not in self._minutes:
+                local += timedelta(minutes=1)
+            else:
+                found = local.replace(tzinfo=self._zone).astimezone(UTC)
+                exists = found.astimezone(self._zone).replace(tzinfo=None) == local
+                if exists and found > time:
+                    return found
+                local += timedelta(minutes=1)
+        return None
+
+    def _is_day(self, local: datetime) -> bool:
+        """Where both the day of the month and the day of the week are given, either will do, as cron has it."""
+        day = local.day in self._days
+        weekday = local.isoweekday() % 7 in self._weekdays
+        return day and weekday if self._any_day or self._any_weekday else day or weekday
+
+
+def zone_of(name: str | None) -> tzinfo:
+    """A time zone by name; UTC where none is given. Raises ScheduleError."""
+    if name is None:
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ScheduleError(f"unknown time zone {name}") from error
+
+
+def _values(text: str, low: int, high: int, names: tuple[str, ...] = (), first: int = 0) -> frozenset[int]:
+    found: set[int] = set()
+    for part in filter(None, text.lower().split(",")):
+        span, _, step = part.partition("/")
+        begin, _, end = span.partition("-")
+        if begin in ("*", "?"):
+            start, stop = low, high
+        else:
+            start = names.index(begin) + first if begin in names else int(begin)
+            stop = (names.index(end) + first if end in names else int(end)) if end else high if step else start
+        found.update(range(start, stop + 1, int(step or 1)))
+    return frozenset(found)
+
+
+def _duration(text: str) -> timedelta:
+    """A duration in Go's way of writing; at least a second, as cron has it."""
+    parts = re.findall(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)", text)
+    seconds = int(sum(float(number) * _UNITS[unit] for number, unit in parts))
+    return timedelta(seconds=max(1, seconds))

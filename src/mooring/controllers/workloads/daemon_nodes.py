@@ -1,0 +1,106 @@
+"""On which nodes the pods of a DaemonSet belong, and how a pod is made for one node. Plain functions."""
+
+from msgspec import structs
+
+from mooring.api.core_v1 import (
+    Affinity,
+    Node,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    PodSpec,
+    Taint,
+    Toleration,
+)
+from mooring.constraints import node_selector, tolerations
+from mooring.constraints.options import ConstraintOptions
+
+_TOLERATED = (
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoExecute"),
+    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+)
+"""What the pods of DaemonSets put up with, because they belong to the node itself."""
+_NETWORK = ("node.kubernetes.io/network-unavailable", "NoSchedule")
+
+
+def daemon_tolerations(spec: PodSpec) -> list[Toleration]:
+    """The tolerations of a template and those that every pod of a DaemonSet gets."""
+    added = [*_TOLERATED, *([_NETWORK] if spec.host_network else [])]
+    extra = [Toleration(key=key, operator="Exists", effect=effect) for key, effect in added]
+    kept = [each for each in spec.tolerations if all(not _same(each, other) for other in extra)]
+    return [*kept, *extra]
+
+
+def _same(left: Toleration, right: Toleration) -> bool:
+    """Whether two tolerations are about the same taints; the time does not count."""
+    return not left.expression and (left.key, left.operator, left.value, left.effect) == (
+        right.key,
+        right.operator,
+        right.value,
+        right.effect,
+    )
+
+
+class Placement:
+    """Says for each node whether the pods of a template belong there."""
+
+    def __init__(self, spec: PodSpec, options: ConstraintOptions) -> None:
+        self._node_name = spec.node_name
+        self._affinity = node_selector.required_affinity(spec, options)
+        self._tolerations = daemon_tolerations(spec)
+        self._options = options
+        self._verdicts: dict[tuple[str, str], tuple[bool, bool]] = {}
+
+    def judge(self, node: Node) -> tuple[bool, bool]:
+        """Whether a pod should run on the node, and whether one that is there may stay."""
+        key = (node.metadata.uid, node.metadata.resource_version)
+        verdict = self._verdicts.get(key)
+        if verdict is None:
+            verdict = self._verdicts[key] = self._judge(node)
+        return verdict
+
+    def _judge(self, node: Node) -> tuple[bool, bool]:
+        name = node.metadata.name
+        if self._node_name not in ("", name) or not self._affinity.matches(node.metadata.labels, name):
+            return False, False
+        if self._untolerated(node.spec.taints) is None:
+            return True, True
+        return False, self._untolerated(node.spec.taints, frozenset({tolerations.NO_EXECUTE})) is None
+
+    def _untolerated(self, taints: list[Taint], effects: frozenset[str] = tolerations.DO_NOT_SCHEDULE) -> Taint | None:
+        return tolerations.find_untolerated(taints, self._tolerations, self._options, effects)
+
+
+def matters(old: Node | None, new: Node | None) -> bool:
+    """Whether a change of a node may change where pods belong."""
+    if old is None or new is None:
+        return True
+    return old.metadata.labels != new.metadata.labels or old.spec.taints != new.spec.taints
+
+
+def spec_for(spec: PodSpec, node: str) -> PodSpec:
+    """The template's spec for one node: affinity to its name instead of the template's own node affinity."""
+    by_name = NodeSelectorRequirement(key=node_selector.NAME_FIELD, operator="In", values=[node])
+    affinity = spec.affinity or Affinity()
+    given = affinity.node_affinity or NodeAffinity()
+    required = NodeSelector(node_selector_terms=[NodeSelectorTerm(match_fields=[by_name])])
+    pinned = structs.replace(given, required_during_scheduling_ignored_during_execution=required)
+    return structs.replace(
+        spec, affinity=structs.replace(affinity, node_affinity=pinned), tolerations=daemon_tolerations(spec)
+    )
+
+
+def node_of(pod: Pod) -> str:
+    """The node that a pod is on, or that it was made for."""
+    if pod.spec.node_name:
+        return pod.spec.node_name
+    affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
+    required = affinity and affinity.required_during_scheduling_ignored_during_execution
+    names = node_selector.named_nodes(required) if required else None
+    return next(iter(names), "") if names else ""

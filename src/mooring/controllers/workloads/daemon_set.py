@@ -1,0 +1,251 @@
+"""DaemonSets: one pod on every node that the template fits.
+
+Which nodes: the template's node affinity and node selector, with every operator, and its tolerations against the
+node's taints (``mooring.constraints``), as the scheduler judges them. Each pod is made for a certain node, by affinity
+to its name, and bound by the scheduler. Updates replace old pods within `maxUnavailable`, or start new ones beside them
+within `maxSurge`. The nodes and tolerations are in ``daemon_nodes.py``.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from msgspec import structs
+
+from mooring.api import label_selector
+from mooring.api.apps_v1 import DaemonSet, DaemonSetStatus
+from mooring.api.core_v1 import Node, Pod
+from mooring.api.int_or_string import scaled_value
+from mooring.api.meta_v1 import LabelSelector
+from mooring.client import Backoff, Change
+from mooring.controllers.controller import Context
+from mooring.controllers.workloads import daemon_nodes, pod_states, revisions
+from mooring.controllers.workloads.daemon_nodes import Placement
+from mooring.controllers.workloads.pod_control import Creation
+from mooring.controllers.workloads.revisions import POD_LABEL, Revisions
+from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, Workload, soonest
+
+FAILED_POD_BACKOFF = Backoff(initial=1.0, maximum=900.0)
+"""How long a failed pod stays before it is replaced, so that a pod which always fails does not keep the server busy."""
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What is to be done about the pods of a DaemonSet."""
+
+    create: list[str] = field(default_factory=list)
+    """The nodes that need a pod."""
+    delete: list[Pod] = field(default_factory=list)
+    wait: float | None = None
+
+
+@dataclass(slots=True)
+class _Pass:
+    """One look at a DaemonSet."""
+
+    key: str
+    owner: DaemonSet
+    placement: Placement
+    hash: str
+    by_node: dict[str, list[Pod]]
+    """The pods, oldest first, by the node that they are on or made for."""
+    now: datetime
+
+    def is_updated(self, pod: Pod) -> bool:
+        return pod.metadata.labels.get(POD_LABEL) == self.hash
+
+    def is_available(self, pod: Pod) -> bool:
+        return pod_states.is_active(pod) and pod_states.is_available(pod, self.owner.spec.min_ready_seconds, self.now)
+
+
+class DaemonSetController(Workload[DaemonSet]):
+    """Runs DaemonSets."""
+
+    name = "daemonset"
+    component = "daemonset-controller"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context, DaemonSet)
+        self._nodes = context.informers.of(Node)
+        self._nodes.add_batch_handler(self._nodes_changed)
+        self._revisions = Revisions(context.informers, self.expectations)
+        self._failures: dict[tuple[str, str], tuple[int, float]] = {}
+        """How often pods of a DaemonSet failed on a node, and until when the last one stays."""
+        self.follow_pods()
+
+    def selector_of(self, owner: DaemonSet) -> LabelSelector | None:
+        return owner.spec.selector
+
+    def _nodes_changed(self, changes: Sequence[Change[Node]]) -> None:
+        """Nodes tell of themselves all the time; only what decides about placement matters here."""
+        if any(daemon_nodes.matters(old, new) for old, new in changes):
+            for owner in self.owners.objects():
+                self.enqueue(owner)
+
+    async def sync(self, key: str, owner: DaemonSet) -> float | None:
+        selector = label_selector.from_label_selector(owner.spec.selector)
+        pods = await self.pods.claim(owner, selector)
+        if owner.metadata.deletion_timestamp is not None:
+            return None
+        history = await self._revisions.history(key, owner, owner.spec, selector, owner.status.collision_count)
+        by_node: dict[str, list[Pod]] = {}
+        for pod in sorted(pods, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name)):
+            by_node.setdefault(daemon_nodes.node_of(pod), []).append(pod)
+        placement = Placement(owner.spec.template.spec, self.context.options.constraints)
+        look = _Pass(key, owner, placement, revisions.hash_of(history.update), by_node, self.clock.now())
+        plan = self._plan(look)
+        if not (plan.create or plan.delete) and owner.spec.update_strategy.type == "RollingUpdate":
+            self._plan_update(look, plan)
+        outcome = await self._carry_out(look, plan)
+        if outcome.error is None and (plan.create or plan.delete):
+            return outcome.wait or LOOK_AGAIN_SECONDS
+        await self._update_status(look, history.collisions)
+        used = {pod.metadata.labels.get(POD_LABEL, "") for pod in pods}
+        await self._revisions.truncate(key, owner.spec, history, used)
+        if outcome.error is not None and outcome.wait is None:
+            raise outcome.error
+        next_one = pod_states.next_availability(pods, owner.spec.min_ready_seconds, look.now)
+        return soonest(outcome.wait, plan.wait, next_one)
+
+    # -- which pods should be
+
+    def _plan(self, look: _Pass) -> _Plan:
+        """Nodes that lack a pod, and pods that should not be where they are."""
+        plan = _Plan()
+        for node in self._nodes.objects():
+            self._plan_node(look, node, plan)
+        for name, pods in look.by_node.items():
+            if self._nodes.get(name) is None:  # pods on nodes that are gone are collected with the node
+                plan.delete += [pod for pod in pods if not pod.spec.node_name and pod_states.is_active(pod)]
+        return plan
+
+    def _plan_node(self, look: _Pass, node: Node, plan: _Plan) -> None:
+        pods = look.by_node.get(node.metadata.name, [])
+        should_run, may_stay = look.placement.judge(node)
+        if not may_stay:
+            plan.delete += [pod for pod in pods if pod.metadata.deletion_timestamp is None]
+            return
+        if not pods:
+            if should_run:
+                plan.create.append(node.metadata.name)
+            return
+        running = []
+        for pod in pods:
+            if pod.metadata.deletion_timestamp is not None:
+                continue
+            if pod_states.is_finished(pod):
+                self._plan_finished(look, node.metadata.name, pod, plan)
+            else:
+                running.append(pod)
+        if running:
+            self._failures.pop((look.owner.metadata.uid, node.metadata.name), None)
+        plan.delete += self._surplus(look, running)
+
+    def _plan_finished(self, look: _Pass, node: str, pod: Pod, plan: _Plan) -> None:
+        """A pod that has ended is replaced; one that failed, after a while."""
+        where = f"{pod.metadata.namespace}/{pod.metadata.name} on node {node}, will try to"
+        if pod.status.phase == "Failed":
+            key, now = (look.owner.metadata.uid, node), self.clock.monotonic()
+            count, until = self._failures.get(key, (0, 0.0))
+            if now < until:
+                plan.wait = soonest(plan.wait, until - now)
+                return
+            self._failures[key] = (count + 1, now + FAILED_POD_BACKOFF.delay(count + 1))
+            self.recorder.event(look.owner, "Warning", "FailedDaemonPod", f"Found failed daemon pod {where} kill it")
+        else:
+            told = f"Found succeeded daemon pod {where} delete it"
+            self.recorder.event(look.owner, "Normal", "SucceededDaemonPod", told)
+        plan.delete.append(pod)
+
+    def _surplus(self, look: _Pass, running: Sequence[Pod]) -> list[Pod]:
+        """All but the oldest pod of a node; with surge, an old and a new one may be there side by side."""
+        if not self._surge(look, 1):
+            return list(running[1:])
+        old = [pod for pod in running if not look.is_updated(pod)]
+        new = [pod for pod in running if look.is_updated(pod)]
+        surplus = [*old[1:], *new[1:]]
+        if old and new and look.is_available(new[0]):
+            surplus.append(old[0])
+        return surplus
+
+    # -- updates
+
+    def _surge(self, look: _Pass, desired: int) -> int:
+        pace = look.owner.spec.update_strategy.rolling_update
+        return scaled_value(pace.max_surge or 0, desired, round_up=True) if pace is not None else 0
+
+    def _unavailable(self, look: _Pass, desired: int) -> int:
+        pace = look.owner.spec.update_strategy.rolling_update
+        wanted = 1 if pace is None or pace.max_unavailable is None else pace.max_unavailable
+        return scaled_value(wanted, desired, round_up=True)
+
+    def _plan_update(self, look: _Pass, plan: _Plan) -> None:
+        """Replace pods of old templates, or start new ones beside them: first where the old one is of no use."""
+        nodes = [node for node in self._nodes.objects() if look.placement.judge(node)[0]]
+        surge = self._surge(look, len(nodes))
+        room = surge or self._unavailable(look, len(nodes))
+        at_once: list[tuple[str, Pod]] = []
+        candidates: list[tuple[str, Pod]] = []
+        for node in nodes:
+            pods = [pod for pod in look.by_node.get(node.metadata.name, []) if pod_states.is_active(pod)]
+            old = [pod for pod in pods if not look.is_updated(pod)]
+            new = [pod for pod in pods if look.is_updated(pod)]
+            if surge and old and new:
+                room -= 1
+            elif old and not new:
+                useful = look.is_available(old[0])
+                (candidates if useful else at_once).append((node.metadata.name, old[0]))
+                room -= not useful and not surge
+            elif not surge and not (new and look.is_available(new[0])):
+                room -= 1
+        chosen = at_once + candidates[: max(0, room)]
+        if surge:
+            plan.create += [node for node, _ in chosen]
+        else:
+            plan.delete += [pod for _, pod in chosen]
+
+    # -- doing it
+
+    async def _carry_out(self, look: _Pass, plan: _Plan) -> Creation:
+        owner = look.owner
+        template = owner.spec.template
+        labels = {**template.metadata.labels, POD_LABEL: look.hash}
+        pods = []
+        for node in plan.create:
+            pod = self.pod_control.pod(owner, template, labels=labels)
+            pod.spec = daemon_nodes.spec_for(template.spec, node)
+            pods.append(pod)
+        outcome = await self.pod_control.create(look.key, owner, template, pods) if pods else Creation()
+        await self.pod_control.delete(look.key, owner, plan.delete)
+        return outcome
+
+    async def _update_status(self, look: _Pass, collisions: int | None) -> None:
+        status = new_status(look, self._nodes.objects(), collisions)
+        if status != look.owner.status:
+            written = await self.client.update_status(structs.replace(look.owner, status=status))
+            self.expectations.wrote(look.key, self.owners, written)
+
+
+def new_status(look: _Pass, nodes: Collection[Node], collisions: int | None) -> DaemonSetStatus:
+    """The status that nodes and pods make."""
+    status = DaemonSetStatus(
+        observed_generation=look.owner.metadata.generation,
+        collision_count=collisions,
+        conditions=look.owner.status.conditions,
+    )
+    for node in nodes:
+        should_run, _ = look.placement.judge(node)
+        pods = [pod for pod in look.by_node.get(node.metadata.name, []) if pod.spec.node_name or should_run]
+        status.desired_number_scheduled += should_run
+        if not pods:
+            continue
+        if not should_run:
+            status.number_misscheduled += 1
+            continue
+        first = pods[0]
+        status.current_number_scheduled += 1
+        status.number_ready += pod_states.is_ready(first)
+        status.number_available += look.is_available(first)
+        status.updated_number_scheduled += look.is_updated(first)
+    status.number_unavailable = status.desired_number_scheduled - status.number_available
+    return status

@@ -1,0 +1,318 @@
+"""Jobs: pods that run until enough of them have succeeded.
+
+    sync: count the pods (``job_tally.py``)
+      decided already, or now → say so (FailureTarget, SuccessCriteriaMet), end the pods, then Failed or Complete
+      suspended               → end the pods
+      otherwise               → as many pods as parallelism and the missing completions ask for
+    The status is written first, then finalizers are removed and pods made and deleted: see ``job_tally.py`` for why.
+
+What the policies say is in ``job_policies.py``. Finished Jobs are deleted by ``job_ttl.py``.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from msgspec import structs
+
+from mooring.api import errors, label_selector, times
+from mooring.api.batch_v1 import Job, JobCondition, JobStatus
+from mooring.api.core_v1 import Pod
+from mooring.api.meta_v1 import LabelSelector
+from mooring.controllers.controller import Context
+from mooring.controllers.workloads import job_indexes, job_pods, job_policies, job_tally, pod_states
+from mooring.controllers.workloads.job_tally import TRACKING, Tally, is_indexed
+from mooring.controllers.workloads.ownership import controller_of
+from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, Workload, soonest
+
+COMPLETE, FAILED, SUSPENDED = "Complete", "Failed", "Suspended"
+FAILURE_TARGET, SUCCESS_MET = "FailureTarget", "SuccessCriteriaMet"
+MANAGED_HERE = "kubernetes.io/job-controller"
+JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
+MOST_AT_ONCE = 500
+"""Pods that are made for a Job in one go."""
+
+
+class Decision(NamedTuple):
+    """How a Job ends."""
+
+    success: bool
+    reason: str
+    message: str
+
+
+class JobController(Workload[Job]):
+    """Runs Jobs."""
+
+    name = "job"
+    component = "job-controller"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context, Job)
+        self._tracked = self.pods.informer.index("job tracking", _tracked_by)
+        self.follow_pods()
+
+    def selector_of(self, owner: Job) -> LabelSelector | None:
+        return owner.spec.selector
+
+    async def reconcile(self, key: str) -> float | None:
+        await self._release_strays(key)
+        return await super().reconcile(key)
+
+    async def sync(self, key: str, owner: Job) -> float | None:
+        if owner.spec.managed_by not in (None, MANAGED_HERE):
+            return None
+        if is_finished(owner):
+            await self._release(key, [pod for pod in self.pods.of(owner) if job_tally.is_tracked(pod)])
+            return None
+        selector = label_selector.from_label_selector(owner.spec.selector)
+        pods = await self.pods.claim(owner, selector, finalizer=TRACKING)
+        tally = job_tally.take_stock(owner, pods)
+        now = self.clock.now()
+        decision = decided(owner) or decide(owner, tally, now)
+        if decision is not None:
+            return await self._end(key, owner, tally, decision)
+        status = self._status(owner, tally)
+        self._note_suspension(owner, status, now)
+        await self._write(key, owner, status)
+        await self._release(key, tally.to_release)
+        if owner.metadata.deletion_timestamp is not None:
+            return None
+        wait = await self._manage(key, owner, tally, now)
+        return soonest(wait, _deadline_in(owner, status, now))
+
+    # -- how a Job ends
+
+    async def _end(self, key: str, job: Job, tally: Tally, decision: Decision) -> float | None:
+        """Say how the Job ends, end its pods, and when none is left say that it has ended."""
+        now = self.clock.now()
+        going = [pod for pod in (*tally.active, *tally.terminating) if job_tally.is_tracked(pod)]
+        if not decision.success:  # what runs when a Job fails has failed too
+            known = {*tally.uncounted.failed, *tally.uncounted.succeeded}
+            tally.uncounted.failed += [pod.metadata.uid for pod in going if pod.metadata.uid not in known]
+        status = self._status(job, tally)
+        target = SUCCESS_MET if decision.success else FAILURE_TARGET
+        told = ("True", decision.reason, decision.message)
+        _set(status, target, told, now)
+        left = tally.active or tally.terminating or tally.uncounted.failed or tally.uncounted.succeeded
+        if not left and not tally.to_release:
+            final = COMPLETE if decision.success else FAILED
+            _set(status, final, told, now)
+            status.completion_time = times.to_seconds(now) if decision.success else None
+            status.uncounted_terminated_pods = None
+            self._tell_end(job, decision)
+        await self._write(key, job, status)
+        counted = [pod for pod in tally.ended if job_tally.is_tracked(pod)]
+        await self._release(key, [*going, *counted])
+        await self.pod_control.delete(key, job, tally.active)
+        return LOOK_AGAIN_SECONDS if left else None
+
+    def _tell_end(self, job: Job, decision: Decision) -> None:
+        if decision.success:
+            self.recorder.event(job, "Normal", "Completed", "Job completed")
+        else:
+            self.recorder.event(job, "Warning", decision.reason, decision.message)
+
+    # -- which pods it has
+
+    async def _manage(self, key: str, job: Job, tally: Tally, now: datetime) -> float | None:
+        """Make and delete pods. Returns when there is more to do."""
+        active = tally.active
+        if job.spec.suspend:
+            await self._drop(key, job, active)
+            return None
+        wanted = wanted_pods(job, tally)
+        surplus = job_pods.surplus(job, active, tally, wanted)
+        if surplus:
+            await self._drop(key, job, surplus)
+            return LOOK_AGAIN_SECONDS
+        there = len(active) + (len(tally.terminating) if job_tally.replaces_only_failed(job) else 0)
+        missing = min(wanted - there, MOST_AT_ONCE)
+        if missing <= 0:
+            return None
+        made, wait = job_pods.missing(job, tally, missing, now)
+        if not made:
+            return wait
+        pods = [
+            self.pod_control.pod(job, template, finalizers=[*template.metadata.finalizers, TRACKING], **names)
+            for template, names in made
+        ]
+        outcome = await self.pod_control.create(key, job, job.spec.template, pods)
+        if outcome.error is not None and outcome.wait is None:
+            raise outcome.error
+        return soonest(outcome.wait, wait, LOOK_AGAIN_SECONDS if missing == MOST_AT_ONCE else None)
+
+    async def _drop(self, key: str, job: Job, pods: Sequence[Pod]) -> None:
+        """Delete pods that shall not count."""
+        await self._release(key, [pod for pod in pods if job_tally.is_tracked(pod)])
+        await self.pod_control.delete(key, job, pods)
+
+    # -- finalizers
+
+    async def _release(self, key: str, pods: Iterable[Pod]) -> None:
+        """Remove finalizers: these pods are counted, or nobody will count them."""
+        unique = {pod.metadata.uid: pod for pod in pods}.values()
+        answers = await asyncio.gather(*(self._release_one(key, pod) for pod in unique), return_exceptions=True)
+        for answer in answers:
+            if answer is not None:
+                raise answer
+
+    async def _release_one(self, key: str, pod: Pod) -> None:
+        meta = pod.metadata
+        body = {"metadata": {"uid": meta.uid, "$deleteFromPrimitiveList/finalizers": [TRACKING]}}
+        try:
+            written = await self.client.patch(Pod, meta.name, body, meta.namespace)
+        except (errors.NotFound, errors.Conflict):
+            return
+        self.expectations.wrote(key, self.pods.informer, written)
+
+    async def _release_strays(self, key: str) -> None:
+        """Pods of Jobs that are gone must not wait for ever to be counted."""
+        job = self.owners.by_key(key)
+        strays = []
+        for pod in self._tracked.get(key):
+            owner = controller_of(pod.metadata)
+            if job is None or (owner is not None and owner.uid != job.metadata.uid):
+                strays.append(pod)
+        await self._release(key, strays)
+
+    # -- status
+
+    def _status(self, job: Job, tally: Tally) -> JobStatus:
+        before = job.status
+        indexed = is_indexed(job)
+        per_index = indexed and job.spec.backoff_limit_per_index is not None
+        return structs.replace(
+            before,
+            conditions=list(before.conditions),
+            active=len(tally.active),
+            ready=sum(map(pod_states.is_ready, tally.active)),
+            terminating=len(tally.terminating),
+            succeeded=tally.succeeded,
+            failed=tally.failed,
+            uncounted_terminated_pods=tally.uncounted,
+            completed_indexes=job_indexes.text_of(tally.completed) if indexed else "",
+            failed_indexes=job_indexes.text_of(tally.failed_indexes) if per_index else before.failed_indexes,
+        )
+
+    def _note_suspension(self, job: Job, status: JobStatus, now: datetime) -> None:
+        """A suspended Job has not started; one that goes on starts anew."""
+        suspended = condition(status.conditions, SUSPENDED)
+        if job.spec.suspend:
+            if suspended is None or suspended.status != "True":
+                _set(status, SUSPENDED, ("True", "JobSuspended", "Job suspended"), now)
+                self.recorder.event(job, "Normal", "Suspended", "Job suspended")
+            status.start_time = None
+            return
+        if suspended is not None and suspended.status == "True":
+            _set(status, SUSPENDED, ("False", "JobResumed", "Job resumed"), now)
+            self.recorder.event(job, "Normal", "Resumed", "Job resumed")
+        if status.start_time is None:
+            status.start_time = times.to_seconds(now)
+
+    async def _write(self, key: str, job: Job, status: JobStatus) -> None:
+        if status != job.status:
+            written = await self.client.update_status(structs.replace(job, status=status))
+            self.expectations.wrote(key, self.owners, written)
+
+
+def _tracked_by(pod: Pod) -> list[str]:
+    """The key of the Job that a pod waits to be counted by."""
+    if not job_tally.is_tracked(pod):
+        return []
+    owner = controller_of(pod.metadata)
+    if owner is not None:
+        return [f"{pod.metadata.namespace}/{owner.name}"] if owner.kind == "Job" else []
+    name = pod.metadata.labels.get(JOB_NAME_LABEL, "")
+    return [f"{pod.metadata.namespace}/{name}"] if name else []
+
+
+# -- decisions
+
+
+def condition(conditions: Iterable[JobCondition], kind: str) -> JobCondition | None:
+    return next((each for each in conditions if each.type == kind), None)
+
+
+def is_finished(job: Job) -> bool:
+    return any(each.type in (COMPLETE, FAILED) and each.status == "True" for each in job.status.conditions)
+
+
+def decided(job: Job) -> Decision | None:
+    """How the Job ends, if that stands in its status already."""
+    for kind, success in ((SUCCESS_MET, True), (FAILURE_TARGET, False)):
+        found = condition(job.status.conditions, kind)
+        if found is not None and found.status == "True":
+            return Decision(success, found.reason, found.message)
+    return None
+
+
+def decide(job: Job, tally: Tally, now: datetime) -> Decision | None:
+    """Whether the Job ends now, and how."""
+    spec = job.spec
+    if tally.failure:
+        return Decision(False, "PodFailurePolicy", tally.failure)
+    too_many = spec.backoff_limit is not None and tally.all_failed > spec.backoff_limit
+    if too_many or job_policies.restarted_too_often(job, tally.active):
+        return Decision(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+    left = _deadline_in(job, job.status, now)
+    if left is not None and left <= 0:
+        return Decision(False, "DeadlineExceeded", "Job was active longer than specified deadline")
+    by_index = _decide_by_index(job, tally) if is_indexed(job) else None
+    if by_index is not None:
+        return by_index
+    if spec.suspend and spec.completions != 0:
+        return None
+    enough = (
+        tally.all_succeeded >= spec.completions
+        if spec.completions is not None
+        else tally.all_succeeded > 0 and not tally.active
+    )
+    if enough:
+        return Decision(True, "CompletionsReached", "Reached expected number of succeeded pods")
+    return None
+
+
+def _decide_by_index(job: Job, tally: Tally) -> Decision | None:
+    if job.spec.backoff_limit_per_index is not None:
+        most = job.spec.max_failed_indexes
+        if most is not None and len(tally.failed_indexes) > most:
+            return Decision(
+                False, "MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes"
+            )
+        ended = len(tally.failed_indexes) + len(tally.completed)
+        if tally.failed_indexes and ended >= (job.spec.completions or 0):
+            return Decision(False, "FailedIndexes", "Job has failed indexes")
+    met = job_policies.met_success_rule(job, tally.completed)
+    return Decision(True, "SuccessPolicy", met) if met is not None else None
+
+
+def wanted_pods(job: Job, tally: Tally) -> int:
+    """How many pods should run."""
+    parallel = 1 if job.spec.parallelism is None else job.spec.parallelism
+    if job.spec.completions is None:
+        return min(parallel, len(tally.active)) if tally.all_succeeded else parallel
+    return max(0, min(parallel, job.spec.completions - tally.all_succeeded - len(tally.failed_indexes)))
+
+
+def _deadline_in(job: Job, status: JobStatus, now: datetime) -> float | None:
+    if job.spec.active_deadline_seconds is None or status.start_time is None or job.spec.suspend:
+        return None
+    until = times.parse(status.start_time) + timedelta(seconds=job.spec.active_deadline_seconds)
+    return (until - now).total_seconds()
+
+
+def _set(status: JobStatus, kind: str, told: tuple[str, str, str], now: datetime) -> None:
+    """Give the status a condition with this status, reason and message."""
+    value, reason, message = told
+    before = condition(status.conditions, kind)
+    if before is not None and (before.status, before.reason) == (value, reason):
+        return
+    stamp = times.to_seconds(now)
+    status.conditions = [each for each in status.conditions if each.type != kind]
+    status.conditions.append(
+        JobCondition(
+            type=kind, status=value, reason=reason, message=message, last_probe_time=stamp, last_transition_time=stamp
+        )
+    )

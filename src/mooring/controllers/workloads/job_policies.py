@@ -1,0 +1,123 @@
+"""What Jobs decide by: pod failure policies, success policies, and how long to wait after failures. Plain functions."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from mooring.api import times
+from mooring.api.batch_v1 import Job, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule
+from mooring.api.core_v1 import ContainerStatus, Pod
+from mooring.client import Backoff
+from mooring.controllers.workloads import job_indexes, pod_states
+
+POD_BACKOFF = Backoff(initial=10.0, maximum=600.0)
+"""How long a failed pod is waited for before it is replaced, longer with each further failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a failure policy says about a failed pod."""
+
+    action: str = "Count"
+    message: str = ""
+
+
+COUNTS = Verdict()
+
+
+def judge_failure(job: Job, pod: Pod) -> Verdict:
+    """What the first rule that matches a failed pod says; without any, the failure counts."""
+    policy = job.spec.pod_failure_policy
+    if policy is None or pod.status.phase != "Failed":
+        return COUNTS
+    for index, rule in enumerate(policy.rules):
+        why = _match(rule, pod)
+        if why is not None:
+            return Verdict(rule.action, f"{why} matching {rule.action} rule at index {index}")
+    return COUNTS
+
+
+def _match(rule: PodFailurePolicyRule, pod: Pod) -> str | None:
+    where = f"{pod.metadata.namespace}/{pod.metadata.name}"
+    if rule.on_exit_codes is not None:
+        for status in _statuses(pod):
+            code = _failed_with(rule.on_exit_codes, status)
+            if code is not None:
+                return f"Container {status.name} for pod {where} failed with exit code {code}"
+        return None
+    for pattern in rule.on_pod_conditions:
+        condition = pod_states.condition(pod, pattern.type)
+        if condition is not None and condition.status == (pattern.status or "True"):
+            return f"Pod {where} has condition {condition.type}"
+    return None
+
+
+def _statuses(pod: Pod) -> Iterator[ContainerStatus]:
+    yield from pod.status.container_statuses
+    yield from pod.status.init_container_statuses
+
+
+def _failed_with(wanted: PodFailurePolicyOnExitCodesRequirement, status: ContainerStatus) -> int | None:
+    """The exit code that a rule is about; success is never a failure."""
+    ended = status.state.terminated
+    if ended is None or ended.exit_code == 0:
+        return None
+    if wanted.container_name is not None and wanted.container_name != status.name:
+        return None
+    return ended.exit_code if (ended.exit_code in wanted.values) is (wanted.operator == "In") else None
+
+
+def met_success_rule(job: Job, completed: set[int]) -> str | None:
+    """The words for the first rule of the success policy that the completed indexes meet."""
+    policy = job.spec.success_policy
+    for index, rule in enumerate(policy.rules if policy is not None else ()):
+        chosen = completed
+        if rule.succeeded_indexes is not None:
+            wanted = job_indexes.parse(rule.succeeded_indexes, job.spec.completions or 0)
+            chosen = completed & wanted
+            if rule.succeeded_count is None and chosen == wanted:
+                return f"Matched rules at index {index}"
+        if rule.succeeded_count is not None and len(chosen) >= rule.succeeded_count:
+            return f"Matched rules at index {index}"
+    return None
+
+
+def finish_time(pod: Pod) -> datetime | None:
+    """When a pod ended: when its last container did, or when it stopped being ready, or when it was deleted."""
+    ended = [
+        status.state.terminated.finished_at
+        for status in pod.status.container_statuses
+        if status.state.terminated is not None and status.state.terminated.finished_at
+    ]
+    if ended:
+        return max(map(times.parse, ended))
+    ready = pod_states.condition(pod, "Ready")
+    if ready is not None and ready.status == "False" and ready.last_transition_time:
+        return times.parse(ready.last_transition_time)
+    stamp = pod.metadata.deletion_timestamp or pod.metadata.creation_timestamp
+    return times.parse(stamp) if stamp else None
+
+
+def pause_after(failed: Iterable[Pod], succeeded: Iterable[Pod], now: datetime) -> float:
+    """For how many seconds no new pod is made: it depends on the failures since the last success."""
+    last_success = max(filter(None, map(finish_time, succeeded)), default=None)
+    failures = [
+        time for time in map(finish_time, failed) if time is not None and (last_success is None or time > last_success)
+    ]
+    if not failures:
+        return 0.0
+    until = max(failures) + timedelta(seconds=POD_BACKOFF.delay(len(failures)))
+    return max(0.0, (until - now).total_seconds())
+
+
+def restarted_too_often(job: Job, active: Iterable[Pod]) -> bool:
+    """Whether containers that are restarted in their pods have used up the backoff limit."""
+    if job.spec.template.spec.restart_policy != "OnFailure" or job.spec.backoff_limit is None:
+        return False
+    restarts = sum(
+        status.restart_count
+        for pod in active
+        if pod.status.phase in ("Pending", "Running")
+        for status in _statuses(pod)
+    )
+    return restarts > 0 if job.spec.backoff_limit == 0 else restarts >= job.spec.backoff_limit

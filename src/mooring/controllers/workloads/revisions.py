@@ -1,0 +1,141 @@
+"""ControllerRevisions: the templates that a StatefulSet or DaemonSet has had, for updates in steps and rollbacks.
+
+A revision holds the template as a patch, so that `kubectl rollout undo` can apply it to the workload as it stands. The
+highest number is the current template; going back to an old one gives that revision the highest number again.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import structs
+
+from mooring.api import codec, errors
+from mooring.api.apps_v1 import ControllerRevision
+from mooring.api.core_v1 import PodTemplateSpec
+from mooring.api.label_selector import Selector
+from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.client import Client, Informers
+from mooring.controllers.workloads.deployment_replica_sets import fnv1a, safe_encoded
+from mooring.controllers.workloads.expectations import Expectations
+from mooring.controllers.workloads.ownership import Children, controller_of, controller_reference
+
+POD_LABEL = "controller-revision-hash"
+"""On pods: the revision from which they were made."""
+HASH_LABEL = "controller.kubernetes.io/hash"
+_COLLISIONS = 10
+
+
+class HasTemplate(Protocol):
+    template: PodTemplateSpec
+    revision_history_limit: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The revisions of a workload, oldest first, and the one of its current template."""
+
+    revisions: list[ControllerRevision]
+    update: ControllerRevision
+    collisions: int | None
+
+
+def data_of(template: PodTemplateSpec) -> dict[str, Any]:
+    """A template as a patch of the workload that replaces whatever template it has."""
+    tree: dict[str, Any] = msgspec.json.decode(codec.encode(template))
+    return {"spec": {"template": {**tree, "$patch": "replace"}}}
+
+
+def template_of(revision: ControllerRevision) -> PodTemplateSpec:
+    """The template that a revision holds."""
+    tree = dict((revision.data or {}).get("spec", {}).get("template", {}))
+    tree.pop("$patch", None)
+    return codec.decode_own(msgspec.json.encode(tree), PodTemplateSpec)
+
+
+def hash_of(revision: ControllerRevision) -> str:
+    return revision.metadata.labels.get(HASH_LABEL, "")
+
+
+class Revisions:
+    """Keeps the revisions of the workloads of one controller."""
+
+    def __init__(self, informers: Informers, expectations: Expectations) -> None:
+        self._client: Client = informers.client
+        self.children = Children(informers, ControllerRevision)
+        self._expectations = expectations
+
+    async def history(
+        self, key: str, owner: Resource, spec: HasTemplate, selector: Selector, collisions: int | None
+    ) -> History:
+        """The revisions of a workload; one for its current template is made, or becomes the newest again."""
+        found = sorted(await self.children.claim(owner, selector), key=_age)
+        wanted = data_of(spec.template)
+        number = found[-1].revision + 1 if found else 1
+        same = [each for each in found if each.data == wanted]
+        if not same:
+            made, collisions = await self._create(key, owner, spec.template, number, collisions)
+            return History([*found, made], made, collisions)
+        update = same[-1]
+        if update is not found[-1]:
+            update = await self._client.update(structs.replace(update, revision=number))
+            self._expectations.wrote(key, self.children.informer, update)
+            others = [each for each in found if each.metadata.uid != update.metadata.uid]
+            return History([*others, update], update, collisions)
+        return History(found, update, collisions)
+
+    async def _create(
+        self, key: str, owner: Resource, template: PodTemplateSpec, number: int, collisions: int | None
+    ) -> tuple[ControllerRevision, int | None]:
+        data = data_of(template)
+        for _ in range(_COLLISIONS):
+            text = msgspec.json.encode(data, order="deterministic")
+            if collisions is not None:
+                text += collisions.to_bytes(4, "little")
+            hashed = safe_encoded(str(fnv1a(text)))
+            meta = ObjectMeta(
+                name=f"{owner.metadata.name}-{hashed}",
+                namespace=owner.metadata.namespace,
+                labels={**template.metadata.labels, HASH_LABEL: hashed, POD_LABEL: hashed},
+                annotations=owner.metadata.annotations,
+                owner_references=[controller_reference(self._client, owner)],
+            )
+            try:
+                made = await self._client.create(ControllerRevision(metadata=meta, data=data, revision=number))
+            except errors.AlreadyExists:
+                made = await self._client.get(ControllerRevision, meta.name, meta.namespace)
+                holder = controller_of(made.metadata)
+                if made.data != data or holder is None or holder.uid != owner.metadata.uid:
+                    collisions = (collisions or 0) + 1
+                    continue
+            self._expectations.wrote(key, self.children.informer, made)
+            return made, collisions
+        raise errors.already_exists("controllerrevisions", owner.metadata.name, group="apps")
+
+    async def truncate(self, key: str, spec: HasTemplate, history: History, in_use: Collection[str]) -> None:
+        """Delete the oldest revisions beyond the limit, apart from those whose names or hashes are in use."""
+        limit = 10 if spec.revision_history_limit is None else spec.revision_history_limit
+        unused = [
+            each
+            for each in history.revisions
+            if each.metadata.name not in in_use
+            and hash_of(each) not in in_use
+            and each.metadata.uid != history.update.metadata.uid
+        ]
+        for each in unused[: max(0, len(unused) - limit)]:
+            try:
+                await self._client.delete(
+                    ControllerRevision, each.metadata.name, each.metadata.namespace, uid=each.metadata.uid
+                )
+            except (errors.NotFound, errors.Conflict):
+                continue
+            self._expectations.deleted(key, self.children.informer, each)
+
+
+def by_name(revisions: Sequence[ControllerRevision], name: str) -> ControllerRevision | None:
+    return next((each for each in revisions if each.metadata.name == name), None)
+
+
+def _age(revision: ControllerRevision) -> tuple[int, str, str]:
+    return revision.revision, revision.metadata.creation_timestamp or "", revision.metadata.name

@@ -1,0 +1,121 @@
+"""The pods and volume claims of a StatefulSet: their names, labels, volumes and owners. Plain functions.
+
+Pod `web-2` is the third pod of the StatefulSet `web`, wherever it runs and however often it is made anew; its claim of
+the template `data` is `data-web-2`.
+"""
+
+from msgspec import structs
+
+from mooring.api.apps_v1 import StatefulSet
+from mooring.api.core_v1 import (
+    PersistentVolumeClaim,
+    PersistentVolumeClaimVolumeSource,
+    Pod,
+    PodTemplateSpec,
+    Volume,
+)
+from mooring.api.meta_v1 import ObjectMeta, OwnerReference
+from mooring.controllers.workloads.revisions import POD_LABEL
+
+POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
+POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"
+
+
+def start_ordinal(owner: StatefulSet) -> int:
+    return owner.spec.ordinals.start if owner.spec.ordinals is not None else 0
+
+
+def ordinals(owner: StatefulSet) -> range:
+    """The numbers that the pods should have."""
+    start = start_ordinal(owner)
+    return range(start, start + (1 if owner.spec.replicas is None else owner.spec.replicas))
+
+
+def ordinal_of(pod: Pod) -> int:
+    """The number in a pod's name; -1 if there is none."""
+    number = pod.metadata.name.rpartition("-")[2]
+    return int(number) if number.isascii() and number.isdigit() and len(number) < 10 else -1
+
+
+def pod_name(owner: StatefulSet, ordinal: int) -> str:
+    return f"{owner.metadata.name}-{ordinal}"
+
+
+def is_member(owner: StatefulSet, pod: Pod) -> bool:
+    """Whether the pod has a name that the StatefulSet gives: only such pods are adopted."""
+    ordinal = ordinal_of(pod)
+    return ordinal >= 0 and pod.metadata.name == pod_name(owner, ordinal)
+
+
+def revision_of(pod: Pod) -> str:
+    return pod.metadata.labels.get(POD_LABEL, "")
+
+
+def new_pod(owner: StatefulSet, ordinal: int, template: PodTemplateSpec, revision: str, ref: OwnerReference) -> Pod:
+    """The pod of a number, as the template of a revision has it."""
+    name = pod_name(owner, ordinal)
+    labels = {**template.metadata.labels, POD_NAME_LABEL: name, POD_INDEX_LABEL: str(ordinal), POD_LABEL: revision}
+    claims = {claim.metadata.name: claim_name(owner, claim, ordinal) for claim in owner.spec.volume_claim_templates}
+    volumes = [
+        Volume(name=volume, persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name=claim))
+        for volume, claim in claims.items()
+    ]
+    volumes += [volume for volume in template.spec.volumes if volume.name not in claims]
+    spec = structs.replace(template.spec, hostname=name, subdomain=owner.spec.service_name, volumes=volumes)
+    meta = ObjectMeta(
+        name=name,
+        namespace=owner.metadata.namespace,
+        labels=labels,
+        annotations=template.metadata.annotations,
+        finalizers=template.metadata.finalizers,
+        owner_references=[ref],
+    )
+    return Pod(metadata=meta, spec=spec)
+
+
+def claim_name(owner: StatefulSet, template: PersistentVolumeClaim, ordinal: int) -> str:
+    return f"{template.metadata.name}-{pod_name(owner, ordinal)}"
+
+
+def claims(owner: StatefulSet, ordinal: int, ref: OwnerReference) -> list[PersistentVolumeClaim]:
+    """The claims of the pod of a number."""
+    selected = owner.spec.selector.match_labels if owner.spec.selector is not None else {}
+    refs = [structs.replace(ref, controller=None, block_owner_deletion=None)] if owns_claims(owner) else []
+    made = []
+    for template in owner.spec.volume_claim_templates:
+        meta = ObjectMeta(
+            name=claim_name(owner, template, ordinal),
+            namespace=owner.metadata.namespace,
+            labels={**template.metadata.labels, **selected},
+            annotations=template.metadata.annotations,
+            finalizers=template.metadata.finalizers,
+            owner_references=refs,
+        )
+        made.append(PersistentVolumeClaim(metadata=meta, spec=template.spec))
+    return made
+
+
+def owns_claims(owner: StatefulSet) -> bool:
+    """Whether claims go when the StatefulSet goes."""
+    policy = owner.spec.persistent_volume_claim_retention_policy
+    return policy is not None and policy.when_deleted == "Delete"
+
+
+def pods_own_claims(owner: StatefulSet) -> bool:
+    """Whether claims go with the pods that scaling down removes."""
+    policy = owner.spec.persistent_volume_claim_retention_policy
+    return policy is not None and policy.when_scaled == "Delete"
+
+
+def claim_owners(
+    owner: StatefulSet, ref: OwnerReference, pod: Pod, claim: PersistentVolumeClaim, *, condemned: bool
+) -> list[OwnerReference]:
+    """Who should own a claim: the pod while it is removed by scaling, else the StatefulSet, each as the policy says."""
+    mine = {owner.metadata.uid, pod.metadata.uid}
+    others = [each for each in claim.metadata.owner_references if each.uid not in mine]
+    if condemned and pods_own_claims(owner):
+        own = OwnerReference(api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid)
+        return [*others, own]
+    if owns_claims(owner):
+        return [*others, structs.replace(ref, controller=None, block_owner_deletion=None)]
+    return others

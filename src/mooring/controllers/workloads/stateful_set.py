@@ -1,0 +1,259 @@
+"""StatefulSets: pods that each keep their name, number and storage.
+
+With OrderedReady one thing happens at a time: pods are made from the lowest number up, each when the one before is
+ready and available, and removed from the highest down. With Parallel all are made and removed at once. A rolling
+update replaces pods from the highest number down to the partition, at most `maxUnavailable` (1) at a time. Each pass
+does what can be done now; the pods that it changes call for the next. Names and volumes are in ``stateful_pods.py``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from msgspec import structs
+
+from mooring.api import errors, label_selector
+from mooring.api.apps_v1 import ControllerRevision, StatefulSet, StatefulSetStatus
+from mooring.api.core_v1 import PersistentVolumeClaim, Pod
+from mooring.api.errors import StatusError
+from mooring.api.int_or_string import scaled_value
+from mooring.api.meta_v1 import LabelSelector, OwnerReference
+from mooring.client import PatchType
+from mooring.controllers.controller import Context
+from mooring.controllers.workloads import pod_states, revisions, stateful_pods
+from mooring.controllers.workloads.ownership import controller_reference
+from mooring.controllers.workloads.revisions import History, Revisions
+from mooring.controllers.workloads.workload import Workload, soonest
+
+
+@dataclass(slots=True)
+class _Pass:
+    """One look at a StatefulSet."""
+
+    key: str
+    owner: StatefulSet
+    ref: OwnerReference
+    current: ControllerRevision
+    update: ControllerRevision
+    pods: dict[int, Pod]
+    """By number, the wanted ones."""
+    condemned: list[Pod]
+    """The others, highest number first."""
+    now: datetime
+
+    @property
+    def one_by_one(self) -> bool:
+        return self.owner.spec.pod_management_policy != "Parallel"
+
+    def is_ready(self, pod: Pod) -> bool:
+        running = pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None
+        return running and pod_states.is_ready(pod)
+
+    def is_available(self, pod: Pod) -> bool:
+        return self.is_ready(pod) and pod_states.is_available(pod, self.owner.spec.min_ready_seconds, self.now)
+
+
+class StatefulSetController(Workload[StatefulSet]):
+    """Runs StatefulSets."""
+
+    name = "statefulset"
+    component = "statefulset-controller"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context, StatefulSet)
+        self._claims = context.informers.of(PersistentVolumeClaim)
+        self._revisions = Revisions(context.informers, self.expectations)
+        self.follow_pods()
+
+    def selector_of(self, owner: StatefulSet) -> LabelSelector | None:
+        return owner.spec.selector
+
+    async def sync(self, key: str, owner: StatefulSet) -> float | None:
+        selector = label_selector.from_label_selector(owner.spec.selector)
+        pods = await self.pods.claim(owner, selector, lambda pod: stateful_pods.is_member(owner, pod))
+        if owner.metadata.deletion_timestamp is not None:
+            return None
+        collisions = owner.status.collision_count
+        history = await self._revisions.history(key, owner, owner.spec, selector, collisions)
+        look = self._look(key, owner, pods, history)
+        problem: StatusError | None = None
+        wait: float | None = None
+        try:
+            wait = await self._act(look)
+        except StatusError as error:
+            problem = error
+        await self._update_status(look, history)
+        used = {look.current.metadata.name, *map(stateful_pods.revision_of, pods)}
+        await self._revisions.truncate(key, owner.spec, history, used)
+        if problem is not None:
+            raise problem
+        return soonest(wait, pod_states.next_availability(pods, owner.spec.min_ready_seconds, look.now))
+
+    def _look(self, key: str, owner: StatefulSet, pods: Sequence[Pod], history: History) -> _Pass:
+        wanted = stateful_pods.ordinals(owner)
+        condemned = [pod for pod in pods if stateful_pods.ordinal_of(pod) not in wanted]
+        return _Pass(
+            key=key,
+            owner=owner,
+            ref=controller_reference(self.client, owner),
+            current=revisions.by_name(history.revisions, owner.status.current_revision) or history.update,
+            update=history.update,
+            pods={stateful_pods.ordinal_of(pod): pod for pod in pods if stateful_pods.ordinal_of(pod) in wanted},
+            condemned=sorted(condemned, key=stateful_pods.ordinal_of, reverse=True),
+            now=self.clock.now(),
+        )
+
+    # -- what is done
+
+    async def _act(self, look: _Pass) -> float | None:
+        """Make, remove and replace pods as far as that is possible now. Returns when to try refused ones again."""
+        await self._settle_claims(look)
+        for ordinal in stateful_pods.ordinals(look.owner):
+            pod = look.pods.get(ordinal)
+            if pod is None:
+                wait = await self._create(look, ordinal)
+                if look.one_by_one or wait is not None:
+                    return wait
+            elif pod_states.is_finished(pod) and pod.metadata.deletion_timestamp is None:
+                told = "Failed" if pod.status.phase == "Failed" else "Terminated"
+                text = f"StatefulSet {look.key} is recreating {told.lower()} Pod {pod.metadata.name}"
+                self.recorder.event(look.owner, "Warning", f"Recreating{told}Pod", text)
+                await self.pod_control.delete(look.key, look.owner, [pod])
+                if look.one_by_one:
+                    return None
+            elif look.one_by_one and not look.is_available(pod):
+                return None
+        if not await self._remove_condemned(look):
+            return None
+        if look.owner.spec.update_strategy.type == "RollingUpdate":
+            await self._replace_old(look)
+        return None
+
+    async def _create(self, look: _Pass, ordinal: int) -> float | None:
+        owner = look.owner
+        await self._create_claims(look, ordinal)
+        revision = look.current if ordinal < self._first_updated(owner) else look.update
+        template = revisions.template_of(revision)
+        pod = stateful_pods.new_pod(owner, ordinal, template, revision.metadata.name, look.ref)
+        outcome = await self.pod_control.create(look.key, owner, template, [pod])
+        if outcome.error is not None and outcome.wait is None:
+            raise outcome.error
+        return outcome.wait
+
+    async def _remove_condemned(self, look: _Pass) -> bool:
+        """Remove the pods that are too many, the highest first; False while one has to be waited for."""
+        if not look.one_by_one:
+            going = [pod for pod in look.condemned if pod.metadata.deletion_timestamp is None]
+            await self.pod_control.delete(look.key, look.owner, going)
+            return True
+        unhealthy = [pod for pod in (*look.pods.values(), *reversed(look.condemned)) if not look.is_available(pod)]
+        for pod in look.condemned:
+            if pod.metadata.deletion_timestamp is not None:
+                return False
+            if unhealthy and unhealthy[0] is not pod and not look.is_available(pod):
+                return False
+            await self.pod_control.delete(look.key, look.owner, [pod])
+            return False
+        return True
+
+    async def _replace_old(self, look: _Pass) -> None:
+        """Delete pods of old revisions from the highest number down; they are made anew in another pass."""
+        owner = look.owner
+        pace = owner.spec.update_strategy.rolling_update
+        allowed = 1
+        if pace is not None and pace.max_unavailable is not None:
+            allowed = max(1, scaled_value(pace.max_unavailable, len(stateful_pods.ordinals(owner)), round_up=True))
+        missing = sum(1 for number in stateful_pods.ordinals(owner) if not self._counts(look, look.pods.get(number)))
+        for number in reversed(stateful_pods.ordinals(owner)):
+            if number < self._first_updated(owner):
+                return
+            pod = look.pods.get(number)
+            if pod is None or stateful_pods.revision_of(pod) == look.update.metadata.name:
+                continue
+            healthy = self._counts(look, pod)
+            if pod.metadata.deletion_timestamp is not None or (healthy and missing >= allowed):
+                continue
+            if not healthy and missing > allowed:
+                return  # others have to recover first
+            await self.pod_control.delete(look.key, owner, [pod])
+            missing += healthy
+            if missing >= allowed:
+                return
+
+    def _counts(self, look: _Pass, pod: Pod | None) -> bool:
+        return pod is not None and look.is_available(pod)
+
+    def _first_updated(self, owner: StatefulSet) -> int:
+        """The lowest number that an update reaches."""
+        strategy = owner.spec.update_strategy
+        partition = strategy.rolling_update.partition if strategy.rolling_update is not None else 0
+        rolling = strategy.type == "RollingUpdate"
+        return stateful_pods.start_ordinal(owner) + ((partition or 0) if rolling else 0)
+
+    # -- claims
+
+    async def _create_claims(self, look: _Pass, ordinal: int) -> None:
+        for claim in stateful_pods.claims(look.owner, ordinal, look.ref):
+            if self._claims.get(claim.metadata.name, claim.metadata.namespace) is not None:
+                continue
+            try:
+                await self.client.create(claim)
+            except errors.AlreadyExists:
+                continue
+            except StatusError as error:
+                told = f"create Claim {claim.metadata.name} in StatefulSet {look.owner.metadata.name} failed: {error}"
+                self.recorder.event(look.owner, "Warning", "FailedCreate", told)
+                raise
+            told = (
+                f"create Claim {claim.metadata.name} Pod {stateful_pods.pod_name(look.owner, ordinal)} "
+                f"in StatefulSet {look.owner.metadata.name} success"
+            )
+            self.recorder.event(look.owner, "Normal", "SuccessfulCreate", told)
+
+    async def _settle_claims(self, look: _Pass) -> None:
+        """See that claims have the owners that the retention policy gives them, before a pod is removed."""
+        for pod in (*look.pods.values(), *look.condemned):
+            condemned = stateful_pods.ordinal_of(pod) not in stateful_pods.ordinals(look.owner)
+            for template in look.owner.spec.volume_claim_templates:
+                name = stateful_pods.claim_name(look.owner, template, stateful_pods.ordinal_of(pod))
+                claim = self._claims.get(name, look.owner.metadata.namespace)
+                if claim is None:
+                    continue
+                owners = stateful_pods.claim_owners(look.owner, look.ref, pod, claim, condemned=condemned)
+                if owners != claim.metadata.owner_references:
+                    body = {"metadata": {"uid": claim.metadata.uid, "ownerReferences": owners}}
+                    written = await self.client.patch(
+                        PersistentVolumeClaim, name, body, claim.metadata.namespace, type=PatchType.MERGE
+                    )
+                    self.expectations.wrote(look.key, self._claims, written)
+
+    # -- status
+
+    async def _update_status(self, look: _Pass, history: History) -> None:
+        status = new_status(look, history.collisions)
+        if status != look.owner.status:
+            written = await self.client.update_status(structs.replace(look.owner, status=status))
+            self.expectations.wrote(look.key, self.owners, written)
+
+
+def new_status(look: _Pass, collisions: int | None) -> StatefulSetStatus:
+    """The status that the pods make. An update whose pods are all there and ready becomes the current revision."""
+    pods = [*look.pods.values(), *look.condemned]
+    made = [stateful_pods.revision_of(pod) for pod in pods if pod.metadata.deletion_timestamp is None]
+    status = StatefulSetStatus(
+        observed_generation=look.owner.metadata.generation,
+        replicas=len(pods),
+        ready_replicas=sum(map(look.is_ready, pods)),
+        available_replicas=sum(map(look.is_available, pods)),
+        current_replicas=made.count(look.current.metadata.name),
+        updated_replicas=made.count(look.update.metadata.name),
+        current_revision=look.current.metadata.name,
+        update_revision=look.update.metadata.name,
+        collision_count=collisions,
+        conditions=look.owner.status.conditions,
+    )
+    rolling = look.owner.spec.update_strategy.type == "RollingUpdate"
+    if rolling and status.updated_replicas == status.ready_replicas == status.replicas:
+        status.current_replicas = status.updated_replicas
+        status.current_revision = status.update_revision
+    return status
