@@ -63,6 +63,8 @@ DEFAULT_PLUGINS: tuple[PluginUse, ...] = (
     # ... and so does being spread or kept together; these look at all pods, so they come after what looks at one node.
     PluginUse("PodTopologySpread", 2),
     PluginUse("InterPodAffinity", 2),
+    # Devices; a search, so it comes last. What it can do for a pod that fits nowhere harms less than preemption.
+    PluginUse("DynamicResources", 2),
     PluginUse("DefaultPreemption"),
     # What makes the cluster run well when users do not mind.
     PluginUse("NodeResourcesBalancedAllocation", 1),

@@ -11,7 +11,7 @@ aside and placed when it comes.
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +105,8 @@ class Cluster:
         self.pod_changes = ChangeLog()
         """Rows whose pods have changed."""
         self.observers: list[PodObserver] = []
+        self.shared: dict[Hashable, Any] = {}
+        """What plugins of several profiles have in common, such as what they have set aside; by a key of theirs."""
         self._free_rows: list[int] = list(range(_CAPACITY - 1, -1, -1))
         self._pods: dict[str, PlacedPod] = {}
         self._objects: dict[type[Resource], dict[str, Resource]] = {}

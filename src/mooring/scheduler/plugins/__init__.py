@@ -3,6 +3,7 @@
 from mooring.scheduler.framework import Factory
 from mooring.scheduler.plugins.default_binder import DefaultBinder
 from mooring.scheduler.plugins.default_preemption import DefaultPreemption
+from mooring.scheduler.plugins.dynamic_resources import DynamicResources
 from mooring.scheduler.plugins.image_locality import ImageLocality
 from mooring.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from mooring.scheduler.plugins.node_affinity import NodeAffinity
@@ -25,6 +26,7 @@ IN_TREE: dict[str, Factory] = {
     for plugin in (
         DefaultBinder,
         DefaultPreemption,
+        DynamicResources,
         ImageLocality,
         InterPodAffinity,
         NodeAffinity,

@@ -6,14 +6,12 @@ ends it, because it either has our write in it or makes that write fail.
 """
 
 from collections.abc import Iterator
-from typing import Any, Generic, TypeVar
-from weakref import WeakKeyDictionary
+from typing import Generic, TypeVar
 
 from mooring.api.meta_v1 import Resource
 from mooring.scheduler.columns.cluster import Cluster, object_key
 
 T = TypeVar("T", bound=Resource)
-_SHARED: WeakKeyDictionary[Cluster, dict[type[Resource], "Assumed[Any]"]] = WeakKeyDictionary()
 
 
 class Assumed(Generic[T]):
@@ -63,8 +61,7 @@ class Assumed(Generic[T]):
 
 def assumed(cluster: Cluster, kind: type[T]) -> Assumed[T]:
     """The assumptions about a kind, which the profiles of a scheduler share."""
-    of_cluster = _SHARED.setdefault(cluster, {})
-    if kind not in of_cluster:
-        of_cluster[kind] = Assumed(cluster, kind)
-    found: Assumed[T] = of_cluster[kind]
+    found: Assumed[T] | None = cluster.shared.get((Assumed, kind))
+    if found is None:
+        found = cluster.shared[Assumed, kind] = Assumed(cluster, kind)
     return found

@@ -1,0 +1,141 @@
+"""Which devices are in use: by claims that are allocated, as informers show them or as our own writes will make them,
+and by claims whose allocation has been decided and not been written yet (`in flight`).
+
+Kept from pod to pod: only claims that have changed are looked at.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+from mooring.api.quantity import Quantity
+from mooring.api.resource_v1 import ResourceClaim
+from mooring.scheduler.columns.cluster import Cluster, object_key
+from mooring.scheduler.dra.devices import DeviceId
+from mooring.scheduler.dra.inventory import Inventory
+from mooring.scheduler.volumes.assumed import assumed
+
+Use: TypeAlias = tuple[DeviceId, dict[str, Quantity] | None]
+"""A device and, where it is shared, how much of its capacities is used."""
+_ZERO = Quantity(0)
+
+
+class Allocated:
+    def __init__(self, cluster: Cluster, inventory: Inventory) -> None:
+        self._cluster = cluster
+        self._objects = cluster.objects(ResourceClaim)
+        self._claims = assumed(cluster, ResourceClaim)
+        self._inventory = inventory
+        self._revision = -1
+        self._seen: dict[str, ResourceClaim] = {}
+        self._uses: dict[str, tuple[Use, ...]] = {}
+        self._touched: set[str] = set()
+        self._in_flight: dict[str, ResourceClaim] = {}
+        self._exclusive: Counter[DeviceId] = Counter()
+        self._shares: Counter[DeviceId] = Counter()
+        self._consumed: dict[DeviceId, dict[str, Quantity]] = {}
+
+    # -- what is in use
+
+    def has(self, device: DeviceId) -> bool:
+        """Whether somebody has a device for himself."""
+        return device in self._exclusive
+
+    def is_used(self, device: DeviceId) -> bool:
+        return device in self._exclusive or device in self._consumed
+
+    def consumed(self, device: DeviceId) -> Mapping[str, Quantity]:
+        """How much of a shared device's capacities is used."""
+        return self._consumed.get(device, {})
+
+    # -- allocations on their way
+
+    def is_in_flight(self, claim: ResourceClaim) -> bool:
+        found = self._in_flight.get(_key(claim))
+        return found is not None and found.metadata.uid == claim.metadata.uid
+
+    def begin(self, claim: ResourceClaim) -> None:
+        """Reckon with an allocation that is not written yet."""
+        self._in_flight[_key(claim)] = claim
+        self._touched.add(_key(claim))
+
+    def end(self, claim: ResourceClaim) -> None:
+        """The allocation has been written, or will not be."""
+        self._touched.add(_key(claim))
+        self._in_flight.pop(_key(claim), None)
+
+    def touch(self, claim: ResourceClaim) -> None:
+        """What is assumed about a claim has changed."""
+        self._touched.add(_key(claim))
+
+    # -- catching up
+
+    def refresh(self) -> None:
+        changed = self._touched
+        revision = self._cluster.revision(ResourceClaim)
+        if revision != self._revision:
+            self._revision = revision
+            changed |= {key for key, claim in self._objects.items() if self._seen.get(key) is not claim}
+            if len(self._seen) != len(self._objects) or changed:
+                changed |= self._seen.keys() - self._objects.keys()
+        if not changed:
+            return
+        self._touched = set()
+        devices: set[DeviceId] = set()
+        for key in changed:
+            devices.update(self._update(key))
+        self._inventory.use_changed(devices)
+
+    def _update(self, key: str) -> Iterator[DeviceId]:
+        """Look at one claim again; the devices whose use is different now."""
+        current = self._objects.get(key)
+        if current is None:
+            self._seen.pop(key, None)
+        else:
+            self._seen[key] = current
+        claim = self._in_flight.get(key) or self._claims.get(key)
+        before, after = self._uses.pop(key, ()), () if claim is None else tuple(_uses(claim))
+        if after:
+            self._uses[key] = after
+        if before == after:
+            return
+        for use in before:
+            self._subtract(*use)
+            yield use[0]
+        for use in after:
+            self._add(*use)
+            yield use[0]
+
+    def _add(self, device: DeviceId, amounts: dict[str, Quantity] | None) -> None:
+        if amounts is None:
+            self._exclusive[device] += 1
+            return
+        consumed = self._consumed.setdefault(device, {})
+        self._shares[device] += 1
+        for name, amount in amounts.items():
+            consumed[name] = consumed.get(name, _ZERO) + amount
+
+    def _subtract(self, device: DeviceId, amounts: dict[str, Quantity] | None) -> None:
+        if amounts is None:
+            self._exclusive[device] -= 1
+            if not self._exclusive[device]:
+                del self._exclusive[device]
+            return
+        for name, amount in amounts.items():
+            self._consumed[device][name] -= amount
+        self._shares[device] -= 1
+        if not self._shares[device]:
+            del self._shares[device], self._consumed[device]
+
+
+def _uses(claim: ResourceClaim) -> Iterator[Use]:
+    if claim.status.allocation is None:
+        return
+    for result in claim.status.allocation.devices.results:
+        if not result.admin_access:
+            shared = result.consumed_capacity if result.share_id is not None else None
+            yield DeviceId(result.driver, result.pool, result.device), shared
+
+
+def _key(claim: ResourceClaim) -> str:
+    return object_key(claim.metadata.namespace, claim.metadata.name)

@@ -1,0 +1,318 @@
+"""The search for devices on one node that fulfil all claims of a pod together.
+
+Claims, their requests and the devices of each request are taken in order; each device that is free, selected, tolerated
+and allowed by the constraints is tried, and the first complete solution is it, as in kube-scheduler. Two things
+that kube-scheduler tries are not, because they cannot lead anywhere new: the devices of one request in another order,
+and a device that is like one which has just failed. What is left is still exponential in the worst case, so a search
+ends after so many tries.
+
+    claim ─► request ─► one of its alternatives ─► device ─► device ─► … ─► next request ─► … ─► next claim
+                                                     └─ not possible: give it back, try the next one
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from mooring.api.quantity import Quantity
+from mooring.api.resource_v1 import DeviceSelector, ResourceClaim
+from mooring.constraints.options import ConstraintOptions
+from mooring.constraints.tolerations import find_untolerated_device_taint
+from mooring.scheduler.dra import capacity
+from mooring.scheduler.dra.allocated import Allocated
+from mooring.scheduler.dra.claims import Alternatives, Request, full_name
+from mooring.scheduler.dra.constraints import Constraint, constraints_of
+from mooring.scheduler.dra.devices import DeviceId, PooledDevice, SelectorError
+from mooring.scheduler.dra.inventory import CounterName, NodePool, Pool
+
+MAX_DEVICES = 32
+"""How many devices a claim can have."""
+MAX_ALTERNATIVES = 8
+_TRIES = 20_000
+_ZERO = Quantity(0)
+
+
+class AllocationError(ValueError):
+    """Something is wrong with a claim or a class, on whichever node; the message is kube-scheduler's."""
+
+
+class OutOfTriesError(Exception):
+    """The search was given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A claim that needs devices."""
+
+    claim: ResourceClaim
+    requests: tuple[Alternatives, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A device for a request."""
+
+    request: Request
+    device: PooledDevice
+    consumed: dict[str, Quantity] | None
+    """How much of its capacities, where the device is shared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """Devices for each claim."""
+
+    devices: tuple[tuple[Chosen, ...], ...]
+    points: int
+    """More for alternatives that come earlier."""
+
+
+@dataclass(slots=True)
+class Tries:
+    """How much may still be tried, by all searches for a pod."""
+
+    left: int
+
+
+def allocate(
+    wanted: Sequence[Wanted], pools: Sequence[NodePool], allocated: Allocated, options: ConstraintOptions, tries: Tries
+) -> Solution | None:
+    """Devices for all claims from what a node can use; None when there are none. Raises AllocationError."""
+    search = _Search(wanted, pools, allocated, options, min(_TRIES, tries.left))
+    try:
+        found = search.claim(0)
+    finally:
+        tries.left -= search.tried
+    if not found:
+        return None
+    return Solution(tuple(tuple(devices) for devices in search.result), search.points())
+
+
+class _Place(NamedTuple):
+    """Where a search is."""
+
+    claim: int
+    number: int
+    """Of the request."""
+    request: Request
+    """The alternative that is tried."""
+
+
+@dataclass(slots=True)
+class _Search:
+    wanted: Sequence[Wanted]
+    pools: Sequence[NodePool]
+    allocated: Allocated
+    options: ConstraintOptions
+    limit: int
+    tried: int = 0
+    result: list[list[Chosen]] = field(default_factory=list)
+    _picked: dict[tuple[int, int], int] = field(default_factory=dict)
+    _constraints: list[list[Constraint]] = field(default_factory=list)
+    _allocating: dict[DeviceId, list[int]] = field(default_factory=dict)
+    """For which claims a device is being tried, once for each time."""
+    _sharing: dict[DeviceId, list[dict[str, Quantity]]] = field(default_factory=dict)
+    _free_counters: dict[int, dict[CounterName, Quantity]] = field(default_factory=dict)
+    """By pool, what is left of its counters."""
+
+    def __post_init__(self) -> None:
+        self.result = [[] for _ in self.wanted]
+        try:
+            self._constraints = [constraints_of(entry.claim) for entry in self.wanted]
+        except ValueError as problem:
+            raise AllocationError(str(problem)) from problem
+
+    def points(self) -> int:
+        return sum(
+            MAX_ALTERNATIVES - index
+            for (claim, request), index in self._picked.items()
+            if self.wanted[claim].requests[request][index].sub
+        )
+
+    # -- walking through what is wanted
+
+    def claim(self, number: int) -> bool:
+        return number == len(self.wanted) or self._request(number, 0)
+
+    def _request(self, claim: int, number: int) -> bool:
+        requests = self.wanted[claim].requests
+        if number == len(requests):
+            return self.claim(claim + 1)
+        for index, request in enumerate(requests[number]):
+            self._picked[claim, number] = index
+            if self._alternative(claim, number, request):
+                return True
+        return False
+
+    def _alternative(self, claim: int, number: int, request: Request) -> bool:
+        if request.wants_all:
+            everything = self._all(claim, request)
+            within = len(self.result[claim]) + len(everything) <= MAX_DEVICES
+            return bool(everything) and within and self._each(claim, number, request, everything)
+        if len(self.result[claim]) + request.count > MAX_DEVICES:
+            return False
+        devices = [
+            (device, entry.pool)
+            for entry in self.pools
+            if not (entry.pool.is_incomplete or entry.pool.is_invalid)
+            for device in entry.devices
+        ]
+        return self._some(_Place(claim, number, request), devices, 0, request.count)
+
+    def _all(self, claim: int, request: Request) -> list[tuple[PooledDevice, Pool]]:
+        """Every device that a request selects."""
+        found: list[tuple[PooledDevice, Pool]] = []
+        for entry in self.pools:
+            if entry.pool.is_incomplete or entry.pool.is_invalid:
+                state = "currently being updated" if entry.pool.is_incomplete else "currently invalid"
+                what = f"asks for all devices, but resource pool {entry.pool} is {state}"
+                raise AllocationError(f"claim {full_name(self.wanted[claim].claim)}, request {request.name}: {what}")
+            found += [(device, entry.pool) for device in entry.devices if self._is_selected(claim, request, device)]
+        return found
+
+    def _each(self, claim: int, number: int, request: Request, devices: list[tuple[PooledDevice, Pool]]) -> bool:
+        """Take all of the devices, or none."""
+        taken: list[tuple[PooledDevice, Pool]] = []
+        for device, pool in devices:
+            if not self._take(claim, request, device, pool):
+                break
+            taken.append((device, pool))
+        if len(taken) == len(devices) and self._request(claim, number + 1):
+            return True
+        for device, pool in reversed(taken):
+            self._give_back(claim, request, device, pool)
+        return False
+
+    def _some(self, place: _Place, devices: list[tuple[PooledDevice, Pool]], start: int, count: int) -> bool:
+        """Take so many of the devices from `start` on; those before have been tried with them."""
+        claim, number, request = place
+        if count == 0:
+            return self._request(claim, number + 1)
+        failed: set[tuple[object, ...]] = set()
+        for index in range(start, len(devices)):
+            device, pool = devices[index]
+            if not self._is_free(claim, request, device) or not self._is_selected(claim, request, device):
+                continue
+            if device.twin_key in failed or not self._take(claim, request, device, pool):
+                continue
+            if self._some(place, devices, index + (not device.is_shareable), count - 1):
+                return True
+            self._give_back(claim, request, device, pool)
+            if not device.is_shareable:
+                failed.add(device.twin_key)
+        return False
+
+    # -- one device
+
+    def _is_free(self, claim: int, request: Request, device: PooledDevice) -> bool:
+        taken = self._allocating.get(device.id, ())
+        if request.admin_access:
+            return claim not in taken
+        if self.allocated.has(device.id):
+            return False
+        return device.is_shareable or not taken
+
+    def _is_selected(self, claim: int, request: Request, device: PooledDevice) -> bool:
+        if device.device.binding_conditions:
+            return False  # who would wait for them is not there
+        of_class = f"class {request.device_class.metadata.name}"
+        of_claim = f"claim {full_name(self.wanted[claim].claim)}"
+        return _selects(request.device_class.spec.selectors, device, of_class) and _selects(
+            request.selectors, device, of_claim
+        )
+
+    def _take(self, claim: int, request: Request, device: PooledDevice, pool: Pool) -> bool:
+        """Use a device if it can be, with everything that follows from that."""
+        self.tried += 1
+        if self.tried > self.limit:
+            raise OutOfTriesError
+        if not self._is_free(claim, request, device):
+            return False
+        if device.taints and find_untolerated_device_taint(device.taints, request.tolerations, self.options):
+            return False
+        consumed = self._consumption(request, device)
+        if consumed is None or not self._draw(device, pool):
+            return False
+        constraints = self._constraints[claim]
+        for index, constraint in enumerate(constraints):
+            if not constraint.add(request, device):
+                for earlier in constraints[:index]:
+                    earlier.remove(request, device)
+                self._return_counters(device, pool)
+                return False
+        self._allocating.setdefault(device.id, []).append(claim)
+        if device.is_shareable:
+            self._sharing.setdefault(device.id, []).append(consumed)
+        self.result[claim].append(Chosen(request, device, consumed if device.is_shareable else None))
+        return True
+
+    def _give_back(self, claim: int, request: Request, device: PooledDevice, pool: Pool) -> None:
+        self.result[claim].pop()
+        self._allocating[device.id].remove(claim)
+        if device.is_shareable:
+            self._sharing[device.id].pop()
+        for constraint in self._constraints[claim]:
+            constraint.remove(request, device)
+        self._return_counters(device, pool)
+
+    def _consumption(self, request: Request, device: PooledDevice) -> dict[str, Quantity] | None:
+        """What the request takes of the device's capacities; None when there is not enough."""
+        if not device.is_shareable and not request.capacity:
+            return {}
+        taken = capacity.consumption(device, request.capacity)
+        if taken is None or not device.is_shareable or request.admin_access:
+            return taken
+        used = (self.allocated.consumed(device.id), *self._sharing.get(device.id, ()))
+        return taken if capacity.fits(device, taken, *used) else None
+
+    # -- counters that devices share
+
+    def _draw(self, device: PooledDevice, pool: Pool) -> bool:
+        """Take what a device needs from the counters of its pool, if it is there."""
+        if not self._draws(device):
+            return True
+        free = self._counters(pool)
+        for consumption in device.device.consumes_counters:
+            for name, counter in consumption.counters.items():
+                if free.get((consumption.counter_set, name), _ZERO) < counter.value:
+                    return False
+        for consumption in device.device.consumes_counters:
+            for name, counter in consumption.counters.items():
+                free[consumption.counter_set, name] -= counter.value
+        return True
+
+    def _return_counters(self, device: PooledDevice, pool: Pool) -> None:
+        if self._draws(device):
+            free = self._counters(pool)
+            for consumption in device.device.consumes_counters:
+                for name, counter in consumption.counters.items():
+                    free[consumption.counter_set, name] += counter.value
+
+    def _draws(self, device: PooledDevice) -> bool:
+        """A device that is in use already has drawn what it needs."""
+        in_use = self.allocated.is_used(device.id) or bool(self._allocating.get(device.id))
+        return bool(device.device.consumes_counters) and not in_use
+
+    def _counters(self, pool: Pool) -> dict[CounterName, Quantity]:
+        free = self._free_counters.get(id(pool))
+        if free is None:
+            free = self._free_counters[id(pool)] = dict(pool.counters)
+            for device in pool.devices:
+                if device.device.consumes_counters and self.allocated.is_used(device.id):
+                    for consumption in device.device.consumes_counters:
+                        for name, counter in consumption.counters.items():
+                            key = (consumption.counter_set, name)
+                            free[key] = free.get(key, _ZERO) - counter.value
+        return free
+
+
+def _selects(selectors: Sequence[DeviceSelector], device: PooledDevice, whose: str) -> bool:
+    for index, selector in enumerate(selectors):
+        if selector.cel is None:
+            raise AllocationError(f"{whose}: selector #{index}: CEL expression empty (unsupported selector type?)")
+        try:
+            if not device.kind.is_selected_by(selector.cel.expression):
+                return False
+        except SelectorError as problem:
+            raise AllocationError(f"{whose}: selector #{index} on device {device.id}: {problem}") from problem
+    return True

@@ -1,0 +1,71 @@
+"""How much of a device's capacities a request takes, and whether that is there.
+
+A device says for each capacity which amounts may be asked for: some values, or a range with steps. What is asked for is
+rounded up to one of them; what is not asked for is the default, or all of it.
+"""
+
+from collections.abc import Mapping
+
+from mooring.api.quantity import Quantity
+from mooring.api.resource_v1 import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
+from mooring.scheduler.dra.devices import PooledDevice
+
+Amounts = Mapping[str, Quantity]
+_ZERO = Quantity(0)
+
+
+def consumption(device: PooledDevice, requested: Amounts) -> dict[str, Quantity] | None:
+    """What a request takes of each capacity, by the device's names; None when the device cannot give that at all."""
+    wanted: dict[str, Quantity] = {}
+    for name, amount in requested.items():
+        own = _own_name(device, name)
+        if own is None:
+            return None
+        wanted[own] = amount
+    found: dict[str, Quantity] = {}
+    for name, capacity in device.device.capacity.items():
+        taken = _taken(wanted.get(name), capacity)
+        if taken is None or taken > capacity.value:
+            return None
+        found[name] = taken
+    return found
+
+
+def fits(device: PooledDevice, taken: Amounts, *used: Amounts) -> bool:
+    """Whether there is so much left besides what is used."""
+    for name, amount in taken.items():
+        total = sum((entry[name] for entry in used if name in entry), amount)
+        if total > device.device.capacity[name].value:
+            return False
+    return True
+
+
+def _own_name(device: PooledDevice, name: str) -> str | None:
+    """The device's name for a capacity: with or without the driver as domain, it is the same."""
+    capacity, driver = device.device.capacity, device.id.driver
+    domain, slash, identifier = name.partition("/")
+    other = f"{driver}/{name}" if not slash else identifier if domain == driver else name
+    return next((candidate for candidate in (name, other) if candidate in capacity), None)
+
+
+def _taken(wanted: Quantity | None, capacity: DeviceCapacity) -> Quantity | None:
+    policy = capacity.request_policy
+    if wanted is None:
+        return policy.default if policy is not None and policy.default is not None else capacity.value
+    return wanted if policy is None else _rounded_up(wanted, policy)
+
+
+def _rounded_up(wanted: Quantity, policy: CapacityRequestPolicy) -> Quantity | None:
+    if policy.valid_range is not None:
+        return _in_range(wanted, policy.valid_range)
+    if policy.valid_values:
+        return min((value for value in policy.valid_values if value >= wanted), default=None)
+    return wanted
+
+
+def _in_range(wanted: Quantity, limits: CapacityRequestPolicyRange) -> Quantity | None:
+    taken = max(wanted, limits.min)
+    if limits.step is not None and limits.step > _ZERO:
+        over, step = (taken - limits.min).milli_value(), limits.step.milli_value()
+        taken = limits.min + limits.step * -(-over // step)
+    return None if limits.max is not None and taken > limits.max else taken

@@ -1,0 +1,68 @@
+"""What the devices of a claim must have in common: an attribute that is equal on all, or different on all.
+
+Devices are added while the search tries them and removed when it goes back.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from mooring.api.resource_v1 import ResourceClaim
+from mooring.scheduler.dra.claims import Request, full_name
+from mooring.scheduler.dra.devices import PooledDevice, attribute_of
+
+
+class Constraint(Protocol):
+    def add(self, request: Request, device: PooledDevice) -> bool:
+        """Whether the device may be added; it has been, then."""
+        ...
+
+    def remove(self, request: Request, device: PooledDevice) -> None:
+        """Take back a successful `add`; the last one first."""
+        ...
+
+
+class _Attribute:
+    def __init__(self, name: str, requests: Sequence[str]) -> None:
+        self._name = name
+        self._requests = frozenset(requests)
+        self._values: list[tuple[str, object]] = []
+
+    def add(self, request: Request, device: PooledDevice) -> bool:
+        if not request.is_meant_by(self._requests):
+            return True
+        value = attribute_of(device, self._name)
+        if value is None or not self._allows(value):
+            return False
+        self._values.append(value)
+        return True
+
+    def remove(self, request: Request, _device: PooledDevice) -> None:
+        if request.is_meant_by(self._requests):
+            self._values.pop()
+
+    def _allows(self, value: tuple[str, object]) -> bool:
+        raise NotImplementedError
+
+
+class MatchAttribute(_Attribute):
+    def _allows(self, value: tuple[str, object]) -> bool:
+        return not self._values or self._values[0] == value
+
+
+class DistinctAttribute(_Attribute):
+    def _allows(self, value: tuple[str, object]) -> bool:
+        return value not in self._values
+
+
+def constraints_of(claim: ResourceClaim) -> list[Constraint]:
+    """The constraints of a claim; raises ValueError for one that this release does not know."""
+    found: list[Constraint] = []
+    for index, entry in enumerate(claim.spec.devices.constraints):
+        if entry.match_attribute is not None:
+            found.append(MatchAttribute(entry.match_attribute, entry.requests))
+        elif entry.distinct_attribute is not None:
+            found.append(DistinctAttribute(entry.distinct_attribute, entry.requests))
+        else:
+            what = "empty constraint (unsupported constraint type?)"
+            raise ValueError(f"claim {full_name(claim)}, constraint #{index}: {what}")
+    return found

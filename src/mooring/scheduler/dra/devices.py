@@ -1,0 +1,171 @@
+"""One device of a pool, and whether a CEL expression selects it.
+
+Devices of a driver that have the same attributes and capacities are of one kind: an expression is evaluated once per
+kind, however many nodes have such devices.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+from weakref import WeakValueDictionary
+
+from mooring.api import codec
+from mooring.api.quantity import Quantity
+from mooring.api.resource_v1 import Device, DeviceAttribute, DeviceTaint, ResourceSlice
+from mooring.cel.cache import ProgramCache
+from mooring.cel.environment import Program
+from mooring.cel.errors import CelError, CompileError
+from mooring.constraints.celenv import COST_LIMIT, DEVICE
+from mooring.constraints.celenv.quantity import QuantityValue
+from mooring.constraints.celenv.semver import semver
+
+_CACHE_SIZE: Final = 1024
+_ZERO: Final = Quantity(0)
+
+
+class DeviceId(NamedTuple):
+    driver: str
+    pool: str
+    device: str
+
+    def __str__(self) -> str:
+        return "/".join(self)
+
+
+class SelectorError(ValueError):
+    """An expression does not compile or fails; the message says which of the two and why."""
+
+
+class _Domains(dict[str, dict[str, Any]]):
+    """Attributes by domain. As in Kubernetes, a domain that a device knows nothing of is an empty one."""
+
+    def get(self, key: str, _default: Any = None) -> Any:
+        return dict.get(self, key, {})
+
+
+class DeviceKind:
+    """What expressions can see of a device."""
+
+    __slots__ = ("__weakref__", "_value", "_verdicts")
+
+    def __init__(self, driver: str, device: Device) -> None:
+        attributes, capacity = _Domains(), _Domains()
+        for name, attribute in device.attributes.items():
+            domain, identifier = qualified(name, driver)
+            attributes.setdefault(domain, {})[identifier] = attribute_value(attribute)
+        for name, entry in device.capacity.items():
+            domain, identifier = qualified(name, driver)
+            capacity.setdefault(domain, {})[identifier] = QuantityValue(entry.value)
+        self._value = {
+            "driver": driver,
+            "attributes": attributes,
+            "capacity": capacity,
+            "allowMultipleAllocations": bool(device.allow_multiple_allocations),
+        }
+        self._verdicts: dict[str, bool | str] = {}
+
+    def is_selected_by(self, expression: str) -> bool:
+        """Raises SelectorError."""
+        verdict = self._verdicts.get(expression)
+        if verdict is None:
+            verdict = self._verdicts[expression] = self._evaluate(expression)
+        if isinstance(verdict, str):
+            raise SelectorError(verdict)
+        return verdict
+
+    def _evaluate(self, expression: str) -> bool | str:
+        try:
+            program = _programs.get(expression)
+        except CelError as problem:
+            return f"CEL compile error: {problem}"
+        try:
+            # What was admitted costs little enough; an expression from elsewhere is watched while it runs.
+            if program.max_cost > COST_LIMIT:
+                return program.evaluate_counted({"device": self._value}, COST_LIMIT).value is True
+            return program.evaluate({"device": self._value}) is True
+        except CelError as problem:
+            return f"CEL runtime error: {problem}"
+
+
+def _compiled(expression: str) -> Program:
+    program = DEVICE.stored_expressions().compile(expression)
+    if program.issues:
+        raise CompileError(program.issues)
+    return program
+
+
+_programs: Final = ProgramCache(_compiled, _CACHE_SIZE)
+
+
+class DeviceKinds:
+    """The kinds that are in use."""
+
+    def __init__(self) -> None:
+        self._known: WeakValueDictionary[bytes, DeviceKind] = WeakValueDictionary()
+
+    def of(self, driver: str, device: Device) -> DeviceKind:
+        key = codec.encode((driver, device.attributes, device.capacity, device.allow_multiple_allocations))
+        kind = self._known.get(key)
+        if kind is None:
+            kind = self._known[key] = DeviceKind(driver, device)
+        return kind
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PooledDevice:
+    """A device where it is."""
+
+    id: DeviceId
+    device: Device
+    slice: ResourceSlice
+    kind: DeviceKind
+    taints: tuple[DeviceTaint, ...]
+    """The driver's, and those of DeviceTaintRules."""
+    twin_key: tuple[object, ...]
+    """Two devices with the same can stand in for each other."""
+    order: int = field(default=0)
+    """Devices of a node are tried in this order."""
+
+    @property
+    def is_shareable(self) -> bool:
+        return bool(self.device.allow_multiple_allocations)
+
+
+def qualified(name: str, driver: str) -> tuple[str, str]:
+    """Domain and identifier; names without a domain are in the driver's."""
+    domain, slash, identifier = name.partition("/")
+    return (domain, identifier) if slash else (driver, name)
+
+
+def attribute_of(device: PooledDevice, name: str) -> tuple[str, object] | None:
+    """The type and value of an attribute by its full name, to be compared; None when the device does not have it."""
+    attributes = device.device.attributes
+    attribute = attributes.get(name)
+    if attribute is None:
+        domain, _, identifier = name.partition("/")
+        attribute = attributes.get(identifier) if domain == device.id.driver else None
+    if attribute is None:
+        return None
+    for field_name in ("string_value", "int_value", "bool_value", "version_value"):
+        value = getattr(attribute, field_name)
+        if value is not None:
+            return field_name, value
+    return None
+
+
+def attribute_value(attribute: DeviceAttribute) -> Any:
+    """An attribute as a CEL value."""
+    if attribute.version_value is not None:
+        return _version(attribute.version_value)
+    for value in (attribute.string_value, attribute.int_value, attribute.bool_value):
+        if value is not None:
+            return value
+    if attribute.version_values:
+        return [_version(text) for text in attribute.version_values]
+    return attribute.string_values or attribute.int_values or attribute.bool_values
+
+
+def _version(text: str) -> Any:
+    try:
+        return semver(text)
+    except CelError:  # admission lets no such version in; as a text it equals no version
+        return text

@@ -1,0 +1,190 @@
+"""All devices that drivers publish, by pool and by the nodes that can use them.
+
+A pool is made of the ResourceSlices of its highest generation; it is incomplete while some of them are missing, and
+invalid when a name is there twice. `changed_at` says for each row when something about its devices or their use last
+changed, so that what was found for a node can be kept until then.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.api import codec
+from mooring.api.core_v1 import NodeSelector
+from mooring.api.quantity import Quantity
+from mooring.api.resource_v1 import Device, DeviceTaint, DeviceTaintRule, ResourceSlice
+from mooring.constraints import node_selector
+from mooring.constraints.options import ConstraintOptions
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.dra.devices import DeviceId, DeviceKinds, PooledDevice
+from mooring.scheduler.framework import ALL_ROWS, Rows
+
+CounterName = tuple[str, str]
+"""The set and the counter."""
+
+
+@dataclass(slots=True, eq=False)
+class Pool:
+    driver: str
+    name: str
+    is_incomplete: bool = False
+    is_invalid: bool = False
+    devices: list[PooledDevice] = field(default_factory=list)
+    counters: dict[CounterName, Quantity] = field(default_factory=dict)
+    """What devices draw from."""
+    everywhere: list[PooledDevice] = field(default_factory=list)
+    by_row: dict[int, list[PooledDevice]] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.driver}/{self.name}"
+
+    def on(self, row: int) -> list[PooledDevice]:
+        here = self.by_row.get(row)
+        if not here or not self.everywhere:
+            return here or self.everywhere
+        return sorted((*here, *self.everywhere), key=lambda device: device.order)
+
+
+@dataclass(frozen=True, slots=True)
+class NodePool:
+    """The part of a pool that a node can use."""
+
+    pool: Pool
+    devices: Sequence[PooledDevice]
+
+
+class Inventory:
+    def __init__(self, cluster: Cluster, options: ConstraintOptions) -> None:
+        self._cluster = cluster
+        self._options = replace(options, cel=False)  # slices know no expressions over nodes: they fail closed
+        self._kinds = DeviceKinds()
+        self._revisions: tuple[int, ...] = ()
+        self._pools: list[Pool] = []
+        self._by_key: dict[tuple[str, str], Pool] = {}
+        self._everywhere: list[Pool] = []
+        self._by_row: dict[int, list[Pool]] = {}
+        self._on: dict[int, tuple[NodePool, ...]] = {}
+        self.now = 0
+        self.changed_at: NDArray[np.int64] = np.zeros(cluster.capacity, np.int64)
+
+    def refresh(self) -> None:
+        """Catch up with slices, taint rules, and the nodes that they choose."""
+        cluster = self._cluster
+        revisions = (
+            cluster.revision(ResourceSlice),
+            cluster.revision(DeviceTaintRule),
+            cluster.labels.revision,
+            cluster.nodes_revision,
+        )
+        if revisions == self._revisions and len(self.changed_at) == cluster.capacity:
+            return
+        self._revisions = revisions
+        self._build()
+        self.now += 1
+        self.changed_at = np.full(cluster.capacity, self.now, np.int64)
+
+    def on(self, row: int) -> tuple[NodePool, ...]:
+        """What the node of a row can use, ordered by driver and pool."""
+        found = self._on.get(row)
+        if found is None:
+            pools = sorted((*self._by_row.get(row, ()), *self._everywhere), key=lambda pool: (pool.driver, pool.name))
+            found = self._on[row] = tuple(NodePool(pool, pool.on(row)) for pool in dict.fromkeys(pools))
+        return found
+
+    def use_changed(self, devices: Iterable[DeviceId]) -> None:
+        """Devices have been given to somebody or have become free: what was found for their nodes is out of date."""
+        touched = {(device.driver, device.pool) for device in devices}
+        if not touched:
+            return
+        self.now += 1
+        for key in touched:
+            pool = self._by_key.get(key)
+            if pool is not None:
+                rows: Rows = ALL_ROWS if pool.everywhere else np.fromiter(pool.by_row, np.intp)
+                self.changed_at[rows] = self.now
+
+    # -- how
+
+    def _build(self) -> None:
+        slices: dict[tuple[str, str], list[ResourceSlice]] = {}
+        for entry in self._cluster.objects(ResourceSlice).values():
+            slices.setdefault((entry.spec.driver, entry.spec.pool.name), []).append(entry)
+        rules = sorted(self._cluster.objects(DeviceTaintRule).values(), key=lambda rule: rule.metadata.name)
+        self._by_key = {key: self._pool(key, slices[key], rules) for key in sorted(slices)}
+        self._everywhere, self._by_row, self._on = [], {}, {}
+        for pool in self._by_key.values():
+            if pool.everywhere:
+                self._everywhere.append(pool)
+            for row in pool.by_row:
+                self._by_row.setdefault(row, []).append(pool)
+
+    def _pool(self, key: tuple[str, str], slices: list[ResourceSlice], rules: Sequence[DeviceTaintRule]) -> Pool:
+        generation = max(entry.spec.pool.generation for entry in slices)
+        current = sorted(
+            (entry for entry in slices if entry.spec.pool.generation == generation),
+            key=lambda entry: entry.metadata.name,
+        )
+        pool = Pool(*key, is_incomplete=len(current) != current[0].spec.pool.resource_slice_count)
+        for entry in current:
+            for counters in entry.spec.shared_counters:
+                for name, counter in counters.counters.items():
+                    pool.counters[counters.name, name] = counter.value
+            self._place(pool, entry, rules)
+        pool.is_invalid = len({device.id for device in pool.devices}) < len(pool.devices)
+        return pool
+
+    def _place(self, pool: Pool, entry: ResourceSlice, rules: Sequence[DeviceTaintRule]) -> None:
+        """Put the devices of a slice where they can be used."""
+        spec = entry.spec
+        rows = () if spec.per_device_node_selection else self._rows(spec.node_name, spec.all_nodes, spec.node_selector)
+        for source in spec.devices:
+            device = self._device(pool, entry, source, rules)
+            pool.devices.append(device)
+            own = rows
+            if spec.per_device_node_selection:
+                own = self._rows(source.node_name, source.all_nodes, source.node_selector)
+            if own is None:
+                pool.everywhere.append(device)
+            else:
+                for row in own:
+                    pool.by_row.setdefault(row, []).append(device)
+
+    def _rows(
+        self, node_name: str | None, all_nodes: bool | None, selector: NodeSelector | None
+    ) -> Sequence[int] | None:
+        """The rows that can use a device; None for all of them."""
+        if node_name:
+            row = self._cluster.row_of.get(node_name)
+            return () if row is None else (row,)
+        if all_nodes:
+            return None
+        if selector is None:
+            return ()
+        compiled = node_selector.selector(selector, self._options)
+        rows: list[int] = np.flatnonzero(self._cluster.labels.selector_mask(compiled)).tolist()
+        return rows
+
+    def _device(
+        self, pool: Pool, entry: ResourceSlice, source: Device, rules: Sequence[DeviceTaintRule]
+    ) -> PooledDevice:
+        id_ = DeviceId(pool.driver, pool.name, source.name)
+        taints = (*source.taints, *(rule.spec.taint for rule in rules if _is_tainted_by(rule, id_)))
+        kind = self._kinds.of(pool.driver, source)
+        twin_key = (kind, pool.name, entry.metadata.name, *_twin_parts(source, taints))
+        return PooledDevice(id_, source, entry, kind, taints, twin_key, len(pool.devices))
+
+
+def _twin_parts(device: Device, taints: Sequence[DeviceTaint]) -> tuple[object, ...]:
+    """What, besides what expressions see, can make it matter which of two devices is taken."""
+    parts = (device.consumes_counters, taints, device.node_name, device.node_selector, device.all_nodes)
+    return (codec.encode(parts),) if any(parts) else ()
+
+
+def _is_tainted_by(rule: DeviceTaintRule, device: DeviceId) -> bool:
+    selector = rule.spec.device_selector
+    if selector is None:
+        return False
+    wanted = (selector.driver, selector.pool, selector.device)
+    return all(want is None or want == have for want, have in zip(wanted, device, strict=True))

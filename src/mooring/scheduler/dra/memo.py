@@ -1,0 +1,101 @@
+"""What was found for a pod's claims on each node, kept for the next pod that asks for the same.
+
+Pods of one workload have claims that differ only in their names. What was found for a node holds until something about
+the devices it can use, or about their use, changes; mostly that is one node per pod.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.api import codec
+from mooring.api.resource_v1 import DeviceClass
+from mooring.constraints.options import ConstraintOptions
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.dra.allocated import Allocated
+from mooring.scheduler.dra.allocator import OutOfTriesError, Solution, Tries, Wanted, allocate
+from mooring.scheduler.dra.inventory import Inventory
+from mooring.scheduler.framework import Codes, Rows
+
+FOUND, CANNOT, GAVE_UP, INVALID_POOL = 0, 1, 2, 3
+"""What is said about a row."""
+_SIZE = 64
+_TRIES = 200_000
+_TRIES_PER_NODE = 50
+
+
+class Findings:
+    """What was found for one set of claims, by row."""
+
+    def __init__(self) -> None:
+        self.codes: Codes = np.empty(0, np.int32)
+        self.solutions: dict[int, Solution] = {}
+        self._judged_at: NDArray[np.int64] = np.empty(0, np.int64)
+
+    def stale(self, changed_at: NDArray[np.int64]) -> NDArray[np.bool_]:
+        if len(self._judged_at) != len(changed_at):
+            self.codes = np.zeros(len(changed_at), np.int32)
+            self._judged_at = np.full(len(changed_at), -1, np.int64)
+            self.solutions = {}
+        return self._judged_at < changed_at
+
+    def judged(self, row: int, code: int, solution: Solution | None, now: int) -> None:
+        self.codes[row] = code
+        self._judged_at[row] = now
+        if solution is None:
+            self.solutions.pop(row, None)
+        else:
+            self.solutions[row] = solution
+
+
+class Memo:
+    """Findings by what is asked for, of the profiles of a scheduler together."""
+
+    def __init__(self, cluster: Cluster, options: ConstraintOptions) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._inventory = Inventory(cluster, options)
+        self.allocated = Allocated(cluster, self._inventory)
+        self._known: OrderedDict[bytes, Findings] = OrderedDict()
+
+    def of(self, wanted: Sequence[Wanted]) -> Findings:
+        """The findings for such claims, to be brought up to date by `judge`."""
+        specs = [entry.claim.spec for entry in wanted]
+        key = codec.encode((specs, self._cluster.revision(DeviceClass)))
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = Findings()
+            if len(self._known) > _SIZE:
+                self._known.popitem(last=False)
+        self._known.move_to_end(key)
+        return found
+
+    def judge(self, findings: Findings, wanted: Sequence[Wanted], rows: Rows) -> None:
+        """Search on the rows where something has changed; raises AllocationError."""
+        self._inventory.refresh()
+        self.allocated.refresh()
+        stale = findings.stale(self._inventory.changed_at) & self._cluster.labels.nodes
+        chosen = np.zeros(len(stale), np.bool_)
+        chosen[rows] = True
+        tries = Tries(_TRIES + _TRIES_PER_NODE * len(self._cluster))
+        for row in np.flatnonzero(stale & chosen).tolist():
+            pools = self._inventory.on(row)
+            try:
+                solution = allocate(wanted, pools, self.allocated, self._options, tries)
+            except OutOfTriesError:
+                findings.judged(row, GAVE_UP, None, self._inventory.now)
+                continue
+            code = FOUND
+            if solution is None:
+                code = INVALID_POOL if any(entry.pool.is_invalid for entry in pools) else CANNOT
+            findings.judged(row, code, solution, self._inventory.now)
+
+
+def shared_memo(cluster: Cluster, options: ConstraintOptions) -> Memo:
+    """The memo of a cluster: what one profile has set aside, no other may give away."""
+    found: Memo | None = cluster.shared.get(Memo)
+    if found is None:
+        found = cluster.shared[Memo] = Memo(cluster, options)
+    return found

@@ -1,0 +1,85 @@
+"""The allocation of a claim as it is written into its status."""
+
+from collections.abc import Sequence
+from uuid import NAMESPACE_OID, uuid5
+
+from msgspec import structs
+
+from mooring.api.core_v1 import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from mooring.api.resource_v1 import (
+    AllocationResult,
+    DeviceAllocationConfiguration,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+    ResourceClaim,
+)
+from mooring.constraints.node_selector import NAME_FIELD
+from mooring.scheduler.dra.allocator import Chosen
+from mooring.scheduler.dra.claims import Request
+
+FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
+
+
+def allocation_of(claim: ResourceClaim, chosen: Sequence[Chosen]) -> AllocationResult:
+    """What a claim gets: its devices, their configuration, and the nodes on which they can be used."""
+    results = [_result(claim, number, entry) for number, entry in enumerate(chosen)]
+    devices = DeviceAllocationResult(results=results, config=_configuration(claim, chosen))
+    return AllocationResult(devices=devices, node_selector=_node_selector(chosen))
+
+
+def _result(claim: ResourceClaim, number: int, chosen: Chosen) -> DeviceRequestAllocationResult:
+    request, device = chosen.request, chosen.device
+    result = DeviceRequestAllocationResult(
+        request=request.name,
+        driver=device.id.driver,
+        pool=device.id.pool,
+        device=device.id.device,
+        admin_access=True if request.admin_access else None,
+        tolerations=list(request.tolerations),
+    )
+    if chosen.consumed is None:
+        return result
+    # Made from the claim and not by chance, so that the same cluster always gives the same answer.
+    share = str(uuid5(NAMESPACE_OID, f"{claim.metadata.uid}/{device.id}/{number}"))
+    return structs.replace(result, share_id=share, consumed_capacity=chosen.consumed)
+
+
+def _configuration(claim: ResourceClaim, chosen: Sequence[Chosen]) -> list[DeviceAllocationConfiguration]:
+    """That of the classes, each once, then that of the claim."""
+    used: dict[str, Request] = {entry.request.base: entry.request for entry in chosen}
+    by_class: dict[str, list[DeviceAllocationConfiguration]] = {}
+    found: list[DeviceAllocationConfiguration] = []
+    for request in used.values():
+        name = request.device_class.metadata.name
+        if name not in by_class:
+            by_class[name] = [
+                DeviceAllocationConfiguration(source=FROM_CLASS, opaque=entry.opaque)
+                for entry in request.device_class.spec.config
+            ]
+            found += by_class[name]
+        for entry in by_class[name]:
+            entry.requests.append(request.name)
+    for own in claim.spec.devices.config:
+        if any(request.is_meant_by(frozenset(own.requests)) for request in used.values()):
+            found.append(
+                DeviceAllocationConfiguration(source=FROM_CLAIM, requests=list(own.requests), opaque=own.opaque)
+            )
+    for entry in found:
+        if len(entry.requests) == len(claim.spec.devices.requests):
+            entry.requests = []  # which means all
+    return found
+
+
+def _node_selector(chosen: Sequence[Chosen]) -> NodeSelector | None:
+    """The nodes that can use all of the devices; None for all nodes."""
+    term = NodeSelectorTerm()
+    for entry in chosen:
+        spec, device = entry.device.slice.spec, entry.device.device
+        source = device if spec.per_device_node_selection else spec
+        if source.node_name:
+            here = NodeSelectorRequirement(key=NAME_FIELD, operator="In", values=[source.node_name])
+            return NodeSelector(node_selector_terms=[NodeSelectorTerm(match_fields=[here])])
+        for wanted in source.node_selector.node_selector_terms if source.node_selector is not None else ():
+            term.match_fields += [each for each in wanted.match_fields if each not in term.match_fields]
+            term.match_expressions += [each for each in wanted.match_expressions if each not in term.match_expressions]
+    return NodeSelector(node_selector_terms=[term]) if term.match_fields or term.match_expressions else None

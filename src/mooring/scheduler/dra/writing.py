@@ -1,0 +1,70 @@
+"""The writes that give a pod its claims: the allocation and the pod into the claim's status, and both out of it again.
+
+Called by ``plugins/dynamic_resources.py`` before a pod is bound, and when that or the search for a node has failed.
+"""
+
+from msgspec import structs
+
+from mooring.api import times
+from mooring.api.core_v1 import Pod
+from mooring.api.errors import Conflict
+from mooring.api.resource_v1 import AllocationResult, ResourceClaim, ResourceClaimConsumerReference, ResourceClaimStatus
+from mooring.client import Client
+from mooring.scheduler.dra.claims import full_name, is_reserved_for
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+"""Keeps a claim that is in use."""
+_ATTEMPTS = 5
+
+
+class ClaimWriteError(Exception):
+    """A claim cannot be given to a pod any more."""
+
+
+async def give(client: Client, claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None) -> ResourceClaim:
+    """Write that the pod uses the claim, and the allocation if it has none yet; what was written.
+
+    Others may write to the claim at the same time: on a conflict it is read again. Raises ClaimWriteError when
+    somebody has deleted it or allocated it otherwise, and what the client raises.
+    """
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            claim = await client.get(ResourceClaim, claim.metadata.name, claim.metadata.namespace)
+        if claim.metadata.deletion_timestamp is not None:
+            raise ClaimWriteError(f"claim {full_name(claim)} got deleted in the meantime")
+        if allocation is not None and claim.status.allocation is not None:
+            raise ClaimWriteError(f"claim {full_name(claim)} got allocated elsewhere in the meantime")
+        try:
+            return await _write(client, claim, pod, allocation)
+        except Conflict:
+            if attempt == _ATTEMPTS - 1:
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+async def _write(client: Client, claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None) -> ResourceClaim:
+    status = claim.status
+    if allocation is not None:
+        if FINALIZER not in claim.metadata.finalizers:
+            metadata = structs.replace(claim.metadata, finalizers=[*claim.metadata.finalizers, FINALIZER])
+            claim = await client.update(structs.replace(claim, metadata=metadata))
+        now = times.to_seconds(client.clock.now())
+        status = structs.replace(claim.status, allocation=structs.replace(allocation, allocation_timestamp=now))
+    if not is_reserved_for(pod, claim):
+        reference = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
+        status = structs.replace(status, reserved_for=[*status.reserved_for, reference])
+    return await client.update_status(structs.replace(claim, status=status))
+
+
+async def take_back(client: Client, claim: ResourceClaim, pod: Pod) -> None:
+    """Write that the pod does not use the claim after all."""
+    body = {
+        "metadata": {"uid": claim.metadata.uid},
+        "status": {"reservedFor": [{"$patch": "delete", "uid": pod.metadata.uid}]},
+    }
+    await client.patch(ResourceClaim, claim.metadata.name, body, claim.metadata.namespace, subresource="status")
+
+
+async def deallocate(client: Client, claim: ResourceClaim) -> None:
+    """Free the devices of a claim that nobody uses, so that others can be found for it."""
+    await client.update_status(structs.replace(claim, status=ResourceClaimStatus()))

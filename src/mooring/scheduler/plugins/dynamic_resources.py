@@ -1,0 +1,292 @@
+"""DynamicResources: gives pods the devices that their ResourceClaims ask for.
+
+A claim that is allocated already keeps the pod on the nodes that can use its devices. For claims that are not, devices
+are searched on every node (`dra/allocator.py`); those of the chosen node are set aside in `reserve` and written into
+the claims before the pod is bound. Nodes that can fulfil a request in an earlier of several ways get more points.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from msgspec import structs
+
+from mooring.api.core_v1 import Pod
+from mooring.api.errors import StatusError
+from mooring.api.resource_v1 import AllocationResult, ResourceClaim
+from mooring.base import logs
+from mooring.client import ClientError
+from mooring.constraints import node_selector
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.dra import memo, writing
+from mooring.scheduler.dra.allocator import AllocationError, Wanted
+from mooring.scheduler.dra.claims import (
+    MAX_CONSUMERS,
+    ClaimError,
+    full_name,
+    is_reserved_for,
+    pod_claims,
+    requests_of,
+)
+from mooring.scheduler.dra.memo import Findings, shared_memo
+from mooring.scheduler.dra.results import allocation_of
+from mooring.scheduler.framework import (
+    ALL_ROWS,
+    SKIP,
+    SUCCESS,
+    Action,
+    ClusterEvent,
+    CycleState,
+    EventWithHint,
+    Handle,
+    Kind,
+    Mask,
+    PluginArguments,
+    PostFilterResult,
+    PreFilterResult,
+    QueueingHint,
+    Reads,
+    Rows,
+    Scope,
+    Scores,
+    Status,
+    Verdicts,
+    error,
+    unresolvable,
+    unschedulable,
+)
+from mooring.scheduler.plugins.normalization import Proportional
+from mooring.scheduler.volumes.assumed import assumed
+
+log = logs.get(__name__)
+
+REASON_CANNOT = "cannot allocate all claims"
+REASON_GAVE_UP = "timed out trying to allocate devices"
+REASON_INVALID_POOL = "invalid resource pools were encountered"
+REASON_ELSEWHERE = "resourceclaim not available on the node"
+_ELSEWHERE = memo.INVALID_POOL + 1
+_REASONS = ("", REASON_CANNOT, REASON_GAVE_UP, REASON_INVALID_POOL, REASON_ELSEWHERE)
+
+
+@dataclass(slots=True)
+class PodState:
+    """The claims of a pod in one cycle."""
+
+    cluster: Cluster
+    claims: list[ResourceClaim]
+    """In the pod's order; replaced by what has been written."""
+    wanted: list[Wanted] = field(default_factory=list)
+    """Those that need devices."""
+    findings: Findings | None = None
+    """Devices for these, by row."""
+    allocations: dict[str, AllocationResult] = field(default_factory=dict)
+    """What was set aside in `reserve`, by uid of the claim."""
+    reserved: list[ResourceClaim] = field(default_factory=list)
+    """The claims as they will be with that."""
+
+
+class DynamicResources(Proportional):
+    name = "DynamicResources"
+    scope = score_scope = Scope.POD
+    reads = score_reads = Reads.NODE
+
+    def __init__(self, _arguments: PluginArguments, handle: Handle) -> None:
+        super().__init__()
+        options = handle.features.constraints
+        self._client = handle.client
+        self._selector_options = replace(options, cel=False)
+        self._claims = assumed(handle.cluster, ResourceClaim)
+        self._memo = shared_memo(handle.cluster, options)
+        self._allocated = self._memo.allocated
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # -- whether to try at all
+
+    def pre_enqueue(self, pod: Pod) -> Status:
+        try:
+            pod_claims(pod, self._claims)
+        except ClaimError as problem:
+            return unresolvable(str(problem))
+        return SUCCESS
+
+    # -- which nodes
+
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[PodState] | Status:
+        if not pod.pod.spec.resource_claims:
+            return SKIP
+        try:
+            state = PodState(cluster, pod_claims(pod.pod, self._claims))
+            for claim in state.claims:
+                self._check(pod.pod, claim)
+                if claim.status.allocation is None:
+                    state.wanted.append(Wanted(claim, requests_of(claim, cluster)))
+        except ClaimError as problem:
+            return unresolvable(str(problem))
+        if not state.claims:
+            return SKIP
+        if state.wanted:
+            state.findings = self._memo.of(state.wanted)
+        return PreFilterResult(state)
+
+    def _check(self, pod: Pod, claim: ResourceClaim) -> None:
+        if claim.status.allocation is not None:
+            if len(claim.status.reserved_for) >= MAX_CONSUMERS and not is_reserved_for(pod, claim):
+                raise ClaimError("resourceclaim in use")
+        elif self._allocated.is_in_flight(claim):
+            raise ClaimError(f"resource claim {full_name(claim)} is in the process of being allocated")
+
+    def filter(self, state: PodState, rows: Rows) -> Verdicts | Status:
+        codes = np.zeros(state.cluster.capacity, np.int32)
+        if state.findings is not None:
+            try:
+                self._memo.judge(state.findings, state.wanted, rows)
+            except AllocationError as problem:
+                return error(str(problem))
+            codes = state.findings.codes.copy()
+        codes[(codes == 0) & ~self._available(state.claims, state.cluster)] = _ELSEWHERE
+        return Verdicts(-codes[rows], lambda code: (_REASONS[code],))
+
+    def _available(self, claims: Sequence[ResourceClaim], cluster: Cluster) -> Mask:
+        """The rows that can use all claims that are allocated."""
+        found: Mask = np.ones(cluster.capacity, np.bool_)
+        for claim in claims:
+            selector = claim.status.allocation.node_selector if claim.status.allocation is not None else None
+            if selector is not None:
+                compiled = node_selector.selector(selector, self._selector_options)
+                found &= cluster.labels.selector_mask(compiled)
+        return found
+
+    # -- what could be done when there is none
+
+    def post_filter(self, pod: PodInfo, statuses: Mapping[str, Status]) -> PostFilterResult:
+        """Free a claim of the pod that nobody uses and that is in the wrong place."""
+        try:
+            claims = pod_claims(pod.pod, self._claims)
+        except ClaimError:
+            claims = []
+        if not claims:
+            return PostFilterResult(unschedulable("no new claims to deallocate"))
+        if any(status.plugin == self.name and REASON_ELSEWHERE in status.reasons for status in statuses.values()):
+            for claim in claims:
+                if self._can_be_freed(claim, pod.pod) and self._client is not None:
+                    self._later(writing.deallocate(self._client, claim), claim)
+                    return PostFilterResult(unschedulable("deallocation of ResourceClaim completed"))
+        return PostFilterResult(unschedulable("still not schedulable"))
+
+    def _can_be_freed(self, claim: ResourceClaim, pod: Pod) -> bool:
+        if claim.status.allocation is None or claim.status.allocation.node_selector is None:
+            return False
+        return all(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
+
+    # -- which is best
+
+    def pre_score(self, pod: PodInfo, cluster: Cluster) -> PodState | Status:
+        if not pod.pod.spec.resource_claims:
+            return SUCCESS
+        found = self.pre_filter(pod, cluster)
+        if isinstance(found, Status) or found.state.findings is None:
+            return SUCCESS
+        return found.state
+
+    def score(self, state: PodState, rows: Rows) -> Scores:
+        points = np.zeros(state.cluster.capacity, np.int64)
+        if state.findings is not None:
+            self._memo.judge(state.findings, state.wanted, ALL_ROWS)
+            for row, solution in state.findings.solutions.items():
+                points[row] = solution.points
+        return points[rows]
+
+    # -- making it so
+
+    def reserve(self, cycle: CycleState, _pod: Pod, node_name: str) -> Status:
+        state: PodState | None = cycle.pre_filter.get(self.name)
+        if state is None or state.findings is None:
+            return SUCCESS
+        solution = state.findings.solutions.get(state.cluster.row_of[node_name])
+        if solution is None:
+            return error("claim allocation not found for node")
+        for entry, devices in zip(state.wanted, solution.devices, strict=True):
+            claim = entry.claim
+            allocation = state.allocations[claim.metadata.uid] = allocation_of(claim, devices)
+            reserved = structs.replace(claim, status=structs.replace(claim.status, allocation=allocation))
+            state.reserved.append(reserved)
+            self._allocated.begin(reserved)
+        return SUCCESS
+
+    def unreserve(self, cycle: CycleState, pod: Pod, _node_name: str) -> None:
+        state: PodState | None = cycle.pre_filter.get(self.name)
+        if state is None:
+            return
+        for claim in state.reserved:
+            self._allocated.end(claim)
+        state.reserved = []
+        for claim in state.claims:
+            if claim.status.allocation is not None and is_reserved_for(pod, claim) and self._client is not None:
+                self._later(writing.take_back(self._client, claim, pod), claim)
+
+    async def pre_bind(self, cycle: CycleState, pod: Pod, _node_name: str) -> Status:
+        state: PodState | None = cycle.pre_filter.get(self.name)
+        if state is None or self._client is None:
+            return SUCCESS
+        for index, claim in enumerate(state.claims):
+            if is_reserved_for(pod, claim):
+                continue
+            allocation = state.allocations.get(claim.metadata.uid)
+            try:
+                written = await writing.give(self._client, claim, pod, allocation)
+            except (writing.ClaimWriteError, StatusError, ClientError) as problem:
+                return error(str(problem))
+            state.claims[index] = written
+            self._claims.assume(written)
+            if allocation is not None:
+                self._allocated.end(written)
+            self._allocated.touch(written)
+        return SUCCESS
+
+    def _later(self, write: Coroutine[Any, Any, None], claim: ResourceClaim) -> None:
+        """Write beside the scheduling cycle; what fails is tried again when the pod is."""
+        task = asyncio.get_running_loop().create_task(_logged(write, full_name(claim)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -- what wakes a pod
+
+    def events_to_register(self) -> Sequence[EventWithHint]:
+        changed = Action.ADD | Action.UPDATE
+        return (
+            EventWithHint(ClusterEvent(Kind.RESOURCE_CLAIM, changed), self._after_claim_change),
+            EventWithHint(
+                ClusterEvent(Kind.UNSCHEDULED_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM), self._after_pod_change
+            ),
+            EventWithHint(ClusterEvent(Kind.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
+            EventWithHint(ClusterEvent(Kind.DEVICE_CLASS, changed)),
+            EventWithHint(ClusterEvent(Kind.RESOURCE_SLICE, changed)),
+            EventWithHint(ClusterEvent(Kind.DEVICE_TAINT_RULE, Action.UPDATE | Action.DELETE)),
+        )
+
+    def _after_claim_change(self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim | None) -> QueueingHint:
+        """Devices became free, or the pod's own claim came or changed its status."""
+        if new is None:
+            return QueueingHint.QUEUE
+        try:
+            used = pod_claims(pod, self._claims)
+        except ClaimError:
+            return QueueingHint.SKIP
+        if old is not None and old.status.allocation is not None and new.status.allocation is None:
+            return QueueingHint.QUEUE
+        is_own = any(claim.metadata.uid == new.metadata.uid for claim in used)
+        return QueueingHint.of(is_own and (old is None or old.status != new.status))
+
+    def _after_pod_change(self, pod: Pod, _old: Pod | None, new: Pod | None) -> QueueingHint:
+        own = new is not None and new.metadata.uid == pod.metadata.uid
+        return QueueingHint.of(own and new is not None and self.pre_enqueue(new).is_success)
+
+
+async def _logged(write: Coroutine[Any, Any, None], claim: str) -> None:
+    try:
+        await write
+    except (StatusError, ClientError) as problem:
+        log.warning("a claim could not be updated: %s", problem, extra={"fields": {"claim": claim}})

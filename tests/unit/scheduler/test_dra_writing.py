@@ -1,0 +1,249 @@
+"""DynamicResources: what is written into claims before a pod is bound, and what wakes pods."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from mooring.api.core_v1 import Pod
+from mooring.api.errors import conflict
+from mooring.api.meta_v1 import Resource
+from mooring.api.resource_v1 import DeviceClass, ResourceClaim, ResourceClaimConsumerReference, ResourceSlice
+from mooring.scheduler.engine import Engine, Outcome
+from mooring.scheduler.framework import QueueingHint, Status
+from mooring.scheduler.plugins.dynamic_resources import DynamicResources
+from mooring.testing.builders import made, node, pod
+from mooring.testing.clock import MockClock
+
+pytestmark = pytest.mark.req("S.3")
+
+DRIVER = "gpu.example.com"
+FINALIZER = "resource.kubernetes.io/delete-protection"
+
+
+def claim(name: str = "c", **status: Any) -> ResourceClaim:
+    requests = [{"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}]
+    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}", "resourceVersion": "3"}
+    return made(ResourceClaim, {"metadata": metadata, "spec": {"devices": {"requests": requests}}, "status": status})
+
+
+def slice_on(where: str, *devices: str) -> ResourceSlice:
+    pool = {"name": where, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "pool": pool, "nodeName": where, "devices": [{"name": entry} for entry in devices]}
+    return made(ResourceSlice, {"metadata": {"name": where}, "spec": spec})
+
+
+def using(*claims: str, name: str = "p") -> Pod:
+    return pod(name, spec={"resourceClaims": [{"name": entry, "resourceClaimName": entry} for entry in claims]})
+
+
+class Server:
+    """A client that keeps claims, as the API server would, and notes what is written."""
+
+    def __init__(self, *claims: ResourceClaim) -> None:
+        self.clock = MockClock()
+        self.claims = {entry.metadata.name: entry for entry in claims}
+        self.calls: list[str] = []
+        self.before: Callable[[str], None] = lambda _: None
+        self.version = 10
+
+    async def get(self, _kind: type[ResourceClaim], name: str, _namespace: str) -> ResourceClaim:
+        return self.claims[name]
+
+    async def update(self, thing: ResourceClaim) -> ResourceClaim:
+        return self._write("update", thing)
+
+    async def update_status(self, thing: ResourceClaim) -> ResourceClaim:
+        return self._write("update status", thing)
+
+    async def patch(
+        self, _kind: type[ResourceClaim], name: str, body: Any, _namespace: str, *, subresource: str
+    ) -> None:
+        self.calls.append(f"patch {subresource}")
+        gone = body["status"]["reservedFor"][0]["uid"]
+        status = self.claims[name].status
+        left = [consumer for consumer in status.reserved_for if consumer.uid != gone]
+        self._keep(structs.replace(self.claims[name], status=structs.replace(status, reserved_for=left)))
+
+    def _write(self, call: str, thing: ResourceClaim) -> ResourceClaim:
+        self.before(call)
+        if thing.metadata.resource_version != self.claims[thing.metadata.name].metadata.resource_version:
+            raise conflict("resourceclaims", thing.metadata.name)
+        self.calls.append(call)
+        return self._keep(thing)
+
+    def _keep(self, thing: ResourceClaim) -> ResourceClaim:
+        self.version += 1
+        metadata = structs.replace(thing.metadata, resource_version=str(self.version))
+        kept = self.claims[thing.metadata.name] = structs.replace(thing, metadata=metadata)
+        return kept
+
+
+def engine_with(server: Server, *things: Resource) -> Engine:
+    engine = Engine(client=server)
+    gpu = made(DeviceClass, {"metadata": {"name": "gpu"}, "spec": {}})
+    for thing in (node("a"), gpu, *server.claims.values(), *things):
+        engine.put(thing)
+    return engine
+
+
+def plugin_of(engine: Engine) -> DynamicResources:
+    plugins = engine.profiles["default-scheduler"].plugins
+    return next(plugin for plugin in plugins if isinstance(plugin, DynamicResources))
+
+
+def prepare(engine: Engine, wanted: Pod) -> tuple[Status, Outcome]:
+    """Schedule, reserve, and do what is done before binding."""
+    outcome = engine.schedule(wanted)
+    assert outcome.node is not None, outcome.message
+    plugin = plugin_of(engine)
+    assert plugin.reserve(outcome.cycle, wanted, outcome.node).is_success
+    return asyncio.run(plugin.pre_bind(outcome.cycle, wanted, outcome.node)), outcome
+
+
+def test_allocation_and_consumer_are_written() -> None:
+    server = Server(claim())
+    engine = engine_with(server, slice_on("a", "g0"))
+    status, _ = prepare(engine, using("c"))
+    assert status.is_success
+    assert server.calls == ["update", "update status"]
+    written = server.claims["c"]
+    assert written.metadata.finalizers == [FINALIZER]
+    assert written.status.allocation is not None
+    assert written.status.allocation.allocation_timestamp is not None
+    assert [result.device for result in written.status.allocation.devices.results] == ["g0"]
+    assert [(entry.resource, entry.name) for entry in written.status.reserved_for] == [("pods", "p")]
+
+
+def test_what_was_written_counts_before_informers_show_it() -> None:
+    server = Server(claim("c"), claim("d"))
+    engine = engine_with(server, slice_on("a", "g0"))
+    prepare(engine, using("c"))
+    assert engine.schedule(using("d", name="q")).node is None
+    assert engine.schedule(using("c", name="q")).node == "a", "a second pod shares the claim"
+    engine.put(server.claims["c"])
+    assert engine.schedule(using("d", name="q")).node is None
+    engine.put(claim("c"))  # deallocated by somebody
+    assert engine.schedule(using("d", name="q")).node == "a"
+
+
+def test_a_second_pod_is_added_to_an_allocated_claim() -> None:
+    server = Server(claim())
+    engine = engine_with(server, slice_on("a", "g0"))
+    prepare(engine, using("c"))
+    status, _ = prepare(engine, using("c", name="q"))
+    assert status.is_success
+    assert [entry.name for entry in server.claims["c"].status.reserved_for] == ["p", "q"]
+
+
+def test_a_conflict_is_tried_again_with_the_claim_as_it_is() -> None:
+    server = Server(claim())
+    engine = engine_with(server, slice_on("a", "g0"))
+
+    def disturb(_call: str) -> None:
+        server.before = lambda _: None
+        server._keep(structs.replace(server.claims["c"]))
+
+    server.before = disturb
+    status, _ = prepare(engine, using("c"))
+    assert status.is_success
+    assert server.claims["c"].status.allocation is not None
+
+
+def test_a_claim_that_somebody_else_has_allocated_is_an_error() -> None:
+    server = Server(claim())
+    engine = engine_with(server, slice_on("a", "g0"))
+
+    def disturb(_call: str) -> None:
+        server.before = lambda _: None
+        allocated = claim(allocation={"devices": {}})
+        server._keep(allocated)
+
+    server.before = disturb
+    status, _ = prepare(engine, using("c"))
+    assert status.message == "claim default/c got allocated elsewhere in the meantime"
+
+
+def test_a_pod_that_is_not_bound_after_all_leaves_its_claims() -> None:
+    server = Server(claim())
+    engine = engine_with(server, slice_on("a", "g0"))
+    _, outcome = prepare(engine, using("c"))
+
+    async def leave() -> None:
+        plugin_of(engine).unreserve(outcome.cycle, outcome.pod, "a")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    asyncio.run(leave())
+    assert server.calls[-1] == "patch status"
+    assert server.claims["c"].status.reserved_for == []
+    assert server.claims["c"].status.allocation is not None, "the next attempt finds it allocated"
+
+
+def test_a_claim_in_the_wrong_place_that_nobody_uses_is_freed() -> None:
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gone"]}]}]
+    allocation = {"devices": {"results": []}, "nodeSelector": {"nodeSelectorTerms": terms}}
+    server = Server(claim(allocation=allocation))
+    engine = engine_with(server, slice_on("a", "g0"))
+    wanted = using("c")
+    outcome = engine.schedule(wanted)
+    assert outcome.diagnosis is not None
+    statuses = outcome.diagnosis.statuses()
+
+    async def free() -> str:
+        found = plugin_of(engine).post_filter(engine.cluster.info(wanted), statuses)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return found.status.message
+
+    assert asyncio.run(free()) == "deallocation of ResourceClaim completed"
+    assert server.claims["c"].status.allocation is None
+
+
+def test_a_claim_that_another_pod_uses_is_not_freed() -> None:
+    other = ResourceClaimConsumerReference(resource="pods", name="o", uid="o")
+    used = claim(allocation={"devices": {"results": []}, "nodeSelector": {"nodeSelectorTerms": []}})
+    used.status.reserved_for = [other]
+    engine = engine_with(Server(used))
+    outcome = engine.schedule(using("c"))
+    assert outcome.diagnosis is not None
+    found = plugin_of(engine).post_filter(engine.cluster.info(using("c")), outcome.diagnosis.statuses())
+    assert found.status.message == "still not schedulable"
+
+
+def test_a_pod_whose_claim_is_not_there_does_not_enter_the_queue() -> None:
+    engine = engine_with(Server())
+    assert plugin_of(engine).pre_enqueue(using("c")).reasons == ('resourceclaim.resource.k8s.io "c" not found',)
+    engine.put(claim())
+    assert plugin_of(engine).pre_enqueue(using("c")).is_success
+
+
+ALLOCATED: dict[str, Any] = {"allocation": {"devices": {}}}
+
+
+@dataclass(frozen=True)
+class Woken:
+    name: str
+    old: ResourceClaim | None
+    new: ResourceClaim
+    queued: bool
+
+
+WOKEN = (
+    Woken("its claim was made", None, claim(), True),
+    Woken("its claim was allocated", claim(), claim(**ALLOCATED), True),
+    Woken("not: its claim got a label or so", claim(), claim(), False),
+    Woken("not: another claim was made", None, claim("other"), False),
+    Woken("another claim was deallocated", claim("other", **ALLOCATED), claim("other"), True),
+)
+
+
+@pytest.mark.parametrize("case", WOKEN, ids=lambda case: case.name)
+def test_a_refused_pod_is_woken_when(case: Woken) -> None:
+    plugin = plugin_of(engine_with(Server(claim(), claim("other"))))
+    [entry] = [entry for entry in plugin.events_to_register() if entry.event.kind.value == "ResourceClaim"]
+    assert entry.hint is not None
+    assert entry.hint(using("c"), case.old, case.new) is QueueingHint.of(case.queued)
