@@ -6,6 +6,7 @@ from importlib import import_module
 import click
 
 COMMANDS = {
+    "up": "mooring.cli.up:up",
     "apiserver": "mooring.cli.apiserver:apiserver",
     "scheduler": "mooring.cli.scheduler:scheduler",
     "lint": "mooring.cli.lint:lint",

@@ -1,0 +1,156 @@
+"""What `mooring up` does once its flags are read: start, tell how to go on, show how things are, stop when told."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import uvloop
+import yaml
+
+from mooring.api.core_v1 import Node
+from mooring.api.errors import StatusError
+from mooring.api.scheme import parse_runtime_config
+from mooring.apiserver.options import ServerConfig, for_component
+from mooring.apiserver.security.pki import write_private
+from mooring.cli.apiserver import START_ERRORS
+from mooring.cli.census import Census
+from mooring.cli.control_plane import Connect, ControlPlane, Crew, in_process
+from mooring.cli.garbage import collect_garbage_less
+from mooring.cli.signals import StopSignal
+from mooring.cli.status_line import StatusLine
+from mooring.cli.up import UpConfig
+from mooring.cli.worker_process import WorkerProcess, WorkersError
+from mooring.client import ClientError
+from mooring.controllers.simulated_nodes import TemplateError, create_nodes, numbered, read_templates
+
+_MOST_NODES = 100_000
+
+
+def run(config: UpConfig, process: WorkerProcess | None) -> None:
+    """Run a control plane until it is told to stop."""
+    try:
+        server = ServerConfig(
+            data_dir=config.data_dir,
+            component=config.component,
+            ephemeral=config.ephemeral,
+            bind_address=config.bind_address,
+            port=config.port,
+            runtime_config=parse_runtime_config(config.runtime_config),
+        )
+        nodes = _nodes(config.nodes)
+        if config.kubeconfig:
+            _check_replaceable(config.kubeconfig)
+        crew: Callable[[Connect], Crew] | None = None
+        if process is not None:
+            crew = lambda _: process  # noqa: E731 - a function of its own would say no more
+        elif not config.workers.is_empty:
+            crew = in_process(config.workers)
+        uvloop.run(_serve(config, ControlPlane(server, crew), nodes))
+    except (*START_ERRORS, WorkersError, ClientError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _nodes(wanted: str) -> Sequence[Node]:
+    """The nodes that `--nodes` means."""
+    if wanted.isascii() and wanted.isdigit():
+        if int(wanted) > _MOST_NODES:
+            raise click.UsageError(f"--nodes: {wanted} are more than the {_MOST_NODES} that make sense here")
+        return numbered(int(wanted))
+    try:
+        return read_templates(Path(wanted).read_bytes())
+    except OSError as error:
+        why = f"it is neither a number nor a file that can be read ({error.strerror})"
+        raise click.UsageError(f"--nodes {wanted}: {why}") from error
+    except TemplateError as error:
+        raise click.ClickException(f"{wanted}: {error}") from error
+
+
+def _check_replaceable(path: Path) -> None:
+    """Refuse to write over a kubeconfig of other clusters."""
+    try:
+        found = yaml.safe_load(path.read_bytes())
+    except FileNotFoundError:
+        return
+    except (OSError, yaml.YAMLError):
+        found = None
+    clusters = found.get("clusters") if isinstance(found, dict) else None
+    names = [cluster.get("name") for cluster in clusters or () if isinstance(cluster, dict)]
+    if names != ["mooring"]:
+        raise click.UsageError(f"--kubeconfig {path}: the file is not Mooring's; name one that does not exist yet")
+
+
+async def _serve(config: UpConfig, plane: ControlPlane, nodes: Sequence[Node]) -> None:
+    stop = StopSignal()
+    async with plane:
+        stop.at_once = plane.stop_at_once
+        if await _unless(stop, _start(config, plane, nodes)):
+            _tell(config, plane, len(nodes))
+            collect_garbage_less()
+            await _unless(stop, _show(plane))
+        click.echo("Stopping; everything is kept." if not config.ephemeral else "Stopping.")
+        await plane.stop()
+
+
+async def _unless(stop: StopSignal, work: Coroutine[Any, Any, None]) -> bool:
+    """Whether the work was done before somebody said to stop."""
+    tasks = [asyncio.create_task(work), asyncio.create_task(stop.wait())]
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    if tasks[0] in done:
+        tasks[0].result()
+    return tasks[0] in done
+
+
+async def _start(config: UpConfig, plane: ControlPlane, nodes: Sequence[Node]) -> None:
+    await plane.start()
+    if config.kubeconfig:
+        write_private(config.kubeconfig, plane.server.kubeconfig().read_bytes())
+    try:
+        await create_nodes(plane.client, nodes)
+    except* StatusError as refused:
+        first: BaseException = refused
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise click.ClickException(f"--nodes {config.nodes}: {first}") from None
+    await plane.wait_until_ready()
+
+
+async def _show(plane: ControlPlane) -> None:
+    census = Census(plane.server.store, plane.server.scheme)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(census.run())
+        tasks.create_task(StatusLine(census, on_terminal=sys.stdout.isatty()).run())
+        await plane.wait_for_failure()
+
+
+def _tell(config: UpConfig, plane: ControlPlane, nodes: int) -> None:
+    """The address, and what to try next."""
+    kubeconfig = config.kubeconfig or plane.server.kubeconfig()
+    left_out = [name for name in ("scheduler", "controllers", "nodes") if not getattr(config.workers, name)]
+    rows = {
+        "Kubernetes": for_component(config.component).shown.git_version,
+        "data": "in memory, gone at the end"
+        if config.ephemeral
+        else f"{config.data_dir}, found again at the next start",
+        "metrics": plane.metrics_url,
+        "nodes": f"{nodes} simulated" if nodes else "",
+        "without": ", ".join(left_out),
+    }
+    click.echo(f"Mooring is ready at {plane.server.url}; kubectl finds it with KUBECONFIG={kubeconfig}")
+    for name, value in rows.items():
+        if value:
+            click.echo(f"  {name:<11}{value}")
+    click.echo(
+        "Try in another terminal:\n"
+        f"  export KUBECONFIG={kubeconfig}\n"
+        "  kubectl get nodes\n"
+        "  kubectl create deployment web --image=nginx --replicas=3\n"
+        "  kubectl get pods -o wide --watch\n"
+        "Ctrl-C stops Mooring."
+    )
+    sys.stdout.flush()

@@ -1,0 +1,53 @@
+"""What `mooring up` shows while it runs: a line that changes on a terminal, else a line when something has changed."""
+
+import asyncio
+import shutil
+import time
+
+import click
+
+from mooring.cli.census import Census
+
+_ON_TERMINAL_SECONDS = 0.5
+_PLAIN_SECONDS = 10.0
+_CLEAR = "\r\x1b[K"
+_COLORS = {"Running": "green", "Pending": "yellow", "Failed": "red"}
+
+
+class StatusLine:
+    """Prints counts until cancelled."""
+
+    def __init__(self, census: Census, *, on_terminal: bool) -> None:
+        self._census = census
+        self._on_terminal = on_terminal
+        self._last = ""
+
+    async def run(self) -> None:
+        seconds = _ON_TERMINAL_SECONDS if self._on_terminal else _PLAIN_SECONDS
+        bound, then = self._census.bound, time.monotonic()
+        try:
+            while True:
+                await asyncio.sleep(seconds)
+                now = time.monotonic()
+                rate = (self._census.bound - bound) / (now - then)
+                bound, then = self._census.bound, now
+                self._print(await self._text(rate))
+        finally:
+            if self._on_terminal:
+                click.echo(_CLEAR, nl=False)
+
+    async def _text(self, rate: float) -> str:
+        phases = {phase: number for phase, number in sorted(self._census.phases.items()) if number}
+        pods = ", ".join(click.style(f"{number} {phase}", fg=_COLORS.get(phase)) for phase, number in phases.items())
+        nodes = await self._census.nodes()
+        text = f"{nodes} node{'s' * (nodes != 1)} · pods: {pods or 'none'}"
+        return f"{text} · {rate:.3g} scheduled/s" if rate else text
+
+    def _print(self, text: str) -> None:
+        if self._on_terminal:
+            width = shutil.get_terminal_size().columns
+            plain = click.unstyle(text)
+            click.echo(_CLEAR + (text if len(plain) < width else plain[: width - 1]), nl=False)
+        elif text != self._last:
+            click.echo(click.unstyle(text))
+        self._last = text

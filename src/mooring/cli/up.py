@@ -1,0 +1,163 @@
+"""`mooring up`: a whole control plane with one command.
+
+This module reads the flags and starts the second process; ``foreground.py``, which loads while that one does, is the
+rest.
+"""
+
+import os
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mooring.base import logs
+from mooring.base.component import Component
+from mooring.cli.component_flags import component_flags
+from mooring.cli.worker_process import WorkerConfig, WorkerProcess
+
+PARTS = ("scheduler", "controllers", "nodes")
+DEFAULT_DATA_DIR = "~/.mooring"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpConfig:
+    """What the flags say."""
+
+    component: Component
+    data_dir: Path
+    ephemeral: bool
+    bind_address: str
+    port: int
+    nodes: str
+    kubeconfig: Path | None
+    runtime_config: str
+    workers: WorkerConfig
+
+
+class _Parts(click.ParamType[frozenset[str]]):
+    """Names of parts, with commas between them."""
+
+    name = "parts"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> frozenset[str]:
+        names = [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+        for name in names:
+            if name not in PARTS:
+                self.fail(f"there is no part {name!r}: name some of {', '.join(PARTS)}", param, ctx)
+        return frozenset(names)
+
+
+@click.command()
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where the store, the certificates and the kubeconfig files are kept.  "
+    f"[default: {DEFAULT_DATA_DIR}, with --ephemeral a temporary one]",
+)
+@click.option("--ephemeral", is_flag=True, help="Keep everything in memory: all is gone at the end.")
+@click.option("--port", type=click.IntRange(0, 65535), default=6443, show_default=True, help="0: any free one.")
+@click.option("--bind-address", default="127.0.0.1", show_default=True, metavar="IP", help="Where to listen.")
+@click.option(
+    "--nodes",
+    default="0",
+    metavar="N|FILE",
+    help="Simulated nodes: how many, or a file of Node manifests. Those that exist are left as they are.",
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="OUT",
+    help="Write the administrator's kubeconfig to this file too.",
+)
+@click.option(
+    "--without",
+    type=_Parts(),
+    default="",
+    metavar="PART,…",
+    help=f"Leave parts out, to run them yourself: {', '.join(PARTS)}.",
+)
+@click.option(
+    "--single-process", is_flag=True, help="Run all parts in one process, also where there are several cores."
+)
+@click.option("--runtime-config", default="", metavar="API=BOOL,…", help="Switch APIs: api/beta=true, …")
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(-1, 65535),
+    help="Of the scheduler's and the controllers' metrics. 0: any free one; -1: none.  [default: 10251 if it is free]",
+)
+@click.option("-v", "--verbose", count=True, help="Log requests and more; twice for even more.")
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the log."
+)
+@component_flags
+def up(
+    *,
+    running: Component,
+    data_dir: Path | None,
+    ephemeral: bool,
+    port: int,
+    bind_address: str,
+    nodes: str,
+    kubeconfig: Path | None,
+    without: frozenset[str],
+    single_process: bool,
+    runtime_config: str,
+    metrics_port: int | None,
+    verbose: int,
+    log_format: str,
+) -> None:
+    """Run a whole control plane: API server, scheduler, controllers and simulated nodes.
+
+    Everything is kept in the data directory, and found again at the next start. Ctrl-C stops it, twice at once.
+
+    \b
+    Examples:
+      mooring up --nodes 5
+      mooring up --ephemeral --port 0 --nodes nodes.yaml --kubeconfig /tmp/kubeconfig
+      mooring up --without scheduler --emulation-version 1.36
+    """
+    logs.configure(verbose, "json" if log_format == "json" else "text")
+    workers = WorkerConfig(
+        running,
+        scheduler="scheduler" not in without,
+        controllers="controllers" not in without,
+        nodes="nodes" not in without,
+        metrics_port=metrics_port,
+        verbosity=verbose,
+        json_logs=log_format == "json",
+    )
+    if nodes != "0" and not workers.nodes:
+        raise click.UsageError("--nodes wants simulated nodes, but --without leaves them out: choose one of the two")
+    with ExitStack() as stack:
+        folder = data_dir or _data_dir(stack, ephemeral=ephemeral)
+        config = UpConfig(
+            component=running,
+            data_dir=folder.expanduser().absolute(),
+            ephemeral=ephemeral,
+            bind_address=bind_address,
+            port=port,
+            nodes=nodes,
+            kubeconfig=kubeconfig,
+            runtime_config=runtime_config,
+            workers=workers,
+        )
+        process = None
+        if not single_process and not workers.is_empty and _cores() > 1:
+            process = stack.enter_context(WorkerProcess(replace(workers, kubeconfigs=config.data_dir)))
+        from mooring.cli import foreground  # noqa: PLC0415 - loads while the second process loads what it needs
+
+        foreground.run(config, process)
+
+
+def _data_dir(stack: ExitStack, *, ephemeral: bool) -> Path:
+    if ephemeral:
+        return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mooring-")))
+    return Path(DEFAULT_DATA_DIR)
+
+
+def _cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
