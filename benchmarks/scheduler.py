@@ -17,11 +17,16 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 from msgspec import structs
 
 from benchmarks.scheduler_engine import WORKLOADS, _node, _pod
+from mooring.api.core_v1 import Container, Pod, ResourceRequirements
+from mooring.api.meta_v1 import ObjectMeta
+from mooring.api.quantity import parse
+from mooring.api.scheduling_v1 import PriorityClass
 from mooring.client import Client, connect
 
 NODES = [int(text) for text in os.environ.get("NODES", "5000").split(",")]
@@ -36,7 +41,10 @@ TARGETS = {
     "spread-ScheduleAnyway": 1500,
     "pod-affinity": 1000,
     "anti-affinity": 1000,
+    "unschedulable-churn": None,
+    "preemption": None,
 }
+"""Workloads and their targets. Churn: a fifth of the pods fits nowhere. Preemption: every pod displaces another."""
 _AT_ONCE = 64
 _SECONDS = 300
 _LOOK_SECONDS = 0.2
@@ -53,7 +61,7 @@ def main() -> None:
 
 
 async def _measure(name: str, nodes: int) -> None:
-    pods = min(PODS, nodes // 2) if name == "anti-affinity" else PODS
+    pods = min(PODS, nodes // 2) if name in ("anti-affinity", "preemption") else PODS
     with tempfile.TemporaryDirectory() as folder:
         server = _command("apiserver", "--data-dir", folder, "--port", "0")
         try:
@@ -63,7 +71,7 @@ async def _measure(name: str, nodes: int) -> None:
                 seconds, ready, memory = await _schedule(folder, pods)
         finally:
             _stop(server)
-    target = TARGETS.get(name, "")
+    target = TARGETS[name] or ""
     print(
         f"{name:<20} {nodes:>7} {pods:>6} {pods / seconds:>8.0f} {target:>7} {ready:>8.1f} {memory:>6.0f}", flush=True
     )
@@ -78,15 +86,34 @@ async def _fill(client: Client, name: str, nodes: int, pods: int) -> None:
             kept = [taint for taint in made.spec.taints if not taint.key.startswith("node.kubernetes.io/")]
             await client.update(structs.replace(made, spec=structs.replace(made.spec, taints=kept)))
 
-    async def make_pod() -> None:
-        made = _pod(name, WORKLOADS[name]())
-        spec = structs.replace(made.spec, scheduler_name="mooring")
+    async def make_pod(workload: str, **spec: Any) -> Pod:
+        made = _pod(name, WORKLOADS[workload]())
         meta = structs.replace(made.metadata, uid="", namespace="default")
         async with slots:
-            await client.create(structs.replace(made, metadata=meta, spec=spec))
+            return await client.create(
+                structs.replace(made, metadata=meta, spec=structs.replace(made.spec, scheduler_name="mooring", **spec))
+            )
+
+    async def make_victim(number: int) -> None:
+        """A pod that fills a node, and whose deletion takes no time."""
+        made = await make_pod("basic", containers=_large(), termination_grace_period_seconds=0)
+        await client.bind(made.metadata.name, "default", f"node-{number}")
 
     await asyncio.gather(*map(make_node, range(nodes)))
-    await asyncio.gather(*(make_pod() for _ in range(pods)))
+    if name == "preemption":
+        await client.create(PriorityClass(metadata=ObjectMeta(name="high"), value=1000))
+        await asyncio.gather(*map(make_victim, range(nodes)))
+        await asyncio.gather(*(make_pod("basic", containers=_large(), priority_class_name="high") for _ in range(pods)))
+    elif name == "unschedulable-churn":
+        await asyncio.gather(*(make_pod("unschedulable") for _ in range(pods // 5)))
+        await asyncio.gather(*(make_pod("basic") for _ in range(pods)))
+    else:
+        await asyncio.gather(*(make_pod(name) for _ in range(pods)))
+
+
+def _large() -> list[Container]:
+    requests = {"cpu": parse("20"), "memory": parse("128Mi")}
+    return [Container(name="c", image="app:1", resources=ResourceRequirements(requests=requests))]
 
 
 async def _schedule(folder: str, pods: int) -> tuple[float, float, float]:
