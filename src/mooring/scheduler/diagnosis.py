@@ -34,6 +34,8 @@ class Diagnosis:
     """How many nodes have each verdict."""
     pre_filter: Status | None = None
     """The refusal of a plugin that did not need to look at nodes."""
+    naming: tuple[str, ...] = ()
+    """The plugins that ruled out nodes by naming others."""
     post_filter_message: str = ""
     """What preemption said."""
 
@@ -62,10 +64,10 @@ class Diagnosis:
 
     def plugins(self) -> frozenset[str]:
         """The plugins that refused: what concerns them may help."""
+        refusals = [self.table[verdict] for verdict, number in self.counts.items() if verdict > FEASIBLE and number]
         if self.pre_filter is not None:
-            return frozenset({self.pre_filter.plugin})
-        names = (self.table[verdict].plugin for verdict, number in self.counts.items() if verdict > FEASIBLE and number)
-        return frozenset(filter(None, names))
+            refusals.append(self.pre_filter)
+        return frozenset(filter(None, (*self.naming, *(status.plugin for status in refusals))))
 
     def reasons(self) -> Counter[str]:
         """How many nodes gave each reason."""
@@ -97,7 +99,8 @@ def diagnose(judgement: Judgement, cluster: Cluster) -> Diagnosis:
     if judgement.refusal is not None:
         table = {_RULED_OUT: judgement.refusal}
         verdicts = np.where(nodes, _RULED_OUT, NO_NODE)
-        return Diagnosis(cluster.nodes.copy(), verdicts, table, {_RULED_OUT: number}, judgement.refusal)
+        counts = {_RULED_OUT: number}
+        return Diagnosis(cluster.nodes.copy(), verdicts, table, counts, judgement.refusal, judgement.naming)
     gathered = _Gathered(np.where(judgement.considered, FEASIBLE, _RULED_OUT))
     gathered.verdicts[~nodes] = NO_NODE
     if judgement.naming:
@@ -114,7 +117,7 @@ def diagnose(judgement: Judgement, cluster: Cluster) -> Diagnosis:
         gathered.counts[verdict] = 1
         gathered.verdicts[row] = verdict
     gathered.counts[FEASIBLE] = number - sum(gathered.counts.values())
-    return Diagnosis(cluster.nodes.copy(), gathered.verdicts, gathered.table, gathered.counts)
+    return Diagnosis(cluster.nodes.copy(), gathered.verdicts, gathered.table, gathered.counts, naming=judgement.naming)
 
 
 class _Gathered:

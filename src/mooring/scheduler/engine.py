@@ -28,9 +28,10 @@ from mooring.scheduler import preemption
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.shapes import PodInfo, PodShape
 from mooring.scheduler.diagnosis import Diagnosis, diagnose
-from mooring.scheduler.evaluation import Evaluation, Judgement, Plan
+from mooring.scheduler.evaluation import Evaluation, Judgement
 from mooring.scheduler.framework import Code, CycleState, Handle, Registry, SchedulerFeatures, Status
 from mooring.scheduler.nominations import Nominations
+from mooring.scheduler.plan import Plan
 from mooring.scheduler.plugins import IN_TREE
 from mooring.scheduler.plugins.default_preemption import DefaultPreemption
 from mooring.scheduler.preemption import Preemption
@@ -46,7 +47,7 @@ class UnknownSchedulerError(LookupError):
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluations:
+class EvaluationCount:
     """How often a plugin was asked at an extension point, by its answer: as kube-scheduler counts for its metrics."""
 
     plugin: str
@@ -81,7 +82,7 @@ class Outcome:
             return self.error.message
         return self.diagnosis.message() if self.diagnosis is not None else ""
 
-    def evaluations(self) -> Iterator[Evaluations]:
+    def evaluations(self) -> Iterator[EvaluationCount]:
         """To be read before the cluster changes."""
         yield from self._preparations()
         for plugin, nodes, unschedulable, unresolvable in self._judgement.asked:
@@ -92,22 +93,22 @@ class Outcome:
                 (Code.UNSCHEDULABLE_AND_UNRESOLVABLE, unresolvable),
             ):
                 if number:
-                    yield Evaluations(plugin, "Filter", code, number)
+                    yield EvaluationCount(plugin, "Filter", code, number)
         if self.feasible > 1:  # a single feasible node is taken without scoring
             for slot in self._judgement.scores:
-                yield Evaluations(slot.name, "Score", Code.SUCCESS, self.feasible)
+                yield EvaluationCount(slot.name, "Score", Code.SUCCESS, self.feasible)
 
-    def _preparations(self) -> Iterator[Evaluations]:
+    def _preparations(self) -> Iterator[EvaluationCount]:
         for slot in self._judgement.filters:
             if slot.has_pre_filter and not slot.status.is_skip:
-                yield Evaluations(slot.name, "PreFilter", Code.SUCCESS, 1)
+                yield EvaluationCount(slot.name, "PreFilter", Code.SUCCESS, 1)
         refusal = self._judgement.refusal
         if refusal is not None and refusal.is_rejected and refusal.plugin:
-            yield Evaluations(refusal.plugin, "PreFilter", refusal.code, 1)
+            yield EvaluationCount(refusal.plugin, "PreFilter", refusal.code, 1)
         if self.feasible > 1:
             for entry in self._judgement.scores:
                 if entry.has_pre_score:
-                    yield Evaluations(entry.name, "PreScore", Code.SUCCESS, 1)
+                    yield EvaluationCount(entry.name, "PreScore", Code.SUCCESS, 1)
 
 
 @dataclass(frozen=True, slots=True)

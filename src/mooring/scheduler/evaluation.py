@@ -8,12 +8,11 @@ plugin looks at beyond a row has changed. Plugins that look at the pod itself ar
     cluster.pod_changes  ─┼─► filter slots: ok by row ──┘                     │
     plugin.revision      ─┘   score slots: points by row ─────────────► total by row ──► best row
 
-Called by ``engine.py``; the outcome for one pod is a `Judgement`. Read next: ``filtering.py``, ``scoring.py``.
+Called by ``engine.py``; the outcome for one pod is a `Judgement`. Read next: ``plan.py``, ``filtering.py``,
+``scoring.py``.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -21,37 +20,21 @@ from mooring.api.core_v1 import Pod
 from mooring.scheduler.columns.change_log import EVERYTHING, NO_ROWS, NOTHING, ChangedRows, Reader, both, union
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.shapes import PodInfo
-from mooring.scheduler.filtering import (
-    FilterSlot,
-    NodeFilter,
-    PassingFilter,
-    PodFilter,
-    ShapeFilter,
-    ShapeFilterer,
-    has_pre_filter,
-)
+from mooring.scheduler.filtering import FilterSlot, NodeFilter, PodFilter, ShapeFilter, ShapeFilterer
 from mooring.scheduler.framework import (
     SKIP,
     SUCCESS,
     CycleState,
-    FilterPlugin,
-    LikeRows,
     Mask,
     NodeFilterPlugin,
-    NodeScorePlugin,
-    Normalizer,
     PreFilterResult,
-    RevisedFilter,
-    RevisedScore,
-    Scope,
-    ScorePlugin,
     Scores,
     Status,
     unresolvable,
 )
 from mooring.scheduler.framework.verdicts import status_of
-from mooring.scheduler.profiles import Profile, Weighted
-from mooring.scheduler.scoring import NodeScore, PodScore, ScoreSlot, ShapeScore, ShapeScorer, ZeroScore
+from mooring.scheduler.plan import Plan, PodFilterer, PodScorer
+from mooring.scheduler.scoring import ScoreSlot, ShapeScore, ShapeScorer
 
 OUT = -1
 """Instead of a total: the node is not feasible."""
@@ -103,68 +86,6 @@ class Judgement:
         """`OUT` where the node is not feasible."""
 
 
-@dataclass(frozen=True, slots=True)
-class _PodFilterer:
-    """A Filter plugin that is asked for every pod."""
-
-    plugin: FilterPlugin[Any]
-    passes: PassingFilter
-    """Its slot for pods that may go anywhere."""
-
-
-@dataclass(frozen=True, slots=True)
-class _PodScorer:
-    """A Score plugin that is asked for every pod, written over vectors or per node."""
-
-    vector: ScorePlugin[Any] | None
-    per_node: NodeScorePlugin | None
-    weight: int
-    zero: ZeroScore
-    """Its slot for pods to which all nodes are equal."""
-
-    def score(self, judgement: Judgement, cluster: Cluster) -> ScoreSlot | None:
-        """Its points for a pod; None when it does not score it."""
-        pod, feasible, cycle = judgement.pod, judgement.feasible, judgement.cycle
-        if self.per_node is not None:
-            return NodeScore(self.per_node, self.weight, pod.pod, cluster=cluster, cycle=cycle, feasible=feasible)
-        if self.vector is None:
-            return None
-        state = self.vector.pre_score(pod, cluster)
-        if isinstance(state, Status):
-            return self.zero if state.is_success else None
-        return PodScore(self.vector, self.weight, state, feasible)
-
-
-class Plan:
-    """The Filter and Score plugins of a profile, sorted by how they are asked: found out once, not for every shape."""
-
-    def __init__(self, profile: Profile) -> None:
-        self.filters = [self._filterer(plugin) for plugin in profile.filters]
-        self.scores = [self._scorer(entry) for entry in profile.scores]
-
-    @staticmethod
-    def _filterer(
-        plugin: FilterPlugin[Any] | NodeFilterPlugin,
-    ) -> ShapeFilterer | _PodFilterer | NodeFilterPlugin:
-        if not isinstance(plugin, FilterPlugin):
-            return plugin
-        if plugin.scope is Scope.POD:
-            return _PodFilterer(plugin, PassingFilter(plugin.name, has_pre_filter=has_pre_filter(plugin)))
-        revised = plugin if isinstance(plugin, RevisedFilter) else None
-        like = plugin if isinstance(plugin, LikeRows) else None
-        return ShapeFilterer(plugin, revised, like, has_pre_filter(plugin))
-
-    @staticmethod
-    def _scorer(entry: Weighted[ScorePlugin[Any] | NodeScorePlugin]) -> ShapeScorer | _PodScorer:
-        plugin, weight = entry.plugin, entry.weight
-        if isinstance(plugin, ScorePlugin) and plugin.score_scope is Scope.SHAPE:
-            revised = plugin if isinstance(plugin, RevisedScore) else None
-            return ShapeScorer(plugin, weight, revised, plugin if isinstance(plugin, Normalizer) else None)
-        vector = plugin if isinstance(plugin, ScorePlugin) else None
-        per_node = plugin if vector is None and isinstance(plugin, NodeScorePlugin) else None
-        return _PodScorer(vector, per_node, weight, ZeroScore(plugin, weight))
-
-
 class Evaluation:
     """The plugins of a plan for one shape."""
 
@@ -182,12 +103,12 @@ class Evaluation:
         self._reader = Reader(cluster.node_changes, cluster.pod_changes)
         self._not_scored = EVERYTHING
         """What has changed since points were last given."""
-        self._filters: list[ShapeFilter | _PodFilterer | NodeFilterPlugin] = []
+        self._filters: list[ShapeFilter | PodFilterer | NodeFilterPlugin] = []
         for entry in self._plan.filters:
             slot = ShapeFilter(entry, pod, cluster) if isinstance(entry, ShapeFilterer) else entry
             if not (isinstance(slot, ShapeFilter) and slot.status.is_skip):
                 self._filters.append(slot)
-        self._scores: list[ShapeScore | _PodScorer] = []
+        self._scores: list[ShapeScore | PodScorer] = []
         for scorer in self._plan.scores:
             found = ShapeScore(scorer, pod, cluster) if isinstance(scorer, ShapeScorer) else scorer
             if not (isinstance(found, ShapeScore) and not found.is_active):
@@ -233,7 +154,7 @@ class Evaluation:
             slot: FilterSlot
             if isinstance(entry, ShapeFilter):
                 slot = entry
-            elif isinstance(entry, _PodFilterer):
+            elif isinstance(entry, PodFilterer):
                 found = entry.plugin.pre_filter(pod, cluster)
                 if found is SKIP:
                     continue
@@ -335,7 +256,7 @@ class Evaluation:
                 if not slot.is_active:
                     continue
             else:
-                found = entry.score(judgement, cluster)
+                found = entry.score(judgement.pod, judgement.cycle, cluster, feasible)
                 if found is None:
                     continue
                 slot = found

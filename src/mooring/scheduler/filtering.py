@@ -134,16 +134,19 @@ class ShapeFilter(FilterSlot):
 
     def judge_rows(self, rows: NDArray[np.intp]) -> None:
         """Judge a few rows and let the others pass, which nobody looks at; nothing is kept for the next pod."""
-        verdicts = self.verdicts(rows)
         self._is_fresh = self.asks = False
-        if isinstance(verdicts, Status):
+        if self._state is None:
+            return
+        verdicts = self.verdicts(rows)
+        if verdicts is None:
+            self.status = SKIP
+        elif isinstance(verdicts, Status):
             self.status = verdicts.by(self.name)
-        elif verdicts is not None:
+        else:
             codes = np.zeros(self._cluster.capacity, np.int32)
             codes[rows] = verdicts.codes
+            self.status = SUCCESS
             self._take(Verdicts(codes, verdicts.reasons), self._cluster.labels.nodes, None)
-        if self._revised is not None:
-            self.status = SKIP if verdicts is None else self.status
 
     def verdicts(self, rows: Rows) -> Verdicts | Status | None:
         if self._state is None or (self._revised is not None and self._revised.revision(self._state) is None):

@@ -196,6 +196,15 @@ def test_the_diagnosis_names_the_plugins_that_refused() -> None:
     assert diagnosis.statuses()["b"].reasons == ("node(s) had untolerated taint {x: }",)
 
 
+def test_a_plugin_that_names_nodes_counts_as_one_that_refused_the_others() -> None:
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["later"]}]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    engine = engine_with(node("a"))
+    diagnosis = engine.schedule(pod("p", spec={"affinity": {"nodeAffinity": required}})).diagnosis
+    assert diagnosis is not None
+    assert diagnosis.plugins() == {"NodeAffinity"}
+
+
 @pytest.mark.req("5471.10")
 def test_evaluations_are_counted_as_if_every_node_had_been_asked_anew() -> None:
     things = (node("a"), node("b", taints=["x:NoSchedule"]), node("c", cpu="1"), node("d"))

@@ -24,7 +24,10 @@ MAX_NODE_SCORE = 100
 
 
 class Verdicts(NamedTuple):
-    """Verdicts of one Filter plugin: 0 passes, a positive code is Unschedulable, a negative one Unresolvable."""
+    """Verdicts of one Filter plugin: 0 passes, a positive code is Unschedulable, a negative one Unresolvable.
+
+    The array belongs to the framework from then on: it is kept and changed.
+    """
 
     codes: Codes
     reasons: Callable[[int], tuple[str, ...]]

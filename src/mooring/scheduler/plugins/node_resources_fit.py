@@ -92,7 +92,7 @@ class _Asked:
         return tuple(text for bit, text in enumerate(self.texts) if code >> bit & 1)
 
     def verdicts(self, rows: Rows) -> Verdicts:
-        if isinstance(rows, slice) or len(rows) > 1:
+        if isinstance(rows, slice) or len(rows) != 1:
             return Verdicts(self._codes(rows), self.reasons)
         return Verdicts(self.memo.of(self.columns.state(int(rows[0])), self._codes, rows), self.reasons)
 

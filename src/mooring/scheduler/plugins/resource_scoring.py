@@ -90,7 +90,7 @@ class ScoredResources:
 
     def score(self, points: Callable[["ScoredResources", Rows], Scores], rows: Rows) -> Scores:
         """What `points` says, from memory for single rows in a state that was seen before."""
-        if isinstance(rows, slice) or len(rows) > 1:
+        if isinstance(rows, slice) or len(rows) != 1:
             return points(self, rows)
         return self.memo.of(self.columns.state(int(rows[0])), partial(points, self), rows)
 
