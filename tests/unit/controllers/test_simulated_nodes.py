@@ -65,6 +65,7 @@ async def test_a_node_that_kubectl_made_is_simulated_too(plane: ControlPlane) ->
     node = await node_of(plane, "mine")
     assert (ready(node), node.spec.taints) == ("True", [])
     assert str(node.status.capacity["pods"]) == "110"
+    assert node.metadata.labels["kubernetes.io/hostname"] == "mine"
 
 
 async def test_leases_are_renewed_and_the_node_stays_ready(plane: ControlPlane) -> None:

@@ -29,6 +29,11 @@ _BROKEN = ("Ready", "False", "KubeletNotReady", "the node was told to fail")
 VERSION = "v1.37.0"
 
 
+def own_labels(name: str) -> dict[str, str]:
+    """What a kubelet says about its machine in labels."""
+    return {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+
+
 def wanted_conditions(node: Node, now: datetime) -> list[NodeCondition]:
     """The conditions of a node that reports: healthy, or not ready when it was told to fail."""
     known = {condition.type: condition for condition in node.status.conditions}

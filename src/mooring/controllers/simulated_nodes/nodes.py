@@ -19,7 +19,7 @@ from mooring.controllers.controller import Context, Controller
 from mooring.controllers.node_lifecycle import LEASES
 from mooring.controllers.simulated_nodes import pod_status
 from mooring.controllers.simulated_nodes.addresses import Networks
-from mooring.controllers.simulated_nodes.node_status import is_up_to_date, status_patch, wanted_conditions
+from mooring.controllers.simulated_nodes.node_status import is_up_to_date, own_labels, status_patch, wanted_conditions
 from mooring.controllers.simulated_nodes.rules import is_simulated, is_unreachable
 
 _LEASE_SECONDS = 40
@@ -69,14 +69,23 @@ class SimulatedNodes(Controller):
         if node is None or not is_simulated(node) or is_unreachable(node):
             return None
         if not node.spec.pod_cidr:
-            network = self._networks.free(key)
-            if network is not None:
-                body = {"metadata": {"uid": node.metadata.uid}, "spec": {"podCIDR": network, "podCIDRs": [network]}}
-                node = await self.client.patch(Node, key, body, type=PatchType.MERGE)
+            node = await self._register(node)
         if not is_up_to_date(node):
             body = {"metadata": {"uid": node.metadata.uid}, "status": status_patch(node, self.clock.now())}
             await self.client.patch(Node, key, body, subresource="status")
         return None
+
+    async def _register(self, node: Node) -> Node:
+        """Give a new node a network, and the labels that whoever created it has left out."""
+        name = node.metadata.name
+        network = self._networks.free(name)
+        if network is None:
+            return node
+        body = {
+            "metadata": {"uid": node.metadata.uid, "labels": own_labels(name) | node.metadata.labels},
+            "spec": {"podCIDR": network, "podCIDRs": [network]},
+        }
+        return await self.client.patch(Node, name, body, type=PatchType.MERGE)
 
     # -- heartbeats
 

@@ -16,7 +16,7 @@ from mooring.api.from_tree import FieldValidation, from_tree
 from mooring.api.json_tree import DecodeError
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.client import Client
-from mooring.controllers.simulated_nodes.node_status import new_status
+from mooring.controllers.simulated_nodes.node_status import new_status, own_labels
 from mooring.controllers.simulated_nodes.rules import NODE, PREFIX
 
 COUNT = f"{PREFIX}count"
@@ -78,12 +78,7 @@ def _copies(template: Node, count: int, *, single: bool = False) -> Iterator[Nod
         name = node.metadata.name = template.metadata.name if single else f"{template.metadata.name}-{number}"
         node.metadata.annotations.pop(COUNT, None)
         node.metadata.annotations[NODE] = "true"
-        node.metadata.labels = {
-            "kubernetes.io/hostname": name,
-            "kubernetes.io/os": "linux",
-            "kubernetes.io/arch": "amd64",
-            **node.metadata.labels,
-        }
+        node.metadata.labels = own_labels(name) | node.metadata.labels
         yield node
 
 
