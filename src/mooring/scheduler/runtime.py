@@ -136,8 +136,9 @@ class Scheduler:
     async def _follow(self) -> None:
         """Connect informers with what they feed. Nodes and volumes come first, so that pods find them there."""
         self._informers.of(Node).add_batch_handler(self._feed.nodes)
-        for cls, kind in OTHER_KINDS.items():
-            if await self._is_served(cls):
+        served = await asyncio.gather(*map(self._is_served, OTHER_KINDS))
+        for (cls, kind), is_served in zip(OTHER_KINDS.items(), served, strict=True):
+            if is_served:
                 informer: Informer[Any] = self._informers.of(cls)
                 informer.add_batch_handler(self._feed.other(kind))
         self._pods.add_batch_handler(self._feed.pods)
