@@ -11,9 +11,10 @@ correct the columns (``events.py``).
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from time import perf_counter
 
 from mooring.api.core_v1 import Pod
@@ -346,8 +347,7 @@ class Cycle:
         return replace(found, message=", ".join(said))
 
     def _ask(self, plugin: PostFilterPlugin, outcome: Outcome) -> PostFilterResult:
-        statuses = outcome.diagnosis.statuses() if outcome.diagnosis is not None else {}
-        return plugin.post_filter(self._engine.cluster.info(outcome.pod), statuses)
+        return plugin.post_filter(self._engine.cluster.info(outcome.pod), _Statuses(outcome.diagnosis))
 
     def _nominate(self, pod: Pod, found: Preemption) -> str | None:
         """Promise the node to the pod, and take it from less important ones; or take an old promise back."""
@@ -408,6 +408,26 @@ class Cycle:
                 **{point: round(spent, 3) for point, spent in points.items()},
             }
             log.warning("choosing a node took long", extra={"fields": fields})
+
+
+class _Statuses(Mapping[str, Status]):
+    """Why each node refused a pod. Made when somebody looks, because most PostFilter plugins need not."""
+
+    def __init__(self, diagnosis: Diagnosis | None) -> None:
+        self._diagnosis = diagnosis
+
+    @cached_property
+    def _found(self) -> Mapping[str, Status]:
+        return self._diagnosis.statuses() if self._diagnosis is not None else {}
+
+    def __getitem__(self, node: str) -> Status:
+        return self._found[node]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
 
 
 @contextmanager
