@@ -16,7 +16,7 @@ from mooring.api.core_v1 import Node, NodeCondition, Pod, PodCondition, Taint
 from mooring.base import logs
 from mooring.client import Informer, PatchType
 from mooring.controllers.controller import Context, Controller
-from mooring.controllers.taint_eviction import pods_by_node
+from mooring.controllers.eviction import pods_by_node
 
 LEASES = "kube-node-lease"
 MONITOR_SECONDS = 5.0

@@ -1,9 +1,16 @@
 """Every controller by the name that `--controllers` and kube-controller-manager have for it. One line each."""
 
 from mooring.controllers.controller import Factory
+from mooring.controllers.device_taint_eviction import DeviceTaintEviction
+from mooring.controllers.disruption import DisruptionBudgets
+from mooring.controllers.endpoint_slice import EndpointSlices
+from mooring.controllers.event_ttl import EventTtl
 from mooring.controllers.garbage_collector import GarbageCollector
 from mooring.controllers.namespace import NamespaceDeletion
 from mooring.controllers.node_lifecycle import NodeLifecycle
+from mooring.controllers.persistent_volume_binder import PersistentVolumeBinder
+from mooring.controllers.pod_garbage_collector import PodGarbageCollector
+from mooring.controllers.resource_claim import ResourceClaims
 from mooring.controllers.service_account import ServiceAccounts
 from mooring.controllers.simulated_nodes import SimulatedNodes, SimulatedPods
 from mooring.controllers.taint_eviction import TaintEviction
@@ -24,6 +31,13 @@ CONTROLLERS: dict[str, Factory] = {
     "job": JobController,
     "ttl-after-finished": JobTTLController,
     "cronjob": CronJobController,
+    "device-taint-eviction": DeviceTaintEviction,
+    "disruption": DisruptionBudgets,
+    "endpointslice": EndpointSlices,
+    "event-ttl": EventTtl,
+    "persistentvolume-binder": PersistentVolumeBinder,
+    "pod-garbage-collector": PodGarbageCollector,
+    "resourceclaim": ResourceClaims,
     "garbage-collector": GarbageCollector,
     "namespace": NamespaceDeletion,
     "serviceaccount": ServiceAccounts,

@@ -104,7 +104,7 @@ async def test_an_object_whose_owner_never_was_goes(plane: ControlPlane) -> None
 
 
 async def test_an_owner_of_a_kind_that_nobody_knows_is_left_alone(plane: ControlPlane) -> None:
-    unknown = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "a", "uid": "1"}
+    unknown: dict[str, object] = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "a", "uid": "1"}
     await config(plane, "child", unknown)
     await plane.run(0)
     assert await plane.names(ConfigMap) == ["child"]

@@ -10,11 +10,11 @@ from mooring.api import errors
 from mooring.api.core_v1 import Node, Pod
 from mooring.client import Informer, key_of
 from mooring.controllers.controller import Context, Controller
+from mooring.controllers.eviction import pods_by_node
 from mooring.controllers.simulated_nodes.addresses import PodAddresses
 from mooring.controllers.simulated_nodes.pod_status import TERMINAL
 from mooring.controllers.simulated_nodes.pod_steps import Step, next_step
 from mooring.controllers.simulated_nodes.rules import FAILURE, is_simulated, is_unreachable, rules_of
-from mooring.controllers.taint_eviction import pods_by_node
 
 _EVENTS_PER_SECOND, _MOST_EVENTS = 20.0, 200.0
 _RETRY_SECONDS = 10.0

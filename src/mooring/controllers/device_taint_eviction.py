@@ -1,0 +1,150 @@
+"""Evicts pods that use devices whose NoExecute taints their claims do not tolerate, or no longer.
+
+A device is tainted by the driver, in its ResourceSlice, or by people, with a DeviceTaintRule. What tolerates it stands
+in the claim's allocation, where the scheduler copied it from the request. Read next: ``eviction.py``.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from mooring.api.core_v1 import Pod
+from mooring.api.resource_v1 import (
+    DeviceRequestAllocationResult,
+    DeviceTaint,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceSlice,
+)
+from mooring.client import Informer, key_of
+from mooring.constraints.tolerations import NO_EXECUTE, device_eviction_time
+from mooring.controllers.controller import Context
+from mooring.controllers.eviction import Eviction, bound_at
+
+
+class DeviceTaintEviction(Eviction):
+    """Works on pods, by key."""
+
+    name = "device-taint-eviction"
+    metrics_prefix = "device_taint_eviction_controller"
+    component = "device-taint-eviction"
+    event_reason = "DeviceTaintManagerEviction"
+    condition_reason = "DeletionByDeviceTaintManager"
+    condition_message = "Device Taint manager: deleting due to NoExecute taint"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        informers, served = context.informers, {kind.type for kind in self.client.scheme.served}
+        self._by_claim = self.pods.index("resource claim", claim_keys)
+        self.pods.add_handler(added=self._pod_changed, updated=lambda _, pod: self._pod_changed(pod))
+        self._claims: Informer[ResourceClaim] | None = None
+        self._slices: Informer[ResourceSlice] | None = None
+        self._rules: Informer[DeviceTaintRule] | None = None
+        if ResourceClaim not in served or ResourceSlice not in served:
+            return  # before 1.33 the shape of these kinds is another, and nothing in them can be tainted
+        self._claims = informers.of(ResourceClaim)
+        self._claims_by_pool = self._claims.index("pool", _pools_of)
+        self._claims.add_handler(added=self._claim_changed, updated=lambda _, claim: self._claim_changed(claim))
+        self._slices = informers.of(ResourceSlice)
+        self._slices_by_pool = self._slices.index("pool", _pool_of_slice)
+        self._slices.add_handler(added=self._slice_changed, updated=self._slice_updated, deleted=self._slice_changed)
+        if DeviceTaintRule in served:
+            self._rules = informers.of(DeviceTaintRule)
+            self._rules.add_handler(added=self._rule_changed, updated=self._rule_updated, deleted=self._rule_changed)
+
+    # -- what changes
+
+    def _pod_changed(self, pod: Pod) -> None:
+        if pod.spec.resource_claims and pod.spec.node_name:
+            self.enqueue(pod)
+
+    def _claim_changed(self, claim: ResourceClaim) -> None:
+        for pod in self._by_claim.get(key_of(claim)):
+            self.enqueue(pod)
+
+    def _slice_changed(self, found: ResourceSlice) -> None:
+        for claim in self._claims_by_pool.get(_pool_of_slice(found)[0]):
+            self._claim_changed(claim)
+
+    def _slice_updated(self, old: ResourceSlice, new: ResourceSlice) -> None:
+        if old.spec != new.spec:
+            self._slice_changed(new)
+
+    def _rule_changed(self, rule: DeviceTaintRule) -> None:
+        for claim in self._claims.objects() if self._claims is not None else ():
+            if any(_selects(rule, result) for result in _results(claim)):
+                self._claim_changed(claim)
+
+    def _rule_updated(self, old: DeviceTaintRule, new: DeviceTaintRule) -> None:
+        if old.spec != new.spec:
+            self._rule_changed(old)
+            self._rule_changed(new)
+
+    # -- what follows
+
+    def due(self, pod: Pod) -> datetime | None:
+        if not pod.spec.node_name or self._claims is None:
+            return None
+        bound = bound_at(pod)
+        moments = []
+        for key in claim_keys(pod):
+            claim = self._claims.by_key(key)
+            if claim is None or all(user.uid != pod.metadata.uid for user in claim.status.reserved_for):
+                continue
+            for result in _results(claim):
+                taints = list(self._taints(result))
+                moment = device_eviction_time(taints, result.tolerations, bound, self.options) if taints else None
+                if moment is not None:
+                    moments.append(moment)
+        return min(moments, default=None)
+
+    def _taints(self, device: DeviceRequestAllocationResult) -> Iterator[DeviceTaint]:
+        """The NoExecute taints of an allocated device: those of its slice, then those of rules."""
+        for found in self._current(self._slices_by_pool.get(_pool(device.driver, device.pool))):
+            for entry in found.spec.devices:
+                if entry.name == device.device:
+                    yield from (taint for taint in entry.taints if taint.effect == NO_EXECUTE)
+        for rule in self._rules.objects() if self._rules is not None else ():
+            if rule.spec.taint.effect == NO_EXECUTE and _selects(rule, device):
+                yield rule.spec.taint
+
+    @staticmethod
+    def _current(slices: Iterable[ResourceSlice]) -> Iterator[ResourceSlice]:
+        """The slices of a pool's newest generation; older ones are about to go."""
+        found = list(slices)
+        newest = max((entry.spec.pool.generation for entry in found), default=0)
+        return (entry for entry in found if entry.spec.pool.generation == newest)
+
+
+def claim_keys(pod: Pod) -> list[str]:
+    """The ResourceClaims of a pod: those it names, and those that were made for it."""
+    made = {entry.name: entry.resource_claim_name for entry in pod.status.resource_claim_statuses}
+    names = [entry.resource_claim_name or made.get(entry.name) for entry in pod.spec.resource_claims]
+    if pod.status.extended_resource_claim_status is not None:
+        names.append(pod.status.extended_resource_claim_status.resource_claim_name)
+    return [f"{pod.metadata.namespace}/{name}" for name in names if name]
+
+
+def _results(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
+    return claim.status.allocation.devices.results if claim.status.allocation is not None else []
+
+
+def _pools_of(claim: ResourceClaim) -> set[str]:
+    return {_pool(result.driver, result.pool) for result in _results(claim)}
+
+
+def _pool_of_slice(found: ResourceSlice) -> list[str]:
+    return [_pool(found.spec.driver, found.spec.pool.name)]
+
+
+def _pool(driver: str, pool: str) -> str:
+    return f"{driver}/{pool}"
+
+
+def _selects(rule: DeviceTaintRule, device: DeviceRequestAllocationResult) -> bool:
+    """Whether a rule is about a device; without a selector it is about none."""
+    wanted = rule.spec.device_selector
+    return wanted is not None and (
+        wanted.driver in (None, device.driver)
+        and wanted.pool in (None, device.pool)
+        and wanted.device in (None, device.device)
+    )

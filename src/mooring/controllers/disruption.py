@@ -1,0 +1,184 @@
+"""Keeps in every PodDisruptionBudget how many of its pods are healthy, and how many may be disrupted.
+
+The server's `pods/eviction` takes from that number. A pod that it let go is in `disruptedPods` until it is being
+deleted, or for two minutes, so that nobody counts it as healthy meanwhile. Works on budgets, by key.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from msgspec import structs
+
+from mooring.api import label_selector, times
+from mooring.api.apps_v1 import Deployment, ReplicaSet, StatefulSet
+from mooring.api.core_v1 import Pod, ReplicationController
+from mooring.api.int_or_string import PercentError, scaled_value
+from mooring.api.meta_v1 import Condition, OwnerReference, Resource
+from mooring.api.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetStatus
+from mooring.client import Informer, key_of
+from mooring.controllers.controller import Context, Controller
+
+DELETION_TIMEOUT = timedelta(minutes=2)
+_ENDED = {"Succeeded", "Failed"}
+
+
+class ScaleError(ValueError):
+    """How many pods there should be cannot be told; the message says why."""
+
+
+class DisruptionBudgets(Controller):
+    """Works on PodDisruptionBudgets, by key."""
+
+    name = "disruption"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        informers = context.informers
+        self._recorder = context.recorder("controllermanager")
+        self._budgets: Informer[PodDisruptionBudget] = informers.of(PodDisruptionBudget)
+        self._by_namespace = self._budgets.index("namespace", _namespace)
+        self._pods: Informer[Pod] = informers.of(Pod)
+        self._pods_by_namespace = self._pods.index("namespace", _namespace)
+        self._replica_sets: Informer[ReplicaSet] = informers.of(ReplicaSet)
+        self._scaled: dict[str, Informer[Any]] = {
+            "Deployment": informers.of(Deployment),
+            "ReplicaSet": self._replica_sets,
+            "StatefulSet": informers.of(StatefulSet),
+            "ReplicationController": informers.of(ReplicationController),
+        }
+        self._budgets.add_handler(added=self.enqueue, updated=lambda _, new: self.enqueue(new))
+        self._pods.add_handler(
+            added=self._pod_changed, updated=lambda _, new: self._pod_changed(new), deleted=self._pod_changed
+        )
+        for informer in self._scaled.values():
+            informer.add_handler(updated=self._scale_changed)
+
+    def _pod_changed(self, pod: Pod) -> None:
+        for budget in self._by_namespace.get(pod.metadata.namespace):
+            if _selects(budget, pod):
+                self.enqueue(budget)
+
+    def _scale_changed(self, old: Any, new: Any) -> None:
+        if old.spec.replicas != new.spec.replicas:
+            for budget in self._by_namespace.get(new.metadata.namespace):
+                self.enqueue(budget)
+
+    async def reconcile(self, key: str) -> float | None:
+        budget = self._budgets.by_key(key)
+        if budget is None or budget.metadata.deletion_timestamp is not None:
+            return None
+        now = self.clock.now()
+        namespace = self._pods_by_namespace.get(budget.metadata.namespace)
+        pods = [pod for pod in namespace if pod.status.phase not in _ENDED and _selects(budget, pod)]
+        disrupted, again = self._disrupted(budget, pods, now)
+        healthy = sum(_is_healthy(pod) and pod.metadata.name not in disrupted for pod in pods)
+        try:
+            expected, desired = self._wanted(budget, pods)
+            problem = ""
+        except (ScaleError, PercentError) as error:
+            expected, desired, problem = 0, 0, str(error)
+            self._recorder.event(budget, "Warning", "CalculateExpectedPodCountFailed", problem)
+        allowed = max(healthy - desired, 0) if expected else 0
+        status = PodDisruptionBudgetStatus(
+            observed_generation=budget.metadata.generation,
+            disrupted_pods=disrupted,
+            disruptions_allowed=allowed,
+            current_healthy=healthy,
+            desired_healthy=desired,
+            expected_pods=expected,
+            conditions=[_condition(budget, allowed, problem, now)],
+        )
+        if status != budget.status:
+            await self.client.update_status(structs.replace(budget, status=status))
+        return again
+
+    def _disrupted(
+        self, budget: PodDisruptionBudget, pods: list[Pod], now: datetime
+    ) -> tuple[dict[str, str], float | None]:
+        """The pods that were let go and are not being deleted yet, and in how many seconds to look again."""
+        by_name = {pod.metadata.name: pod for pod in pods}
+        left: dict[str, str] = {}
+        again: float | None = None
+        for name, since in budget.status.disrupted_pods.items():
+            pod = by_name.get(name)
+            if pod is None or pod.metadata.deletion_timestamp is not None:
+                continue
+            remaining = (times.parse(since) + DELETION_TIMEOUT - now).total_seconds()
+            if remaining <= 0:
+                self._recorder.event(pod, "Warning", "NotDeleted", f"Pod was expected by PDB {key_of(budget)} to be "
+                                     "deleted but it wasn't")  # fmt: skip
+                continue
+            left[name] = since
+            again = min(remaining, again or remaining)
+        return left, again
+
+    def _wanted(self, budget: PodDisruptionBudget, pods: list[Pod]) -> tuple[int, int]:
+        """How many pods there should be, and how many of them must stay healthy."""
+        spec = budget.spec
+        if spec.max_unavailable is not None:
+            expected = self._scale(pods)
+            return expected, max(expected - scaled_value(spec.max_unavailable, expected, round_up=True), 0)
+        if isinstance(spec.min_available, int):
+            return len(pods), spec.min_available
+        if spec.min_available is not None:
+            expected = self._scale(pods)
+            return expected, scaled_value(spec.min_available, expected, round_up=True)
+        return len(pods), 0
+
+    def _scale(self, pods: list[Pod]) -> int:
+        """How many pods the owners of these want; raises ScaleError for a pod whose owner cannot be scaled."""
+        replicas: dict[str, int] = {}
+        for pod in pods:
+            name = pod.metadata.name
+            owner = _controller(pod)
+            if owner is None:
+                raise ScaleError(f'found no controllers for pod "{name}"')
+            found = self._owner(owner, pod.metadata.namespace)
+            above = _controller(found) if isinstance(found, ReplicaSet) else None
+            if above is not None:
+                found = self._owner(above, pod.metadata.namespace) or found
+            if found is None:
+                raise ScaleError(f'found no controllers for pod "{name}"')
+            wanted = found.spec.replicas
+            replicas[found.metadata.uid] = 1 if wanted is None else wanted
+        return sum(replicas.values())
+
+    def _owner(self, owner: OwnerReference, namespace: str) -> Any:
+        informer = self._scaled.get(owner.kind)
+        found = informer.get(owner.name, namespace) if informer is not None else None
+        return found if found is not None and found.metadata.uid == owner.uid else None
+
+
+def _namespace(obj: Resource) -> list[str]:
+    return [obj.metadata.namespace]
+
+
+def _controller(obj: Resource) -> OwnerReference | None:
+    return next((owner for owner in obj.metadata.owner_references if owner.controller), None)
+
+
+def _selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
+    try:
+        return label_selector.from_label_selector(budget.spec.selector).matches(pod.metadata.labels)
+    except label_selector.SelectorError:
+        return False
+
+
+def _is_healthy(pod: Pod) -> bool:
+    ready = any(condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions)
+    return ready and pod.metadata.deletion_timestamp is None
+
+
+def _condition(budget: PodDisruptionBudget, allowed: int, problem: str, now: datetime) -> Condition:
+    status = "True" if allowed else "False"
+    before = next((found for found in budget.status.conditions if found.type == "DisruptionAllowed"), None)
+    since = before.last_transition_time if before is not None and before.status == status else times.to_seconds(now)
+    reason = "SyncFailed" if problem else ("SufficientPods" if allowed else "InsufficientPods")
+    return Condition(
+        type="DisruptionAllowed",
+        status=status,
+        observed_generation=budget.metadata.generation,
+        last_transition_time=since,
+        reason=reason,
+        message=problem,
+    )

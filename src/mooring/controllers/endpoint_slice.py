@@ -1,0 +1,184 @@
+"""Keeps the EndpointSlices of Services: which pods are behind them, and whether they can be used.
+
+Slices hold up to 100 endpoints of one list of ports; pods that give a port's name another number are in slices of their
+own. An endpoint stays in the slice where it is, so that a change touches few slices. Works on Services, by key.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from msgspec import structs
+
+from mooring.api import errors, label_selector
+from mooring.api.core_v1 import Node, ObjectReference, Pod, Service, ServicePort
+from mooring.api.discovery_v1 import Endpoint, EndpointConditions, EndpointPort, EndpointSlice
+from mooring.api.meta_v1 import ObjectMeta, OwnerReference, Resource
+from mooring.client import Informer
+from mooring.controllers.controller import Context, Controller
+
+SERVICE_NAME, MANAGED_BY = "kubernetes.io/service-name", "endpointslice.kubernetes.io/managed-by"
+MANAGER = "endpointslice-controller.k8s.io"
+ZONE = "topology.kubernetes.io/zone"
+LARGEST = 100
+_ENDED = {"Succeeded", "Failed"}
+
+Ports = tuple[tuple[str, str, int, str | None], ...]
+
+
+class EndpointSlices(Controller):
+    """Works on Services, by key."""
+
+    name = "endpointslice"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        informers = context.informers
+        self._services: Informer[Service] = informers.of(Service)
+        self._by_namespace = self._services.index("namespace", _namespace)
+        self._pods: Informer[Pod] = informers.of(Pod)
+        self._pods_by_namespace = self._pods.index("namespace", _namespace)
+        self._nodes: Informer[Node] = informers.of(Node)
+        self._slices: Informer[EndpointSlice] = informers.of(EndpointSlice)
+        self._by_service = self._slices.index("service", _service_key)
+        self._services.add_handler(added=self.enqueue, updated=lambda _, new: self.enqueue(new), deleted=self.enqueue)
+        self._pods.add_handler(added=self._pod_changed, updated=self._pod_updated, deleted=self._pod_changed)
+        self._slices.add_handler(updated=lambda _, new: self._slice_changed(new), deleted=self._slice_changed)
+
+    def _pod_changed(self, pod: Pod) -> None:
+        for service in self._by_namespace.get(pod.metadata.namespace):
+            if _selects(service, pod):
+                self.enqueue(service)
+
+    def _pod_updated(self, old: Pod, new: Pod) -> None:
+        self._pod_changed(new)
+        if old.metadata.labels != new.metadata.labels:
+            self._pod_changed(old)
+
+    def _slice_changed(self, found: EndpointSlice) -> None:
+        for key in _service_key(found):
+            self.queue.add(key)
+
+    async def reconcile(self, key: str) -> float | None:
+        service = self._services.by_key(key)
+        present = self._by_service.get(key)
+        if service is None or service.metadata.deletion_timestamp is not None:
+            for found in present:
+                await self._delete(found)
+            return None
+        if not service.spec.selector or service.spec.type == "ExternalName":
+            return None
+        by_ports: dict[Ports, dict[str, Endpoint]] = {}
+        for pod in self._pods_by_namespace.get(service.metadata.namespace):
+            if pod.status.pod_ip and pod.status.phase not in _ENDED and _selects(service, pod):
+                by_ports.setdefault(_ports(service, pod), {})[pod.metadata.uid] = self._endpoint(service, pod)
+        if not by_ports:
+            by_ports[_ports(service, None)] = {}  # an empty slice says that there is nobody
+        slices = {found.metadata.name: found for found in present}
+        for ports, endpoints in by_ports.items():
+            await self._write(service, ports, endpoints, slices)
+        for found in slices.values():
+            await self._delete(found)
+        return None
+
+    async def _write(
+        self, service: Service, ports: Ports, endpoints: dict[str, Endpoint], slices: dict[str, EndpointSlice]
+    ) -> None:
+        """Bring the slices with these ports up to date; those that are used are taken out of `slices`."""
+        wanted = [EndpointPort(name=name, protocol=protocol, port=number, app_protocol=app)
+                  for name, protocol, number, app in ports]  # fmt: skip
+        left = dict(endpoints)
+        same_ports = [found for found in slices.values() if list(found.ports) == wanted]
+        plan: list[tuple[EndpointSlice | None, list[Endpoint]]] = []
+        for found in same_ports:
+            uids = [entry.target_ref.uid for entry in found.endpoints if entry.target_ref is not None]
+            kept = [left.pop(uid) for uid in uids if uid in left]
+            if kept or (not endpoints and not plan):
+                plan.append((found, kept))
+                del slices[found.metadata.name]
+        for _, kept in plan:
+            while left and len(kept) < LARGEST:
+                kept.append(left.pop(next(iter(left))))
+        while left or not plan:
+            taken = [left.pop(uid) for uid in list(left)[:LARGEST]]
+            plan.append((None, taken))
+        for present, kept in plan:
+            if present is None:
+                await self.client.create(_new_slice(service, wanted, kept))
+            elif list(present.endpoints) != kept:
+                await self.client.update(structs.replace(present, endpoints=kept))
+
+    async def _delete(self, found: EndpointSlice) -> None:
+        meta = found.metadata
+        with suppress(errors.NotFound):
+            await self.client.delete(EndpointSlice, meta.name, meta.namespace, uid=meta.uid)
+
+    def _endpoint(self, service: Service, pod: Pod) -> Endpoint:
+        serving = any(found.type == "Ready" and found.status == "True" for found in pod.status.conditions)
+        terminating = pod.metadata.deletion_timestamp is not None
+        node = self._nodes.get(pod.spec.node_name)
+        ready = service.spec.publish_not_ready_addresses or (serving and not terminating)
+        return Endpoint(
+            addresses=[pod.status.pod_ip],
+            conditions=EndpointConditions(ready=ready, serving=serving, terminating=terminating),
+            hostname=pod.spec.hostname if pod.spec.hostname and pod.spec.subdomain == service.metadata.name else None,
+            target_ref=ObjectReference(
+                kind="Pod", namespace=pod.metadata.namespace, name=pod.metadata.name, uid=pod.metadata.uid
+            ),
+            node_name=pod.spec.node_name or None,
+            zone=node.metadata.labels.get(ZONE) if node is not None else None,
+        )
+
+
+def _namespace(obj: Resource) -> list[str]:
+    return [obj.metadata.namespace]
+
+
+def _service_key(found: EndpointSlice) -> list[str]:
+    labels = found.metadata.labels
+    if labels.get(MANAGED_BY) != MANAGER or SERVICE_NAME not in labels:
+        return []
+    return [f"{found.metadata.namespace}/{labels[SERVICE_NAME]}"]
+
+
+def _selects(service: Service, pod: Pod) -> bool:
+    selector = service.spec.selector
+    return bool(selector) and label_selector.from_labels(selector).matches(pod.metadata.labels)
+
+
+def _ports(service: Service, pod: Pod | None) -> Ports:
+    """The ports of a Service as a pod has them; those that it does not have are left out."""
+    return tuple(
+        (port.name, port.protocol or "TCP", number, port.app_protocol)
+        for port in service.spec.ports
+        for number in _numbers(port, pod)
+    )
+
+
+def _numbers(port: ServicePort, pod: Pod | None) -> Iterator[int]:
+    target = port.target_port or port.port
+    if isinstance(target, int):
+        yield target
+        return
+    for container in pod.spec.containers if pod is not None else ():
+        for found in container.ports:
+            if found.name == target and (found.protocol or "TCP") == (port.protocol or "TCP"):
+                yield found.container_port
+                return
+
+
+def _new_slice(service: Service, ports: list[EndpointPort], endpoints: list[Endpoint]) -> EndpointSlice:
+    meta = service.metadata
+    owner = OwnerReference(
+        api_version="v1", kind="Service", name=meta.name, uid=meta.uid, controller=True, block_owner_deletion=True
+    )
+    return EndpointSlice(
+        metadata=ObjectMeta(
+            generate_name=f"{meta.name}-",
+            namespace=meta.namespace,
+            labels=meta.labels | {SERVICE_NAME: meta.name, MANAGED_BY: MANAGER},
+            owner_references=[owner],
+        ),
+        address_type="IPv4",
+        endpoints=endpoints,
+        ports=ports,
+    )

@@ -1,0 +1,112 @@
+"""What the controllers that evict pods by taints have in common: a moment for each pod, a countdown to it, and the end.
+
+`TaintEviction` and `DeviceTaintEviction` say when a pod has to go and when to look at it anew; here it is waited for.
+Nothing is remembered that the API does not hold, so a countdown goes on over a restart, and ends as soon as the pod is
+tolerated again.
+"""
+
+from abc import abstractmethod
+from datetime import datetime
+
+from prometheus_client import Counter, Histogram
+
+from mooring.api import errors, times
+from mooring.api.core_v1 import Pod
+from mooring.base import logs
+from mooring.client import Index, Informer, key_of
+from mooring.controllers.controller import Context, Controller
+
+_LONGEST_WAIT = 86400.0
+"""Who has longer to stay is looked at once a day."""
+_BUCKETS = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
+log = logs.get(__name__)
+
+
+class Eviction(Controller):
+    """Works on pods, by key. Subclasses say when a pod has to go, and how that is told."""
+
+    metrics_prefix: str
+    component: str
+    """Who writes the events."""
+    event_reason: str
+    condition_reason: str
+    condition_message: str
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.options = context.options.constraints
+        self.pods: Informer[Pod] = context.informers.of(Pod)
+        self._recorder = context.recorder(self.component)
+        self._counting_down: set[str] = set()
+        """Pods that people may be told of when they stay after all."""
+        self._deletions = Counter(
+            f"{self.metrics_prefix}_pod_deletions",
+            f"Total number of Pods deleted by {type(self).__name__}Controller since its start.",
+            registry=context.registry,
+        )
+        self._latency = Histogram(
+            f"{self.metrics_prefix}_pod_deletion_duration_seconds",
+            "Latency, in seconds, between the time when a taint effect has been activated for the Pod and its deletion "
+            f"via {type(self).__name__}Controller.",
+            buckets=_BUCKETS,
+            registry=context.registry,
+        )
+
+    @abstractmethod
+    def due(self, pod: Pod) -> datetime | None:
+        """When the pod has to go; None for never."""
+
+    async def reconcile(self, key: str) -> float | None:
+        pod = self.pods.by_key(key)
+        if pod is None or pod.metadata.deletion_timestamp is not None:
+            self._counting_down.discard(key)
+            return None
+        due = self.due(pod)
+        if due is None:
+            self._stays(key, pod)
+            return None
+        wait = (due - self.clock.now()).total_seconds()
+        if wait > 0:
+            self._counting_down.add(key)
+            return min(wait, _LONGEST_WAIT)
+        await self._evict(pod)
+        self._counting_down.discard(key)
+        self._latency.observe(-wait)
+        return None
+
+    def _stays(self, key: str, pod: Pod) -> None:
+        if key in self._counting_down:
+            self._counting_down.discard(key)
+            self._recorder.event(pod, "Normal", self.event_reason, f"Cancelling deletion of Pod {key}")
+
+    async def _evict(self, pod: Pod) -> None:
+        meta = pod.metadata
+        self._recorder.event(pod, "Normal", self.event_reason, f"Marking for deletion Pod {key_of(pod)}")
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": self.condition_reason,
+            "message": self.condition_message,
+            "lastTransitionTime": times.to_seconds(self.clock.now()),
+        }
+        body = {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}}
+        try:
+            await self.client.patch(Pod, meta.name, body, meta.namespace, subresource="status")
+            await self.client.delete(Pod, meta.name, meta.namespace, uid=meta.uid)
+        except errors.NotFound:  # somebody else was faster
+            return
+        self._deletions.inc()
+        log.info("evicted pod %s from node %s", key_of(pod), pod.spec.node_name, extra={"fields": {"by": self.name}})
+
+
+def pods_by_node(pods: Informer[Pod]) -> Index[Pod]:
+    """Pods by the node that they are bound to."""
+    return pods.index("node", lambda pod: [pod.spec.node_name] if pod.spec.node_name else [])
+
+
+def bound_at(pod: Pod) -> datetime:
+    """When a pod got its node; where nobody wrote that down, when it started or was created."""
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "True" and condition.last_transition_time:
+            return times.parse(condition.last_transition_time)
+    return times.parse(pod.status.start_time or pod.metadata.creation_timestamp or "1970-01-01T00:00:00Z")

@@ -1,0 +1,327 @@
+"""Binds PersistentVolumeClaims to PersistentVolumes, and makes volumes for the simulated provisioner.
+
+A claim gets the smallest free volume that is large enough, of its class, with its modes and labels. Where the class
+says `WaitForFirstConsumer`, the scheduler chooses: it reserves a volume, or names the node for which one is to be made.
+A StorageClass whose provisioner is `simulation.mooring.dev/volumes` gets volumes out of thin air.
+Works on claims, by `namespace/name`, and on volumes, by name. ``volume_protection.py`` lets them go.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from mooring.api import errors, label_selector, times
+from mooring.api.core_v1 import (
+    CSIPersistentVolumeSource,
+    Node,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeSpec,
+    VolumeNodeAffinity,
+)
+from mooring.api.meta_v1 import ObjectMeta
+from mooring.api.quantity import Quantity
+from mooring.api.storage_v1 import StorageClass
+from mooring.client import Informer, PatchType, key_of
+from mooring.controllers.controller import Context, Controller
+
+PROVISIONER, NO_PROVISIONER = "simulation.mooring.dev/volumes", "kubernetes.io/no-provisioner"
+BIND_COMPLETED, BOUND_BY_CONTROLLER = "pv.kubernetes.io/bind-completed", "pv.kubernetes.io/bound-by-controller"
+PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+STORAGE_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
+_BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
+_STORAGE, _WAIT = "storage", "WaitForFirstConsumer"
+_ZERO = Quantity(0)
+
+
+class PersistentVolumeBinder(Controller):
+    """Works on claims and volumes."""
+
+    name = "persistentvolume-binder"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        informers = context.informers
+        self._recorder = context.recorder("persistentvolume-controller")
+        self._claims: Informer[PersistentVolumeClaim] = informers.of(PersistentVolumeClaim)
+        self._claims_by_class = self._claims.index("class", lambda claim: [class_of(claim)])
+        self._volumes: Informer[PersistentVolume] = informers.of(PersistentVolume)
+        self._volumes_by_class = self._volumes.index("class", lambda volume: [class_of(volume)])
+        self._by_claim = self._volumes.index("claim", _claim_key)
+        self._classes: Informer[StorageClass] = informers.of(StorageClass)
+        self._nodes: Informer[Node] = informers.of(Node)
+        self._claims.add_handler(
+            added=self.enqueue, updated=lambda _, new: self.enqueue(new), deleted=self._claim_deleted
+        )
+        self._volumes.add_handler(
+            added=self._volume_changed, updated=lambda _, new: self._volume_changed(new), deleted=self._volume_deleted
+        )
+        self._classes.add_handler(added=self._class_added)
+
+    # -- what changes
+
+    def _claim_deleted(self, claim: PersistentVolumeClaim) -> None:
+        for volume in self._by_claim.get(key_of(claim)):
+            self.enqueue(volume)
+
+    def _volume_changed(self, volume: PersistentVolume) -> None:
+        self.enqueue(volume)
+        if volume.spec.claim_ref is None:
+            self._enqueue_pending(class_of(volume))
+        else:
+            self._volume_deleted(volume)
+
+    def _volume_deleted(self, volume: PersistentVolume) -> None:
+        for key in _claim_key(volume):
+            self.queue.add(key)
+
+    def _class_added(self, storage_class: StorageClass) -> None:
+        self._enqueue_pending(storage_class.metadata.name)
+
+    def _enqueue_pending(self, class_name: str) -> None:
+        for claim in self._claims_by_class.get(class_name):
+            if claim.status.phase != "Bound":
+                self.enqueue(claim)
+
+    async def reconcile(self, key: str) -> float | None:
+        if "/" in key:
+            claim = self._claims.by_key(key)
+            if claim is not None and claim.metadata.deletion_timestamp is None:
+                await self._reconcile_claim(claim)
+        else:
+            volume = self._volumes.get(key)
+            if volume is not None:
+                await self._reconcile_volume(volume)
+        return None
+
+    # -- claims
+
+    async def _reconcile_claim(self, claim: PersistentVolumeClaim) -> None:
+        if not claim.spec.volume_name:
+            volume = self._reserved(claim)
+            if volume is None and not self._waits(claim):
+                volume = self._smallest(claim)
+            if volume is not None:
+                await self._bind(claim, volume)
+            else:
+                await self._provide(claim)
+            return
+        volume = self._volumes.get(claim.spec.volume_name)
+        if volume is None:
+            if BIND_COMPLETED in claim.metadata.annotations and claim.status.phase != "Lost":
+                note = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
+                self._recorder.event(claim, "Warning", "ClaimLost", note)
+                await self._write_claim_status(claim, {"phase": "Lost"})
+        elif volume.spec.claim_ref is None or _is_for(volume.spec.claim_ref, claim):
+            await self._bind(claim, volume)
+
+    def _waits(self, claim: PersistentVolumeClaim) -> bool:
+        """Whether the scheduler has to say where the volume is needed."""
+        storage_class = self._classes.get(class_of(claim))
+        return storage_class is not None and storage_class.volume_binding_mode == _WAIT
+
+    def _reserved(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
+        """The volume that somebody has set aside for the claim."""
+        for volume in self._by_claim.get(key_of(claim)):
+            if volume.spec.claim_ref is not None and _is_for(volume.spec.claim_ref, claim):
+                return volume
+        return None
+
+    def _smallest(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
+        fitting = [volume for volume in self._volumes_by_class.get(class_of(claim)) if is_match(claim, volume)]
+        return min(fitting, key=lambda volume: (_size(volume), volume.metadata.name), default=None)
+
+    async def _bind(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
+        """Tie both to each other; what is done already is left alone, so a bind that broke off is finished."""
+        meta = claim.metadata
+        reference = volume.spec.claim_ref
+        if reference is None or reference.uid != meta.uid:
+            wanted = ObjectReference(
+                kind="PersistentVolumeClaim",
+                api_version="v1",
+                namespace=meta.namespace,
+                name=meta.name,
+                uid=meta.uid,
+            )
+            head: dict[str, Any] = {"resourceVersion": volume.metadata.resource_version}
+            if reference is None:
+                head["annotations"] = {BOUND_BY_CONTROLLER: "yes"}
+            body: dict[str, Any] = {"metadata": head, "spec": {"claimRef": wanted}}
+            volume = await self.client.patch(PersistentVolume, volume.metadata.name, body, type=PatchType.MERGE)
+        await self._write_volume_phase(volume, "Bound")
+        if not claim.spec.volume_name or BIND_COMPLETED not in meta.annotations:
+            annotations = {BIND_COMPLETED: "yes"}
+            if not claim.spec.volume_name:
+                annotations[BOUND_BY_CONTROLLER] = "yes"
+            body = {
+                "metadata": {"resourceVersion": meta.resource_version, "annotations": annotations},
+                "spec": {"volumeName": volume.metadata.name},
+            }
+            claim = await self.client.patch(
+                PersistentVolumeClaim, meta.name, body, meta.namespace, type=PatchType.MERGE
+            )
+        status = {"phase": "Bound", "accessModes": volume.spec.access_modes, "capacity": volume.spec.capacity}
+        if claim.status.phase != "Bound":
+            await self._write_claim_status(claim, status)
+
+    async def _write_claim_status(self, claim: PersistentVolumeClaim, status: dict[str, Any]) -> None:
+        meta = claim.metadata
+        body = {"metadata": {"uid": meta.uid}, "status": status}
+        with suppress(errors.NotFound):
+            await self.client.patch(PersistentVolumeClaim, meta.name, body, meta.namespace, subresource="status")
+
+    # -- volumes that do not exist yet
+
+    async def _provide(self, claim: PersistentVolumeClaim) -> None:
+        storage_class = self._classes.get(class_of(claim))
+        if storage_class is None:
+            note = "no persistent volumes available for this claim and no storage class is set"
+            if class_of(claim):
+                note = f'storageclass.storage.k8s.io "{class_of(claim)}" not found'
+            self._recorder.event(claim, "Normal" if not class_of(claim) else "Warning", "FailedBinding", note)
+            return
+        node = claim.metadata.annotations.get(SELECTED_NODE, "")
+        if self._waits(claim) and not node:
+            note = "waiting for first consumer to be created before binding"
+            self._recorder.event(claim, "Normal", "WaitForFirstConsumer", note)
+        elif storage_class.provisioner == PROVISIONER:
+            await self._provision(claim, storage_class, self._nodes.get(node) if node else None)
+        elif storage_class.provisioner != NO_PROVISIONER:
+            await self._ask(claim, storage_class.provisioner)
+
+    async def _ask(self, claim: PersistentVolumeClaim, provisioner: str) -> None:
+        """Call somebody else's provisioner: it looks for its name in claims."""
+        meta = claim.metadata
+        if STORAGE_PROVISIONER in meta.annotations:
+            return
+        body = {"metadata": {"annotations": {STORAGE_PROVISIONER: provisioner}}}
+        await self.client.patch(PersistentVolumeClaim, meta.name, body, meta.namespace, type=PatchType.MERGE)
+        note = (
+            f"Waiting for a volume to be created either by the external provisioner '{provisioner}' "
+            "or manually by the system administrator."
+        )
+        self._recorder.event(claim, "Normal", "ExternalProvisioning", note)
+
+    async def _provision(self, claim: PersistentVolumeClaim, storage_class: StorageClass, node: Node | None) -> None:
+        meta = claim.metadata
+        name = f"pvc-{meta.uid}"
+        volume = PersistentVolume(
+            metadata=ObjectMeta(name=name, annotations={PROVISIONED_BY: PROVISIONER}),
+            spec=PersistentVolumeSpec(
+                capacity={_STORAGE: claim.spec.resources.requests.get(_STORAGE, _ZERO)},
+                access_modes=claim.spec.access_modes,
+                claim_ref=ObjectReference(
+                    kind="PersistentVolumeClaim",
+                    api_version="v1",
+                    namespace=meta.namespace,
+                    name=meta.name,
+                    uid=meta.uid,
+                ),
+                persistent_volume_reclaim_policy=storage_class.reclaim_policy or "Delete",
+                storage_class_name=storage_class.metadata.name,
+                mount_options=storage_class.mount_options,
+                volume_mode=claim.spec.volume_mode,
+                node_affinity=_affinity(storage_class, node),
+                csi=CSIPersistentVolumeSource(driver=PROVISIONER.partition("/")[0], volume_handle=name),
+            ),
+        )
+        with suppress(errors.AlreadyExists):
+            await self.client.create(volume)
+            self._recorder.event(claim, "Normal", "ProvisioningSucceeded", f"Successfully provisioned volume {name}")
+
+    # -- volumes
+
+    async def _reconcile_volume(self, volume: PersistentVolume) -> None:
+        reference = volume.spec.claim_ref
+        if reference is None:
+            await self._write_volume_phase(volume, "Available")
+            return
+        claim = self._claims.get(reference.name, reference.namespace)
+        if claim is not None and claim.metadata.uid == reference.uid:
+            self.enqueue(claim)
+        elif not reference.uid:  # set aside for a claim that does not exist yet
+            await self._write_volume_phase(volume, "Available")
+            if claim is not None:
+                self.enqueue(claim)
+        elif await self._is_gone(reference):
+            await self._reclaim(volume)
+
+    async def _is_gone(self, reference: ObjectReference) -> bool:
+        try:
+            found = await self.client.get(PersistentVolumeClaim, reference.name, reference.namespace)
+        except errors.NotFound:
+            return True
+        return found.metadata.uid != reference.uid
+
+    async def _reclaim(self, volume: PersistentVolume) -> None:
+        await self._write_volume_phase(volume, "Released")
+        ours = volume.metadata.annotations.get(PROVISIONED_BY) == PROVISIONER
+        if ours and volume.spec.persistent_volume_reclaim_policy == "Delete":
+            with suppress(errors.NotFound):
+                await self.client.delete(PersistentVolume, volume.metadata.name, uid=volume.metadata.uid)
+
+    async def _write_volume_phase(self, volume: PersistentVolume, phase: str) -> None:
+        if volume.status.phase == phase:
+            return
+        now = times.to_seconds(self.clock.now())
+        body = {"status": {"phase": phase, "lastPhaseTransitionTime": now}}
+        with suppress(errors.NotFound):
+            await self.client.patch(PersistentVolume, volume.metadata.name, body, subresource="status")
+
+
+def class_of(thing: PersistentVolume | PersistentVolumeClaim) -> str:
+    """The name of the StorageClass; the annotation of old comes first."""
+    return thing.metadata.annotations.get(_BETA_CLASS, thing.spec.storage_class_name or "")
+
+
+def is_match(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
+    """Whether a volume is free, and would do for a claim of its class."""
+    wanted, offered = claim.spec, volume.spec
+    if offered.claim_ref is not None or volume.metadata.deletion_timestamp is not None:
+        return False
+    if _size(volume) < wanted.resources.requests.get(_STORAGE, _ZERO):
+        return False
+    if not set(wanted.access_modes) <= set(offered.access_modes):
+        return False
+    if (wanted.volume_mode or "Filesystem") != (offered.volume_mode or "Filesystem"):
+        return False
+    if (wanted.volume_attributes_class_name or "") != (offered.volume_attributes_class_name or ""):
+        return False
+    if wanted.selector is None:
+        return True
+    return label_selector.from_label_selector(wanted.selector).matches(volume.metadata.labels)
+
+
+def _size(volume: PersistentVolume) -> Quantity:
+    return volume.spec.capacity.get(_STORAGE, _ZERO)
+
+
+def _is_for(reference: ObjectReference, claim: PersistentVolumeClaim) -> bool:
+    meta = claim.metadata
+    same = (reference.namespace, reference.name) == (meta.namespace, meta.name)
+    return same and reference.uid in ("", meta.uid)
+
+
+def _claim_key(volume: PersistentVolume) -> Sequence[str]:
+    reference = volume.spec.claim_ref
+    return [] if reference is None else [f"{reference.namespace}/{reference.name}"]
+
+
+def _affinity(storage_class: StorageClass, node: Node | None) -> VolumeNodeAffinity | None:
+    """Where the volume can be used: as far from the chosen node as the topology of its class tells apart."""
+    keys = {entry.key for term in storage_class.allowed_topologies for entry in term.match_label_expressions}
+    if node is None or not keys:
+        return None
+    found = [
+        NodeSelectorRequirement(key=key, operator="In", values=[node.metadata.labels[key]])
+        for key in sorted(keys)
+        if key in node.metadata.labels
+    ]
+    if not found:
+        return None
+    return VolumeNodeAffinity(required=NodeSelector(node_selector_terms=[NodeSelectorTerm(match_expressions=found)]))

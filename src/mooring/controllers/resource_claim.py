@@ -1,0 +1,166 @@
+"""Makes ResourceClaims from the templates that pods name, and frees claims that no pod uses any more.
+
+A claim that was made for a pod belongs to it, and goes with it. A claim's `reservedFor` loses pods that have ended;
+when the last one has gone, the devices are free again. Works on pods by `pod namespace/name`, on claims by
+`claim namespace/name`.
+"""
+
+from contextlib import suppress
+
+from msgspec import structs
+
+from mooring.api import errors
+from mooring.api.core_v1 import Pod, PodResourceClaim
+from mooring.api.meta_v1 import ObjectMeta, OwnerReference
+from mooring.api.resource_v1 import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
+from mooring.client import Informer, PatchType, key_of
+from mooring.controllers.controller import Context, Controller
+from mooring.controllers.device_taint_eviction import claim_keys
+
+POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
+FINALIZER = "resource.kubernetes.io/delete-protection"
+_DONE = {"Succeeded", "Failed"}
+
+
+class ResourceClaims(Controller):
+    """Works on pods and claims."""
+
+    name = "resourceclaim"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        informers, served = context.informers, {kind.type for kind in self.client.scheme.served}
+        self._recorder = context.recorder("resource_claim")
+        self._pods: Informer[Pod] = informers.of(Pod)
+        self._serves = {ResourceClaim, ResourceClaimTemplate} <= served
+        if not self._serves:
+            return  # before 1.33 there is nothing that this controller could speak
+        self._by_claim = self._pods.index("resource claim", claim_keys)
+        self._by_template = self._pods.index("resource claim template", _template_keys)
+        self._claims: Informer[ResourceClaim] = informers.of(ResourceClaim)
+        self._by_owner = self._claims.index("owner", _owner_uids)
+        self._templates: Informer[ResourceClaimTemplate] = informers.of(ResourceClaimTemplate)
+        self._pods.add_handler(
+            added=self._pod_changed, updated=lambda _, new: self._pod_changed(new), deleted=self._pod_changed
+        )
+        self._claims.add_handler(added=self._claim_changed, updated=lambda _, new: self._claim_changed(new))
+        self._templates.add_handler(added=self._template_added)
+
+    def _pod_changed(self, pod: Pod) -> None:
+        if pod.spec.resource_claims:
+            self.queue.add(f"pod {key_of(pod)}")
+            for key in claim_keys(pod):
+                self.queue.add(f"claim {key}")
+
+    def _claim_changed(self, claim: ResourceClaim) -> None:
+        self.queue.add(f"claim {key_of(claim)}")
+
+    def _template_added(self, template: ResourceClaimTemplate) -> None:
+        for pod in self._by_template.get(key_of(template)):
+            self._pod_changed(pod)
+
+    async def reconcile(self, key: str) -> float | None:
+        what, _, where = key.partition(" ")
+        if what == "pod":
+            pod = self._pods.by_key(where)
+            if pod is not None and pod.metadata.deletion_timestamp is None and pod.status.phase not in _DONE:
+                await self._make_claims(pod)
+        else:
+            claim = self._claims.by_key(where)
+            if claim is not None:
+                await self._free(claim)
+        return None
+
+    # -- claims from templates
+
+    async def _make_claims(self, pod: Pod) -> None:
+        known = {entry.name for entry in pod.status.resource_claim_statuses}
+        made = []
+        for entry in pod.spec.resource_claims:
+            if entry.resource_claim_template_name and entry.name not in known:
+                name = await self._make_claim(pod, entry)
+                if name:
+                    made.append({"name": entry.name, "resourceClaimName": name})
+        if made:
+            body = {"metadata": {"uid": pod.metadata.uid}, "status": {"resourceClaimStatuses": made}}
+            with suppress(errors.NotFound):
+                await self.client.patch(Pod, pod.metadata.name, body, pod.metadata.namespace, subresource="status")
+
+    async def _make_claim(self, pod: Pod, entry: PodResourceClaim) -> str | None:
+        """The name of the claim that was made for an entry of a pod, now or before; None without its template."""
+        for claim in self._by_owner.get(pod.metadata.uid):
+            if claim.metadata.annotations.get(POD_CLAIM_NAME) == entry.name:
+                return claim.metadata.name
+        namespace = pod.metadata.namespace
+        template = self._templates.get(entry.resource_claim_template_name or "", namespace)
+        if template is None:
+            note = f'resourceclaimtemplate "{entry.resource_claim_template_name}" not found'
+            self._recorder.event(
+                pod, "Warning", "FailedResourceClaimCreation", f"PodResourceClaim {entry.name}: {note}"
+            )
+            return None
+        wanted = template.spec.metadata
+        owner = OwnerReference(
+            api_version="v1",
+            kind="Pod",
+            name=pod.metadata.name,
+            uid=pod.metadata.uid,
+            controller=True,
+            block_owner_deletion=True,
+        )
+        metadata = ObjectMeta(
+            generate_name=f"{pod.metadata.name}-{entry.name}-",
+            namespace=namespace,
+            labels=wanted.labels,
+            annotations=wanted.annotations | {POD_CLAIM_NAME: entry.name},
+            owner_references=[owner],
+        )
+        created = await self.client.create(ResourceClaim(metadata=metadata, spec=template.spec.spec))
+        return created.metadata.name
+
+    # -- claims that are free
+
+    async def _free(self, claim: ResourceClaim) -> None:
+        meta, status = claim.metadata, claim.status
+        users = [user for user in status.reserved_for if self._still_uses(meta.namespace, user)]
+        if len(users) < len(status.reserved_for):
+            allocation = status.allocation if users else None
+            status = structs.replace(status, reserved_for=users, allocation=allocation)
+            claim = await self.client.update_status(structs.replace(claim, status=status))
+        elif not users and status.allocation is not None and meta.deletion_timestamp is not None:
+            status = structs.replace(status, allocation=None)
+            claim = await self.client.update_status(structs.replace(claim, status=status))
+        if claim.status.allocation is None and FINALIZER in claim.metadata.finalizers:
+            left = [name for name in claim.metadata.finalizers if name != FINALIZER]
+            body = {"metadata": {"resourceVersion": claim.metadata.resource_version, "finalizers": left}}
+            with suppress(errors.NotFound):
+                await self.client.patch(ResourceClaim, meta.name, body, meta.namespace, type=PatchType.MERGE)
+        if meta.deletion_timestamp is None and self._pod_has_ended(claim):
+            with suppress(errors.NotFound):
+                await self.client.delete(ResourceClaim, meta.name, meta.namespace, uid=meta.uid)
+
+    def _still_uses(self, namespace: str, user: ResourceClaimConsumerReference) -> bool:
+        if user.resource != "pods" or user.api_group:
+            return True  # not ours to judge
+        pod = self._pods.get(user.name, namespace)
+        return pod is not None and pod.metadata.uid == user.uid and pod.status.phase not in _DONE
+
+    def _pod_has_ended(self, claim: ResourceClaim) -> bool:
+        """Whether the claim was made for a pod that has ended; one that is gone is garbage collection's matter."""
+        if POD_CLAIM_NAME not in claim.metadata.annotations:
+            return False
+        owner = next((entry for entry in claim.metadata.owner_references if entry.controller), None)
+        pod = self._pods.get(owner.name, claim.metadata.namespace) if owner is not None else None
+        return pod is not None and pod.metadata.uid == (owner and owner.uid) and pod.status.phase in _DONE
+
+
+def _owner_uids(claim: ResourceClaim) -> list[str]:
+    return [owner.uid for owner in claim.metadata.owner_references]
+
+
+def _template_keys(pod: Pod) -> list[str]:
+    return [
+        f"{pod.metadata.namespace}/{entry.resource_claim_template_name}"
+        for entry in pod.spec.resource_claims
+        if entry.resource_claim_template_name
+    ]
