@@ -26,4 +26,4 @@ def kubectl(server: RunningServer) -> Iterator[Kubectl]:
     namespace = f"test-{next(_numbers)}"
     Kubectl(server.kubeconfig)("create", "namespace", namespace)
     yield Kubectl(server.kubeconfig, namespace)
-    Kubectl(server.kubeconfig)("delete", "namespace", namespace, "--wait=false")
+    Kubectl(server.kubeconfig)("delete", "namespace", namespace, "--wait=false", "--ignore-not-found")

@@ -1,0 +1,25 @@
+"""Waits for something that other processes bring about."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def eventually(question: Callable[[], T], seconds: float = 20.0) -> T:
+    """The first true answer to a question that is asked again and again."""
+    deadline = time.monotonic() + seconds
+    while not (answer := question()):
+        assert time.monotonic() < deadline, f"still {answer!r} after {seconds} seconds"
+        time.sleep(0.1)
+    return answer
+
+
+def never(question: Callable[[], object], seconds: float = 1.5) -> None:
+    """A question has no true answer for a while."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        answer = question()
+        assert not answer, f"unexpectedly {answer!r}"
+        time.sleep(0.1)
