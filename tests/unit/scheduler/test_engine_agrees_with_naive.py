@@ -496,7 +496,7 @@ class Random:
                 "podAffinity": self.maybe(0.3, self.pod_affinity),
                 "podAntiAffinity": self.maybe(0.3, self.pod_affinity),
             },
-            "topologySpreadConstraints": self.some(2, self.spread) if self.lot.random() < 0.4 else [],
+            "topologySpreadConstraints": self.spreads() if self.lot.random() < 0.4 else [],
             "overhead": self.maybe(0.1, lambda: {"cpu": "50m"}) or {},
             "resources": self.maybe(0.1, lambda: {"requests": {"cpu": "700m"}}),
             "nodeName": node_name,
@@ -589,6 +589,11 @@ class Random:
             "requiredDuringSchedulingIgnoredDuringExecution": self.some(2, self.pod_term),
             "preferredDuringSchedulingIgnoredDuringExecution": weighted if self.lot.random() < 0.6 else [],
         }
+
+    def spreads(self) -> list[dict[str, Any]]:
+        """Up to three; key and action together are unique, as the API wants it."""
+        found = {(rule["topologyKey"], rule["whenUnsatisfiable"]): rule for rule in self.some(3, self.spread)}
+        return list(found.values())
 
     def spread(self) -> dict[str, Any]:
         pick = self.lot.choice

@@ -5,7 +5,7 @@ Worked example for zone and rack of four nodes:
     zone codes [1, 1, 2, 1]    rack codes [1, 2, 3, 1]    codes [0, 1, 2, 0]    parts [[1, 1, 2], [1, 2, 3]]
 
 A plugin makes a small table with an entry for each group and gathers it for rows: ``table[codes[rows]]``. Where rows
-themselves differ, as for hosts, every row is a group (`by_row`).
+themselves differ, as for hosts, every row would be a group; `CountedDomains` groups them by how many pods they have.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.scheduler.columns.topology import Mask, Topology
+from mooring.scheduler.columns.change_log import Reader
+from mooring.scheduler.columns.topology import Mask, RowCounts, Rows, Topology
 
 _FEW = 32
 
@@ -21,19 +22,15 @@ _FEW = 32
 class Domains:
     """The groups that rows are in; good while no node changes its domain (`is_current`)."""
 
-    def __init__(self, topologies: Sequence[Topology], capacity: int, *, by_row: bool = False) -> None:
+    def __init__(self, topologies: Sequence[Topology], capacity: int) -> None:
         self.topologies = tuple(topologies)
-        self.by_row = by_row
         self._revisions = [topology.revision for topology in topologies]
         self._capacity = capacity
         self._members: list[Mask] | None = None
         self.codes: NDArray[np.intp]
         self.parts: list[NDArray[np.intp]]
         """For each topology the code of each group."""
-        if by_row:
-            self.codes = np.arange(capacity)
-            self.parts = [topology.codes.copy() for topology in topologies]
-        elif not self.topologies:
+        if not self.topologies:
             self.codes = np.zeros(capacity, np.intp)
             self.parts = []
         elif len(self.topologies) == 1:
@@ -60,8 +57,6 @@ class Domains:
 
     def among(self, rows: Mask) -> Mask:
         """The groups that have one of `rows`."""
-        if self.by_row:
-            return rows
         if len(self) <= _FEW:
             if self._members is None:
                 self._members = [np.equal(self.codes, code) for code in range(len(self))]
@@ -69,3 +64,65 @@ class Domains:
         found = np.zeros(len(self), np.bool_)
         found[self.codes[rows]] = True
         return found
+
+
+class CountedDomains:
+    """Groups of rows that are in the same domains and have as many pods of a set: there are far fewer than rows.
+
+    A group's code is ``level * len(domains) + domain``. Level 0 is for rows that are not `counting`; a row with n pods
+    has level n + 1. When a pod comes to a row, that row alone changes its group.
+    """
+
+    def __init__(self, domains: Domains, pods: RowCounts, counting: Mask, changes: Reader) -> None:
+        self.domains = domains
+        self._pods = pods
+        self._counting = counting
+        self._changes = changes
+        self._rows: Mask | None = None
+        self._numbers: NDArray[np.int64] = np.zeros(0, np.int64)
+        self.codes: NDArray[np.intp] = np.zeros(len(counting), np.intp)
+        self.levels = 0
+
+    def update(self) -> bool:
+        """Take the pods that have come and gone into account; whether any row has changed its group."""
+        changed = self._changes.changes().either
+        if changed is None:
+            before = self.codes
+            self.codes = self._codes(slice(None))
+            self._rows = None
+            self._make_room(int(self.codes.max(initial=0)))
+            return not np.array_equal(before, self.codes)
+        old, new = self.codes[changed], self._codes(changed)
+        moved = old != new
+        if not moved.any():
+            return False
+        rows = np.unique(changed[moved])
+        old, new = self.codes[rows], self._codes(rows)
+        self._make_room(int(new.max()))
+        if self._rows is not None:
+            counted = self._rows[rows]
+            np.subtract.at(self._numbers, old[counted], 1)
+            np.add.at(self._numbers, new[counted], 1)
+        self.codes[rows] = new
+        return True
+
+    def _codes(self, rows: Rows) -> NDArray[np.intp]:
+        levels = (self._pods.by_row[rows] + 1) * self._counting[rows]
+        return levels * len(self.domains) + self.domains.codes[rows]
+
+    def _make_room(self, code: int) -> None:
+        levels = code // len(self.domains) + 1
+        if levels > self.levels:
+            added = np.zeros((levels - self.levels) * len(self.domains), np.int64)
+            self._numbers = np.concatenate((self._numbers, added))
+            self.levels = levels
+
+    def among(self, rows: Mask) -> NDArray[np.bool_]:
+        """By level and domain, whether one of `rows` is in the group. To be asked with masks that differ little."""
+        if self._rows is None:
+            self._numbers = np.bincount(self.codes[rows], minlength=self.levels * len(self.domains))
+        else:
+            moved = (rows != self._rows).nonzero()[0]
+            np.add.at(self._numbers, self.codes[moved], np.where(rows[moved], 1, -1))
+        self._rows = rows
+        return self._numbers.reshape(self.levels, len(self.domains)) > 0

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Node, Pod
 from mooring.constraints import node_selector
+from mooring.scheduler.columns.change_log import Reader
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.domains import Domains
+from mooring.scheduler.columns.domains import CountedDomains, Domains
 from mooring.scheduler.columns.pod_sets import PodChoice, PodSet
 from mooring.scheduler.columns.shapes import PodInfo, PodShape
-from mooring.scheduler.columns.topology import HOSTNAME, DomainCounts, Topology
+from mooring.scheduler.columns.topology import HOSTNAME, DomainCounts, RowCounts, Topology
 from mooring.scheduler.framework import (
     MAX_NODE_SCORE,
     Action,
@@ -123,11 +124,11 @@ class _Constraints:
         for counted in self.counted:
             included = affine if counted.constraint.honor_affinity else self.labelled
             counted.include(included & tolerated if counted.constraint.honor_taints else included)
-        topologies = [counted.topology for counted in self.counted]
-        self.domains = Domains(topologies, self.cluster.capacity, by_row=self.is_by_row())
+        self.domains = Domains([counted.topology for counted in self.spreads_over()], self.cluster.capacity)
 
-    def is_by_row(self) -> bool:
-        return False
+    def spreads_over(self) -> list[_Counted]:
+        """The constraints whose domains are told apart."""
+        return self.counted
 
     def counts_revision(self) -> int:
         return sum(counted.pods.revision for counted in self.counted)
@@ -163,50 +164,70 @@ class _Hard(_Constraints):
 
 
 class _Soft(_Constraints):
-    """Points depend on which domains the feasible nodes are in, and are normalised among those."""
+    """Points depend on which domains the feasible nodes are in, and are normalised among those.
+
+    Everything is reckoned for groups of nodes: by the domains that they are in, and by the number of pods where a
+    constraint spreads over hosts.
+    """
 
     def __init__(self, cluster: Cluster, shape: PodShape, rules: SpreadConstraints) -> None:
         super().__init__(cluster, shape, rules, "ScheduleAnyway")
+        self._groups: CountedDomains
         self._table: Scores = np.empty(0, np.int64)
 
-    def is_by_row(self) -> bool:
-        return any(counted.is_by_host for counted in self.counted)
+    def spreads_over(self) -> list[_Counted]:
+        return [counted for counted in self.counted if not counted.is_by_host]
+
+    def _include(self) -> None:
+        super()._include()
+        hosts = [counted for counted in self.counted if counted.is_by_host]
+        nothing = RowCounts(self.cluster.capacity)
+        # A second constraint over hosts cannot be: keys are unique among those with the same action.
+        pods, counting = (hosts[0].pods, hosts[0].topology.codes > 0) if hosts else (nothing, self.labelled)
+        reader = Reader(self.cluster.node_changes, self.cluster.pod_changes)
+        self._groups = CountedDomains(self.domains, pods, counting, reader)
 
     def score(self, feasible: Mask) -> int | None:
         if not self.catch_up():
             return None
         competing = feasible & self.labelled
-        present = self.domains.among(competing)
-        table = self._normalized(self._points(competing, present), present)
-        if not np.array_equal(table, self._table):
+        regrouped = self._groups.update()
+        present = self._groups.among(competing)
+        table = self._normalized(self._points(int(np.count_nonzero(competing)), present), present)
+        if regrouped or not np.array_equal(table, self._table):
             self._table = table
             self.revision += 1
         return self.revision
 
-    def _points(self, competing: Mask, present: Mask) -> Scores:
-        """By group of domains: the more pods there are, the more points (they are turned round later)."""
-        points: NDArray[np.float64] = np.zeros(len(self.domains))
-        for counted, codes in zip(self.counted, self.domains.parts, strict=True):
+    def _points(self, competing: int, present: NDArray[np.bool_]) -> Scores:
+        """By group: the more pods there are, the more points (they are turned round later)."""
+        points: NDArray[np.float64] = np.zeros(present.shape)
+        levels = np.arange(len(present))[:, None]
+        domains = present.any(axis=0)
+        parts = iter(self.domains.parts)
+        for counted in self.counted:
+            skew = counted.constraint.max_skew - 1
             if counted.is_by_host:
-                size, number = int(np.count_nonzero(competing)), counted.pods.by_row
+                points += np.where(levels > 0, (levels - 1) * math.log(competing + 2) + skew, 0.0)
             else:
-                there = np.zeros(len(counted.topology.values), np.bool_)
-                there[codes[present]] = True
-                size, number = int(np.count_nonzero(there)), counted.counts.table()[codes]
-            points += np.where(codes > 0, number * math.log(size + 2) + (counted.constraint.max_skew - 1), 0.0)
+                codes = next(parts)
+                weight = math.log(len(np.unique(codes[domains])) + 2)
+                points += np.where(codes > 0, counted.counts.table()[codes] * weight + skew, 0.0)
         return np.floor(points + 0.5).astype(np.int64)
 
-    def _normalized(self, points: Scores, present: Mask) -> Scores:
+    def _normalized(self, points: Scores, present: NDArray[np.bool_]) -> Scores:
         among = points[present]
         low, high = (int(among.min()), int(among.max())) if len(among) else (0, 0)
         turned = MAX_NODE_SCORE * (high + low - points) // high if high else np.full_like(points, MAX_NODE_SCORE)
         if self.needs_all_labels:
             for codes in self.domains.parts:
-                turned[codes == 0] = 0
+                turned[:, codes == 0] = 0
+            if any(counted.is_by_host for counted in self.counted):
+                turned[0] = 0
         return turned
 
     def scores(self, rows: Rows) -> Scores:
-        return self._table[rows] if self.domains.by_row else self._table[self.domains.codes[rows]]
+        return self._table.ravel()[self._groups.codes[rows]]
 
 
 class PodTopologySpread:
