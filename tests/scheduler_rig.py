@@ -83,8 +83,9 @@ class Rig:
         client: Client | None = None,
         elected: bool = False,
         gates: str = "",
+        emulation: str | None = None,
     ) -> Scheduler:
-        options = for_component(resolve(gates=gates) if gates else COMPONENT)
+        options = for_component(resolve(gates=gates, emulation=emulation))
         found = Scheduler(client or self.client(), config or SchedulerConfig(), options)
         task = asyncio.ensure_future(found.run_elected() if elected else found.run())
         self.running.append((found, task))

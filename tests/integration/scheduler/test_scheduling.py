@@ -183,6 +183,27 @@ async def test_of_two_schedulers_one_works_and_the_other_takes_over(cluster: Rig
     assert second.is_ready
 
 
+async def test_two_schedulers_that_do_not_know_of_each_other_bind_no_pod_twice(cluster: Rig) -> None:
+    for number in range(4):
+        await cluster.add_node(f"n{number}")
+    for scheduler in (cluster.start(SchedulerConfig(backoffs=QUICK)), cluster.start(SchedulerConfig(backoffs=QUICK))):
+        await scheduler.wait_until_ready()
+    for number in range(60):
+        await cluster.add_pod(f"web-{number}")
+    await cluster.until(lambda: len(cluster.bindings) == 60)
+    assert cluster.moved == []
+    await cluster.until(lambda: all(not len(scheduler.assumptions) for scheduler, _ in cluster.running))
+    assert [len(list(scheduler.engine.cluster.placed_pods())) for scheduler, _ in cluster.running] == [60, 60]
+
+
+@pytest.mark.parametrize("version", ["1.31", "1.34", "1.37"])
+async def test_a_scheduler_of_any_version_schedules(cluster: Rig, version: str) -> None:
+    await cluster.add_node("n1")
+    cluster.start(emulation=version)
+    await cluster.add_pod("web")
+    await cluster.until(lambda: cluster.node_of("web") == "n1")
+
+
 async def test_a_pod_that_somebody_else_binds_stays_where_they_put_it(cluster: Rig) -> None:
     await cluster.add_node("n1", cpu="1")
     await cluster.add_node("n2", cpu="1")

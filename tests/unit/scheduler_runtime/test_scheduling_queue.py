@@ -298,6 +298,15 @@ def test_an_event_before_the_pod_was_popped_does_not_count() -> None:
     assert lab.pools == {"unschedulable": 1}
 
 
+def test_a_pod_that_is_refused_after_its_flight_is_tried_again_because_events_may_have_been_missed() -> None:
+    lab = Lab()
+    lab.queue.add(pod("web"))
+    queued = lab.pop()
+    lab.queue.done(queued.key)
+    lab.queue.requeue(queued, frozenset({"VolumeBinding"}))
+    assert lab.pools == {"backoff": 1}
+
+
 def test_an_update_while_in_flight_is_kept_and_counts_for_that_pod_alone() -> None:
     lab, gone = Lab(), {"key": "a", "operator": "Exists"}
     web, other = pod("web"), pod("other")

@@ -269,7 +269,9 @@ class SchedulingQueue:
     # -- how
 
     def _missed(self, queued: QueuedPod) -> Help:
-        """The best that has happened for a pod while it was in flight."""
+        """The best that has happened for a pod while it was in flight; after `done` nobody knows, so it is tried again."""
+        if queued.key not in self._in_flight:
+            return Help.AFTER_BACKOFF
         found = [
             self._hints.help_for(queued, happened.event, happened.old, happened.new)
             for happened in self._in_flight.events_for(queued.key)
