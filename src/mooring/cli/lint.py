@@ -5,6 +5,7 @@ Exit codes: 0 when nothing was found that `--fail-on` names, 1 when something wa
 
 import os
 import sys
+from concurrent.futures.process import BrokenProcessPool
 
 import click
 
@@ -85,6 +86,10 @@ def lint(
         report = runner.run(found, settings, sys.stdin.buffer, jobs or _cores())
     except SchemeError as error:
         raise click.UsageError(str(error)) from error
+    except BrokenProcessPool as error:
+        raise click.ClickException(
+            "a process of the pool was ended, perhaps for lack of memory: try --jobs 1"
+        ) from error
     threshold = _SEVERITIES[fail_on]
     match output:
         case "json":

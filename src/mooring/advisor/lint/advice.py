@@ -4,6 +4,7 @@ Called by ``linter.py`` with the object as the server would store it. Read next:
 ``cluster.py``, which do the work.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 
 from mooring.advisor.lint import expressions, rules, specs, terms
@@ -11,6 +12,8 @@ from mooring.advisor.lint.cluster import Cluster
 from mooring.advisor.lint.findings import Problem
 from mooring.advisor.lint.specs import PodSpecAt, TermAt
 from mooring.api.meta_v1 import Resource
+
+_STEP_END = re.compile(r"(?=[.\[])|\Z")
 
 
 def advice(obj: Resource, cluster: Cluster | None) -> Iterator[Problem]:
@@ -24,14 +27,16 @@ def advice(obj: Resource, cluster: Cluster | None) -> Iterator[Problem]:
 
 def apart_from(refused: Iterable[str], problems: Iterable[Problem]) -> Iterator[Problem]:
     """The problems that have nothing to do with fields that the server refuses: those need another change first."""
-    refused = [path for path in refused if path]
+    exactly = set(refused)
+    around = {outer for path in exactly for outer in _outer(path)}
     for problem in problems:
-        if not any(_is_within(problem.field, path) or _is_within(path, problem.field) for path in refused):
+        if problem.field not in around and exactly.isdisjoint(_outer(problem.field)):
             yield problem
 
 
-def _is_within(path: str, outer: str) -> bool:
-    return path.startswith(outer) and path[len(outer) : len(outer) + 1] in ("", ".", "[")
+def _outer(path: str) -> list[str]:
+    """A path and the paths of everything that it lies in."""
+    return [path[: end.start()] for end in _STEP_END.finditer(path)]
 
 
 def _on_pod(pod: PodSpecAt, cluster: Cluster | None) -> Iterator[Problem]:

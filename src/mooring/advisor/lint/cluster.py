@@ -144,8 +144,9 @@ class Cluster:
         required = node_selector.required_affinity(spec, self._options)
         eligible = [node for node in self._nodes if required.matches(node.labels, node.name)]
         if not eligible:
-            if required.node_selector or (required.affinity and len(required.affinity.terms) > 1):
-                yield Problem(rules.NO_PLACE, "", "no node meets nodeSelector and a required term together")
+            affinity = required.affinity
+            if affinity and any(affinity.matches(node.labels, node.name) for node in self._nodes):
+                yield Problem(rules.NO_PLACE, "", "no node meets both nodeSelector and a required term")
             return
         blocking = [
             tolerations.find_untolerated(
@@ -165,12 +166,13 @@ class Cluster:
     ) -> Iterator[Problem]:
         """How often an expression has no value."""
         program = expressions.program_of(subject, expression)
+        if program is None:
+            return
         failures: list[tuple[str, str]] = []
         total = 0
-        for name, value in inputs if program else ():
+        for name, value in inputs:
             total += 1
             try:
-                assert program is not None  # noqa: S101 - the loop above has nothing to do without one
                 program.evaluate({subject: value})
             except CelError as error:
                 failures.append((name, str(error)))
@@ -206,8 +208,8 @@ def _unreadable(
     bad = [each for each in values if read(each.value) is None]
     if bad:
         kind = "numbers" if rule is rules.NOT_A_NUMBER else "versions"
-        text = f"{len(bad)} of the {len(values)} values that the {what} has on nodes are no {kind}"
-        yield Problem(rule, "", f"{text}, such as {quoted(bad[0].value)} on {bad[0].node}: they never match")
+        text = f"{len(bad)} of {len(values)} values of the {what} on nodes cannot be read as {kind} and never match"
+        yield Problem(rule, "", f"{text}, such as {quoted(bad[0].value)} on {bad[0].node}")
 
 
 def _at(path: str, problems: Iterable[Problem]) -> Iterator[Problem]:

@@ -92,9 +92,9 @@ def advice(subject: Subject, expression: str) -> tuple[Problem, ...]:
 
 def _about(read: guards.Access) -> str:
     if read.path == ("taint",):
-        return f"{read} is read without a guard: taints without it do not match; write has({read}) && …"
+        return f"{read} is read without a guard and fails on taints without it; write has({read}) && …"
     labels = ".".join(read.path)
     return (
-        f"{read} is read without a guard: nodes without the label do not match, even if the rest is true; "
+        f"{read} is read without a guard and fails on nodes without the label; "
         f"write '{read.key}' in {labels} && …, or {labels}[?'{read.key}'].orValue('')"
     )

@@ -4,7 +4,9 @@
 ``runner.py``; whoever wants to judge one text without the command line calls `Linter(settings).lint(name, text)`.
 """
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -50,10 +52,11 @@ class Linter:
 
     def lint(self, file: str, text: str) -> Report:
         """Everything there is to say about a text."""
-        return self.lint_pieces(file, documents.pieces(text))
+        with without_logs():
+            return self.lint_pieces(file, documents.pieces(text))
 
     def lint_pieces(self, file: str, pieces: Iterable[Piece]) -> Report:
-        """The same for parts of a text."""
+        """The same for parts of a text. The caller may want it `without_logs`."""
         report = Report()
         for piece in pieces:
             judged = self._remembered.get(piece.text)
@@ -109,6 +112,18 @@ class Linter:
         except Exception as error:  # one document that Mooring fails on must not hide what is wrong with others
             return [Problem(rules.INTERNAL, "", f"Mooring failed: {type(error).__name__}: {error}; please report it")]
         return problems
+
+
+@contextmanager
+def without_logs() -> Iterator[None]:
+    """Matching logs what it cannot parse or evaluate. Here that is a finding."""
+    logger = logging.getLogger("mooring.constraints")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _unreadable(text: str, error: Exception) -> _Place:

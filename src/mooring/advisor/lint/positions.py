@@ -4,12 +4,14 @@ Only documents with problems come here, so that the others are read without keep
 that it is. Called by ``linter.py``.
 """
 
+import re
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import yaml
 
+_NAME_END = re.compile(r"[.\[]")
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 
 
@@ -59,9 +61,12 @@ def _step(node: _Node, path: str) -> tuple[_Node | None, str]:
         is_index = inside.isascii() and inside.isdigit() and int(inside) < len(children)
         return (children[int(inside)] if is_index else None), rest
     if isinstance(children, dict):
-        for name in sorted(children, key=len, reverse=True):  # the longest first: names may have dots in them
-            if path.startswith(name) and path[len(name) : len(name) + 1] in ("", ".", "["):
-                return children[name], path[len(name) :].removeprefix(".")
+        name = path if path in children else _NAME_END.split(path, maxsplit=1)[0]
+        if name not in children:  # names may have dots in them
+            fitting = (each for each in children if each and path.startswith((f"{each}.", f"{each}[")))
+            name = max(fitting, key=len, default="")
+        if name:
+            return children.get(name), path[len(name) :].removeprefix(".")
     return None, ""
 
 

@@ -4,24 +4,27 @@ Files are sent to the processes in batches of documents, so that one large file 
 The order of the findings is that of the files. Called by the command line.
 """
 
-import logging
+import gc
+import signal
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from typing import IO, NamedTuple
 
 from mooring.advisor.lint import documents, rules, sources
 from mooring.advisor.lint.documents import Piece
 from mooring.advisor.lint.findings import Problem, Report
-from mooring.advisor.lint.linter import Linter
+from mooring.advisor.lint.linter import Linter, without_logs
 from mooring.advisor.lint.options import Settings
 from mooring.advisor.lint.sources import Source, UnreadableError
 
 _WORTH_A_POOL = 1024 * 1024
 _BATCH = 128 * 1024
+_SELDOM = (100_000, 50, 50)
 
 
-class _Batch(NamedTuple):
+class _Part(NamedTuple):
     """Documents of one file, or the reason why it cannot be read."""
 
     file: str
@@ -29,9 +32,12 @@ class _Batch(NamedTuple):
     problem: Problem | None = None
 
 
+_Batch = list[_Part]
+"""What is judged in one go: parts of several files, or some of one large file."""
+
+
 def run(found: Sequence[Source], settings: Settings, stdin: IO[bytes], jobs: int = 1) -> Report:
     """Judge files, with up to `jobs` processes. Raises `SchemeError` when the settings contradict each other."""
-    _say_nothing_twice()
     linter = Linter(settings)  # here too, so that wrong settings are told before anything is started
     report = Report(files=[source.name for source in found])
     batches = _batches(found, stdin)
@@ -39,40 +45,60 @@ def run(found: Sequence[Source], settings: Settings, stdin: IO[bytes], jobs: int
         parts = _in_processes(batches, settings, jobs)
     else:
         parts = (_judge(linter, batch) for batch in batches)
-    for part in parts:
-        report.add(part)
+    with _collecting_seldom():
+        for part in parts:
+            report.add(part)
     return report
 
 
-def _say_nothing_twice() -> None:
-    """Matching logs what it cannot parse or evaluate. Here that is a finding."""
-    logging.getLogger("mooring.constraints").setLevel(logging.CRITICAL + 1)
+@contextmanager
+def _collecting_seldom() -> Iterator[None]:
+    """Trees and objects have no cycles: looking for some after every few hundred would take a tenth of the time."""
+    before = gc.get_threshold()
+    gc.set_threshold(*_SELDOM)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _batches(found: Iterable[Source], stdin: IO[bytes]) -> Iterator[_Batch]:
+    """Batches of about the same length, in the order of the files."""
+    batch: _Batch = []
+    length = 0
     for source in found:
-        try:
-            pieces = documents.pieces(sources.read(source, stdin))
-        except UnreadableError as error:
-            yield _Batch(source.name, (), Problem(rules.UNREADABLE, "", f"the file cannot be read: {error}"))
-            continue
-        batch: list[Piece] = []
-        length = 0
-        for piece in pieces:
-            batch.append(piece)
-            length += len(piece.text)
+        for part in _parts(source, stdin):
+            batch.append(part)
+            length += sum(len(piece.text) for piece in part.pieces)
             if length >= _BATCH:
-                yield _Batch(source.name, batch)
+                yield batch
                 batch, length = [], 0
-        if batch:
-            yield _Batch(source.name, batch)
+    yield batch
+
+
+def _parts(source: Source, stdin: IO[bytes]) -> Iterator[_Part]:
+    try:
+        pieces = documents.pieces(sources.read(source, stdin))
+    except UnreadableError as error:
+        yield _Part(source.name, (), Problem(rules.UNREADABLE, "", f"the file cannot be read: {error}"))
+        return
+    start = length = 0
+    for end, piece in enumerate(pieces, 1):
+        length += len(piece.text)
+        if length >= _BATCH or end == len(pieces):
+            yield _Part(source.name, pieces[start:end])
+            start, length = end, 0
 
 
 def _judge(linter: Linter, batch: _Batch) -> Report:
-    if batch.problem is None:
-        return linter.lint_pieces(batch.file, batch.pieces)
-    finding = linter.finding(batch.problem, batch.file)
-    return Report([finding] if finding else [])
+    report = Report()
+    with without_logs():
+        for file, pieces, problem in batch:
+            finding = linter.finding(problem, file) if problem else None
+            if finding:
+                report.findings.append(finding)
+            report.add(linter.lint_pieces(file, pieces))
+    return report
 
 
 # -- several processes
@@ -83,7 +109,8 @@ _linter: Linter | None = None
 
 def _start(settings: Settings) -> None:
     global _linter  # noqa: PLW0603 - a pool has no other way to keep something in its processes
-    _say_nothing_twice()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that has started this one
+    gc.set_threshold(*_SELDOM)
     _linter = Linter(settings)
 
 

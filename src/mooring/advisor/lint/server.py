@@ -130,7 +130,7 @@ def _ratcheted(tree: Any, kind: Kind, options: LintOptions, now: datetime, refus
     if wrong_anyway is None or wrong_in_update is None:
         return []
     message = "new objects with this are refused, but one that has it already may still be updated"
-    fields = dict.fromkeys(problem.field for problem in refused)
+    fields = dict.fromkeys(problem.field for problem in refused if problem.field)
     return [Problem(rules.RATCHETED, field, message) for field in fields if field not in wrong_anyway | wrong_in_update]
 
 

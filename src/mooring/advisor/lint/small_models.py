@@ -23,10 +23,10 @@ from mooring.cel import operators as op
 from mooring.cel.syntax import Call, Expr, Ident, ListExpr, Literal, Select
 from mooring.cel.types import BOOL, INT
 
-_MAX_TRIALS = 4_000
+_MAX_TRIALS = 10_000
 _MAX_LENGTH = 50  # of mentioned texts, so that longer ones can be made of them that a label can still have
 _VERSION = re.compile(r"(\d{1,9})(?:\.(\d{1,9}))?(?:\.(\d{1,9}))?")
-_PRE_RELEASE = re.compile(r"\d-")
+_NO_PLAIN_VERSION = re.compile(r"\d-|\d{10}")
 _ORDER = frozenset({op.LESS, op.LESS_EQUALS, op.GREATER, op.GREATER_EQUALS})
 _VERSION_CALLS = frozenset({"semver.compare", "isGreaterThan", "isLessThan"})
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -150,12 +150,12 @@ class Model:
 
     # -- trying
 
-    def verdict(self, holds: Callable[[Inputs], bool]) -> Verdict:
-        """How often `holds` is true over all inputs that conditions can tell apart."""
+    def verdict(self, holds: Callable[[Inputs], bool], conditions: int = 1) -> Verdict:
+        """How often `holds`, which asks some conditions, is true over all inputs that they can tell apart."""
         if not all(mentioned.is_decisive() for mentioned in self._slots.values()):
             return Verdict.UNKNOWN
         choices = [list(_choices(slot, mentioned)) for slot, mentioned in self._slots.items()]
-        if prod(map(len, choices)) > _MAX_TRIALS:
+        if prod(map(len, choices)) * conditions > _MAX_TRIALS:
             return Verdict.UNKNOWN
         seen = set()
         for values in product(*choices):
@@ -196,7 +196,12 @@ def _value(expr: Expr, mentioned: _Mentioned, slots: set[Slot], *, is_version: b
         case ListExpr() if not expr.optional:
             for element in expr.elements:
                 _value(element, mentioned, slots, is_version=is_version)
-        case Call(function="int" | "semver" | "orValue"):
+        case Call(function="int") if not isinstance(expr.args[0], Literal):
+            _value(expr.args[0], mentioned, slots, is_version=False)
+        case Call(function="semver"):
+            for operand in expr.args:
+                _value(operand, mentioned, slots, is_version=True)
+        case Call(function="orValue"):
             for operand in expr.operands:
                 _value(operand, mentioned, slots, is_version=is_version)
         case _:
@@ -204,8 +209,11 @@ def _value(expr: Expr, mentioned: _Mentioned, slots: set[Slot], *, is_version: b
 
 
 def _add_versions(mentioned: _Mentioned, text: str) -> bool:
-    """The versions in a version or range. Pre-releases are not understood: there are endlessly many between two."""
-    if _PRE_RELEASE.search(text):
+    """The versions in a version or range. False if one is not understood.
+
+    Those are pre-releases, of which there are endlessly many between any two, and huge numbers.
+    """
+    if _NO_PLAIN_VERSION.search(text):
         return False
     for numbers in _VERSION.findall(text):
         major, minor, patch = (int(number or 0) for number in numbers)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 MAX_BYTES = 64 * 1024 * 1024
+_SMALL = 64 * 1024  # nearly all files are; room for the largest would be made for each of them
 STDIN = "-"
 _SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -94,4 +95,5 @@ def _read_file(source: Source) -> bytes:
     with os.fdopen(os.open(source.path, flags), "rb") as file:
         if source.was_found and not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise UnreadableError("it is not a regular file")
-        return file.read(MAX_BYTES + 1)
+        data = file.read(_SMALL)
+        return data + file.read(MAX_BYTES + 1 - _SMALL) if len(data) == _SMALL else data

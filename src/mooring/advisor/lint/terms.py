@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from mooring.advisor.lint import expressions
-from mooring.advisor.lint.small_models import Inputs, Model, Verdict
+from mooring.advisor.lint.small_models import Inputs, Model, Slot, Verdict
 from mooring.api import core_v1, label_selector
 from mooring.api.label_selector import Operator, Requirement
 from mooring.api.quoting import quoted
@@ -92,14 +92,19 @@ def _verdict(conditions: Sequence[_Condition]) -> Verdict:
     together = Model()
     for each in conditions:
         together.merge(each.model)
-    return together.verdict(lambda inputs: all(each.holds(inputs) for each in conditions))
+    return together.verdict(lambda inputs: all(each.holds(inputs) for each in conditions), len(conditions))
 
 
 def _sharing_labels(conditions: Sequence[_Condition]) -> list[list[_Condition]]:
     """The conditions in groups that have no label in common."""
-    groups: list[list[_Condition]] = []
+    group_of: dict[Slot, list[_Condition]] = {}
     for each in conditions:
-        near = [group for group in groups if any(each.model.slots & other.model.slots for other in group)]
-        groups = [group for group in groups if group not in near]
-        groups.append([condition for group in near for condition in group] + [each])
-    return groups
+        near = {id(group): group for slot in each.model.slots if (group := group_of.get(slot)) is not None}
+        joined = max(near.values(), key=len, default=[])
+        for group in near.values():
+            if group is not joined:
+                joined += group
+        joined.append(each)
+        moved = [each, *(other for group in near.values() if group is not joined for other in group)]
+        group_of.update((slot, joined) for condition in moved for slot in condition.model.slots)
+    return list({id(group): group for group in group_of.values()}.values())

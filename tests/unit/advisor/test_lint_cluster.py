@@ -1,0 +1,144 @@
+"""Advice that needs the nodes of a cluster."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from mooring.advisor.lint import Linter, NodesError, Settings, read_nodes
+from mooring.api import codec
+from mooring.base import component
+
+pytestmark = pytest.mark.req("S.5")
+
+NODES = """\
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Node
+  metadata: {name: n1, labels: {zone: a, kernel: "5.10", cores: "8", disk: ssd}}
+  spec: {taints: [{key: sla, value: "990", effect: NoSchedule}, {key: cni, value: v1.2.3, effect: NoExecute}]}
+- apiVersion: v1
+  kind: Node
+  metadata: {name: n2, labels: {zone: b, kernel: custom, cores: many}}
+  spec: {extra: 1, taints: [{key: sla, value: high, effect: NoSchedule}, {key: cni, value: x, effect: NoExecute}]}
+"""
+FREE = """\
+apiVersion: v1
+kind: Node
+metadata: {name: free, labels: {zone: c, kernel: "6.1"}}
+spec: {taints: [{key: node.kubernetes.io/not-ready, effect: NoExecute}]}
+"""
+TOLERANT = [{"operator": "Exists"}]
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    spec: dict[str, Any]
+    findings: tuple[str, ...]
+    nodes: str = NODES
+
+
+def required(*terms: dict[str, Any], **others: Any) -> dict[str, Any]:
+    affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
+    return {"affinity": {"nodeAffinity": affinity}, "tolerations": TOLERANT, **others}
+
+
+def requirement(text: str) -> dict[str, Any]:
+    key, operator, *values = text.split()
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": values}]}
+
+
+def cel(expression: str) -> dict[str, Any]:
+    return {"matchCELExpressions": [expression]}
+
+
+def tolerating(**toleration: str) -> dict[str, Any]:
+    return {"tolerations": [*TOLERANT, toleration]}
+
+
+CASES = (
+    Case("nothing to say", {"tolerations": TOLERANT}, ()),
+    Case("numbers in labels", required(requirement("cores Gt 4")), ('M030 "many" on n2',)),
+    Case("versions in labels", required(requirement("kernel SemverGt 5.4")), ('M031 "custom" on n2',)),
+    Case("a key that no node has", required(requirement("gpus Gt 4")), ("M033 every one of the 2 nodes",)),
+    Case("numbers in taints", tolerating(key="sla", operator="Gt", value="950"), ('M030 "high" on n2',)),
+    Case("versions in taints", tolerating(key="cni", operator="SemverLt", value="2"), ('M031 "x" on n2',)),
+    Case("taints of another key", tolerating(key="other", operator="Gt", value="950"), ()),
+    Case(
+        "an expression that fails on a node",
+        required(cel("'cores' in node.labels && int(node.labels['cores']) > 4")),
+        ("M032 fails on 1 of 2 nodes, such as n2: type conversion error",),
+    ),
+    Case(
+        "an expression that fails on a taint",
+        tolerating(expression="taint.key == 'sla' && int(taint.value) > 5"),
+        ("M032 fails on 1 of 4 taints, such as n2 sla: type conversion error",),
+    ),
+    Case("an expression that fails nowhere", required(cel("node.labels[?'disk'].orValue('') == 'ssd'")), ()),
+    Case("a term that excludes all", required(requirement("zone In x"), requirement("zone In a")), ("M033 excludes",)),
+    Case("a term that chooses one", required(requirement("zone In a")), ()),
+    Case(
+        "a name that no node has",
+        required({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n3"]}]}),
+        ("M033",),
+    ),
+    Case("nodeSelector", {"nodeSelector": {"zone": "x"}, "tolerations": TOLERANT}, ("M033 nodeSelector excludes",)),
+    Case(
+        "nodeSelector and a term that choose different nodes",
+        required(requirement("disk Exists"), nodeSelector={"zone": "b"}),
+        ("M034 both nodeSelector and a required term",),
+    ),
+    Case(
+        "a contradiction alone, which excludes all",
+        required(requirement("cores Gt 9223372036854775807")),
+        ("M023", "M030"),
+    ),
+    Case("an expression that never matches alone", required(cel("'a b' in node.labels")), ("M022",)),
+    Case(
+        "taints on all nodes",
+        {},
+        ("M034 all 2 nodes that could be chosen have taints that are not tolerated, such as {sla: 990} on n1",),
+    ),
+    Case("taints on the nodes that are left", {"nodeSelector": {"zone": "b"}}, ("M034 all 1 nodes",)),
+    Case("a node without taints but of the moment", {}, (), NODES + "---\n" + FREE),
+    Case("a pod that has its node already", {"nodeName": "n9"}, ()),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_advice_about_nodes(case: Case) -> None:
+    linter = Linter(Settings(component.resolve(), nodes=read_nodes(case.nodes)))
+    spec = {"containers": [{"name": "c", "image": "c"}], **case.spec}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+    found = sorted(linter.lint("f", codec.encode(pod).decode()).findings, key=lambda each: each.rule.id)
+    assert [each.rule.id for each in found] == [text.split()[0] for text in case.findings]
+    for finding, text in zip(found, case.findings, strict=True):
+        assert text[5:] in finding.message
+
+
+def test_preferred_terms_exclude_nothing() -> None:
+    preferred = [{"weight": 1, "preference": requirement("zone In x")}]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    spec = {"containers": [{"name": "c", "image": "c"}], "affinity": affinity, "tolerations": TOLERANT}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+    linter = Linter(Settings(component.resolve(), nodes=read_nodes(NODES)))
+    assert linter.lint("f", codec.encode(pod).decode()).findings == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "there are no nodes in it"),
+        ("a: [", "line 1"),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n", "not a Node"),
+        ("apiVersion: v1\nkind: Node\nmetadata: 3\n", "metadata: expected an object"),
+        ("[" * 3000, "nested"),
+    ],
+    ids=["nothing", "no YAML", "a pod", "no metadata", "too deep"],
+)
+def test_what_is_no_dump_of_nodes_is_told(text: str, message: str) -> None:
+    with pytest.raises(NodesError, match=message):
+        read_nodes(text)
