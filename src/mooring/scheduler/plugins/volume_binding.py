@@ -46,9 +46,10 @@ from mooring.scheduler.volumes.assumed import assumed
 from mooring.scheduler.volumes.binding import PodVolumes, VolumeBinder, pod_volumes
 from mooring.scheduler.volumes.capacity_scoring import CapacityScore
 from mooring.scheduler.volumes.claims import SELECTED_NODE, PodClaims, pod_claims, uses_claim
-from mooring.scheduler.volumes.matching import Choice, VolumesByClass
+from mooring.scheduler.volumes.matching import Choice
 from mooring.scheduler.volumes.provisioning import Provision, ProvisioningError
 from mooring.scheduler.volumes.reach import Reach
+from mooring.scheduler.volumes.stock import Stock
 
 REASON_NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 REASON_BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
@@ -82,9 +83,8 @@ class PodState:
     def volumes_on(self, node_name: str) -> PodVolumes:
         """What has to be written when the pod goes to a node."""
         row = self.cluster.row_of[node_name]
-        matches = [(volume, choice.claim) for choice in self.choices if (volume := choice.on(row)) is not None]
         to_provision = [entry.claim for entry in self.provisions if entry.rows[row]]
-        return pod_volumes(matches, to_provision, node_name)
+        return pod_volumes(matching.volumes_on(self.choices, row), to_provision, node_name)
 
 
 class VolumeBinding:
@@ -103,8 +103,8 @@ class VolumeBinding:
         options = handle.features.constraints
         self._volumes = assumed(handle.cluster, PersistentVolume)
         self._claims = assumed(handle.cluster, PersistentVolumeClaim)
-        self._by_class = VolumesByClass(handle.cluster, self._volumes)
         self._reach = Reach(handle.cluster, options)
+        self._stock = Stock(handle.cluster, self._volumes, self._reach)
         self._binder = VolumeBinder(handle.cluster, self._volumes, self._claims, options)
 
     # -- which nodes
@@ -148,7 +148,7 @@ class VolumeBinding:
             elsewhere[[] if there is None else there] = False
             codes[elsewhere] = _BIND_CONFLICT
         to_match = [claim for claim in state.claims.delayed if SELECTED_NODE not in claim.metadata.annotations]
-        state.choices = matching.match(to_match, self._by_class, self._reach, cluster.capacity)
+        state.choices = matching.match(to_match, self._stock, self._reach, cluster.capacity)
         unsettled = (codes == 0) & cluster.labels.nodes
         wanted: list[tuple[PersistentVolumeClaim, Mask]] = [(claim, unsettled) for claim in selected]
         wanted += [(choice.claim, unsettled & (choice.by_row == matching.NONE)) for choice in state.choices]

@@ -1,13 +1,15 @@
 """What the scheduler knows about storage, for its volume plugins.
 
-    claims       the claims of a pod, and what state they are in
-    assumed      objects as they will be once our own writes have come back
-    reach        from which nodes a PersistentVolume can be used
-    matching     which volume each claim of a pod would get on which node
-    provisioning where volumes that do not exist yet could be made
-    binding      the writes that make it so, and waiting until they have had their effect
-    use          which claims, disks and volumes the pods on the nodes use
-    csi          which CSI driver has a volume
+    claims            the claims of a pod, and what state they are in
+    assumed           objects as they will be once our own writes have come back
+    reach             from which nodes a PersistentVolume can be used
+    stock             the volumes that are free, in groups of equals
+    matching          which volume each claim of a pod would get on which node
+    provisioning      where volumes that do not exist yet could be made
+    capacity_scoring  on which node the storage would be used best
+    binding           the writes that make it so, and waiting until they have had their effect
+    use               which claims and disks the pods on the nodes use
+    csi, attached     which CSI driver has a volume, and how many of them the nodes have
 
 Read next: ``plugins/volume_binding.py``, then ``claims.py``.
 """

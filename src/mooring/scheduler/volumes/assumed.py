@@ -5,7 +5,6 @@ volume. An assumption holds as long as the object that it was made for is the on
 ends it, because it either has our write in it or makes that write fail.
 """
 
-from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from mooring.api.meta_v1 import Resource
@@ -33,12 +32,9 @@ class Assumed(Generic[T]):
         del self._assumed[key]
         return current
 
-    def __iter__(self) -> Iterator[T]:
-        """All objects, ordered by key."""
-        for key in sorted(self._objects):
-            found = self.get(key)
-            if found is not None:
-                yield found
+    def names(self) -> frozenset[str]:
+        """The objects about which something is assumed, some of it perhaps no longer true."""
+        return frozenset(self._assumed)
 
     def assume(self, thing: T) -> bool:
         """Take an object to be like this; whether it still exists."""

@@ -58,10 +58,10 @@ def _entry(
 def _found(choices: Sequence[Choice], capacity: int) -> _Classes:
     classes: _Classes = {}
     for choice in choices:
-        if not choice.volumes:
+        if not choice.groups:
             continue
-        requested, available, there = _entry(classes, class_of(choice.volumes[0]), capacity)
-        sizes = np.array([volume.spec.capacity.get(STORAGE, _ZERO).value() for volume in choice.volumes], np.int64)
+        requested, available, there = _entry(classes, class_of(choice.claim), capacity)
+        sizes = np.array([group.key.size.value() for group in choice.groups], np.int64)
         rows = choice.by_row != NONE
         requested[rows] += choice.claim.spec.resources.requests.get(STORAGE, _ZERO).value()
         available[rows] += sizes[choice.by_row[rows]]

@@ -1,7 +1,7 @@
 """Which CSI driver has a volume, and by which id: to count volumes per node.
 
 Volumes of Kubernetes' former built-in drivers count for the CSI driver that has replaced them, on nodes that say so in
-an annotation of their CSINode. Called by ``plugins/node_volume_limits.py``.
+an annotation of their CSINode. Called by ``attached.py``.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +25,8 @@ class Attachment:
     handle: str
     migrated_from: str = ""
     """The built-in driver that it is written for; it counts where that has been replaced."""
+    is_to_be_made: bool = False
+    """Whether it stands for a volume that is not there yet."""
 
     def counts_on(self, node: CSINode | None) -> bool:
         return not self.migrated_from or self.migrated_from in migrated_plugins(node)
@@ -132,8 +134,8 @@ def _to_be_made(claim: PersistentVolumeClaim, cluster: Cluster) -> Attachment | 
     handle = f"claim {claim.metadata.namespace}/{claim.metadata.name}"
     built_in = _BUILT_IN.get(storage_class.provisioner)
     if built_in is not None:
-        return Attachment(built_in.driver, handle, storage_class.provisioner)
-    return Attachment(storage_class.provisioner, handle)
+        return Attachment(built_in.driver, handle, storage_class.provisioner, is_to_be_made=True)
+    return Attachment(storage_class.provisioner, handle, is_to_be_made=True)
 
 
 def _migrated(source: _Source) -> Attachment | None:

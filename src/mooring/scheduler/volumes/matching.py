@@ -2,12 +2,12 @@
 
 A claim gets the smallest volume that is large enough, of its class, with its modes and labels, and usable on the node;
 smaller claims choose first, and no volume is chosen twice. A volume that is reserved for the claim is taken or nothing.
-The choice is made for all rows at once: volumes are written into an array from the largest to the smallest, so that
-what stands there at the end is the smallest.
+The choice is made for all rows at once: groups of volumes (``stock.py``) are written into an array from the largest to
+the smallest, so that what stands there at the end is the smallest.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,100 +15,81 @@ from numpy.typing import NDArray
 from mooring.api import label_selector
 from mooring.api.core_v1 import ObjectReference, PersistentVolume, PersistentVolumeClaim
 from mooring.api.quantity import Quantity
-from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.framework import Rows
-from mooring.scheduler.volumes.assumed import Assumed
 from mooring.scheduler.volumes.claims import STORAGE, class_of
 from mooring.scheduler.volumes.reach import Reach
+from mooring.scheduler.volumes.stock import Group, GroupKey, Stock
 
 NONE = -1
 _ZERO = Quantity(0)
 _FILESYSTEM = "Filesystem"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Choice:
-    """The volumes that could be a claim's, and for each row the index of the one it would get there, or `NONE`."""
+    """The groups that would do for a claim, and for each row the index of the one it gets a volume of, or `NONE`."""
 
     claim: PersistentVolumeClaim
-    volumes: Sequence[PersistentVolume] = ()
-    by_row: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
-    _index_of: dict[str, int] = field(init=False)
+    groups: Sequence[Group]
+    by_row: NDArray[np.int32]
 
-    def __post_init__(self) -> None:
-        self._index_of = {volume.metadata.name: index for index, volume in enumerate(self.volumes)}
-
-    def on(self, row: int) -> PersistentVolume | None:
-        index = int(self.by_row[row])
-        return None if index == NONE else self.volumes[index]
-
-    def leaves(self, volume: PersistentVolume, rows: Rows) -> Rows:
-        """The rows on which the claim does not take the volume."""
-        index = self._index_of.get(volume.metadata.name)
-        if index is None:
-            return rows
-        numbers: NDArray[np.intp] = np.arange(len(self.by_row)) if isinstance(rows, slice) else rows
-        left: NDArray[np.intp] = numbers[self.by_row[numbers] != index]
-        return left
+    def taken(self, group: Group) -> NDArray[np.bool_] | None:
+        """The rows on which the claim takes a volume of a group; None for nowhere."""
+        index = next((index for index, own in enumerate(self.groups) if own.key == group.key), None)
+        return None if index is None else self.by_row == index
 
 
-class VolumesByClass:
-    """All PersistentVolumes, as assumed, by StorageClass: the smallest first, then by name."""
-
-    def __init__(self, cluster: Cluster, volumes: Assumed[PersistentVolume]) -> None:
-        self._cluster = cluster
-        self._volumes = volumes
-        self._revision = (-1, -1)
-        self._by_class: dict[str, list[PersistentVolume]] = {}
-
-    def of(self, class_name: str) -> Sequence[PersistentVolume]:
-        revision = (self._cluster.revision(PersistentVolume), self._volumes.revision)
-        if revision != self._revision:
-            self._revision = revision
-            self._by_class = {}
-            for volume in self._volumes:
-                self._by_class.setdefault(class_of(volume), []).append(volume)
-            for volumes in self._by_class.values():
-                volumes.sort(key=_size)
-        return self._by_class.get(class_name, ())
-
-
-def match(
-    claims: Sequence[PersistentVolumeClaim], volumes: VolumesByClass, reach: Reach, capacity: int
-) -> list[Choice]:
+def match(claims: Sequence[PersistentVolumeClaim], stock: Stock, reach: Reach, capacity: int) -> list[Choice]:
     """A choice for each claim, the smallest claim first."""
     choices: list[Choice] = []
     for claim in sorted(claims, key=_request):
-        candidates = _candidates(claim, volumes.of(class_of(claim)))
+        groups = _groups(claim, stock, reach, capacity)
         by_row = np.full(capacity, NONE, np.int32)
-        for index in range(len(candidates) - 1, -1, -1):
-            volume = candidates[index]
-            rows = reach.rows(volume)
+        for index in range(len(groups) - 1, -1, -1):
+            left = groups[index].counts
             for earlier in choices:
-                rows = earlier.leaves(volume, rows)
-            by_row[rows] = index
-        choices.append(Choice(claim, candidates, by_row))
+                taken = earlier.taken(groups[index])
+                if taken is not None:
+                    left = left - taken
+            by_row[left > 0] = index
+        choices.append(Choice(claim, groups, by_row))
     return choices
 
 
-def _candidates(claim: PersistentVolumeClaim, volumes: Sequence[PersistentVolume]) -> list[PersistentVolume]:
-    """The volumes that would do for a claim wherever the pod goes, the smallest first."""
-    wanted = _request(claim)
-    selector = None if claim.spec.selector is None else label_selector.from_label_selector(claim.spec.selector)
-    found: list[PersistentVolume] = []
-    for volume in volumes:
-        spec = volume.spec
-        if spec.claim_ref is not None and not is_reserved_for(spec.claim_ref, claim):
-            continue
-        if _size(volume) < wanted or not _has_modes(claim, volume) or volume.metadata.deletion_timestamp is not None:
-            continue
-        if spec.claim_ref is not None:
-            return [volume]
-        if volume.status.phase != "Available" or not set(claim.spec.access_modes) <= set(spec.access_modes):
-            continue
-        if selector is None or selector.matches(volume.metadata.labels):
-            found.append(volume)
+def volumes_on(choices: Sequence[Choice], row: int) -> list[tuple[PersistentVolume, PersistentVolumeClaim]]:
+    """The volumes that claims get on a row."""
+    found: list[tuple[PersistentVolume, PersistentVolumeClaim]] = []
+    taken: set[str] = set()
+    for choice in choices:
+        index = int(choice.by_row[row])
+        volumes = choice.groups[index].on(row) if index != NONE else iter(())
+        volume = next((volume for volume in volumes if volume.metadata.name not in taken), None)
+        if volume is not None:
+            taken.add(volume.metadata.name)
+            found.append((volume, choice.claim))
     return found
+
+
+def _groups(claim: PersistentVolumeClaim, stock: Stock, reach: Reach, capacity: int) -> Sequence[Group]:
+    """The volumes that would do for a claim wherever the pod goes, the smallest first."""
+    for volume in stock.reserved_for(claim):
+        own = volume.spec.claim_ref
+        size = volume.spec.capacity.get(STORAGE, _ZERO)
+        key = GroupKey(class_of(volume), size, frozenset(), *_modes(volume))
+        fits = size >= _request(claim) and key[3:] == _modes(claim) and key.class_name == class_of(claim)
+        if own is not None and is_reserved_for(own, claim) and fits:
+            group = Group(key, capacity)
+            group.add(volume, reach.rows(volume))
+            return [group]
+    wanted, modes, access = _request(claim), _modes(claim), frozenset(claim.spec.access_modes)
+    found = [
+        group
+        for group in stock.groups(class_of(claim))
+        if group.key.size >= wanted and group.key[3:] == modes and access <= group.key.access_modes
+    ]
+    if claim.spec.selector is None:
+        return found
+    selector = label_selector.from_label_selector(claim.spec.selector)
+    return [group.selected(selector) for group in found]
 
 
 def is_reserved_for(reference: ObjectReference, claim: PersistentVolumeClaim) -> bool:
@@ -118,16 +99,10 @@ def is_reserved_for(reference: ObjectReference, claim: PersistentVolumeClaim) ->
     return same_name and reference.uid in ("", metadata.uid)
 
 
-def _has_modes(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
-    """Whether volume mode and attributes class are the same."""
-    same_mode = (claim.spec.volume_mode or _FILESYSTEM) == (volume.spec.volume_mode or _FILESYSTEM)
-    ours, theirs = claim.spec.volume_attributes_class_name, volume.spec.volume_attributes_class_name
-    return same_mode and (ours or "") == (theirs or "")
+def _modes(thing: PersistentVolume | PersistentVolumeClaim) -> tuple[str, str]:
+    """Volume mode and attributes class, which must be the same."""
+    return thing.spec.volume_mode or _FILESYSTEM, thing.spec.volume_attributes_class_name or ""
 
 
 def _request(claim: PersistentVolumeClaim) -> Quantity:
     return claim.spec.resources.requests.get(STORAGE, _ZERO)
-
-
-def _size(volume: PersistentVolume) -> Quantity:
-    return volume.spec.capacity.get(STORAGE, _ZERO)

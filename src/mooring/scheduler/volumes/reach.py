@@ -19,6 +19,7 @@ from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.framework import ALL_ROWS, Mask, Rows
 
 RowNumbers: TypeAlias = NDArray[np.intp]
+_SLACK = 1000
 _FEW = 8
 """Up to so many nodes are judged one by one."""
 
@@ -58,6 +59,8 @@ class Reach:
         name = volume.metadata.name
         known = self._selectors.get(name)
         if known is None or known[0].spec is not volume.spec:
+            if len(self._selectors) > 2 * len(self._cluster.objects(PersistentVolume)) + _SLACK:
+                self._selectors.clear()  # mostly of volumes that are gone
             compiled = node_selector.volume_selector(volume, self._options)
             known = self._selectors[name] = (volume, _by_labels_only(compiled))
         return known[1]
