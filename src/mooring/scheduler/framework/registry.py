@@ -7,11 +7,14 @@ is ``scheduler/plugins/__init__.py``; users' factories come from the entry-point
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.framework.options import SchedulerFeatures
 from mooring.scheduler.framework.plugins import Plugin
+
+if TYPE_CHECKING:  # simulations need no client, and should not wait for it to be loaded
+    from mooring.client import Client
 
 ENTRY_POINTS = "mooring.scheduler.plugins"
 
@@ -25,7 +28,7 @@ class Handle:
 
     cluster: Cluster
     features: SchedulerFeatures = field(default_factory=SchedulerFeatures)
-    client: Any = None
+    client: "Client | None" = None
     """For `pre_bind` and `bind`; None where nothing is written, as in simulations."""
 
 

@@ -1,7 +1,7 @@
 """DefaultBinder: writes the binding of a pod to its node.
 
-The scheduler's cycle binds pods in groups and asks this plugin's client for it; `bind` is the single call that other
-plugins may fall back to.
+The scheduler's cycle binds pods in groups by itself where this is the only Bind plugin; where users have others, it is
+asked after them for the pods that they skip.
 """
 
 from mooring.api.core_v1 import Pod

@@ -98,7 +98,6 @@ class _Terms:
         self.revision = 0
         """Rises when the table changes."""
         self.table: NDArray[np.int64] = np.zeros(0, np.int64)
-        self._seen = -1
 
     def group(self, counted: Iterable[DomainCounts]) -> bool:
         """Group rows by the topologies of `counted`; whether the groups are others than before."""
@@ -143,12 +142,12 @@ class _Required(_Terms):
     def __init__(self, cluster: Cluster, shape: PodShape) -> None:
         super().__init__(cluster, _ChosenBy(cluster, shape, frozenset({TermKind.ANTI_AFFINITY})))
         terms = shape.terms
-        choices = tuple(PodChoice.of_term(term) for term in terms.affinity)
-        self._near = cluster.pod_sets.pod_set(*choices) if choices else None
+        self._shape = shape
+        self._choices = tuple(PodChoice.of_term(term) for term in terms.affinity)
+        self._near = cluster.pod_sets.pod_set(*self._choices) if self._choices else None
         self._affinity = [
             self._near.by_domain(cluster.topologies.of(term.topology_key)) for term in terms.affinity if self._near
         ]
-        self._chooses_itself = _choose(choices, shape, cluster)
         self._far = [cluster.pod_sets.pod_set(PodChoice.of_term(term)) for term in terms.anti_affinity]
         self._anti_affinity = [
             pods.by_domain(cluster.topologies.of(term.topology_key))
@@ -174,7 +173,8 @@ class _Required(_Terms):
         if self._anti_affinity:
             found = np.where(self.at(self._anti_affinity) > 0, 2, found)
         # The first of a group that wants to be together may begin anywhere.
-        begins = self._chooses_itself and not any(counts.table().any() for counts in self._affinity)
+        alone = not any(counts.table().any() for counts in self._affinity)
+        begins = alone and _choose(self._choices, self._shape, self.cluster)
         for counts in self._affinity:
             found[self.unlabelled(counts.topology) if begins else self.at([counts]) == 0] = -1
         return found
