@@ -1,4 +1,4 @@
-"""A whole control plane for the stories of a worker; each has a namespace and, one after another, the nodes for itself."""
+"""A whole control plane for the stories of a worker; each has a namespace, and while it lasts all nodes, for itself."""
 
 from collections.abc import Iterator
 
