@@ -17,7 +17,7 @@ import random
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +36,6 @@ from mooring.scheduler.plugins import IN_TREE
 from mooring.scheduler.plugins.default_preemption import DefaultPreemption
 from mooring.scheduler.preemption import Preemption
 from mooring.scheduler.profiles import DEFAULT_SCHEDULER, Profile, ProfileSpec, build
-
-if TYPE_CHECKING:
-    from mooring.client import Client
 
 _CACHE_BYTES = 256 * 1024 * 1024
 _BYTES_PER_ROW = 160
@@ -140,7 +137,7 @@ class Engine:
         *,
         features: SchedulerFeatures | None = None,
         registry: Registry | None = None,
-        client: "Client | None" = None,
+        client: Any = None,
         seed: int = 0,
     ) -> None:
         features = features or SchedulerFeatures()
