@@ -18,9 +18,8 @@ $(READY): requirements-dev.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
 
-up: $(READY) ## a running control plane (for now: its versions and feature gates)
-	@$(BIN)/mooring version
-	@$(BIN)/mooring gates
+up: $(READY) ## a running control plane with example nodes; FLAGS="--port 7443" and so on
+	@$(BIN)/mooring up --nodes 5 $(FLAGS)
 
 check: $(READY) ## lint, formatting, types and import layers
 	$(BIN)/ruff check .

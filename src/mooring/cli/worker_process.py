@@ -26,7 +26,7 @@ from mooring.base.component import Component
 
 COMMAND = [sys.executable, "-P", "-c", "from mooring.cli.workers import main; main()"]
 _STOP_SECONDS = 10.0
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+_PAUSE_SECONDS = 1.0
 log = logs.get(__name__)
 
 
@@ -60,7 +60,7 @@ class WorkerProcess:
 
     def __init__(self, config: WorkerConfig) -> None:
         self._config = config
-        self._process = self._start()
+        self._start()
         self._ready = asyncio.Event()
         self.metrics_url = ""
 
@@ -84,30 +84,31 @@ class WorkerProcess:
 
     async def run(self) -> None:
         """Let it work until cancelled. One that ends by itself is started again; all its state is in the API server."""
-        pause = _FIRST_PAUSE
         try:
             while True:
                 self._send(b"begin\n")
-                worked = await self._listen()
+                await self._listen()
                 code = await asyncio.to_thread(self._process.wait)
                 self._close_pipes()
-                pause = _FIRST_PAUSE if worked else min(pause * 2, _LONGEST_PAUSE)
-                log.error("scheduler and controllers ended by themselves (%s), starting them again", code)
-                await asyncio.sleep(pause)
-                self._process = self._start()
+                if not self._ready.is_set():
+                    raise WorkersError(f"scheduler and controllers ended with code {code} before they were ready")
+                log.error(
+                    "scheduler and controllers ended with code %s, starting them again in %g s", code, _PAUSE_SECONDS
+                )
+                await asyncio.sleep(_PAUSE_SECONDS)
+                self._ready.clear()
+                self._start()
         finally:
             await self._stop()
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+    def _start(self) -> None:
+        self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             process_group=0,  # Ctrl-C is for the first process, which stops this one
         )
-        self._process = process
         self._send(pickle.dumps(self._config))
-        return process
 
     def _send(self, message: bytes) -> None:
         pipe = self._process.stdin
@@ -116,21 +117,16 @@ class WorkerProcess:
                 pipe.write(message)
                 pipe.flush()
 
-    async def _listen(self) -> bool:
-        """Hear what it says until it ends. Whether it has worked."""
-        reader = asyncio.StreamReader()
-        loop = asyncio.get_running_loop()
-        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), self._process.stdout)
-        worked = False
-        while line := await reader.readline():
+    async def _listen(self) -> None:
+        """Hear what it says until it ends."""
+        pipe = self._process.stdout
+        assert pipe is not None  # noqa: S101 - `_start` asks for it
+        while line := await asyncio.to_thread(pipe.readline):
             said = json.loads(line)
             if "error" in said:
                 raise WorkersError(said["error"])
             self.metrics_url = said["metrics"]
             self._ready.set()
-            worked = True
-        self._ready.clear()
-        return worked
 
     async def _stop(self) -> None:
         if self._process.stdin is not None:
