@@ -128,14 +128,15 @@ class Cluster:
         await asyncio.sleep(0.005)
 
     async def rest(self, seconds: float = 0.25) -> None:
-        """Wait until nothing is written any more."""
+        """Wait until nothing is sent any more."""
         quiet, before = 0, -1
-        while quiet < 3:
-            await self.settle()
-            await asyncio.sleep(seconds / 5)
-            count = sum(self.transport.requests.values())
-            quiet = quiet + 1 if count == before else 0
-            before = count
+        async with asyncio.timeout(20):
+            while quiet < 3:
+                await self.settle()
+                await asyncio.sleep(seconds / 5)
+                count = self.transport.requests.total()
+                quiet = quiet + 1 if count == before else 0
+                before = count
 
     async def _run_pods(self) -> None:
         """Give pods the phase that `runs` says."""

@@ -137,7 +137,7 @@ class DaemonSetController(Workload[DaemonSet]):
                 self._plan_finished(look, node.metadata.name, pod, plan)
             else:
                 running.append(pod)
-        if running:
+        if any(map(pod_states.is_ready, running)):
             self._failures.pop((look.owner.metadata.uid, node.metadata.name), None)
         plan.delete += self._surplus(look, running)
 

@@ -81,7 +81,7 @@ def old_sizes(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]
         if cut > 0:
             sizes[each.metadata.name] -= cut
             room -= cut
-    room = total_available([*old, new]) - least
+    room = sum(map(_surely_available, [*old, new])) - least
     for each in active:
         if room <= 0:
             break
@@ -89,6 +89,11 @@ def old_sizes(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]
         sizes[each.metadata.name] -= cut
         room -= cut
     return changed(sizes, active)
+
+
+def _surely_available(each: ReplicaSet) -> int:
+    """How many pods are available when the ReplicaSet has followed: its status may still count some that are going."""
+    return min(replicas(each), each.status.available_replicas)
 
 
 def changed(sizes: Sizes, sets: Iterable[ReplicaSet]) -> Sizes:
