@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec import structs
@@ -12,6 +12,7 @@ from mooring.api.core_v1 import Pod
 from mooring.api.errors import conflict
 from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import DeviceClass, ResourceClaim, ResourceClaimConsumerReference, ResourceSlice
+from mooring.client import Client
 from mooring.scheduler.engine import Engine, Outcome
 from mooring.scheduler.framework import QueueingHint, Status
 from mooring.scheduler.plugins.dynamic_resources import DynamicResources
@@ -83,7 +84,7 @@ class Server:
 
 
 def engine_with(server: Server, *things: Resource) -> Engine:
-    engine = Engine(client=server)
+    engine = Engine(client=cast("Client", server))
     gpu = made(DeviceClass, {"metadata": {"name": "gpu"}, "spec": {}})
     for thing in (node("a"), gpu, *server.claims.values(), *things):
         engine.put(thing)

@@ -3,14 +3,22 @@
 Called by ``plugins/dynamic_resources.py`` before a pod is bound, and when that or the search for a node has failed.
 """
 
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
 from msgspec import structs
 
 from mooring.api import times
 from mooring.api.core_v1 import Pod
-from mooring.api.errors import Conflict
+from mooring.api.errors import Conflict, StatusError
 from mooring.api.resource_v1 import AllocationResult, ResourceClaim, ResourceClaimConsumerReference, ResourceClaimStatus
-from mooring.client import Client
+from mooring.base import logs
 from mooring.scheduler.dra.claims import full_name, is_reserved_for
+
+if TYPE_CHECKING:
+    from mooring.client import Client
+
+log = logs.get(__name__)
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 """Keeps a claim that is in use."""
@@ -21,12 +29,22 @@ class ClaimWriteError(Exception):
     """A claim cannot be given to a pod any more."""
 
 
-async def give(client: Client, claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None) -> ResourceClaim:
+async def give(client: "Client", claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None) -> ResourceClaim:
     """Write that the pod uses the claim, and the allocation if it has none yet; what was written.
 
-    Others may write to the claim at the same time: on a conflict it is read again. Raises ClaimWriteError when
-    somebody has deleted it or allocated it otherwise, and what the client raises.
+    Raises ClaimWriteError when that is not possible, because somebody has deleted the claim or allocated it otherwise,
+    or because the server cannot be reached.
     """
+    from mooring.client import ClientError  # noqa: PLC0415 - simulations, which write nothing, need not load it
+
+    try:
+        return await _give(client, claim, pod, allocation)
+    except (StatusError, ClientError) as problem:
+        raise ClaimWriteError(str(problem)) from problem
+
+
+async def _give(client: "Client", claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None) -> ResourceClaim:
+    """Others may write to the claim at the same time: on a conflict it is read again."""
     for attempt in range(_ATTEMPTS):
         if attempt:
             claim = await client.get(ResourceClaim, claim.metadata.name, claim.metadata.namespace)
@@ -42,7 +60,9 @@ async def give(client: Client, claim: ResourceClaim, pod: Pod, allocation: Alloc
     raise AssertionError("the last attempt returns or raises")
 
 
-async def _write(client: Client, claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None) -> ResourceClaim:
+async def _write(
+    client: "Client", claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None
+) -> ResourceClaim:
     status = claim.status
     if allocation is not None:
         if FINALIZER not in claim.metadata.finalizers:
@@ -56,15 +76,26 @@ async def _write(client: Client, claim: ResourceClaim, pod: Pod, allocation: All
     return await client.update_status(structs.replace(claim, status=status))
 
 
-async def take_back(client: Client, claim: ResourceClaim, pod: Pod) -> None:
+async def take_back(client: "Client", claim: ResourceClaim, pod: Pod) -> None:
     """Write that the pod does not use the claim after all."""
     body = {
         "metadata": {"uid": claim.metadata.uid},
         "status": {"reservedFor": [{"$patch": "delete", "uid": pod.metadata.uid}]},
     }
-    await client.patch(ResourceClaim, claim.metadata.name, body, claim.metadata.namespace, subresource="status")
+    metadata = claim.metadata
+    await _logged(client.patch(ResourceClaim, metadata.name, body, metadata.namespace, subresource="status"), claim)
 
 
-async def deallocate(client: Client, claim: ResourceClaim) -> None:
+async def deallocate(client: "Client", claim: ResourceClaim) -> None:
     """Free the devices of a claim that nobody uses, so that others can be found for it."""
-    await client.update_status(structs.replace(claim, status=ResourceClaimStatus()))
+    await _logged(client.update_status(structs.replace(claim, status=ResourceClaimStatus())), claim)
+
+
+async def _logged(write: Awaitable[ResourceClaim], claim: ResourceClaim) -> None:
+    """What fails is tried again when the pod is."""
+    from mooring.client import ClientError  # noqa: PLC0415 - as above
+
+    try:
+        await write
+    except (StatusError, ClientError) as problem:
+        log.warning("a claim could not be updated: %s", problem, extra={"fields": {"claim": full_name(claim)}})

@@ -14,10 +14,7 @@ import numpy as np
 from msgspec import structs
 
 from mooring.api.core_v1 import Pod
-from mooring.api.errors import StatusError
 from mooring.api.resource_v1 import AllocationResult, ResourceClaim
-from mooring.base import logs
-from mooring.client import ClientError
 from mooring.constraints import node_selector
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.shapes import PodInfo
@@ -60,8 +57,6 @@ from mooring.scheduler.framework import (
 )
 from mooring.scheduler.plugins.normalization import Proportional
 from mooring.scheduler.volumes.assumed import assumed
-
-log = logs.get(__name__)
 
 REASON_CANNOT = "cannot allocate all claims"
 REASON_GAVE_UP = "timed out trying to allocate devices"
@@ -172,7 +167,7 @@ class DynamicResources(Proportional):
         if any(status.plugin == self.name and REASON_ELSEWHERE in status.reasons for status in statuses.values()):
             for claim in claims:
                 if self._can_be_freed(claim, pod.pod) and self._client is not None:
-                    self._later(writing.deallocate(self._client, claim), claim)
+                    self._later(writing.deallocate(self._client, claim))
                     return PostFilterResult(unschedulable("deallocation of ResourceClaim completed"))
         return PostFilterResult(unschedulable("still not schedulable"))
 
@@ -225,7 +220,7 @@ class DynamicResources(Proportional):
         state.reserved = []
         for claim in state.claims:
             if claim.status.allocation is not None and is_reserved_for(pod, claim) and self._client is not None:
-                self._later(writing.take_back(self._client, claim, pod), claim)
+                self._later(writing.take_back(self._client, claim, pod))
 
     async def pre_bind(self, cycle: CycleState, pod: Pod, _node_name: str) -> Status:
         state: PodState | None = cycle.pre_filter.get(self.name)
@@ -237,7 +232,7 @@ class DynamicResources(Proportional):
             allocation = state.allocations.get(claim.metadata.uid)
             try:
                 written = await writing.give(self._client, claim, pod, allocation)
-            except (writing.ClaimWriteError, StatusError, ClientError) as problem:
+            except writing.ClaimWriteError as problem:
                 return error(str(problem))
             state.claims[index] = written
             self._claims.assume(written)
@@ -246,9 +241,9 @@ class DynamicResources(Proportional):
             self._allocated.touch(written)
         return SUCCESS
 
-    def _later(self, write: Coroutine[Any, Any, None], claim: ResourceClaim) -> None:
-        """Write beside the scheduling cycle; what fails is tried again when the pod is."""
-        task = asyncio.get_running_loop().create_task(_logged(write, full_name(claim)))
+    def _later(self, write: Coroutine[Any, Any, None]) -> None:
+        """Write beside the scheduling cycle."""
+        task = asyncio.get_running_loop().create_task(write)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -283,10 +278,3 @@ class DynamicResources(Proportional):
     def _after_pod_change(self, pod: Pod, _old: Pod | None, new: Pod | None) -> QueueingHint:
         own = new is not None and new.metadata.uid == pod.metadata.uid
         return QueueingHint.of(own and new is not None and self.pre_enqueue(new).is_success)
-
-
-async def _logged(write: Coroutine[Any, Any, None], claim: str) -> None:
-    try:
-        await write
-    except (StatusError, ClientError) as problem:
-        log.warning("a claim could not be updated: %s", problem, extra={"fields": {"claim": claim}})

@@ -7,6 +7,7 @@ the chosen node. Both are assumed when the node is chosen and written before the
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -14,7 +15,6 @@ from mooring.api.core_v1 import Node, ObjectReference, PersistentVolume, Persist
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.resource_version import compare
-from mooring.client import Client, ClientError
 from mooring.constraints.node_selector import volume_matches
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.columns.cluster import Cluster, object_key
@@ -22,6 +22,9 @@ from mooring.scheduler.framework import SUCCESS, Status, error
 from mooring.scheduler.volumes.assumed import Assumed
 from mooring.scheduler.volumes.claims import BOUND_BY_CONTROLLER, SELECTED_NODE, is_bound
 from mooring.scheduler.volumes.matching import is_reserved_for
+
+if TYPE_CHECKING:
+    from mooring.client import Client
 
 _LOOK_AGAIN = 0.1
 """How often, in seconds, it is looked whether everything is bound."""
@@ -111,8 +114,10 @@ class VolumeBinder:
         for claim in wanted.provisions:
             self._claims.restore(claim)
 
-    async def bind(self, pod: Pod, node_name: str, wanted: PodVolumes, client: Client, seconds: float) -> Status:
+    async def bind(self, pod: Pod, node_name: str, wanted: PodVolumes, client: "Client", seconds: float) -> Status:
         """Write, and wait so many seconds at most until all claims are bound."""
+        from mooring.client import ClientError  # noqa: PLC0415 - simulations, which write nothing, need not load it
+
         try:
             volumes = [await client.update(binding.volume) for binding in wanted.static]
             claims = [await client.update(claim) for claim in wanted.provisions]
