@@ -86,7 +86,7 @@ class _Constraints:
         self.domains: Domains
         self.labelled: Mask
         """The nodes that have all topology labels, or all nodes where that is not asked for."""
-        self.needs_all_labels = True
+        self.needs_all_labels = rules.need_all_labels(shape)
         self.revision = 0
         """Rises when verdicts or points may have changed."""
         self._shape = shape
@@ -101,10 +101,10 @@ class _Constraints:
         rules = self._rules.revision(self._shape)
         if rules != self._rules_revision:
             self._rules_revision = rules
-            self._nodes_revision = (-1, -1)
-            self.needs_all_labels = self._rules.need_all_labels(self._shape)
             constraints = self._rules.of(self._shape, self._action)
-            self.counted = [_Counted(constraint, self._shape, self.cluster) for constraint in constraints]
+            if constraints != [counted.constraint for counted in self.counted]:
+                self._nodes_revision = (-1, -1)
+                self.counted = [_Counted(constraint, self._shape, self.cluster) for constraint in constraints]
         if not self.counted:
             return False
         nodes = (self.cluster.labels.revision, self.cluster.taints.revision)

@@ -56,6 +56,8 @@ class SpreadConstraints:
         self._cluster = cluster
         self._is_system = args.defaulting_type in ("", "System")
         self._defaults: Sequence[TopologySpreadConstraint] = _SYSTEM if self._is_system else args.default_constraints
+        self._services: dict[str, list[dict[str, str]]] = {}
+        self._services_revision = -1
         self._check(plugin, args)
 
     def _check(self, plugin: str, args: PodTopologySpreadArgs) -> None:
@@ -118,12 +120,22 @@ class SpreadConstraints:
         added = [Requirement(key, Operator.IN, (labels[key],)) for key in keys if key in labels and key not in done]
         return selector.plus(added) if added else selector
 
+    def _service_selectors(self, namespace: str) -> list[dict[str, str]]:
+        """By namespace, so that a pod is not held against the services of all others."""
+        revision = self._cluster.revision(Service)
+        if revision != self._services_revision:
+            self._services_revision = revision
+            self._services = {}
+            for service in self._cluster.objects(Service).values():
+                if service.spec.selector:
+                    self._services.setdefault(service.metadata.namespace, []).append(service.spec.selector)
+        return self._services.get(namespace, [])
+
     def _default_selector(self, shape: PodShape) -> Selector:
         """The labels by which services and the owner of a pod select it."""
         labels: dict[str, str] = {}
-        for service in self._cluster.objects(Service).values():
-            wanted = service.spec.selector
-            if service.metadata.namespace == shape.namespace and wanted and wanted.items() <= shape.labels.items():
+        for wanted in self._service_selectors(shape.namespace):
+            if wanted.items() <= shape.labels.items():
                 labels |= wanted
         selector = label_selector.from_labels(labels)
         if shape.owner is None:
