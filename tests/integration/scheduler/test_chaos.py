@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mooring.api.core_v1 import Node, Pod
-from mooring.api.errors import Conflict, NotFound, StatusError
+from mooring.api.errors import Conflict, NotFound
 from mooring.client import LeaseTimes
 from mooring.scheduler.columns import requests
 from mooring.scheduler.engine import Engine
@@ -25,7 +25,7 @@ from scheduler_rig import Rig, rig
 
 pytestmark = pytest.mark.req("S.3")
 NODE_CPU = 2000
-TIMES = LeaseTimes(duration=1.5, renew_deadline=1.0, retry_period=0.1)
+TIMES = LeaseTimes(duration=4.0, renew_deadline=3.0, retry_period=0.1)
 CONFIG = SchedulerConfig(
     backoffs=Backoffs(initial=0.05, maximum=0.2), leader_election=LeaderElection(enabled=True, times=TIMES)
 )
@@ -38,16 +38,27 @@ class Chaos:
         self.cluster = cluster
         self.lot = random.Random(seed)
         self.made = 0
+        self.share = 0.05
+        """Of requests that are lost."""
         self.clients: list[Any] = []
+        self.used: Counter[str] = Counter()
+        """By node, the thousandths of a CPU that its pods ask for."""
         self.overcommitted: list[str] = []
         cluster.informers.of(Pod).add_batch_handler(self._look)
 
     def start(self) -> None:
-        client = self.cluster.client(lot=self.lot, share=0.05)
+        client = self.cluster.client(lot=self.lot, share=self.share)
         self.clients.append(client)
         self.cluster.start(CONFIG, client=client, elected=True)
 
+    async def supervise(self) -> None:
+        """Start schedulers again that have ended because they lost their lease, as a service manager would."""
+        for scheduler in [scheduler for scheduler, task in self.cluster.running if task.done()]:
+            await self.cluster.stop(scheduler)
+            self.start()
+
     async def step(self) -> None:
+        await self.supervise()
         chances = {
             self._add_pods: 8,
             self._remove_pod: 4,
@@ -113,18 +124,21 @@ class Chaos:
 
     async def calm(self) -> None:
         """No more losses, all nodes usable."""
+        self.share = 0.0
         for client in self.clients:
             client._transport.share = 0.0
         for node in list(self.cluster.informers.of(Node).objects()):
             await self.cluster.admin.patch(Node, node.metadata.name, {"spec": {"taints": None}})
         await self._add_node()
 
-    def _look(self, _changes: Any) -> None:
-        used: Counter[str] = Counter()
-        for pod in self.cluster.pods.values():
-            if pod.spec.node_name:
-                used[pod.spec.node_name] += requests.in_units(requests.requests_of(pod, pod_level=True)).get("cpu", 0)
-        self.overcommitted += [name for name, amount in used.items() if amount > NODE_CPU]
+    def _look(self, changes: Any) -> None:
+        for old, new in changes:
+            for pod, sign in ((old, -1), (new, 1)):
+                if pod is not None and pod.spec.node_name:
+                    amounts = requests.in_units(requests.requests_of(pod, pod_level=True))
+                    self.used[pod.spec.node_name] += sign * amounts.get("cpu", 0)
+            if new is not None and self.used[new.spec.node_name] > NODE_CPU:
+                self.overcommitted.append(new.spec.node_name)
 
     async def forgotten(self) -> list[str]:
         """Pods without a node for which there is one, by an engine that starts from what the server says."""
@@ -141,7 +155,9 @@ class Chaos:
 
     def is_known_rightly(self) -> bool:
         """Whether the scheduler that works reckons with exactly the pods that are bound."""
-        [leader] = [scheduler for scheduler, _ in self.cluster.running if scheduler.is_ready]
+        leader = next((scheduler for scheduler, _ in self.cluster.running if scheduler.is_ready), None)
+        if leader is None:
+            return False
         known = {(placed.pod.metadata.name, placed.node_name) for placed in leader.engine.cluster.placed_pods()}
         nodes = {node.metadata.name for node in self.cluster.informers.of(Node).objects()}
         pods = ((pod.metadata.name, pod.spec.node_name) for pod in self.cluster.pods.values())
@@ -149,7 +165,7 @@ class Chaos:
         return known == bound and not len(leader.assumptions)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 20))])
 async def test_nothing_is_bound_twice_overcommitted_or_forgotten(tmp_path: Path, seed: int) -> None:
     async with rig(tmp_path) as cluster:
         chaos = Chaos(cluster, seed)
@@ -157,10 +173,10 @@ async def test_nothing_is_bound_twice_overcommitted_or_forgotten(tmp_path: Path,
             await chaos._add_node()
         chaos.start()
         chaos.start()
-        for _ in range(250):
+        for _ in range(200):
             await chaos.step()
         await chaos.calm()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while await _is_unsettled(chaos):  # noqa: ASYNC110 - the server is asked, there is no event
                 await asyncio.sleep(0.1)
         assert cluster.moved == []
@@ -169,8 +185,6 @@ async def test_nothing_is_bound_twice_overcommitted_or_forgotten(tmp_path: Path,
         assert len(cluster.bindings) > 50, "there was something to see"
 
 
-async def _is_unsettled(chaos: Chaos) -> list[str]:
-    try:
-        return await chaos.forgotten()
-    except StatusError:
-        return ["unknown"]
+async def _is_unsettled(chaos: Chaos) -> bool:
+    await chaos.supervise()
+    return bool(await chaos.forgotten())

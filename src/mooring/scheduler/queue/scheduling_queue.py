@@ -269,7 +269,7 @@ class SchedulingQueue:
     # -- how
 
     def _missed(self, queued: QueuedPod) -> Help:
-        """The best that has happened for a pod while it was in flight; after `done` nobody knows, so it is tried again."""
+        """The best that has happened for a pod while it was in flight. After `done` nobody knows: it is tried again."""
         if queued.key not in self._in_flight:
             return Help.AFTER_BACKOFF
         found = [

@@ -1,0 +1,168 @@
+"""The scheduler against a real API server: devices for claims, and volumes that are bound together with their pod."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim
+from mooring.api.resource_v1 import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from mooring.api.storage_v1 import StorageClass
+from mooring.scheduler.options import SchedulerConfig
+from mooring.scheduler.queue import Backoffs
+from mooring.testing.builders import made
+from scheduler_rig import Rig, rig
+
+pytestmark = pytest.mark.req("S.3")
+QUICK = SchedulerConfig(backoffs=Backoffs(initial=0.05, maximum=0.2))
+DRIVER = "gpu.example.com"
+HOSTNAME = "kubernetes.io/hostname"
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Rig]:
+    async with rig(tmp_path) as found:
+        for name in ("n1", "n2"):
+            await found.add_node(name)
+        yield found
+
+
+async def create(cluster: Rig, kind: Any, name: str, spec: Any = None, namespace: str = "", **fields: Any) -> Any:
+    metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
+    tree = {"metadata": metadata, **({"spec": spec} if spec is not None else {}), **fields}
+    return await cluster.admin.create(made(kind, tree))
+
+
+async def add_devices(cluster: Rig, where: str, *devices: dict[str, Any]) -> None:
+    pool = {"name": where, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "pool": pool, "nodeName": where, "devices": list(devices)}
+    await create(cluster, ResourceSlice, f"slice-{where}", spec)
+
+
+async def add_claim(cluster: Rig, name: str, **request: Any) -> None:
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1, **request}
+    await create(
+        cluster, ResourceClaim, name, {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}, "default"
+    )
+
+
+def claims(*names: str) -> dict[str, Any]:
+    return {"resourceClaims": [{"name": name, "resourceClaimName": name} for name in names]}
+
+
+async def add_class(cluster: Rig) -> None:
+    await create(cluster, DeviceClass, "gpu", {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]})
+
+
+async def devices_of(cluster: Rig, name: str) -> list[str]:
+    found = await cluster.admin.get(ResourceClaim, name, "default")
+    return (
+        [] if found.status.allocation is None else [entry.device for entry in found.status.allocation.devices.results]
+    )
+
+
+async def test_a_pod_gets_its_device_and_the_next_one_waits_for_another(cluster: Rig) -> None:
+    await add_class(cluster)
+    await add_devices(cluster, "n1", {"name": "g0"})
+    for name in ("one", "two"):
+        await add_claim(cluster, name)
+    cluster.start(QUICK)
+    await cluster.add_pod("a", **claims("one"))
+    await cluster.until(lambda: cluster.node_of("a") == "n1")
+    claim = await cluster.admin.get(ResourceClaim, "one", "default")
+    assert await devices_of(cluster, "one") == ["g0"]
+    assert [entry.name for entry in claim.status.reserved_for] == ["a"]
+    await cluster.add_pod("b", **claims("two"))
+    await cluster.until(lambda: "b" in cluster.pods and bool(cluster.pods["b"].status.conditions))
+    assert "cannot allocate all claims" in cluster.pods["b"].status.conditions[0].message
+    await add_devices(cluster, "n2", {"name": "g1"})
+    await cluster.until(lambda: cluster.node_of("b") == "n2")
+    assert await devices_of(cluster, "two") == ["g1"]
+
+
+async def test_a_pod_whose_claim_comes_later_waits_for_it(cluster: Rig) -> None:
+    await add_class(cluster)
+    await add_devices(cluster, "n2", {"name": "g0"})
+    cluster.start(QUICK)
+    await cluster.add_pod("a", **claims("late"))
+    await cluster.until(lambda: "a" in cluster.pods)
+    await add_claim(cluster, "late")
+    await cluster.until(lambda: cluster.node_of("a") == "n2")
+
+
+@pytest.mark.req("5471.8")
+async def test_devices_with_a_number_for_a_taint_are_chosen_by_it(cluster: Rig) -> None:
+    await add_class(cluster)
+    worn = [{"key": "health", "value": "40", "effect": "NoSchedule"}]
+    good = [{"key": "health", "value": "95", "effect": "NoSchedule"}]
+    await add_devices(cluster, "n1", {"name": "worn", "taints": worn})
+    await add_devices(cluster, "n2", {"name": "good", "taints": good})
+    enough = {"key": "health", "operator": "Gt", "value": "90", "effect": "NoSchedule"}
+    await add_claim(cluster, "c", tolerations=[enough])
+    cluster.start(QUICK)
+    await cluster.add_pod("a", **claims("c"))
+    await cluster.until(lambda: cluster.node_of("a") == "n2")
+    assert await devices_of(cluster, "c") == ["good"]
+
+
+@pytest.mark.req("5471.8")
+async def test_a_taint_rule_keeps_devices_from_being_allocated_until_it_is_gone(cluster: Rig) -> None:
+    await add_class(cluster)
+    await add_devices(cluster, "n1", {"name": "g0"})
+    await add_claim(cluster, "c")
+    taint = {"key": "broken", "effect": "NoSchedule"}
+    spec = {"deviceSelector": {"driver": DRIVER, "pool": "n1", "device": "g0"}, "taint": taint}
+    await create(cluster, DeviceTaintRule, "rule", spec)
+    cluster.start(QUICK)
+    await cluster.add_pod("a", **claims("c"))
+    await cluster.until(lambda: "a" in cluster.pods and bool(cluster.pods["a"].status.conditions))
+    assert not cluster.node_of("a")
+    await cluster.admin.delete(DeviceTaintRule, "rule")
+    await cluster.until(lambda: cluster.node_of("a") == "n1")
+
+
+async def add_volume(cluster: Rig, name: str, where: str) -> None:
+    here = {"key": HOSTNAME, "operator": "In", "values": [where]}
+    spec = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "local",
+        "local": {"path": "/disk"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+    }
+    volume = await create(cluster, PersistentVolume, name, spec)
+    volume.status.phase = "Available"
+    await cluster.admin.update_status(volume)
+
+
+async def bind_claim(cluster: Rig, volume_name: str) -> None:
+    """What the PersistentVolume controller does once the scheduler has reserved a volume."""
+    volume = await cluster.admin.get(PersistentVolume, volume_name)
+    reference = volume.spec.claim_ref
+    assert reference is not None
+    claim = await cluster.admin.get(PersistentVolumeClaim, reference.name, reference.namespace)
+    annotations = {**claim.metadata.annotations, "pv.kubernetes.io/bind-completed": "yes"}
+    metadata = structs.replace(claim.metadata, annotations=annotations)
+    spec = structs.replace(claim.spec, volume_name=volume_name)
+    await cluster.admin.update(structs.replace(claim, metadata=metadata, spec=spec))
+
+
+async def test_a_volume_is_reserved_and_bound_together_with_its_pod(cluster: Rig) -> None:
+    fields = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+    await create(cluster, StorageClass, "local", **fields)
+    await add_volume(cluster, "disk", "n2")
+    wanted = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "local",
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    await create(cluster, PersistentVolumeClaim, "data", wanted, "default")
+    volumes = cluster.informers.of(PersistentVolume)
+    cluster.start(QUICK)
+    await cluster.add_pod("db", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+    await cluster.until(lambda: any(volume.spec.claim_ref is not None for volume in volumes.objects()))
+    assert not cluster.node_of("db"), "it waits until its volume is bound"
+    await bind_claim(cluster, "disk")
+    await cluster.until(lambda: cluster.node_of("db") == "n2")
