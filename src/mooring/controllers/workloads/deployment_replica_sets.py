@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import structs
 
+from mooring.api import codec
 from mooring.api.apps_v1 import Deployment, ReplicaSet, ReplicaSetSpec
 from mooring.api.core_v1 import PodTemplateSpec
 from mooring.api.meta_v1 import LabelSelector, ObjectMeta, OwnerReference
@@ -38,7 +39,7 @@ def template_hash(template: PodTemplateSpec, collisions: int | None) -> str:
 
     The numbers are not those of Kubernetes, which hashes Go's own printout; nothing depends on them.
     """
-    text = msgspec.json.encode(template, order="deterministic")
+    text = msgspec.json.encode(codec.to_tree(template), order="deterministic")
     if collisions is not None:
         text += collisions.to_bytes(4, "little")
     return safe_encoded(str(fnv1a(text)))
