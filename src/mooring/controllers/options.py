@@ -38,7 +38,8 @@ class ControllerOptions:
     workers: int = 8
     """How many objects a controller works on at a time."""
     rejection_backoff: Backoff = Backoff(initial=1.0, maximum=300.0, jitter=0.5)  # noqa: RUF009 - frozen
-    """How long a template is left alone when the server refuses its pods."""
+    """How long a template is left alone when the server refuses its pods. A maximum of 0: as in Kubernetes, where only
+    the queue slows down, and everything that happens to the workload is another attempt."""
 
 
 def for_component(component: Component) -> ControllerOptions:

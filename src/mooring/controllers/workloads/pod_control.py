@@ -116,6 +116,8 @@ class PodControl:
         if error.status.code >= 500 or isinstance(error, _NOT_THE_TEMPLATE):
             return  # the queue tries again
         self._rejected.inc()
+        if self._backoff.maximum <= 0:
+            return
         uid = owner.metadata.uid
         before = self._refusals.get(uid)
         failures = 1 + (before.failures if before is not None and before.template == template else 0)

@@ -1,0 +1,123 @@
+"""The hot loop that KEP-5471 warns of: a gate is switched off again, and the server refuses the pods of a template.
+
+A Deployment with `Gt` in a toleration is stored while the gate is on. After the rollback its pods run on, but every one
+that has to be replaced is refused. Whatever happens around it, the controller must not keep the server busy.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from mooring.api.apps_v1 import Deployment, ReplicaSet
+from mooring.api.core_v1 import Pod
+from mooring.api.events_v1 import Event
+from mooring.apiserver.options import ServerConfig
+from mooring.base import component
+from mooring.client import Backoff
+from mooring.controllers.options import ControllerOptions
+from mooring.testing.clock import MockClock
+from workload_cluster import Cluster, Tree, cluster, template, workload
+
+pytestmark = pytest.mark.req("5471.12")
+CONTROLLERS = ["deployment", "replicaset"]
+GATE = "TaintTolerationComparisonOperators"
+LIKE_KUBERNETES = ControllerOptions(rejection_backoff=Backoff(initial=0.0, maximum=0.0))
+MINUTES = 10
+NEWS_SECONDS = 5
+
+
+def demanding() -> Tree:
+    """A workload whose pods the server refuses when the gate is off."""
+    made = workload(replicas=3)
+    tolerations = [{"key": "sla", "operator": "Gt", "value": "900", "effect": "NoSchedule"}]
+    made["template"] = template(tolerations=tolerations)
+    return made
+
+
+@asynccontextmanager
+async def after_rollback(folder: Path, options: ControllerOptions | None = None) -> AsyncIterator[Cluster]:
+    """A cluster in which the gate was on, and is off now; one of three pods is gone."""
+    on = ServerConfig(data_dir=folder)
+    async with cluster(folder, CONTROLLERS, config=on) as c:
+        await c.create(Deployment, "web", demanding())
+        await c.rest()
+        assert (await c.get(Deployment, "web")).status.available_replicas == 3
+    off = ServerConfig(data_dir=folder, component=component.resolve(gates=f"{GATE}=false"))
+    clock = MockClock()
+    async with cluster(folder, CONTROLLERS, config=off, clock=clock, options=options) as c:
+        await c.rest()
+        await c.client.delete(Pod, (await c.pods())[0].metadata.name, "default")
+        await c.rest()
+        yield c
+
+
+async def attempts_while_time_passes(c: Cluster) -> int:
+    """How many pods are tried in ten minutes in which the other pods keep telling something."""
+    assert isinstance(c.clock, MockClock)
+    pod = (await c.pods())[0]
+    for number in range(MINUTES * 60 // NEWS_SECONDS):
+        body = {"metadata": {"annotations": {"news": str(number)}}}
+        await c.client.patch(Pod, pod.metadata.name, body, "default")
+        await c.settle()
+        await c.clock.run(NEWS_SECONDS)
+    await c.rest()
+    return c.transport.requests["POST pods"]
+
+
+async def test_the_server_is_left_alone_ever_longer(tmp_path: Path) -> None:
+    async with after_rollback(tmp_path / "with") as c:
+        with_backoff = await attempts_while_time_passes(c)
+    async with after_rollback(tmp_path / "without", LIKE_KUBERNETES) as c:
+        without = await attempts_while_time_passes(c)
+    assert 5 <= with_backoff <= 12  # after 1, 2, 4 … 256, 300 s, each up to half as long again
+    assert without >= MINUTES * 60 / NEWS_SECONDS
+
+
+async def test_people_are_told_once_and_the_status_says_why(tmp_path: Path) -> None:
+    async with after_rollback(tmp_path) as c:
+        await attempts_while_time_passes(c)
+        (owner,) = await c.all(ReplicaSet)
+        (failure,) = owner.status.conditions
+        assert (failure.type, failure.status, failure.reason) == ("ReplicaFailure", "True", "FailedCreate")
+        assert "tolerations[0].operator" in failure.message
+        deployment = await c.get(Deployment, "web")
+        told = {each.type: each.reason for each in deployment.status.conditions}
+        assert told["ReplicaFailure"] == "FailedCreate"
+        assert deployment.status.available_replicas == 2
+        await c.stop()  # writes the series as it stands
+        (event,) = [event for event in await c.all(Event) if event.reason == "FailedCreate"]
+        assert event.note.startswith("Error creating: Pod ")
+        assert event.series is not None
+        assert event.series.count >= 5
+        assert c.controllers is not None
+        count = c.controllers.context.registry.get_sample_value
+        rejected = count("mooring_controller_rejected_creates_total", {"controller": "replicaset"})
+        assert rejected == c.transport.requests["POST pods"]
+        held = count("mooring_controller_held_creates_total", {"controller": "replicaset"})
+        assert held is not None
+        assert held > 50
+
+
+async def test_another_template_is_tried_at_once(tmp_path: Path) -> None:
+    async with after_rollback(tmp_path) as c:
+        await attempts_while_time_passes(c)
+        await c.patch(Deployment, "web", {"template": {"spec": {"tolerations": None}}})
+        await c.rest()
+        status = (await c.get(Deployment, "web")).status
+        assert (status.updated_replicas, status.available_replicas, status.replicas) == (3, 3, 3)
+        assert "ReplicaFailure" not in {each.type for each in status.conditions}
+
+
+async def test_when_the_gate_is_on_again_the_pods_come_back_within_five_minutes(tmp_path: Path) -> None:
+    async with after_rollback(tmp_path) as c:
+        await attempts_while_time_passes(c)
+    clock = MockClock()
+    async with cluster(tmp_path, CONTROLLERS, config=ServerConfig(data_dir=tmp_path), clock=clock) as c:
+        await c.rest()
+        await clock.run(301)
+        await c.rest()
+        assert (await c.get(Deployment, "web")).status.available_replicas == 3
+        (owner,) = await c.all(ReplicaSet)
+        assert owner.status.conditions == []
