@@ -1,1 +1,38 @@
-"""For tests, ours and our users': builders, a mock clock, the replay of recorded cases."""
+"""For tests, ours and our users': builders, a mock clock, a control plane, the replay of recorded cases.
+
+    from mooring.testing import node, pod
+
+| Module | What is there |
+|---|---|
+| ``fluent.py`` | `node("a").taint("sla", "950")`, `pod("p").toleration("sla", "Gt", "900")` |
+| ``builders.py`` | the same as plain functions that return objects |
+| ``control_plane.py``, ``plugin.py`` | a running control plane, and the pytest fixture `mooring` |
+| ``clock.py`` | `MockClock`, a clock that stands still until a test advances it |
+| ``replay/`` | `python -m mooring.testing.replay` |
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mooring.testing.clock import MockClock
+    from mooring.testing.control_plane import RunningControlPlane
+    from mooring.testing.fluent import NodeBuilder, PodBuilder, node, pod
+
+__all__ = ["MockClock", "NodeBuilder", "PodBuilder", "RunningControlPlane", "node", "pod"]
+
+_HOMES = {
+    "MockClock": "clock",
+    "RunningControlPlane": "control_plane",
+    "NodeBuilder": "fluent",
+    "PodBuilder": "fluent",
+    "node": "fluent",
+    "pod": "fluent",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load what is asked for: pytest imports this package in every run, also of tests that do not use it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,208 @@
+"""A control plane in a thread of the test process: what the pytest fixture `mooring` is.
+
+    with RunningControlPlane(nodes=2) as plane:
+        plane.create(pod("web"))
+        plane.wait_for_pod("web")
+
+Tests call it without `await`; whatever it has no word for goes through `plane.run(plane.client.…)`. Programs and async
+tests reach it by `plane.kubeconfig`. It keeps its objects in memory. Read next: ``mooring.cli.control_plane``.
+"""
+
+import asyncio
+import tempfile
+import threading
+import time
+from builtins import list as list_of  # the class has a method of that name
+from collections.abc import Callable, Collection, Coroutine
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast
+
+import uvloop
+
+from mooring.api import errors, yaml_documents
+from mooring.api.core_v1 import Pod
+from mooring.api.from_tree import FieldValidation, from_tree
+from mooring.api.meta_v1 import Resource
+from mooring.api.scheme import parse_runtime_config
+from mooring.apiserver.options import ServerConfig
+from mooring.base import component
+from mooring.base.clock import Clock
+from mooring.cli.control_plane import ControlPlane, in_process
+from mooring.cli.worker_process import WorkerConfig
+from mooring.client import Client, PatchType
+from mooring.controllers.simulated_nodes import create_nodes, numbered
+from mooring.testing.clock import MockClock
+from mooring.testing.fluent import Builder
+
+T = TypeVar("T")
+R = TypeVar("R", bound=Resource)
+_SECONDS = 20.0
+_POLL_SECONDS = 0.02
+
+
+class RunningControlPlane:
+    """A server with scheduler, controllers and simulated nodes. Arguments are those of `mooring up`."""
+
+    def __init__(
+        self,
+        *,
+        nodes: int = 0,
+        feature_gates: str = "",
+        emulation_version: str | None = None,
+        min_compatibility_version: str | None = None,
+        runtime_config: str = "",
+        without: Collection[str] = (),
+        clock: Clock | None = None,
+        mock_clock: bool = False,
+    ) -> None:
+        running = component.resolve(
+            gates=feature_gates, emulation=emulation_version, min_compatibility=min_compatibility_version
+        )
+        workers = WorkerConfig(
+            running,
+            scheduler="scheduler" not in without,
+            controllers="controllers" not in without,
+            nodes="nodes" not in without,
+        )
+        self.clock = MockClock(datetime.now(UTC)) if mock_clock else clock
+        """None for the system's time. A mock clock begins now, since certificates are judged by the system's."""
+        self._nodes = nodes
+        self._stack = ExitStack()
+        self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="mooring-")))
+        config = ServerConfig(
+            data_dir=self._folder,
+            component=running,
+            ephemeral=True,
+            port=0,
+            runtime_config=parse_runtime_config(runtime_config),
+        )
+        crew = None if workers.is_empty else in_process(workers)
+        self._plane = ControlPlane(config, crew, clock=self.clock)
+        self._loop = uvloop.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="mooring", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._stack.callback(self._loop.close)
+        self._thread.start()
+        self._stack.callback(self._thread.join)
+        self._stack.callback(lambda: self._loop.call_soon_threadsafe(self._loop.stop))
+        try:
+            self.run(self._plane.__aenter__())
+            self._stack.callback(lambda: self.run(self._plane.__aexit__(None, None, None)))
+            self.run(self._start())
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    async def _start(self) -> None:
+        await self._plane.start()
+        await create_nodes(self.client, numbered(self._nodes))
+        await self._plane.wait_until_ready()
+
+    # -- how to get in
+
+    @property
+    def url(self) -> str:
+        return self._plane.server.url
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's, for kubectl and other clients."""
+        return self._plane.server.kubeconfig()
+
+    @property
+    def client(self) -> Client:
+        """The administrator's client, for `run`: it belongs to the event loop of the control plane."""
+        return self._plane.client
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do something in the event loop of the control plane, and wait for it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    # -- what tests say most
+
+    def create(self, *wanted: Resource | Builder[Any] | str) -> list_of[Resource]:
+        """Create objects, builders' objects, or all that a YAML text describes. As the server made them."""
+        found: list_of[Resource] = []
+        for each in wanted:
+            objects = (
+                self._read(each) if isinstance(each, str) else [each.build() if isinstance(each, Builder) else each]
+            )
+            found += [self.run(self.client.create(obj)) for obj in objects]
+        return found
+
+    def get(self, cls: type[R], name: str, namespace: str = "default") -> R:
+        """Raises NotFound."""
+        return self.run(self.client.get(cls, name, namespace))
+
+    def list(self, cls: type[R], namespace: str = "") -> list_of[R]:
+        return self.run(self.client.list(cls, namespace)).items
+
+    def patch(self, cls: type[R], name: str, body: Any, namespace: str = "default") -> R:
+        """Merge some fields into an object."""
+        return self.run(self.client.patch(cls, name, body, namespace, type=PatchType.MERGE))
+
+    def delete(self, cls: type[Resource], name: str, namespace: str = "default") -> None:
+        self.run(self.client.delete(cls, name, namespace))
+
+    def wait_until(self, condition: Callable[[], T | None], seconds: float = _SECONDS) -> T:
+        """What a condition gives once it gives something; raises TimeoutError."""
+        deadline = time.monotonic() + seconds
+        while not (found := condition()):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"it did not come about within {seconds:g} s")
+            time.sleep(_POLL_SECONDS)
+        return found
+
+    def wait_for_pod(self, name: str, namespace: str = "default", phase: str = "Running") -> Pod:
+        """A pod, once it is in a phase; raises TimeoutError with what its conditions say."""
+
+        def reached() -> Pod | None:
+            found = self.get(Pod, name, namespace)
+            return found if found.status.phase == phase else None
+
+        try:
+            return self.wait_until(reached)
+        except TimeoutError:
+            pod = self.get(Pod, name, namespace)
+            reasons = "; ".join(c.message for c in pod.status.conditions if c.status != "True" and c.message)
+            raise TimeoutError(f"pod {name} is {pod.status.phase}, not {phase}: {reasons}") from None
+
+    def wait_until_gone(self, cls: type[Resource], name: str, namespace: str = "default") -> None:
+        def gone() -> bool:
+            try:
+                self.get(cls, name, namespace)
+            except errors.NotFound:
+                return True
+            return False
+
+        self.wait_until(gone)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass; for a control plane with a mock clock."""
+        if not isinstance(self.clock, MockClock):
+            raise RuntimeError("time passes by itself here: ask for a mock clock to decide about it")
+        self.run(self.clock.run(seconds))
+
+    def _read(self, text: str) -> list_of[Resource]:
+        scheme = self._plane.server.scheme
+        found: list_of[Resource] = []
+        for document in yaml_documents.read(text):
+            tree = cast("dict[str, Any]", document.tree)
+            kind = scheme.kind(tree.get("apiVersion", ""), tree.get("kind", ""))
+            if kind is None:
+                raise ValueError(f"line {document.line}: the server has no {tree.get('apiVersion')} {tree.get('kind')}")
+            obj, _ = from_tree(tree, kind.type, FieldValidation.STRICT)
+            if kind.namespaced and not obj.metadata.namespace:
+                obj.metadata.namespace = "default"
+            found.append(obj)
+        return found

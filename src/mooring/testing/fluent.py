@@ -1,0 +1,132 @@
+"""Nodes and pods that read like a sentence, for tests against a control plane.
+
+    node("a").label("tier", "gold").taint("sla", "950")
+    pod("web").request(cpu="500m").toleration("sla", "Gt", "900")
+
+Every call changes the builder and returns it; `build` gives the object. The fixture's `create` takes builders as they
+are. What they have no word for is set on the object that `build` returns.
+"""
+
+from typing import Generic, Self, TypeVar
+
+from mooring.api.core_v1 import (
+    Affinity,
+    Node,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    Taint,
+    Toleration,
+)
+from mooring.api.meta_v1 import Resource
+from mooring.api.quantity import Quantity, parse
+from mooring.testing import builders
+
+T = TypeVar("T", bound=Resource)
+SIMULATED = "simulation.mooring.dev/node"
+
+
+def _quantities(amounts: dict[str, str]) -> dict[str, Quantity]:
+    return {name: parse(text) for name, text in amounts.items()}
+
+
+class Builder(Generic[T]):
+    """What nodes and pods have in common."""
+
+    def __init__(self, wanted: T) -> None:
+        self._wanted = wanted
+
+    def label(self, key: str, value: str = "") -> Self:
+        self._wanted.metadata.labels[key] = value
+        return self
+
+    def annotation(self, key: str, value: str) -> Self:
+        self._wanted.metadata.annotations[key] = value
+        return self
+
+    def build(self) -> T:
+        """The object."""
+        return self._wanted
+
+
+class NodeBuilder(Builder[Node]):
+    """A simulated node: it is ready, and runs what is bound to it."""
+
+    def taint(self, key: str, value: str = "", effect: str = "NoSchedule") -> Self:
+        self._wanted.spec.taints.append(Taint(key=key, value=value, effect=effect))
+        return self
+
+    def capacity(self, **amounts: str) -> Self:
+        """Resources, as `cpu="8"`; those not named stay as they are."""
+        self._wanted.status.capacity |= _quantities(amounts)
+        self._wanted.status.allocatable |= _quantities(amounts)
+        return self
+
+    def unschedulable(self) -> Self:
+        self._wanted.spec.unschedulable = True
+        return self
+
+
+class PodBuilder(Builder[Pod]):
+    """A pod with one container."""
+
+    def request(self, **amounts: str) -> Self:
+        """What its container requests, as `cpu="500m"`."""
+        resources = self._wanted.spec.containers[0].resources
+        resources.requests |= _quantities(amounts)
+        return self
+
+    def toleration(
+        self, key: str = "", operator: str = "Equal", value: str = "", effect: str = "", seconds: int | None = None
+    ) -> Self:
+        wanted = Toleration(key=key, operator=operator, value=value, effect=effect, toleration_seconds=seconds)
+        self._wanted.spec.tolerations.append(wanted)
+        return self
+
+    def tolerates(self, expression: str, seconds: int | None = None) -> Self:
+        """A toleration by a CEL expression over `taint`."""
+        self._wanted.spec.tolerations.append(Toleration(expression=expression, toleration_seconds=seconds))
+        return self
+
+    def needs(self, key: str, operator: str, *values: str) -> Self:
+        """A requirement on the labels of its node; all of them must hold."""
+        requirement = NodeSelectorRequirement(key=key, operator=operator, values=list(values))
+        self._node_term().match_expressions.append(requirement)
+        return self
+
+    def needs_node(self, expression: str) -> Self:
+        """A requirement on its node by a CEL expression over `node`."""
+        self._node_term().match_cel_expressions.append(expression)
+        return self
+
+    def priority_class(self, name: str) -> Self:
+        self._wanted.spec.priority_class_name = name
+        return self
+
+    def scheduler(self, name: str) -> Self:
+        self._wanted.spec.scheduler_name = name
+        return self
+
+    def _node_term(self) -> NodeSelectorTerm:
+        spec = self._wanted.spec
+        spec.affinity = spec.affinity or Affinity()
+        nodes = spec.affinity.node_affinity = spec.affinity.node_affinity or NodeAffinity()
+        if nodes.required_during_scheduling_ignored_during_execution is None:
+            nodes.required_during_scheduling_ignored_during_execution = NodeSelector(
+                node_selector_terms=[NodeSelectorTerm()]
+            )
+        return nodes.required_during_scheduling_ignored_during_execution.node_selector_terms[0]
+
+
+def node(name: str) -> NodeBuilder:
+    """A node with four cores and 16 GiB."""
+    return NodeBuilder(builders.node(name)).annotation(SIMULATED, "true")
+
+
+def pod(name: str, namespace: str = "default") -> PodBuilder:
+    """A pod that requests nothing and tolerates nothing."""
+    wanted = builders.pod(name, namespace=namespace)
+    wanted.metadata.uid = ""  # the server gives it one
+    return PodBuilder(wanted)

@@ -1,0 +1,48 @@
+"""The fixture `mooring` and the builders, as `docs/testing.md` shows them."""
+
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from mooring.testing import RunningControlPlane, node, pod
+
+PAGE = Path(__file__).parents[3] / "docs" / "testing.md"
+
+
+def test_the_examples_of_the_page_work(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    (tmp_path / "test_example.py").write_text(example)
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "mooring.testing.plugin", "-p", "no:cacheprovider"]
+    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 passed" in done.stdout
+
+
+def test_builders_build_what_they_say() -> None:
+    built = node("a").label("tier", "gold").taint("sla", "950").capacity(cpu="64").unschedulable().build()
+    assert built.metadata.labels["tier"] == "gold"
+    assert (built.spec.taints[0].key, built.spec.taints[0].value) == ("sla", "950")
+    assert built.spec.unschedulable
+    assert str(built.status.allocatable["cpu"]) == "64"
+    wanted = pod("p").request(cpu="500m").tolerates("taint.key == 'sla'").needs("kernel", "SemverGt", "5.10").build()
+    assert str(wanted.spec.containers[0].resources.requests["cpu"]) == "500m"
+    assert wanted.spec.tolerations[0].expression == "taint.key == 'sla'"
+    assert wanted.spec.affinity
+
+
+def test_a_control_plane_is_ready_at_once_and_takes_yaml() -> None:
+    with RunningControlPlane():  # loads what there is to load
+        pass
+    began = time.process_time()
+    with RunningControlPlane(nodes=2) as plane:
+        assert time.process_time() - began < 1.0
+        plane.create("""
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec: {containers: [{name: c, image: app}]}
+""")
+        assert plane.wait_for_pod("web").spec.node_name in {"node-0", "node-1"}
