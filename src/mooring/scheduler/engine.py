@@ -181,9 +181,9 @@ class Engine:
         return profile
 
     def schedule(self, pod: Pod) -> Outcome:
-        """Where a pod should go as things are: the best node, by lot among equals."""
+        """Where a pod should go as things are: where it was promised room, or the best node, by lot among equals."""
         profile = self.profile_of(pod)
-        judgement = self._judge(profile, pod)
+        judgement = self._judge_where_nominated(profile, pod) or self._judge(profile, pod)
         considered = judgement.asked[0][1] if judgement.asked else 0
         refusal = judgement.refusal
         if refusal is not None and not refusal.is_rejected:
@@ -230,6 +230,16 @@ class Engine:
         info = self.cluster.info(pod)
         evaluation = self._evaluation(profile, info)
         return evaluation.judge(info, self.nominations.expected(pod), needs_points=needs_points)
+
+    def _judge_where_nominated(self, profile: Profile, pod: Pod) -> Judgement | None:
+        """A judgement on the node that was promised to the pod; None if there is none, or it will not do."""
+        name = self.nominations.node_of(pod)
+        row = self.cluster.row_of.get(name) if name else None
+        if row is None:
+            return None
+        info = self.cluster.info(pod)
+        judgement = self._evaluation(profile, info).judge_on(info, row, self.nominations.expected(pod).get(row, ()))
+        return judgement if judgement.number_feasible else None
 
     def _evaluation(self, profile: Profile, pod: PodInfo) -> Evaluation:
         key = (profile.name, pod.shape)

@@ -18,7 +18,7 @@ import numpy as np
 
 from mooring.api.core_v1 import Pod
 from mooring.scheduler.columns.change_log import EVERYTHING, NO_ROWS, NOTHING, ChangedRows, Reader, both, union
-from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.cluster import Cluster, NodeInfo
 from mooring.scheduler.columns.shapes import PodInfo
 from mooring.scheduler.filtering import FilterSlot, NodeFilter, PodFilter, ShapeFilter, ShapeFilterer
 from mooring.scheduler.framework import (
@@ -144,6 +144,23 @@ class Evaluation:
             self._score(judgement)
         return judgement
 
+    def judge_on(self, pod: PodInfo, row: int, expected: Sequence[Pod]) -> Judgement:
+        """As `judge`, for one row alone: where the pod has been promised room."""
+        if self._capacity != self._cluster.capacity:
+            self._begin(pod)
+        judgement = Judgement(pod)
+        judgement.is_shared = False
+        self._pre_filter(judgement)
+        info = self._cluster.nodes[row]
+        if judgement.refusal is not None or info is None or not judgement.considered[row]:
+            return judgement
+        if status_on(judgement, row).is_success and self._status_with(judgement, info, expected).is_success:
+            judgement.asked = [(slot.name, 1, 0, 0) for slot in judgement.filters if not slot.status.is_skip]
+            judgement.feasible = np.zeros_like(judgement.considered)
+            judgement.feasible[row] = True
+            judgement.number_feasible = 1
+        return judgement
+
     # -- filtering
 
     def _pre_filter(self, judgement: Judgement) -> None:
@@ -226,15 +243,22 @@ class Evaluation:
             info = self._cluster.nodes[row]
             if info is None or not judgement.feasible[row]:
                 continue
-            for pod in pods:
-                self._cluster.put_pod(pod, info.name)
-            status = status_on(judgement, row)
-            for pod in pods:
-                self._cluster.remove_pod(pod)
+            status = self._status_with(judgement, info, pods)
             if not status.is_success:
                 judgement.overruled[row] = status
                 judgement.feasible[row] = False
                 judgement.number_feasible -= 1
+
+    def _status_with(self, judgement: Judgement, info: NodeInfo, pods: Sequence[Pod]) -> Status:
+        """What the filters would say about a node if some pods had come to it."""
+        if not pods:
+            return SUCCESS
+        for pod in pods:
+            self._cluster.put_pod(pod, info.name)
+        status = status_on(judgement, info.row)
+        for pod in pods:
+            self._cluster.remove_pod(pod)
+        return status
 
     # -- scoring
 
