@@ -96,16 +96,21 @@ class SimulatedNodes(Controller):
 
     async def _beat(self) -> None:
         await _by_several([name for name in self._slots if self._leases.get(name, LEASES) is None], self._renew)
-        second = 0
+        before = int(self.clock.monotonic())
         while True:
             await self.clock.sleep(1.0)
-            second += 1
-            await _by_several(self._due(second, renew_seconds(len(self._slots))), self._renew)
-            await _by_several(self._due(second, _STATUS_SECONDS), self._report)
+            now = int(self.clock.monotonic())
+            await _by_several(self._due(before, now, renew_seconds(len(self._slots))), self._renew)
+            await _by_several(self._due(before, now, _STATUS_SECONDS), self._report)
             await _by_several(list(self._pulled), self._list_images)
+            before = now
 
-    def _due(self, second: int, period: int) -> list[str]:
-        return [name for name, slot in self._slots.items() if slot % period == second % period]
+    def _due(self, before: int, now: int, period: int) -> list[str]:
+        """The nodes whose turn came in the seconds since `before`: more than one, when the machine is busy."""
+        if now - before >= period:
+            return list(self._slots)
+        turns = {second % period for second in range(before + 1, now + 1)}
+        return [name for name, slot in self._slots.items() if slot % period in turns]
 
     async def _renew(self, name: str) -> None:
         node = self._nodes.get(name)

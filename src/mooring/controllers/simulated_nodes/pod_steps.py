@@ -22,7 +22,7 @@ class Step:
     """What to do with a pod."""
 
     status: dict[str, Any] | None = None
-    """Fields of the status to write."""
+    """Fields of the status to write, by attribute; of the conditions those that change hands here."""
     again_at: datetime | None = None
     """When to look again, if nothing happens before."""
     remove: bool = False
@@ -69,11 +69,11 @@ def _creating(pod: Pod, now: datetime) -> dict[str, Any]:
     reason = "PodInitializing" if pod.spec.init_containers else "ContainerCreating"
     return {
         "phase": PENDING,
-        "startTime": moment,
-        "observedGeneration": pod.metadata.generation,
+        "start_time": moment,
+        "observed_generation": pod.metadata.generation,
         "conditions": pod_status.conditions(pod, moment, sandbox=False, containers_ready=False, phase=PENDING),
-        "initContainerStatuses": pod_status.init_statuses(pod, moment, done=False),
-        "containerStatuses": pod_status.waiting(pod, reason),
+        "init_container_statuses": pod_status.init_statuses(pod, moment, done=False),
+        "container_statuses": pod_status.waiting(pod, reason),
     }
 
 
@@ -92,13 +92,13 @@ def _running_status(pod: Pod, now: datetime, started_at: str, restarts: int) -> 
     before = pod.status.container_statuses
     wanted: dict[str, Any] = {
         "phase": RUNNING,
-        "startTime": pod.status.start_time or moment,
-        "observedGeneration": pod.metadata.generation,
+        "start_time": pod.status.start_time or moment,
+        "observed_generation": pod.metadata.generation,
         "conditions": pod_status.conditions(pod, moment, sandbox=True, containers_ready=ready, phase=RUNNING),
-        "containerStatuses": pod_status.running(pod, started_at, restarts, ready, before),
+        "container_statuses": pod_status.running(pod, started_at, restarts, ready, before),
     }
     if pod.spec.init_containers and pod.status.phase != RUNNING:
-        wanted["initContainerStatuses"] = pod_status.init_statuses(pod, moment, done=True)
+        wanted["init_container_statuses"] = pod_status.init_statuses(pod, moment, done=True)
     return wanted
 
 
@@ -125,7 +125,7 @@ def _finish(pod: Pod, rules: PodRules, now: datetime, restarts: int) -> Step:
     delay = backoff_seconds(restarts)
     if not delay:
         status = _running_status(pod, now, moment, restarts + 1)
-        status["containerStatuses"] = pod_status.running(
+        status["container_statuses"] = pod_status.running(
             pod, moment, restarts + 1, _ready_at(pod, moment, now) is None, ended
         )
         return Step(status, _first(_ready_at(pod, moment, now), _ends_at(moment, rules)), told="Started")
@@ -136,7 +136,7 @@ def _finish(pod: Pod, rules: PodRules, now: datetime, restarts: int) -> Step:
     status = {
         "phase": RUNNING,
         "conditions": pod_status.conditions(pod, moment, sandbox=True, containers_ready=False, phase=RUNNING),
-        "containerStatuses": pod_status.waiting(pod, "CrashLoopBackOff", message, ended),
+        "container_statuses": pod_status.waiting(pod, "CrashLoopBackOff", message, ended),
     }
     return Step(status, now + timedelta(seconds=delay), told="BackOff")
 
@@ -162,9 +162,9 @@ def _end(pod: Pod, code: int, now: datetime, reason: str = "") -> Step:
     phase = FAILED if code else SUCCEEDED
     status: dict[str, Any] = {
         "phase": phase,
-        "observedGeneration": pod.metadata.generation,
+        "observed_generation": pod.metadata.generation,
         "conditions": pod_status.conditions(pod, moment, sandbox=True, containers_ready=False, phase=phase),
-        "containerStatuses": pod_status.terminated(pod, pod.status.container_statuses, code, moment),
+        "container_statuses": pod_status.terminated(pod, pod.status.container_statuses, code, moment),
     }
     if reason:
         status |= {"reason": reason, "message": "Pod was active on the node longer than the specified deadline"}

@@ -4,10 +4,13 @@ Works on pods by key; ``pod_steps.py`` says what comes next, this module writes 
 controller's one queue. A node that was told to be unreachable does nothing to its pods, as if cut off.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
+from msgspec import structs
+
 from mooring.api import errors
-from mooring.api.core_v1 import Node, Pod
+from mooring.api.core_v1 import HostIP, Node, Pod, PodCondition, PodIP
 from mooring.client import Informer, key_of
 from mooring.controllers.controller import Context, Controller
 from mooring.controllers.eviction import pods_by_node
@@ -91,9 +94,10 @@ class SimulatedPods(Controller):
                 self._recorder.event(pod, "Warning", "FailedCreatePodSandBox", "the node has no free address for pods")
                 return False
             status |= found
-        body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
+        status["conditions"] = _merged(pod.status.conditions, status["conditions"])
         try:
-            await self.client.patch(Pod, pod.metadata.name, body, pod.metadata.namespace, subresource="status")
+            # A whole status is several times cheaper than a patch; should somebody else have written, it is made anew.
+            await self.client.update_status(structs.replace(pod, status=structs.replace(pod.status, **status)))
         except errors.NotFound:
             self._pod_deleted(pod)
         else:
@@ -104,13 +108,13 @@ class SimulatedPods(Controller):
         host = next((found.address for found in node.status.addresses if found.type == "InternalIP"), "")
         if not host:
             return None
-        fields: dict[str, Any] = {"hostIP": host, "hostIPs": [{"ip": host}]}
+        fields: dict[str, Any] = {"host_ip": host, "host_ips": [HostIP(ip=host)]}
         address: str | None = host
         if not pod.spec.host_network:
             address = self._addresses.allocate(node.metadata.name, node.spec.pod_cidr, pod.metadata.uid)
         if address is None:
             return None
-        return fields | {"podIP": address, "podIPs": [{"ip": address}]}
+        return fields | {"pod_ip": address, "pod_ips": [PodIP(ip=address)]}
 
     async def _remove(self, pod: Pod, step: Step) -> None:
         meta = pod.metadata
@@ -131,6 +135,13 @@ class SimulatedPods(Controller):
             for kind, reason, note in _events(pod, step.told, container.name, container.image):
                 self._events_left -= 1
                 self._recorder.event(pod, kind, reason, note)
+
+
+def _merged(before: Iterable[PodCondition], own: Iterable[PodCondition]) -> list[PodCondition]:
+    """The conditions of a pod, with those that a kubelet keeps as they are now."""
+    wanted = {condition.type: condition for condition in own}
+    kept = [wanted.pop(condition.type, condition) for condition in before]
+    return [*kept, *wanted.values()]
 
 
 def _events(pod: Pod, told: str, container: str, image: str) -> list[tuple[Any, str, str]]:
