@@ -2,7 +2,7 @@
 
 Both are arrays by row and driver, so that only nodes that are nearly full are looked at closely. They are kept from pod
 to pod: rows whose pods have changed are counted again, and those where a claim had no volume yet when a claim or volume
-changes.
+changes. A claim that is bound keeps its volume, and neither goes while a pod uses them.
 """
 
 from collections import Counter
@@ -42,6 +42,8 @@ class AttachedVolumes:
         self._counts: dict[str, NDArray[np.int32]] = {}
         self._elsewise: dict[str, list[Attachment]] = {}
         """By node, what VolumeAttachments say."""
+        self._are_known = True
+        """Whether the volumes of all these are there."""
 
     def rows_to_look_at(self, volumes: Iterable[Attachment]) -> NDArray[np.intp]:
         """The rows where so many more volumes could be too many."""
@@ -68,7 +70,8 @@ class AttachedVolumes:
         settings = tuple(cluster.revision(kind) for kind in (CSINode, StorageClass, VolumeAttachment))
         objects = (cluster.revision(PersistentVolumeClaim), cluster.revision(PersistentVolume))
         changed = self._reader.changes().either
-        if settings != self._settings or changed is None or self._capacity != cluster.capacity:
+        came = objects != self._objects and not self._are_known
+        if settings != self._settings or came or changed is None or self._capacity != cluster.capacity:
             self._begin()
             rows: set[int] = set(cluster.row_of.values())
         else:
@@ -81,9 +84,11 @@ class AttachedVolumes:
 
     def _begin(self) -> None:
         self._on, self._unsettled, self._limits, self._counts, self._elsewise = {}, set(), {}, {}, {}
+        self._are_known = True
         volumes = self._cluster.objects(PersistentVolume)
         for entry in self._cluster.objects(VolumeAttachment).values():
             volume = volumes.get(entry.spec.source.persistent_volume_name or "")
+            self._are_known = self._are_known and volume is not None
             attachment = None if volume is None else csi.of_volume(volume)
             if attachment is not None:
                 self._elsewise.setdefault(entry.spec.node_name, []).append(attachment)
