@@ -1,0 +1,190 @@
+"""Indexes as texts, failure and success policies, pauses after failures, and the times of schedules."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mooring.api import times
+from mooring.api.batch_v1 import (
+    CronJob,
+    Job,
+    JobSpec,
+    PodFailurePolicy,
+    PodFailurePolicyOnExitCodesRequirement,
+    PodFailurePolicyOnPodConditionsPattern,
+    PodFailurePolicyRule,
+    SuccessPolicy,
+    SuccessPolicyRule,
+)
+from mooring.api.core_v1 import ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus
+from mooring.api.meta_v1 import ObjectMeta
+from mooring.controllers.workloads import cron_job, job_indexes, job_policies
+from mooring.controllers.workloads.cron_times import Schedule, ScheduleError, zone_of
+
+pytestmark = pytest.mark.req("S.4")
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sets(st.integers(0, 40)))
+def test_indexes_survive_being_written(indexes: set[int]) -> None:
+    assert job_indexes.parse(job_indexes.text_of(indexes), 41) == indexes
+
+
+def failed(code: int = 1, *, container: str = "c", seconds: float = 0, condition: str = "") -> Pod:
+    stamp = times.to_seconds(NOW - timedelta(seconds=seconds))
+    ended = ContainerState(terminated=ContainerStateTerminated(exit_code=code, finished_at=stamp))
+    conditions = [PodCondition(type=condition, status="True")] if condition else []
+    status = PodStatus(
+        phase="Failed", conditions=conditions, container_statuses=[ContainerStatus(name=container, state=ended)]
+    )
+    return Pod(metadata=ObjectMeta(name="p", namespace="ns"), status=status)
+
+
+def codes(action: str, operator: str, *values: int, container: str | None = None) -> PodFailurePolicyRule:
+    wanted = PodFailurePolicyOnExitCodesRequirement(operator=operator, values=list(values), container_name=container)
+    return PodFailurePolicyRule(action=action, on_exit_codes=wanted)
+
+
+def on_condition(action: str, kind: str) -> PodFailurePolicyRule:
+    pattern = PodFailurePolicyOnPodConditionsPattern(type=kind, status="True")
+    return PodFailurePolicyRule(action=action, on_pod_conditions=[pattern])
+
+
+@dataclass(frozen=True)
+class Failure:
+    name: str
+    pod: Pod
+    action: str
+    rules: list[PodFailurePolicyRule] = field(default_factory=list)
+
+
+FAILURES = [
+    Failure("without rules a failure counts", failed(), "Count"),
+    Failure("an exit code in the list", failed(42), "FailJob", [codes("FailJob", "In", 42)]),
+    Failure("an exit code that is not in the list", failed(41), "Count", [codes("FailJob", "In", 42)]),
+    Failure("NotIn means all others", failed(41), "Ignore", [codes("Ignore", "NotIn", 42)]),
+    Failure("success is never a failure", failed(0), "Count", [codes("FailJob", "NotIn", 42)]),
+    Failure("another container's code", failed(42), "Count", [codes("FailJob", "In", 42, container="x")]),
+    Failure(
+        "a condition", failed(condition="DisruptionTarget"), "Ignore", [on_condition("Ignore", "DisruptionTarget")]
+    ),
+    Failure(
+        "the first rule that matches decides",
+        failed(42, condition="DisruptionTarget"),
+        "Ignore",
+        [on_condition("Ignore", "DisruptionTarget"), codes("FailJob", "In", 42)],
+    ),
+]
+
+
+@pytest.mark.parametrize("case", FAILURES, ids=lambda case: case.name)
+def test_what_a_failure_policy_says(case: Failure) -> None:
+    job = Job(spec=JobSpec(pod_failure_policy=PodFailurePolicy(rules=case.rules)))
+    assert job_policies.judge_failure(job, case.pod).action == case.action
+
+
+@dataclass(frozen=True)
+class Success:
+    name: str
+    completed: set[int]
+    rule: SuccessPolicyRule
+    met: bool
+
+
+SUCCESSES = [
+    Success("all of some indexes", {0, 2}, SuccessPolicyRule(succeeded_indexes="0,2"), True),
+    Success("not yet all of them", {0}, SuccessPolicyRule(succeeded_indexes="0,2"), False),
+    Success("some number of some", {1}, SuccessPolicyRule(succeeded_indexes="0-3", succeeded_count=1), True),
+    Success("others do not count", {4, 5}, SuccessPolicyRule(succeeded_indexes="0-3", succeeded_count=1), False),
+    Success("some number of all", {4, 5}, SuccessPolicyRule(succeeded_count=2), True),
+]
+
+
+@pytest.mark.parametrize("case", SUCCESSES, ids=lambda case: case.name)
+def test_when_a_success_policy_is_met(case: Success) -> None:
+    job = Job(spec=JobSpec(completions=10, success_policy=SuccessPolicy(rules=[case.rule])))
+    assert (job_policies.met_success_rule(job, case.completed) is not None) is case.met
+
+
+@dataclass(frozen=True)
+class Pause:
+    name: str
+    failed: list[Pod]
+    succeeded: list[Pod]
+    expected: float
+
+
+def succeeded(seconds: float) -> Pod:
+    pod = failed(0, seconds=seconds)
+    pod.status.phase = "Succeeded"
+    return pod
+
+
+PAUSES = [
+    Pause("none without a failure", [], [succeeded(1)], 0),
+    Pause("ten seconds after the first", [failed(seconds=4)], [], 6),
+    Pause("twice as long after the second", [failed(seconds=4), failed(seconds=30)], [], 16),
+    Pause("at most ten minutes", [failed(seconds=0)] * 20, [], 600),
+    Pause("a success starts the count anew", [failed(seconds=4), failed(seconds=30)], [succeeded(20)], 6),
+    Pause("over when the time has passed", [failed(seconds=11)], [], 0),
+]
+
+
+@pytest.mark.parametrize("case", PAUSES, ids=lambda case: case.name)
+def test_the_pause_after_failures(case: Pause) -> None:
+    assert job_policies.pause_after(case.failed, case.succeeded, NOW) == case.expected
+
+
+@dataclass(frozen=True)
+class Time:
+    schedule: str
+    after: str
+    expected: str | None
+    zone: str | None = None
+
+
+TIMES = [
+    Time("*/15 * * * *", "2026-01-01T00:00:00Z", "2026-01-01T00:15:00Z"),
+    Time("0 0 29 2 *", "2026-01-01T00:00:00Z", "2028-02-29T00:00:00Z"),
+    Time("0 0 30 2 *", "2026-01-01T00:00:00Z", None),
+    Time("0 0 13 * fri", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"),
+    Time("0 0 * * 0", "2026-01-01T00:00:00Z", "2026-01-04T00:00:00Z"),
+    Time("5/20 8-10 * * *", "2026-01-01T08:26:00Z", "2026-01-01T08:45:00Z"),
+    Time("@hourly", "2026-01-01T00:00:01Z", "2026-01-01T01:00:00Z"),
+    Time("@yearly", "2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z"),
+    Time("@every 1h30m", "2026-01-01T00:00:00Z", "2026-01-01T01:30:00Z"),
+    Time("0 9 * * *", "2026-07-01T00:00:00Z", "2026-07-01T07:00:00Z", "Europe/Berlin"),
+    Time("30 2 29 3 *", "2026-03-01T00:00:00Z", "2027-03-29T00:30:00Z", "Europe/Berlin"),  # skipped in 2026
+    Time("TZ=Asia/Tokyo 0 9 * * *", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"),
+]
+
+
+@pytest.mark.parametrize("case", TIMES, ids=lambda case: f"{case.schedule} after {case.after}")
+def test_the_next_time_of_a_schedule(case: Time) -> None:
+    found = Schedule(case.schedule, zone_of(case.zone)).after(times.parse(case.after))
+    assert (found and times.to_seconds(found)) == case.expected
+
+
+def test_an_hour_that_comes_twice_counts_once() -> None:
+    schedule = Schedule("30 2 * * *", ZoneInfo("Europe/Berlin"))
+    first = schedule.after(datetime(2026, 10, 24, 12, tzinfo=UTC))
+    assert first == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+    assert schedule.after(first) == datetime(2026, 10, 26, 1, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(("text", "zone"), [("61 * * * *", None), ("* * * * *", "Mars/Olympus")])
+def test_what_is_no_schedule(text: str, zone: str | None) -> None:
+    with pytest.raises(ScheduleError):
+        Schedule(text, zone_of(zone))
+
+
+def test_the_latest_of_very_many_missed_times_is_found() -> None:
+    owner = CronJob(metadata=ObjectMeta(name="c", creation_timestamp="2026-01-01T00:00:00Z"))
+    now = datetime(2026, 6, 1, 12, 0, 30, tzinfo=UTC)
+    found = cron_job.missed(owner, Schedule("*/5 * * * *", UTC), now)
+    assert (found.latest, found.many) == (datetime(2026, 6, 1, 12, 0, tzinfo=UTC), True)
