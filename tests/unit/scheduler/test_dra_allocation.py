@@ -11,7 +11,9 @@ from mooring.api.resource_v1 import AllocationResult, DeviceClass, DeviceTaintRu
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.framework import SchedulerFeatures
+from mooring.scheduler.framework.registry import PluginError
 from mooring.scheduler.plugins.dynamic_resources import DynamicResources
+from mooring.scheduler.profiles import ProfileSpec
 from mooring.testing.builders import made, node, pod
 
 pytestmark = pytest.mark.req("S.3")
@@ -241,10 +243,13 @@ CASES = (
         None,
     ),
     Case(
-        "no device that must be waited for",
-        [devices_on("a", device("g0", bindingConditions=["Ready"], bindingFailureConditions=["No"]))],
-        [claim("c", exactly())],
-        None,
+        "devices that are ready before those that must be waited for",
+        [
+            devices_on("a", device("later", bindingConditions=["Ready"], bindingFailureConditions=["No"]), pool="p0"),
+            devices_on("a", device("now"), pool="p1"),
+        ],
+        [claim("c", exactly(count=2))],
+        ["now", "later"],
     ),
 )
 
@@ -464,6 +469,12 @@ def test_the_first_of_several_ways_is_worth_more_points() -> None:
     scores = {name: entry.scores["DynamicResources"] for name, entry in engine.explain(using("c")).items()}
     assert scores == {"a": 200, "b": 174}  # 8 and 7, normalised to 100 and 87, with a weight of 2
     assert [result.request for result in reserve(engine, "c", on="a")["c"].devices.results] == ["r/big", "r/big"]
+
+
+@pytest.mark.parametrize("arguments", [{"bindingTimeout": "soon"}, {"filterTimeout": "x"}, {"nope": 1}])
+def test_wrong_arguments_are_told(arguments: dict[str, Any]) -> None:
+    with pytest.raises(PluginError, match="arguments of the scheduler plugin DynamicResources"):
+        Engine((ProfileSpec(arguments={"DynamicResources": arguments}),))
 
 
 # -- what is wrong with a pod or its claims

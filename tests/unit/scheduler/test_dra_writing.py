@@ -215,6 +215,79 @@ def test_a_claim_that_another_pod_uses_is_not_freed() -> None:
     assert found.status.message == "still not schedulable"
 
 
+# -- devices that must be made ready
+
+
+def slow_slice() -> ResourceSlice:
+    found = slice_on("a", "g0")
+    [device] = found.spec.devices
+    device.binding_conditions, device.binding_failure_conditions = ["Attached"], ["Broken"]
+    device.binds_to_node = True
+    return found
+
+
+def reported(written: ResourceClaim, kind: str) -> ResourceClaim:
+    condition = {"type": kind, "status": "True", "reason": "Why", "message": "m", "lastTransitionTime": None}
+    device = {"driver": DRIVER, "pool": "a", "device": "g0", "conditions": [condition]}
+    status = made(ResourceClaim, {"metadata": {"name": "x"}, "spec": {}, "status": {"devices": [device]}}).status
+    return structs.replace(written, status=structs.replace(written.status, devices=status.devices))
+
+
+@dataclass(frozen=True)
+class Waiting:
+    name: str
+    condition: str
+    message: str
+
+
+WAITING = (
+    Waiting("is bound when its device is ready", "Attached", ""),
+    Waiting("is tried again when its device has failed", "Broken", 'claim c binding failed: reason=Why, message="m"'),
+    Waiting("is tried again when its device takes too long", "", "device binding timeout"),
+)
+
+
+@pytest.mark.parametrize("case", WAITING, ids=lambda case: case.name)
+def test_a_pod(case: Waiting) -> None:
+    server = Server(claim())
+    engine = engine_with(server, slow_slice())
+    plugin, wanted = plugin_of(engine), using("c")
+    outcome = engine.schedule(wanted)
+    assert plugin.reserve(outcome.cycle, wanted, "a").is_success
+
+    async def run() -> Status:
+        task = asyncio.ensure_future(plugin.pre_bind(outcome.cycle, wanted, "a"))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not task.done()
+        if case.condition:
+            engine.put(reported(server.claims["c"], case.condition))
+        while not task.done():
+            server.clock.advance(100)
+            await asyncio.sleep(0)
+        return task.result()
+
+    assert asyncio.run(run()).message == case.message
+    allocation = server.claims["c"].status.allocation
+    assert allocation is not None
+    assert allocation.node_selector is not None
+    assert allocation.devices.results[0].binding_conditions == ["Attached"]
+
+
+def test_a_claim_whose_devices_have_failed_is_of_no_use_on_any_node() -> None:
+    server = Server(claim())
+    engine = engine_with(server, slow_slice())
+    wanted = using("c")
+    outcome = engine.schedule(wanted)
+    assert plugin_of(engine).reserve(outcome.cycle, wanted, "a").is_success
+    [claimed] = outcome.cycle.pre_filter["DynamicResources"].reserved
+    plugin_of(engine)._allocated.end(claimed)
+    engine.put(reported(claimed, "Broken"))
+    again = engine.schedule(wanted)
+    assert again.node is None
+    assert "resourceclaim not available on the node" in again.message
+
+
 def test_a_pod_whose_claim_is_not_there_does_not_enter_the_queue() -> None:
     engine = engine_with(Server())
     assert plugin_of(engine).pre_enqueue(using("c")).reasons == ('resourceclaim.resource.k8s.io "c" not found',)

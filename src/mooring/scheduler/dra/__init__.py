@@ -11,6 +11,7 @@ have what.
     memo         what was found, kept for pods that ask for the same
     results      the allocation as it is written into a claim's status
     writing      the writes
+    readiness    waiting for devices that must be made ready
 
 Read next: ``plugins/dynamic_resources.py``, then ``allocator.py``.
 """

@@ -10,6 +10,7 @@ ends after so many tries.
                                                      └─ not possible: give it back, try the next one
 """
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -69,20 +70,25 @@ class Solution:
 
 @dataclass(slots=True)
 class Tries:
-    """How much may still be tried, by all searches for a pod."""
+    """How much may still be tried, by all searches for a pod and by each of them."""
 
     left: int
+    each: int = _TRIES
+
+
+UNLIMITED = Tries(sys.maxsize, sys.maxsize)
 
 
 def allocate(
     wanted: Sequence[Wanted], pools: Sequence[NodePool], allocated: Allocated, options: ConstraintOptions, tries: Tries
 ) -> Solution | None:
     """Devices for all claims from what a node can use; None when there are none. Raises AllocationError."""
-    search = _Search(wanted, pools, allocated, options, min(_TRIES, tries.left))
+    search = _Search(wanted, pools, allocated, options, min(tries.each, tries.left))
     try:
         found = search.claim(0)
     finally:
-        tries.left -= search.tried
+        if tries is not UNLIMITED:
+            tries.left -= search.tried
     if not found:
         return None
     return Solution(tuple(tuple(devices) for devices in search.result), search.points())
@@ -213,8 +219,6 @@ class _Search:
         return device.is_shareable or not taken
 
     def _is_selected(self, claim: int, request: Request, device: PooledDevice) -> bool:
-        if device.device.binding_conditions:
-            return False  # who would wait for them is not there
         of_class = f"class {request.device_class.metadata.name}"
         of_claim = f"claim {full_name(self.wanted[claim].claim)}"
         return _selects(request.device_class.spec.selectors, device, of_class) and _selects(

@@ -86,10 +86,10 @@ class Inventory:
         self.changed_at = np.full(cluster.capacity, self.now, np.int64)
 
     def on(self, row: int) -> tuple[NodePool, ...]:
-        """What the node of a row can use, ordered by driver and pool."""
+        """What the node of a row can use: what is ready at once first, then by driver and pool."""
         found = self._on.get(row)
         if found is None:
-            pools = sorted((*self._by_row.get(row, ()), *self._everywhere), key=lambda pool: (pool.driver, pool.name))
+            pools = sorted((*self._by_row.get(row, ()), *self._everywhere), key=_rank)
             found = self._on[row] = tuple(NodePool(pool, pool.on(row)) for pool in dict.fromkeys(pools))
         return found
 
@@ -176,9 +176,21 @@ class Inventory:
         return PooledDevice(id_, source, entry, kind, taints, twin_key, len(pool.devices))
 
 
+def _rank(pool: Pool) -> tuple[bool, str, str]:
+    return any(device.device.binding_conditions for device in pool.devices), pool.driver, pool.name
+
+
 def _twin_parts(device: Device, taints: Sequence[DeviceTaint]) -> tuple[object, ...]:
     """What, besides what expressions see, can make it matter which of two devices is taken."""
-    parts = (device.consumes_counters, taints, device.node_name, device.node_selector, device.all_nodes)
+    parts = (
+        device.consumes_counters,
+        taints,
+        device.node_name,
+        device.node_selector,
+        device.all_nodes,
+        device.binds_to_node,
+        device.binding_conditions,
+    )
     return (codec.encode(parts),) if any(parts) else ()
 
 

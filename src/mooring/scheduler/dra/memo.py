@@ -15,7 +15,7 @@ from mooring.api.resource_v1 import DeviceClass
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.dra.allocated import Allocated
-from mooring.scheduler.dra.allocator import OutOfTriesError, Solution, Tries, Wanted, allocate
+from mooring.scheduler.dra.allocator import UNLIMITED, OutOfTriesError, Solution, Tries, Wanted, allocate
 from mooring.scheduler.dra.inventory import Inventory
 from mooring.scheduler.framework import Codes, Rows
 
@@ -72,14 +72,14 @@ class Memo:
         self._known.move_to_end(key)
         return found
 
-    def judge(self, findings: Findings, wanted: Sequence[Wanted], rows: Rows) -> None:
+    def judge(self, findings: Findings, wanted: Sequence[Wanted], rows: Rows, *, is_limited: bool = True) -> None:
         """Search on the rows where something has changed; raises AllocationError."""
         self._inventory.refresh()
         self.allocated.refresh()
         stale = findings.stale(self._inventory.changed_at) & self._cluster.labels.nodes
         chosen = np.zeros(len(stale), np.bool_)
         chosen[rows] = True
-        tries = Tries(_TRIES + _TRIES_PER_NODE * len(self._cluster))
+        tries = Tries(_TRIES + _TRIES_PER_NODE * len(self._cluster)) if is_limited else UNLIMITED
         for row in np.flatnonzero(stale & chosen).tolist():
             pools = self._inventory.on(row)
             try:

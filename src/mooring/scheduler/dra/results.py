@@ -20,11 +20,11 @@ from mooring.scheduler.dra.claims import Request
 FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
 
 
-def allocation_of(claim: ResourceClaim, chosen: Sequence[Chosen]) -> AllocationResult:
-    """What a claim gets: its devices, their configuration, and the nodes on which they can be used."""
+def allocation_of(claim: ResourceClaim, chosen: Sequence[Chosen], node_name: str) -> AllocationResult:
+    """What a claim gets for a pod on a node: devices, their configuration, and the nodes that can use them."""
     results = [_result(claim, number, entry) for number, entry in enumerate(chosen)]
     devices = DeviceAllocationResult(results=results, config=_configuration(claim, chosen))
-    return AllocationResult(devices=devices, node_selector=_node_selector(chosen))
+    return AllocationResult(devices=devices, node_selector=_node_selector(chosen, node_name))
 
 
 def _result(claim: ResourceClaim, number: int, chosen: Chosen) -> DeviceRequestAllocationResult:
@@ -36,6 +36,8 @@ def _result(claim: ResourceClaim, number: int, chosen: Chosen) -> DeviceRequestA
         device=device.id.device,
         admin_access=True if request.admin_access else None,
         tolerations=list(request.tolerations),
+        binding_conditions=list(device.device.binding_conditions),
+        binding_failure_conditions=list(device.device.binding_failure_conditions),
     )
     if chosen.consumed is None:
         return result
@@ -70,14 +72,15 @@ def _configuration(claim: ResourceClaim, chosen: Sequence[Chosen]) -> list[Devic
     return found
 
 
-def _node_selector(chosen: Sequence[Chosen]) -> NodeSelector | None:
+def _node_selector(chosen: Sequence[Chosen], node_name: str) -> NodeSelector | None:
     """The nodes that can use all of the devices; None for all nodes."""
     term = NodeSelectorTerm()
     for entry in chosen:
         spec, device = entry.device.slice.spec, entry.device.device
         source = device if spec.per_device_node_selection else spec
-        if source.node_name:
-            here = NodeSelectorRequirement(key=NAME_FIELD, operator="In", values=[source.node_name])
+        only = node_name if device.binds_to_node else source.node_name
+        if only:
+            here = NodeSelectorRequirement(key=NAME_FIELD, operator="In", values=[only])
             return NodeSelector(node_selector_terms=[NodeSelectorTerm(match_fields=[here])])
         for wanted in source.node_selector.node_selector_terms if source.node_selector is not None else ():
             term.match_fields += [each for each in wanted.match_fields if each not in term.match_fields]

@@ -13,12 +13,15 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 
+from mooring.api.base import Object
 from mooring.api.core_v1 import Pod
 from mooring.api.resource_v1 import AllocationResult, ResourceClaim
+from mooring.cel.conversions import string_to_duration
+from mooring.cel.errors import CelError
 from mooring.constraints import node_selector
-from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.cluster import Cluster, object_key
 from mooring.scheduler.columns.shapes import PodInfo
-from mooring.scheduler.dra import memo, writing
+from mooring.scheduler.dra import memo, readiness, writing
 from mooring.scheduler.dra.allocator import AllocationError, Wanted
 from mooring.scheduler.dra.claims import (
     MAX_CONSUMERS,
@@ -55,6 +58,7 @@ from mooring.scheduler.framework import (
     unresolvable,
     unschedulable,
 )
+from mooring.scheduler.plugins import arguments as plugin_arguments
 from mooring.scheduler.plugins.normalization import Proportional
 from mooring.scheduler.volumes.assumed import assumed
 
@@ -64,6 +68,16 @@ REASON_INVALID_POOL = "invalid resource pools were encountered"
 REASON_ELSEWHERE = "resourceclaim not available on the node"
 _ELSEWHERE = memo.INVALID_POOL + 1
 _REASONS = ("", REASON_CANNOT, REASON_GAVE_UP, REASON_INVALID_POOL, REASON_ELSEWHERE)
+
+
+class DynamicResourcesArgs(Object):
+    """The arguments of the plugin."""
+
+    filter_timeout: str | None = None
+    """How long to search on a node. Searches end after so many tries, to end alike on slow and fast machines; `0s`
+    takes that limit away."""
+    binding_timeout: str | None = None
+    """How long to wait until devices are ready, such as `10m`, which it is when absent."""
 
 
 @dataclass(slots=True)
@@ -88,8 +102,13 @@ class DynamicResources(Proportional):
     scope = score_scope = Scope.POD
     reads = score_reads = Reads.NODE
 
-    def __init__(self, _arguments: PluginArguments, handle: Handle) -> None:
+    def __init__(self, arguments: PluginArguments, handle: Handle) -> None:
         super().__init__()
+        args = plugin_arguments.read(self.name, arguments, DynamicResourcesArgs)
+        self._is_limited = args.filter_timeout is None or self._seconds("filterTimeout", args.filter_timeout) > 0
+        self._binding_seconds = 600.0
+        if args.binding_timeout is not None:
+            self._binding_seconds = self._seconds("bindingTimeout", args.binding_timeout)
         options = handle.features.constraints
         self._client = handle.client
         self._selector_options = replace(options, cel=False)
@@ -97,6 +116,12 @@ class DynamicResources(Proportional):
         self._memo = shared_memo(handle.cluster, options)
         self._allocated = self._memo.allocated
         self._tasks: set[asyncio.Task[None]] = set()
+
+    def _seconds(self, name: str, text: str) -> float:
+        try:
+            return string_to_duration(text).nanos / 1e9
+        except CelError as problem:
+            raise plugin_arguments.wrong(self.name, f"{name}: {text} is no duration: {problem}") from problem
 
     # -- whether to try at all
 
@@ -137,7 +162,7 @@ class DynamicResources(Proportional):
         codes = np.zeros(state.cluster.capacity, np.int32)
         if state.findings is not None:
             try:
-                self._memo.judge(state.findings, state.wanted, rows)
+                self._memo.judge(state.findings, state.wanted, rows, is_limited=self._is_limited)
             except AllocationError as problem:
                 return error(str(problem))
             codes = state.findings.codes.copy()
@@ -148,11 +173,23 @@ class DynamicResources(Proportional):
         """The rows that can use all claims that are allocated."""
         found: Mask = np.ones(cluster.capacity, np.bool_)
         for claim in claims:
+            if self._is_of_no_use(claim):
+                return np.zeros_like(found)
             selector = claim.status.allocation.node_selector if claim.status.allocation is not None else None
             if selector is not None:
                 compiled = node_selector.selector(selector, self._selector_options)
                 found &= cluster.labels.selector_mask(compiled)
         return found
+
+    def _is_of_no_use(self, claim: ResourceClaim) -> bool:
+        """Whether the devices of a claim have not become ready and will not."""
+        if not readiness.must_be_waited_for(claim):
+            return False
+        if readiness.failure_of(claim) is not None:
+            return True
+        if readiness.is_ready(claim) or self._client is None:
+            return False
+        return readiness.is_overdue(claim, self._client.clock.now(), self._binding_seconds)
 
     # -- what could be done when there is none
 
@@ -172,7 +209,8 @@ class DynamicResources(Proportional):
         return PostFilterResult(unschedulable("still not schedulable"))
 
     def _can_be_freed(self, claim: ResourceClaim, pod: Pod) -> bool:
-        if claim.status.allocation is None or claim.status.allocation.node_selector is None:
+        allocation = claim.status.allocation
+        if allocation is None or (allocation.node_selector is None and not self._is_of_no_use(claim)):
             return False
         return all(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
 
@@ -189,7 +227,7 @@ class DynamicResources(Proportional):
     def score(self, state: PodState, rows: Rows) -> Scores:
         points = np.zeros(state.cluster.capacity, np.int64)
         if state.findings is not None:
-            self._memo.judge(state.findings, state.wanted, ALL_ROWS)
+            self._memo.judge(state.findings, state.wanted, ALL_ROWS, is_limited=self._is_limited)
             for row, solution in state.findings.solutions.items():
                 points[row] = solution.points
         return points[rows]
@@ -205,7 +243,7 @@ class DynamicResources(Proportional):
             return error("claim allocation not found for node")
         for entry, devices in zip(state.wanted, solution.devices, strict=True):
             claim = entry.claim
-            allocation = state.allocations[claim.metadata.uid] = allocation_of(claim, devices)
+            allocation = state.allocations[claim.metadata.uid] = allocation_of(claim, devices, node_name)
             reserved = structs.replace(claim, status=structs.replace(claim.status, allocation=allocation))
             state.reserved.append(reserved)
             self._allocated.begin(reserved)
@@ -239,7 +277,10 @@ class DynamicResources(Proportional):
             if allocation is not None:
                 self._allocated.end(written)
             self._allocated.touch(written)
-        return SUCCESS
+        return await readiness.wait(state.claims, self._latest, self._client, self._binding_seconds)
+
+    def _latest(self, claim: ResourceClaim) -> ResourceClaim | None:
+        return self._claims.get(object_key(claim.metadata.namespace, claim.metadata.name))
 
     def _later(self, write: Coroutine[Any, Any, None]) -> None:
         """Write beside the scheduling cycle."""
