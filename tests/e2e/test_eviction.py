@@ -116,13 +116,10 @@ def test_a_service_shows_the_endpoints_behind_it(kubectl: Kubectl) -> None:
     kubectl("expose", "deployment", "shop", "--port=80", "--target-port=8080")
     kubectl("rollout", "status", "deployment/shop", "--timeout=30s")
     addresses = "jsonpath={.items[*].endpoints[?(@.conditions.ready==true)].addresses[0]}"
-    wait(
-        lambda: (
-            len(kubectl("get", "endpointslices", "-l", "kubernetes.io/service-name=shop", "-o", addresses).split()) == 2
-        )
-    )
+    slices = ("get", "endpointslices", "-l", "kubernetes.io/service-name=shop", "-o")
+    eventually(lambda: len(kubectl(*slices, addresses).split()) == 2)
     kubectl("delete", "service,deployment", "shop")
-    eventually(lambda: kubectl("get", "endpointslices", "-l", "kubernetes.io/service-name=shop", "-o", "name") == "")
+    eventually(lambda: kubectl(*slices, "name") == "")
 
 
 def test_a_budget_keeps_a_drain_waiting(kubectl: Kubectl) -> None:
