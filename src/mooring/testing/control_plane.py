@@ -18,19 +18,19 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 
 import uvloop
 
-from mooring.api import errors, yaml_documents
+from mooring.api import errors
 from mooring.api.core_v1 import Pod
-from mooring.api.from_tree import FieldValidation, from_tree
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import parse_runtime_config
 from mooring.apiserver.options import ServerConfig
 from mooring.base import component
 from mooring.base.clock import Clock
 from mooring.cli.control_plane import ControlPlane, in_process
+from mooring.cli.manifests import read_objects
 from mooring.cli.worker_process import WorkerConfig
 from mooring.client import Client, PatchType
 from mooring.controllers.simulated_nodes import create_nodes, numbered
@@ -134,9 +134,10 @@ class RunningControlPlane:
         """Create objects, builders' objects, or all that a YAML text describes. As the server made them."""
         found: list_of[Resource] = []
         for each in wanted:
-            objects = (
-                self._read(each) if isinstance(each, str) else [each.build() if isinstance(each, Builder) else each]
-            )
+            if isinstance(each, str):
+                objects = read_objects(each, self.client.scheme)
+            else:
+                objects = [each.build() if isinstance(each, Builder) else each]
             found += [self.run(self.client.create(obj)) for obj in objects]
         return found
 
@@ -192,17 +193,3 @@ class RunningControlPlane:
         if not isinstance(self.clock, MockClock):
             raise RuntimeError("time passes by itself here: ask for a mock clock to decide about it")
         self.run(self.clock.run(seconds))
-
-    def _read(self, text: str) -> list_of[Resource]:
-        scheme = self._plane.server.scheme
-        found: list_of[Resource] = []
-        for document in yaml_documents.read(text):
-            tree = cast("dict[str, Any]", document.tree)
-            kind = scheme.kind(tree.get("apiVersion", ""), tree.get("kind", ""))
-            if kind is None:
-                raise ValueError(f"line {document.line}: the server has no {tree.get('apiVersion')} {tree.get('kind')}")
-            obj, _ = from_tree(tree, kind.type, FieldValidation.STRICT)
-            if kind.namespaced and not obj.metadata.namespace:
-                obj.metadata.namespace = "default"
-            found.append(obj)
-        return found

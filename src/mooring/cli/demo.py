@@ -1,0 +1,134 @@
+"""`mooring demo`: the five proposals in two minutes, on throw-away control planes. ``stage.py`` is where it plays."""
+
+import asyncio
+import tempfile
+import time
+from pathlib import Path
+
+import click
+
+import mooring
+from mooring.base import logs
+from mooring.cli.stage import ANYWHERE, NOWHERE, DemoError, Stage
+
+_PAUSE_SECONDS = 4.0
+_GATE = "TaintTolerationComparisonOperators"
+
+
+@click.command()
+@click.option("--fast", is_flag=True, help="Do not pause for reading.")
+@click.option("-v", "--verbose", count=True, help="Log what the control planes do.")
+def demo(*, fast: bool, verbose: int) -> None:
+    """Show what Mooring can do: five Kubernetes proposals in two minutes.
+
+    It runs control planes of its own in a temporary directory and leaves nothing behind.
+
+    \b
+    Examples:
+      mooring demo
+      mooring demo --fast
+    """
+    logs.configure(verbose)
+    if not verbose:
+        logs.get("mooring").setLevel("ERROR")  # what goes wrong on purpose is told by the demo itself
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="mooring-demo-") as folder:
+        stage = Stage(_examples(), Path(folder), 0.0 if fast else _PAUSE_SECONDS)
+        try:
+            asyncio.run(_play(stage))
+        except DemoError as error:
+            raise click.ClickException(str(error)) from error
+    click.echo(f"\nThat took {time.monotonic() - began:.0f} s. Now try `mooring up --nodes 5`, with kubectl beside it.")
+
+
+def _examples() -> Path:
+    """The examples: beside the sources, or inside of the installed package."""
+    package = Path(mooring.__file__).parent
+    inside = package / "examples"
+    return inside if inside.is_dir() else package.parents[1] / "examples"
+
+
+async def _play(stage: Stage) -> None:
+    for act in (_numbers, _versions, _expressions, _label_keys, _rollback):
+        await act(stage)
+
+
+async def _numbers(stage: Stage) -> None:
+    stage.title("1  Numbers in tolerations (KEP-5471)")
+    await stage.say("Nodes say how reliable they are in a taint. Pods say what they accept: greater than 750, 950, …")
+    async with stage.control_plane("numbers"):
+        folder = "kep-5471/1-spot-nodes"
+        await stage.apply(f"{folder}/nodes.yaml", f"{folder}/story.yaml")
+        await stage.show_nodes()
+        placed = {"cost-optimized": "spot-node-1", "flexible-sla": "reserved-node-1"}
+        await stage.show_pods({**placed, "critical": NOWHERE})
+        await stage.say("The critical one waits for a node above 950. Here it comes:")
+        await stage.apply(f"{folder}/later.yaml")
+        await stage.show_pods({**placed, "critical": "reliable-node-1"})
+
+    await stage.say("A NoExecute taint also evicts. This service wants more than 950, and its node has 960.")
+    async with stage.control_plane("eviction"):
+        await _steady_service(stage)
+        await stage.say("Now the rating of the node drops:")
+        await stage.taint("ondemand-node-1", "node.kubernetes.io/sla", "940", "NoExecute")
+        await stage.show_pods({"steady-service": NOWHERE})
+        await stage.say("The pod was evicted at once; the one that replaces it waits, and says why.")
+
+
+async def _versions(stage: Stage) -> None:
+    stage.title("2  Versions in node affinity (KEP-5721)")
+    await stage.say("Labels hold versions. SemverGt compares them as versions: v1.9.0 is older than v1.31.99.")
+    async with stage.control_plane("versions"):
+        folder = "kep-5721/1-kubelet-version"
+        await stage.apply(f"{folder}/nodes.yaml", f"{folder}/story.yaml")
+        await stage.show_nodes()
+        await stage.show_pods({"modern-app": "upgraded-node"})
+
+
+async def _expressions(stage: Stage) -> None:
+    stage.title("3  Expressions in tolerations and node affinity (KEP-5500)")
+    await stage.say("One CEL expression says `this key with either of two values`, which plain tolerations cannot.")
+    async with stage.control_plane("expressions"):
+        folder = "kep-5500/1-either-maintenance"
+        await stage.apply(f"{folder}/nodes.yaml", f"{folder}/story.yaml")
+        await stage.show_nodes()
+        await stage.show_pods({"monitoring-agent": ANYWHERE, "second-monitoring-agent": ANYWHERE})
+        await stage.say("Both nodes under maintenance have an agent; the one that is decommissioned has none.")
+
+
+async def _label_keys(stage: Stage) -> None:
+    stage.title("4  Affinity to pods of the same revision (KEP-3633)")
+    await stage.say("Two zones, each with room for one revision. The replicas of a revision want to be in one zone.")
+    async with stage.control_plane("label-keys"):
+        folder = "kep-3633/1-affinity-within-a-revision"
+        await stage.apply(f"{folder}/nodes.yaml", f"{folder}/story.yaml")
+        pods = await stage.show_pods({"application-server": ANYWHERE}, count=2)
+        await stage.say("A new revision need not squeeze in with the old one: matchLabelKeys tells them apart.")
+        await stage.set_image("application-server", "server", "server:2.0")
+        other = {"zone-a-node": "zone-b-node", "zone-b-node": "zone-a-node"}[pods[0].spec.node_name]
+        await stage.show_pods({"application-server": other}, count=2)
+
+
+async def _rollback(stage: Stage) -> None:
+    stage.title("5  Going back (KEP-4330)")
+    await stage.say("The service again, with its data on disk. What if its feature gate is switched off?")
+    async with stage.control_plane("rollback"):
+        await _steady_service(stage)
+    async with stage.control_plane("rollback", feature_gates=f"{_GATE}=false"):
+        await stage.show_failed_creates("steady-service")
+        await stage.say(
+            "Without the gate no toleration matches by number: the pod is evicted, and no new one is accepted. "
+            "So change workloads first, then the gate. With the gate on again, the service recovers by itself:"
+        )
+    async with stage.control_plane("rollback"):
+        await stage.show_pods({"steady-service": "ondemand-node-1"})
+    await stage.say("And this is what Kubernetes 1.34 would have said to a manifest that uses three of the proposals:")
+    async with stage.control_plane("older", emulation_version="1.34"):
+        await stage.is_refused("tour/web.yaml")
+
+
+async def _steady_service(stage: Stage) -> None:
+    folder = "kep-5471/2-evict-when-sla-drops"
+    await stage.apply(f"{folder}/nodes.yaml", f"{folder}/negative.yaml")
+    await stage.taint("ondemand-node-1", "node.kubernetes.io/sla", "960", "NoExecute")
+    await stage.show_pods({"steady-service": "ondemand-node-1"})
