@@ -12,7 +12,7 @@ from mooring.api.core_v1 import Pod
 from mooring.api.errors import conflict
 from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import DeviceClass, ResourceClaim, ResourceClaimConsumerReference, ResourceSlice
-from mooring.client import Client
+from mooring.client import Client, DisconnectedError
 from mooring.scheduler.engine import Engine, Outcome
 from mooring.scheduler.framework import QueueingHint, Status
 from mooring.scheduler.plugins.dynamic_resources import DynamicResources
@@ -168,6 +168,32 @@ def test_a_claim_that_somebody_else_has_allocated_is_an_error() -> None:
     assert status.message == "claim default/c got allocated elsewhere in the meantime"
 
 
+def test_an_answer_that_is_lost_is_looked_up_until_it_is_known() -> None:
+    server = Server(claim())
+    engine = engine_with(server, slice_on("a", "g0"))
+    plain = server.update_status
+
+    async def lose(thing: ResourceClaim) -> ResourceClaim:
+        server.update_status = plain  # type: ignore[method-assign] # from now on answers arrive
+        await plain(thing)
+        raise DisconnectedError("lost")
+
+    server.update_status = lose  # type: ignore[method-assign] # the first answer is lost
+    plugin, wanted = plugin_of(engine), using("c")
+    outcome = engine.schedule(wanted)
+    assert plugin.reserve(outcome.cycle, wanted, "a").is_success
+
+    async def run() -> Status:
+        task = asyncio.ensure_future(plugin.pre_bind(outcome.cycle, wanted, "a"))
+        while not task.done():
+            await asyncio.sleep(0)
+            server.clock.advance(1)
+        return task.result()
+
+    assert asyncio.run(run()).is_success
+    assert server.calls == ["update", "update status"], "it was written once"
+
+
 def test_a_pod_that_is_not_bound_after_all_leaves_its_claims() -> None:
     server = Server(claim())
     engine = engine_with(server, slice_on("a", "g0"))
@@ -302,7 +328,7 @@ ALLOCATED: dict[str, Any] = {"allocation": {"devices": {}}}
 class Woken:
     name: str
     old: ResourceClaim | None
-    new: ResourceClaim
+    new: ResourceClaim | None
     queued: bool
 
 
@@ -312,6 +338,8 @@ WOKEN = (
     Woken("not: its claim got a label or so", claim(), claim(), False),
     Woken("not: another claim was made", None, claim("other"), False),
     Woken("another claim was deallocated", claim("other", **ALLOCATED), claim("other"), True),
+    Woken("another claim that had devices is gone", claim("other", **ALLOCATED), None, True),
+    Woken("not: another claim that had none is gone", claim("other"), None, False),
 )
 
 

@@ -23,6 +23,8 @@ log = logs.get(__name__)
 FINALIZER = "resource.kubernetes.io/delete-protection"
 """Keeps a claim that is in use."""
 _ATTEMPTS = 5
+_LOOK_AGAIN, _LOOK_AGAIN_AT_LEAST = 0.1, 5.0
+"""How soon, in seconds, the server is asked again, and how often it is at least."""
 
 
 class ClaimWriteError(Exception):
@@ -32,32 +34,41 @@ class ClaimWriteError(Exception):
 async def give(client: "Client", claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None) -> ResourceClaim:
     """Write that the pod uses the claim, and the allocation if it has none yet; what was written.
 
-    Raises ClaimWriteError when that is not possible, because somebody has deleted the claim or allocated it otherwise,
-    or because the server cannot be reached.
+    Others may write to the claim at the same time: on a conflict it is read again. When the server does not answer, it
+    is read until it is known what was written: devices of an allocation that was must not be given to anybody else.
+    Raises ClaimWriteError when somebody has deleted the claim or allocated it otherwise, or the server refuses.
     """
     from mooring.client import ClientError  # noqa: PLC0415 - simulations, which write nothing, need not load it
 
-    try:
-        return await _give(client, claim, pod, allocation)
-    except (StatusError, ClientError) as problem:
-        raise ClaimWriteError(str(problem)) from problem
-
-
-async def _give(client: "Client", claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None) -> ResourceClaim:
-    """Others may write to the claim at the same time: on a conflict it is read again."""
-    for attempt in range(_ATTEMPTS):
-        if attempt:
-            claim = await client.get(ResourceClaim, claim.metadata.name, claim.metadata.namespace)
-        if claim.metadata.deletion_timestamp is not None:
-            raise ClaimWriteError(f"claim {full_name(claim)} got deleted in the meantime")
-        if allocation is not None and claim.status.allocation is not None:
-            raise ClaimWriteError(f"claim {full_name(claim)} got allocated elsewhere in the meantime")
+    conflicts = failures = 0
+    while True:
         try:
+            if conflicts or failures:
+                claim = await client.get(ResourceClaim, claim.metadata.name, claim.metadata.namespace)
+                if is_reserved_for(pod, claim) and claim.status.allocation is not None:
+                    return claim  # it had been written
+            _check(claim, allocation)
             return await _write(client, claim, pod, allocation)
-        except Conflict:
-            if attempt == _ATTEMPTS - 1:
-                raise
-    raise AssertionError("the last attempt returns or raises")
+        except Conflict as problem:
+            conflicts += 1
+            if conflicts == _ATTEMPTS:
+                raise ClaimWriteError(str(problem)) from problem
+        except (StatusError, ClientError) as problem:
+            if isinstance(problem, StatusError) and problem.status.code < 500:
+                raise ClaimWriteError(str(problem)) from problem
+            failures += 1
+            if failures == 1:
+                log.warning("the server did not say whether a claim was allocated, looking it up: %s", problem)
+            await client.clock.sleep(min(_LOOK_AGAIN * 2**failures, _LOOK_AGAIN_AT_LEAST))
+
+
+def _check(claim: ResourceClaim, allocation: AllocationResult | None) -> None:
+    if claim.metadata.deletion_timestamp is not None:
+        raise ClaimWriteError(f"claim {full_name(claim)} got deleted in the meantime")
+    if allocation is not None and claim.status.allocation is not None:
+        raise ClaimWriteError(f"claim {full_name(claim)} got allocated elsewhere in the meantime")
+    if allocation is None and claim.status.allocation is None:
+        raise ClaimWriteError(f"claim {full_name(claim)} got deallocated in the meantime")
 
 
 async def _write(

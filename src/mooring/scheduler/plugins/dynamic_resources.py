@@ -273,7 +273,7 @@ class DynamicResources(Proportional):
             except writing.ClaimWriteError as problem:
                 return error(str(problem))
             state.claims[index] = written
-            self._claims.assume(written)
+            self._claims.assume_written(written)
             if allocation is not None:
                 self._allocated.end(written)
             self._allocated.touch(written)
@@ -293,7 +293,7 @@ class DynamicResources(Proportional):
     def events_to_register(self) -> Sequence[EventWithHint]:
         changed = Action.ADD | Action.UPDATE
         return (
-            EventWithHint(ClusterEvent(Kind.RESOURCE_CLAIM, changed), self._after_claim_change),
+            EventWithHint(ClusterEvent(Kind.RESOURCE_CLAIM, changed | Action.DELETE), self._after_claim_change),
             EventWithHint(
                 ClusterEvent(Kind.UNSCHEDULED_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM), self._after_pod_change
             ),
@@ -306,7 +306,7 @@ class DynamicResources(Proportional):
     def _after_claim_change(self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim | None) -> QueueingHint:
         """Devices became free, or the pod's own claim came or changed its status."""
         if new is None:
-            return QueueingHint.QUEUE
+            return QueueingHint.of(old is not None and old.status.allocation is not None)
         try:
             used = pod_claims(pod, self._claims)
         except ClaimError:

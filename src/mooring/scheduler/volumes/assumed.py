@@ -8,6 +8,7 @@ ends it, because it either has our write in it or makes that write fail.
 from typing import Generic, TypeVar
 
 from mooring.api.meta_v1 import Resource
+from mooring.api.resource_version import compare
 from mooring.scheduler.columns.cluster import Cluster, object_key
 
 T = TypeVar("T", bound=Resource)
@@ -45,6 +46,12 @@ class Assumed(Generic[T]):
         self._assumed[key] = (current, thing)
         self.revision += 1
         return True
+
+    def assume_written(self, thing: T) -> None:
+        """The same for an object as the server has answered, unless informers show that or a newer one already."""
+        current = self._objects.get(object_key(thing.metadata.namespace, thing.metadata.name))
+        if current is not None and compare(current.metadata.resource_version, thing.metadata.resource_version) < 0:
+            self.assume(thing)
 
     def restore(self, thing: T) -> None:
         """Take an assumption back, if it has not been replaced by another."""
