@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mooring.api.kinds import KINDS, Kind
 from mooring.api.meta_v1 import VersionInfo
 from mooring.apiserver.limits import Limits
 from mooring.base.component import Component, resolve
@@ -58,6 +59,8 @@ class ServerConfig:
     port: int = DEFAULT_PORT
     """0 takes any free port."""
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
+    kinds: tuple[Kind, ...] = KINDS
+    """What there is to serve; tests register kinds with other lifecycles."""
     token_auth_file: Path | None = None
     audit_log: Path | None = None
     limits: Limits = field(default_factory=Limits)

@@ -78,7 +78,7 @@ class ApiServer:
         self._tasks: list[asyncio.Task[None]] = []
         self._http: HttpServer | None = None
         self._tls: ssl.SSLContext | None = None
-        self.scheme = Scheme(config.component.versions, config.runtime_config)
+        self.scheme = Scheme(config.component.versions, config.runtime_config, config.kinds)
         for warning in self.scheme.warnings:
             log.warning(warning)
         self._authorizer = RbacAuthorizer(store, self.scheme)
