@@ -2,8 +2,9 @@
 
 A node lives while its Lease or its status changes. One that has been silent for `GRACE_SECONDS` gets conditions of
 status Unknown; conditions, and `spec.unschedulable`, become taints. What NoExecute taints then do to pods is
-``taint_eviction.py``'s matter. Silence is measured by this controller's own clock from what it saw last, so that clocks
-of nodes may be wrong and a restart gives every node its full time again.
+``taint_eviction.py``'s matter, and how fast they are given ``zone_disruption.py``'s. Silence is measured by this
+controller's own clock from what it saw last, so that clocks of nodes may be wrong and a restart gives every node its
+full time again.
 """
 
 import asyncio
@@ -13,10 +14,12 @@ from datetime import timedelta
 from mooring.api import errors, times
 from mooring.api.coordination_v1 import Lease
 from mooring.api.core_v1 import Node, NodeCondition, Pod, PodCondition, Taint
+from mooring.api.errors import StatusError
 from mooring.base import logs
-from mooring.client import Informer, PatchType
+from mooring.client import ClientError, Informer, PatchType
 from mooring.controllers.controller import Context, Controller
 from mooring.controllers.eviction import pods_by_node
+from mooring.controllers.zone_disruption import ZoneDisruption, is_ready, zone_of
 
 LEASES = "kube-node-lease"
 MONITOR_SECONDS = 5.0
@@ -54,6 +57,7 @@ class NodeLifecycle(Controller):
         self._pods: Informer[Pod] = context.informers.of(Pod)
         self._by_node = pods_by_node(self._pods)
         self._leases: Informer[Lease] = context.informers.of(Lease)
+        self._zones = ZoneDisruption()
         self._heard: dict[str, float] = {}
         """When each node was last seen to live."""
         self._nodes.add_handler(added=self._node_added, updated=self._node_updated, deleted=self._node_deleted)
@@ -86,10 +90,11 @@ class NodeLifecycle(Controller):
             tasks.create_task(self._monitor())
 
     async def _monitor(self) -> None:
-        """Have silent nodes looked at."""
+        """Have silent nodes looked at, and those that are not ready when their zone's state has changed."""
         while True:
+            changed = self._zones.look(self._nodes.objects())
             for node in self._nodes.objects():
-                if self._is_silent(node):
+                if self._is_silent(node) or (changed and not is_ready(node)):
                     self.enqueue(node)
             for name in [name for name in self._heard if self._nodes.get(name) is None]:
                 del self._heard[name]
@@ -113,14 +118,38 @@ class NodeLifecycle(Controller):
             return None
         if self._is_silent(node):
             node = await self._mark_unknown(node)
-        wanted = wanted_taints(node)
+        ready = _ready(node)
+        down = ready is not None and ready.status != "True"
+        if not down:
+            await self._write_taints(node, evicts=False)
+            return None
+        again = await self._taint(node)
+        await self._mark_pods(node)
+        return again
+
+    async def _taint(self, node: Node) -> float | None:
+        """Taint a node that is not ready; returns when to ask again whether its pods may be evicted."""
+        zone = zone_of(node)
+        has = any(taint.effect == _NO_EXECUTE and _key(taint) in _OWN for taint in node.spec.taints)
+        if has:
+            await self._write_taints(node, evicts=not self._zones.is_total)
+            return None
+        wait = self._zones.take(zone, self.clock.monotonic())
+        if wait != 0:
+            await self._write_taints(node, evicts=False)
+            return wait
+        try:
+            await self._write_taints(node, evicts=True)
+        except (StatusError, ClientError):
+            self._zones.give_back(zone, self.clock.monotonic())
+            raise
+        return None
+
+    async def _write_taints(self, node: Node, *, evicts: bool) -> None:
+        wanted = wanted_taints(node, evicts=evicts)
         if wanted != node.spec.taints:
             body = {"metadata": {"resourceVersion": node.metadata.resource_version}, "spec": {"taints": wanted}}
-            await self.client.patch(Node, key, body, type=PatchType.MERGE)
-        ready = _ready(node)
-        if ready is not None and ready.status != "True":
-            await self._mark_pods(node)
-        return None
+            await self.client.patch(Node, node.metadata.name, body, type=PatchType.MERGE)
 
     async def _mark_unknown(self, node: Node) -> Node:
         now = times.to_seconds(self.clock.now())
@@ -161,15 +190,18 @@ class NodeLifecycle(Controller):
             self._recorder.event(pod, "Warning", "NodeNotReady", "Node is not ready")
 
 
-def wanted_taints(node: Node) -> list[Taint]:
-    """The node's taints as they should be: those of others untouched and in place, its own as conditions say."""
-    keys = _taint_keys(node)
+def wanted_taints(node: Node, *, evicts: bool) -> list[Taint]:
+    """The node's taints as they should be: those of others untouched and in place, its own as conditions say.
+
+    `evicts` is whether a node that is not ready may lose its pods.
+    """
+    keys = _taint_keys(node, evicts=evicts)
     kept = [taint for taint in node.spec.taints if _key(taint) not in _OWN or _key(taint) in keys]
     present = {_key(taint) for taint in kept}
     return [*kept, *(Taint(key=key, effect=effect) for key, effect in keys if (key, effect) not in present)]
 
 
-def _taint_keys(node: Node) -> dict[tuple[str, str], None]:
+def _taint_keys(node: Node, *, evicts: bool) -> dict[tuple[str, str], None]:
     """What the node should be tainted with, in order."""
     found: dict[tuple[str, str], None] = {}
     if node.spec.unschedulable:
@@ -184,7 +216,8 @@ def _taint_keys(node: Node) -> dict[tuple[str, str], None]:
     elif ready.status != "True":
         key = NOT_READY if ready.status == "False" else UNREACHABLE
         found[key, _NO_SCHEDULE] = None
-        found[key, _NO_EXECUTE] = None
+        if evicts:
+            found[key, _NO_EXECUTE] = None
     return found
 
 

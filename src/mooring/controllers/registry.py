@@ -4,6 +4,7 @@ from mooring.controllers.controller import Factory
 from mooring.controllers.device_taint_eviction import DeviceTaintEviction
 from mooring.controllers.disruption import DisruptionBudgets
 from mooring.controllers.endpoint_slice import EndpointSlices
+from mooring.controllers.ephemeral_volume import EphemeralVolumes
 from mooring.controllers.event_ttl import EventTtl
 from mooring.controllers.garbage_collector import GarbageCollector
 from mooring.controllers.namespace import NamespaceDeletion
@@ -34,6 +35,7 @@ CONTROLLERS: dict[str, Factory] = {
     "device-taint-eviction": DeviceTaintEviction,
     "disruption": DisruptionBudgets,
     "endpointslice": EndpointSlices,
+    "ephemeral-volume": EphemeralVolumes,
     "event-ttl": EventTtl,
     "persistentvolume-binder": PersistentVolumeBinder,
     "pod-garbage-collector": PodGarbageCollector,

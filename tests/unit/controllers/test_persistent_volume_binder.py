@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from control_plane import ControlPlane, control_plane
-from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim
+from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.api.storage_v1 import StorageClass
 from mooring.client import PatchType
 
@@ -164,3 +164,15 @@ async def test_a_restart_in_the_middle_of_a_binding_finishes_it(plane: ControlPl
     await volume(plane, "disk", claimRef={**RESERVED, "uid": made.metadata.uid, "kind": "PersistentVolumeClaim"})
     await plane.start()
     assert await state(plane) == ("Bound", "disk")
+
+
+async def test_an_ephemeral_volume_is_a_claim_of_its_pod() -> None:
+    async with control_plane("ephemeral-volume", "garbage-collector", "volume-protection") as plane:
+        template = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
+        volumes = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}]
+        await plane.pod("web", spec={"volumes": volumes})
+        await plane.run(0)
+        assert await plane.names(PersistentVolumeClaim) == ["web-scratch"]
+        await plane.client.delete(Pod, "web", "default")
+        await plane.run(0)
+        assert await plane.names(PersistentVolumeClaim) == []

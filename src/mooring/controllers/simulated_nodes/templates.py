@@ -6,7 +6,7 @@ A manifest may say `simulation.mooring.dev/count: "100"` in its annotations: it 
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from mooring.api import errors, yaml_documents
@@ -16,6 +16,7 @@ from mooring.api.from_tree import FieldValidation, from_tree
 from mooring.api.json_tree import DecodeError
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.client import Client
+from mooring.controllers.simulated_nodes.addresses import Networks
 from mooring.controllers.simulated_nodes.node_status import new_status, own_labels
 from mooring.controllers.simulated_nodes.rules import NODE, PREFIX
 
@@ -83,16 +84,26 @@ def _copies(template: Node, count: int, *, single: bool = False) -> Iterator[Nod
 
 
 async def create_nodes(client: Client, nodes: Sequence[Node]) -> None:
-    """Register nodes, status included; those that exist are left as they are."""
-    now = client.clock.now()
+    """Register nodes, networks and status included; those that exist are left as they are."""
+    networks, now = Networks(), client.clock.now()
+    known = set()
+    for node in (await client.list(Node, managed_fields=False)).items:
+        known.add(node.metadata.name)
+        networks.take(node.spec.pod_cidr, node.metadata.name)
 
-    async def create(some: Iterable[Node]) -> None:
+    async def create(some: Iterator[Node]) -> None:
         for node in some:
+            network = "" if node.spec.pod_cidr else networks.free(node.metadata.name)
+            if network:
+                node.spec.pod_cidr, node.spec.pod_cidrs = network, [network]
             node.status = new_status(node, now)
             with suppress(errors.AlreadyExists):
                 await client.create(node)
 
-    async with asyncio.TaskGroup() as tasks:
-        queue = iter(nodes)  # shared: each task takes the next one
-        for _ in range(_AT_A_TIME):
-            tasks.create_task(create(queue))
+    missing = (node for node in nodes if node.metadata.name not in known)  # shared: each task takes the next one
+    tasks = [asyncio.create_task(create(missing)) for _ in range(_AT_A_TIME)]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -1,0 +1,75 @@
+"""How fast nodes that fail lose their pods: one by one, and not at all when everything fails."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from control_plane import ControlPlane, control_plane
+from mooring.api.core_v1 import Node
+from mooring.client import PatchType
+from mooring.controllers.simulated_nodes import create_nodes, numbered
+from mooring.controllers.zone_disruption import State, state_of
+
+pytestmark = pytest.mark.req("S.4")
+
+
+@pytest.fixture
+async def plane() -> AsyncIterator[ControlPlane]:
+    async with control_plane("simulated-nodes", "node-lifecycle") as running:
+        nodes = numbered(9)
+        for node in nodes:
+            node.metadata.labels["topology.kubernetes.io/zone"] = "one"
+        await create_nodes(running.client, nodes)
+        await running.run(6)
+        yield running
+
+
+async def fail(plane: ControlPlane, count: int) -> None:
+    for number in range(count):
+        body = {"metadata": {"annotations": {"simulation.mooring.dev/failure": "not-ready"}}}
+        await plane.client.patch(Node, f"node-{number}", body, type=PatchType.MERGE)
+    await plane.run(1)
+
+
+async def evicting(plane: ControlPlane) -> int:
+    nodes = (await plane.client.list(Node)).items
+    return sum(any(taint.effect == "NoExecute" for taint in node.spec.taints) for node in nodes)
+
+
+async def test_nodes_of_a_zone_lose_their_pods_one_by_one(plane: ControlPlane) -> None:
+    await fail(plane, 3)
+    assert await evicting(plane) == 1
+    await plane.run(10)
+    assert await evicting(plane) == 2
+    await plane.run(10)
+    assert await evicting(plane) == 3
+
+
+async def test_a_small_zone_that_is_mostly_down_loses_no_more(plane: ControlPlane) -> None:
+    await fail(plane, 6)
+    await plane.run(120)
+    assert await evicting(plane) == 1
+
+
+async def test_when_all_nodes_fail_nobody_is_evicted(plane: ControlPlane) -> None:
+    await fail(plane, 9)
+    await plane.run(120)
+    assert await evicting(plane) == 0
+    nodes = (await plane.client.list(Node)).items
+    assert all(node.spec.taints for node in nodes), "nobody is scheduled there, though"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "ready", "state"),
+    [
+        (0, 0, State.NORMAL),
+        (1, 0, State.FULL_DISRUPTION),
+        (3, 1, State.NORMAL),
+        (4, 1, State.PARTIAL_DISRUPTION),
+        (100, 46, State.NORMAL),
+        (100, 45, State.PARTIAL_DISRUPTION),
+    ],
+    ids=["no nodes", "the only node is down", "two are few", "three of four", "54 of 100", "55 of 100"],
+)
+def test_the_state_of_a_zone(nodes: int, ready: int, state: State) -> None:
+    assert state_of(nodes, ready) is state
