@@ -5,10 +5,6 @@ real gate or kind changes so, the test registers a real one with another history
 an alpha feature cannot be had at N-1 either, and a function that is unknown at N-1 works in stored expressions.
 """
 
-import asyncio
-import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,80 +13,17 @@ import pytest
 from click.testing import CliRunner
 
 from api_caller import PODS, pod
-from mooring.api.errors import StatusError
 from mooring.api.kinds import KINDS, Kind
 from mooring.api.lifecycles import since
-from mooring.api.scheme import SchemeError, parse_runtime_config
-from mooring.apiserver.options import ServerConfig
-from mooring.base import component
+from mooring.api.scheme import SchemeError
 from mooring.base.gates import Gate, GateError, Spec, Stage
 from mooring.base.known_gates import COMPARISON_OPERATORS, KNOWN, LABEL_KEYS_IN_POD_AFFINITY, SEMVER_OPERATORS
 from mooring.base.version import Version
 from mooring.cli.apiserver import apiserver
-from mooring.cli.control_plane import ControlPlane, in_process
-from mooring.cli.worker_process import WorkerConfig
+from started_server import Start, Started, started
 
 pytestmark = pytest.mark.req("4330.3")
 NO_ALPHA = "alpha features are not available under emulation"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Start:
-    """How a server is started."""
-
-    emulation: str
-    min_compatibility: str | None = None
-    gates: str = ""
-    runtime_config: str = ""
-    known: tuple[Gate, ...] = KNOWN
-    kinds: tuple[Kind, ...] = KINDS
-
-
-class Started:
-    """A server that runs, and how to ask it."""
-
-    def __init__(self, plane: ControlPlane) -> None:
-        self.plane = plane
-
-    async def ask(self, method: str, path: str, body: Any = None) -> tuple[int, dict[str, Any]]:
-        """Code and body of an answer."""
-        try:
-            sent = b"" if body is None else json.dumps(body).encode()
-            answer = await self.plane.client.raw(method, path, body=sent)
-        except StatusError as error:
-            return error.status.code, {"message": error.status.message}
-        return answer.status, json.loads(answer.body)
-
-    async def create(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        code, made = await self.ask("POST", path, body)
-        assert code == 201, made
-        return made
-
-    async def stored(self, key: str) -> dict[str, Any]:
-        found = await self.plane.server.store.get(key)
-        assert found is not None
-        value: dict[str, Any] = json.loads(found.value)
-        return value
-
-
-@asynccontextmanager
-async def started(folder: Path, start: Start, *, scheduler: bool = False) -> AsyncIterator[Started]:
-    """A server that listens, alone or with a scheduler of the same versions; raises what the command would print."""
-    running = component.resolve(
-        gates=start.gates, emulation=start.emulation, min_compatibility=start.min_compatibility, known=start.known
-    )
-    config = ServerConfig(
-        data_dir=folder,
-        component=running,
-        port=0,
-        runtime_config=parse_runtime_config(start.runtime_config),
-        kinds=start.kinds,
-    )
-    crew = in_process(WorkerConfig(running, controllers=False, nodes=False)) if scheduler else None
-    async with ControlPlane(config, crew) as plane:
-        await plane.start()
-        await plane.wait_until_ready()
-        yield Started(plane)
 
 
 # -- features
@@ -370,15 +303,18 @@ async def test_functions_of_cel(cell: Function, tmp_path: Path) -> None:
     async with started(tmp_path, NEWEST) as server:
         await add_device(server)
         await server.create(CLAIMS, claim("stored", cell.expression))
-    async with started(tmp_path, Start(emulation=cell.emulation), scheduler=True) as server:
+    start = Start(emulation=cell.emulation)
+    async with started(tmp_path, start, workers=start, controllers=False) as server:
         code, said = await server.ask("POST", CLAIMS, claim("new", cell.expression))
         assert code == (201 if cell.may_be_written else 422), said
         assert cell.may_be_written or "undeclared reference" in said["message"]
         uses = {"resourceClaims": [{"name": "device", "resourceClaimName": "stored"}]}
         await server.create(PODS, pod("user", **uses))
-        async with asyncio.timeout(20):
-            while not (await server.ask("GET", f"{PODS}/user"))[1]["spec"].get("nodeName"):  # noqa: ASYNC110 - no event
-                await asyncio.sleep(0.05)
+
+        async def is_placed() -> bool:
+            return "nodeName" in (await server.get(f"{PODS}/user"))["spec"]
+
+        await server.until(is_placed)
 
 
 def claim(name: str, expression: str) -> dict[str, Any]:
