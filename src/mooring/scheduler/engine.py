@@ -211,12 +211,15 @@ class Engine:
         return found
 
     def preempt(self, outcome: Outcome) -> Preemption:
-        """Which pods would have to go so that a pod that fits nowhere fits somewhere."""
+        """Which pods would have to go so that a pod that fits nowhere fits somewhere.
+
+        To be asked before the cluster changes.
+        """
         plugin = next((entry for entry in outcome.profile.post_filter if isinstance(entry, DefaultPreemption)), None)
         if plugin is None or outcome.diagnosis is None:
             return preemption.NOT_TRIED
         return preemption.preempt(
-            self._judge(outcome.profile, outcome.pod),
+            outcome._judgement,
             outcome.diagnosis,
             cluster=self.cluster,
             nominations=self.nominations,

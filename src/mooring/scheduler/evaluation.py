@@ -250,12 +250,12 @@ class Evaluation:
                 judgement.number_feasible -= 1
 
     def _status_with(self, judgement: Judgement, info: NodeInfo, pods: Sequence[Pod]) -> Status:
-        """What the filters would say about a node if some pods had come to it."""
+        """What the filters would say about a node that they let pass if some pods had come to it."""
         if not pods:
             return SUCCESS
         for pod in pods:
             self._cluster.put_pod(pod, info.name)
-        status = status_on(judgement, info.row)
+        status = status_on(judgement, info.row, only_pods_moved=True)
         for pod in pods:
             self._cluster.remove_pod(pod)
         return status

@@ -48,15 +48,16 @@ class Victims:
     async def _delete_all(self, pod: Pod, node: str, victims: Sequence[Pod]) -> None:
         key = pod_key(pod)
         *others, last = victims
-        deleted = all(await asyncio.gather(*(self._delete(victim, pod, node) for victim in others)))
-        if deleted:
+        asked = await asyncio.gather(*(self._delete(victim, pod, node) for victim in others))
+        if None not in asked:
             # Released before the last deletion, whose event is the one that wakes the pod.
             self._queue.release(key)
-            deleted = await self._delete(last, pod, node)
-        if not deleted:
-            self._queue.release(key, wake=True)
+            asked.append(await self._delete(last, pod, node))
+        if not asked[-1] or None in asked:
+            self._queue.release(key, wake=True)  # no event will: something went wrong, or the last one is gone already
 
-    async def _delete(self, victim: Pod, pod: Pod, node: str) -> bool:
+    async def _delete(self, victim: Pod, pod: Pod, node: str) -> bool | None:
+        """Whether the victim goes now; False if it has gone already, None if it could not be deleted."""
         waiting = self._waiting.get(pod_key(victim))
         if waiting is not None:
             waiting.reject("DefaultPreemption", "preempted")
@@ -65,10 +66,10 @@ class Victims:
             await self._mark(victim, pod)
             await self._client.delete(Pod, victim.metadata.name, victim.metadata.namespace, uid=victim.metadata.uid)
         except (NotFound, Conflict):
-            return True  # it is gone, which is what was wanted
+            return False
         except (StatusError, ClientError) as error:
             log.warning("cannot delete the victim %s of a preemption: %s", victim.metadata.name, error)
-            return False
+            return None
         self._reports.preempted(victim, pod, node)
         return True
 
