@@ -17,7 +17,7 @@ from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.dra.allocated import Allocated
 from mooring.scheduler.dra.allocator import UNLIMITED, OutOfTriesError, Solution, Tries, Wanted, allocate
 from mooring.scheduler.dra.inventory import Inventory
-from mooring.scheduler.framework import Codes, Rows
+from mooring.scheduler.framework import Codes, Rows, Scores
 
 FOUND, CANNOT, GAVE_UP, INVALID_POOL = 0, 1, 2, 3
 """What is said about a row."""
@@ -32,11 +32,13 @@ class Findings:
     def __init__(self) -> None:
         self.codes: Codes = np.empty(0, np.int32)
         self.solutions: dict[int, Solution] = {}
+        self.points: Scores = np.empty(0, np.int64)
         self._judged_at: NDArray[np.int64] = np.empty(0, np.int64)
 
     def stale(self, changed_at: NDArray[np.int64]) -> NDArray[np.bool_]:
         if len(self._judged_at) != len(changed_at):
             self.codes = np.zeros(len(changed_at), np.int32)
+            self.points = np.zeros(len(changed_at), np.int64)
             self._judged_at = np.full(len(changed_at), -1, np.int64)
             self.solutions = {}
         return self._judged_at < changed_at
@@ -44,6 +46,7 @@ class Findings:
     def judged(self, row: int, code: int, solution: Solution | None, now: int) -> None:
         self.codes[row] = code
         self._judged_at[row] = now
+        self.points[row] = 0 if solution is None else solution.points
         if solution is None:
             self.solutions.pop(row, None)
         else:

@@ -225,12 +225,10 @@ class DynamicResources(Proportional):
         return found.state
 
     def score(self, state: PodState, rows: Rows) -> Scores:
-        points = np.zeros(state.cluster.capacity, np.int64)
-        if state.findings is not None:
-            self._memo.judge(state.findings, state.wanted, ALL_ROWS, is_limited=self._is_limited)
-            for row, solution in state.findings.solutions.items():
-                points[row] = solution.points
-        return points[rows]
+        if state.findings is None:
+            return np.zeros(state.cluster.capacity, np.int64)[rows]
+        self._memo.judge(state.findings, state.wanted, ALL_ROWS, is_limited=self._is_limited)
+        return state.findings.points[rows]
 
     # -- making it so
 
