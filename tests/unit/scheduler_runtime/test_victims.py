@@ -1,0 +1,63 @@
+"""Deleting victims: the pod they make room for is always woken, by an event or, where none can come, at once."""
+
+import pytest
+
+from client_fakes import Answer, FakeTransport, json_response, lost
+from mooring.api import errors
+from mooring.client import Client, EventRecorder
+from mooring.client.transport import Request
+from mooring.scheduler.engine import Engine
+from mooring.scheduler.framework import Action, ClusterEvent, Kind
+from mooring.scheduler.queue import SchedulingQueue
+from mooring.scheduler.reports import Reports
+from mooring.scheduler.victims import Victims
+from mooring.scheduler.waiting import WaitingPods
+from mooring.testing.clock import MockClock
+from scheduler_objects import pod
+
+pytestmark = pytest.mark.req("S.3")
+GONE = errors.not_found("pods", "x")
+DONE = json_response({"kind": "Status", "apiVersion": "v1", "status": "Success", "metadata": {}})
+
+PATCHED = json_response({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "x"}})
+
+
+class Lab:
+    """A queue with a refused pod, and a server that answers all deletions alike."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.clock = MockClock()
+        self.queue = SchedulingQueue(Engine().profiles, self.clock, pop_from_backoff=False)
+        client = Client(FakeTransport(lambda request: self._answer(request, answer)), user_agent="t", clock=self.clock)
+        waiting = WaitingPods()
+        reports = Reports(client, {"default-scheduler": EventRecorder(client, "t")}, lambda found: found)
+        self.victims = Victims(client, self.queue, reports, waiting)
+        self.queue.add(pod("important", priority=10))
+
+    def _answer(self, request: Request, answer: Answer) -> Answer:
+        return answer if request.method == "DELETE" else PATCHED
+
+    async def preempt(self, number: int) -> None:
+        queued = self.queue.pop()
+        assert queued is not None
+        self.victims.preempt(queued.pod, "n1", [pod(f"victim-{each}", on="n1") for each in range(number)])
+        self.queue.requeue(queued, frozenset({"NodeResourcesFit"}))
+        await self.victims.settled()
+        self.clock.advance(20)
+
+
+@pytest.mark.parametrize("number", [1, 3])
+async def test_the_pod_waits_for_the_event_of_the_last_deletion(number: int) -> None:
+    lab = Lab(DONE)
+    await lab.preempt(number)
+    assert lab.queue.pop() is None
+    lab.queue.move(ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE), pod("victim-0", on="n1"), None)
+    assert lab.queue.pop() is not None
+
+
+@pytest.mark.parametrize("answer", [GONE, lost(), errors.internal_error("x")], ids=["gone", "no answer", "refused"])
+@pytest.mark.parametrize("number", [1, 3])
+async def test_where_no_event_will_come_the_pod_is_tried_again_at_once(number: int, answer: Answer) -> None:
+    lab = Lab(answer)
+    await lab.preempt(number)
+    assert lab.queue.pop() is not None
