@@ -35,7 +35,7 @@ class ControllerOptions:
     """How the component announces itself."""
     scheme: Scheme = field(default_factory=Scheme)
     """The kinds and versions that it speaks."""
-    workers: int = 8
+    workers: int = 32
     """How many objects a controller works on at a time."""
     rejection_backoff: Backoff = Backoff(initial=1.0, maximum=300.0, jitter=0.5)  # noqa: RUF009 - frozen
     """How long a template is left alone when the server refuses its pods. A maximum of 0: as in Kubernetes, where only
