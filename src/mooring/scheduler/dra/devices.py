@@ -9,7 +9,6 @@ from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from mooring.api import codec
-from mooring.api.quantity import Quantity
 from mooring.api.resource_v1 import Device, DeviceAttribute, DeviceTaint, ResourceSlice
 from mooring.cel.cache import ProgramCache
 from mooring.cel.environment import Program
@@ -19,7 +18,6 @@ from mooring.constraints.celenv.quantity import QuantityValue
 from mooring.constraints.celenv.semver import semver
 
 _CACHE_SIZE: Final = 1024
-_ZERO: Final = Quantity(0)
 
 
 class DeviceId(NamedTuple):

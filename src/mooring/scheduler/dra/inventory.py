@@ -61,7 +61,6 @@ class Inventory:
         self._options = replace(options, cel=False)  # slices know no expressions over nodes: they fail closed
         self._kinds = DeviceKinds()
         self._revisions: tuple[int, ...] = ()
-        self._pools: list[Pool] = []
         self._by_key: dict[tuple[str, str], Pool] = {}
         self._everywhere: list[Pool] = []
         self._by_row: dict[int, list[Pool]] = {}

@@ -5,10 +5,7 @@ a label (mostly the hostname), nodes are looked up by that label and only those 
 over all nodes at once and shared by all volumes that have the same.
 """
 
-from typing import TypeAlias
-
 import numpy as np
-from numpy.typing import NDArray
 
 from mooring.api.core_v1 import PersistentVolume
 from mooring.api.label_selector import Operator, Requirement
@@ -18,7 +15,6 @@ from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.framework import ALL_ROWS, Mask, Rows
 
-RowNumbers: TypeAlias = NDArray[np.intp]
 _SLACK = 1000
 _FEW = 8
 """Up to so many nodes are judged one by one."""
