@@ -99,8 +99,8 @@ def lint(
         case "junit":
             click.echo(reports.as_junit(report, threshold))
         case _:
-            for line in reports.lines(report, lambda text, severity: click.style(text, fg=_COLOURS[severity])):
-                click.echo(line)
+            lines = reports.lines(report, lambda text, severity: click.style(text, fg=_COLOURS[severity]))
+            click.echo("".join(f"{line}\n" for line in lines), nl=False)
             click.echo(reports.summary(report), err=True)
     worst = report.worst()
     sys.exit(1 if worst is not None and worst >= threshold else 0)

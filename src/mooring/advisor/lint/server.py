@@ -130,8 +130,9 @@ def _ratcheted(tree: Any, kind: Kind, options: LintOptions, now: datetime, refus
     if wrong_anyway is None or wrong_in_update is None:
         return []
     message = "new objects with this are refused, but one that has it already may still be updated"
-    fields = dict.fromkeys(problem.field for problem in refused if problem.field)
-    return [Problem(rules.RATCHETED, field, message) for field in fields if field not in wrong_anyway | wrong_in_update]
+    wrong = wrong_anyway | wrong_in_update | {""}
+    fields = dict.fromkeys(problem.field for problem in refused if problem.field not in wrong)
+    return [Problem(rules.RATCHETED, field, message) for field in fields]
 
 
 def _refused_fields(admit: Callable[[], object]) -> set[str] | None:
