@@ -158,8 +158,11 @@ def _controller(obj: Resource) -> OwnerReference | None:
 
 
 def _selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
+    selector, labels = budget.spec.selector, pod.metadata.labels
+    if selector is None or any(labels.get(key) != value for key, value in selector.match_labels.items()):
+        return False  # by far the most frequent answer, for which no selector need be made
     try:
-        return label_selector.from_label_selector(budget.spec.selector).matches(pod.metadata.labels)
+        return not selector.match_expressions or label_selector.from_label_selector(selector).matches(labels)
     except label_selector.SelectorError:
         return False
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from msgspec import structs
 
-from mooring.api import errors, label_selector
+from mooring.api import errors
 from mooring.api.core_v1 import Node, ObjectReference, Pod, Service, ServicePort
 from mooring.api.discovery_v1 import Endpoint, EndpointConditions, EndpointPort, EndpointSlice
 from mooring.api.meta_v1 import ObjectMeta, OwnerReference, Resource
@@ -141,8 +141,8 @@ def _service_key(found: EndpointSlice) -> list[str]:
 
 
 def _selects(service: Service, pod: Pod) -> bool:
-    selector = service.spec.selector
-    return bool(selector) and label_selector.from_labels(selector).matches(pod.metadata.labels)
+    selector, labels = service.spec.selector, pod.metadata.labels
+    return bool(selector) and all(labels.get(key) == value for key, value in selector.items())
 
 
 def _ports(service: Service, pod: Pod | None) -> Ports:

@@ -86,10 +86,9 @@ class GarbageCollector(Controller):
         if after.deletion_timestamp is not None:
             if FOREGROUND in after.finalizers or ORPHAN in after.finalizers:
                 self._look_at(kept, new)
-        elif after.owner_references and before.owner_references != after.owner_references:
+        elif after.owner_references != before.owner_references:
             self._look_at(kept, new)
-        gone = {owner.uid for owner in before.owner_references} - {owner.uid for owner in after.owner_references}
-        if gone:
+        if after.owner_references != before.owner_references:
             self._look_at_owners(old)
 
     def _deleted(self, obj: Resource) -> None:

@@ -98,7 +98,14 @@ class NodeLifecycle(Controller):
                     self.enqueue(node)
             for name in [name for name in self._heard if self._nodes.get(name) is None]:
                 del self._heard[name]
+            began = self.clock.monotonic()
             await self.clock.sleep(MONITOR_SECONDS)
+            self._allow_for(self.clock.monotonic() - began - MONITOR_SECONDS)
+
+    def _allow_for(self, late: float) -> None:
+        """Give nodes the time in which this process was too busy, or not running, to hear them."""
+        if late > MONITOR_SECONDS:
+            self._heard = {name: heard + late for name, heard in self._heard.items()}
 
     def _is_silent(self, node: Node) -> bool:
         """Whether a node has not reported for too long and its conditions do not say so yet."""

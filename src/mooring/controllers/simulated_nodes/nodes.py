@@ -144,7 +144,7 @@ class SimulatedNodes(Controller):
         if name not in self._slots or pod.status.phase != pod_status.RUNNING:
             return
         node = self._nodes.get(name)
-        if node is None:
+        if node is None or len(node.status.images) >= _MOST_IMAGES:
             return
         known = {word for image in node.status.images for word in image.names}
         for container in (*pod.spec.init_containers, *pod.spec.containers):

@@ -49,7 +49,7 @@ class SimulatedPods(Controller):
 
     def _node_updated(self, old: Node, new: Node) -> None:
         woken = old.metadata.annotations.get(FAILURE) != new.metadata.annotations.get(FAILURE)
-        if woken or old.spec.pod_cidr != new.spec.pod_cidr or is_simulated(old) != is_simulated(new):
+        if woken or old.status.addresses != new.status.addresses or is_simulated(old) != is_simulated(new):
             self._node_added(new)
 
     def _node_deleted(self, node: Node) -> None:
@@ -91,7 +91,6 @@ class SimulatedPods(Controller):
         if status.get("phase") not in TERMINAL and not pod.status.pod_ip:
             found = self._address_fields(pod, node)
             if found is None:
-                self._recorder.event(pod, "Warning", "FailedCreatePodSandBox", "the node has no free address for pods")
                 return False
             status |= found
         status["conditions"] = _merged(pod.status.conditions, status["conditions"])
@@ -107,12 +106,13 @@ class SimulatedPods(Controller):
     def _address_fields(self, pod: Pod, node: Node) -> dict[str, Any] | None:
         host = next((found.address for found in node.status.addresses if found.type == "InternalIP"), "")
         if not host:
-            return None
+            return None  # the node is being registered
         fields: dict[str, Any] = {"host_ip": host, "host_ips": [HostIP(ip=host)]}
         address: str | None = host
         if not pod.spec.host_network:
             address = self._addresses.allocate(node.metadata.name, node.spec.pod_cidr, pod.metadata.uid)
         if address is None:
+            self._recorder.event(pod, "Warning", "FailedCreatePodSandBox", "the node has no free address for pods")
             return None
         return fields | {"pod_ip": address, "pod_ips": [PodIP(ip=address)]}
 
