@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from mooring.api.apps_v1 import Deployment, ReplicaSet
-from mooring.api.core_v1 import Pod
+from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
+from mooring.api.batch_v1 import Job
+from mooring.api.core_v1 import Node, Pod
 from mooring.api.events_v1 import Event
+from mooring.api.meta_v1 import ObjectMeta
 from mooring.apiserver.options import ServerConfig
 from mooring.base import component
-from mooring.client import Backoff
+from mooring.client import Backoff, PatchType
 from mooring.controllers.options import ControllerOptions
 from mooring.testing.clock import MockClock
 from workload_cluster import Cluster, Tree, cluster, template, workload
@@ -121,3 +123,36 @@ async def test_when_the_gate_is_on_again_the_pods_come_back_within_five_minutes(
         assert (await c.get(Deployment, "web")).status.available_replicas == 3
         (owner,) = await c.all(ReplicaSet)
         assert owner.status.conditions == []
+
+
+async def test_every_sort_of_workload_backs_off(tmp_path: Path) -> None:
+    names = [*CONTROLLERS, "statefulset", "daemonset", "job"]
+    wanted = demanding()["template"]
+    async with cluster(tmp_path, names, config=ServerConfig(data_dir=tmp_path)) as c:
+        await c.client.create(Node(metadata=ObjectMeta(name="n")))
+        await c.client.patch(Node, "n", {"spec": {"taints": None}}, type=PatchType.MERGE)
+        selector = {"matchLabels": {"app": "web"}}
+        await c.create(
+            StatefulSet, "db", {"replicas": 2, "selector": selector, "template": wanted, "serviceName": "db"}
+        )
+        await c.create(DaemonSet, "ds", {"selector": selector, "template": wanted})
+        once = {"metadata": wanted["metadata"], "spec": {**wanted["spec"], "restartPolicy": "Never"}}
+        await c.create(Job, "job", {"template": once, "parallelism": 2, "completions": 4})
+        await c.create(Deployment, "web", demanding())
+        await c.rest()
+    off = ServerConfig(data_dir=tmp_path, component=component.resolve(gates=f"{GATE}=false"))
+    clock = MockClock()
+    async with cluster(tmp_path, names, config=off, clock=clock) as c:
+        for pod in await c.pods():
+            await c.client.delete(Pod, pod.metadata.name, "default")
+        await c.rest()
+        for _ in range(MINUTES):
+            await clock.run(60)
+            await c.rest(0.05)
+        assert c.controllers is not None
+        for name in ("replicaset", "statefulset", "daemonset", "job"):
+            count = c.controllers.context.registry.get_sample_value(
+                "mooring_controller_rejected_creates_total", {"controller": name}
+            )
+            assert count is not None
+            assert 4 <= count <= 12, name
