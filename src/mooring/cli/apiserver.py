@@ -1,6 +1,5 @@
 """`mooring apiserver`: the API server on its own."""
 
-import gc
 import sys
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from mooring.apiserver.server import ApiServer
 from mooring.base import logs
 from mooring.base.component import Component
 from mooring.cli.component_flags import component_flags
+from mooring.cli.garbage import collect_garbage_less
 from mooring.cli.signals import StopSignal
 from mooring.store.errors import StoreError
 
@@ -136,13 +136,6 @@ async def _serve(config: ServerConfig) -> None:
         await server.listen()
         click.echo(f"The API server is ready at {server.url}; kubectl finds it with KUBECONFIG={server.kubeconfig()}")
         sys.stdout.flush()
-        _collect_garbage_less()
+        collect_garbage_less()
         await stop.wait()
         await server.stop()
-
-
-def _collect_garbage_less() -> None:
-    """What was made at start stays for ever: the collector need not look at it again and again."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)

@@ -1,7 +1,6 @@
 """`mooring controllers`: the controllers on their own, for any API server that a kubeconfig names."""
 
 import asyncio
-import gc
 import signal
 
 import click
@@ -10,6 +9,7 @@ import uvloop
 from mooring.base import logs
 from mooring.base.component import Component
 from mooring.cli.component_flags import component_flags
+from mooring.cli.garbage import collect_garbage_less
 from mooring.cli.health_server import HealthServer
 from mooring.client import ClientError, connect, user_agent
 from mooring.controllers.options import (
@@ -132,6 +132,4 @@ async def _forever(running: Controllers) -> bool:
 async def _announce(running: Controllers) -> None:
     await running.wait_until_ready()
     click.echo(f"The controllers are ready: {', '.join(running.controllers)}")
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    collect_garbage_less()

@@ -1,7 +1,6 @@
 """`mooring scheduler`: the scheduler on its own, for any API server that a kubeconfig names."""
 
 import asyncio
-import gc
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from mooring.base import logs
 from mooring.base.component import Component
 from mooring.cli.component_flags import component_flags
+from mooring.cli.garbage import collect_garbage_less
 from mooring.cli.health_server import HealthServer
 from mooring.client import ClientError, connect, user_agent
 from mooring.scheduler import config as config_file
@@ -148,6 +148,4 @@ async def _announce(running: Scheduler) -> None:
     await running.wait_until_ready()
     names = ", ".join(running.engine.profiles)
     click.echo(f"The scheduler is ready: {names}")
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    collect_garbage_less()

@@ -16,6 +16,7 @@ import click
 from mooring.base import logs
 from mooring.base.component import Component
 from mooring.cli.component_flags import component_flags
+from mooring.cli.garbage import garbage_waits
 from mooring.cli.worker_process import WorkerConfig, WorkerProcess
 
 PARTS = ("scheduler", "controllers", "nodes")
@@ -131,7 +132,7 @@ def up(
     )
     if nodes != "0" and not workers.nodes:
         raise click.UsageError("--nodes wants simulated nodes, but --without leaves them out: choose one of the two")
-    with ExitStack() as stack:
+    with garbage_waits(), ExitStack() as stack:
         folder = data_dir or _data_dir(stack, ephemeral=ephemeral)
         config = UpConfig(
             component=running,

@@ -24,7 +24,13 @@ from typing import Self
 from mooring.base import logs
 from mooring.base.component import Component
 
-COMMAND = [sys.executable, "-P", "-c", "from mooring.cli.workers import main; main()"]
+_PROGRAM = """
+from mooring.cli.garbage import garbage_waits
+with garbage_waits():
+    from mooring.cli.workers import main
+    main()
+"""
+COMMAND = [sys.executable, "-P", "-c", _PROGRAM]
 _STOP_SECONDS = 10.0
 _PAUSE_SECONDS = 1.0
 log = logs.get(__name__)
