@@ -25,6 +25,7 @@ LEASES = "kube-node-lease"
 MONITOR_SECONDS = 5.0
 GRACE_SECONDS = 50.0
 STARTUP_GRACE_SECONDS = 60.0
+_MANY = 10
 
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
@@ -58,6 +59,7 @@ class NodeLifecycle(Controller):
         self._by_node = pods_by_node(self._pods)
         self._leases: Informer[Lease] = context.informers.of(Lease)
         self._zones = ZoneDisruption()
+        self._patience = GRACE_SECONDS
         self._heard: dict[str, float] = {}
         """When each node was last seen to live."""
         self._nodes.add_handler(added=self._node_added, updated=self._node_updated, deleted=self._node_deleted)
@@ -93,6 +95,7 @@ class NodeLifecycle(Controller):
         """Have silent nodes looked at, and those that are not ready when their zone's state has changed."""
         while True:
             changed = self._zones.look(self._nodes.objects())
+            self._patience = self._how_patient()
             for node in self._nodes.objects():
                 if self._is_silent(node) or (changed and not is_ready(node)):
                     self.enqueue(node)
@@ -101,6 +104,13 @@ class NodeLifecycle(Controller):
             began = self.clock.monotonic()
             await self.clock.sleep(MONITOR_SECONDS)
             self._allow_for(self.clock.monotonic() - began - MONITOR_SECONDS)
+
+    def _how_patient(self) -> float:
+        """How long a node may be silent. When most fall silent at once, the server or this process is overloaded more
+        likely than they are dead, and writing of all of them that they are would make it worse: twice as long then."""
+        overdue = self.clock.monotonic() - GRACE_SECONDS / 2
+        count = sum(heard < overdue for heard in self._heard.values())
+        return 2 * GRACE_SECONDS if count > _MANY and count * 2 > len(self._heard) else GRACE_SECONDS
 
     def _allow_for(self, late: float) -> None:
         """Give nodes the time in which this process was too busy, or not running, to hear them."""
@@ -117,7 +127,7 @@ class NodeLifecycle(Controller):
             created = node.metadata.creation_timestamp
             return created is not None and self.clock.now() - times.parse(created) > grace
         heard = self._heard.get(node.metadata.name)
-        return heard is not None and self.clock.monotonic() - heard > GRACE_SECONDS
+        return heard is not None and self.clock.monotonic() - heard > self._patience
 
     async def reconcile(self, key: str) -> float | None:
         node = self._nodes.get(key)

@@ -73,3 +73,21 @@ async def test_when_all_nodes_fail_nobody_is_evicted(plane: ControlPlane) -> Non
 )
 def test_the_state_of_a_zone(nodes: int, ready: int, state: State) -> None:
     assert state_of(nodes, ready) is state
+
+
+async def test_when_most_nodes_fall_silent_at_once_it_is_believed_later() -> None:
+    async with control_plane("simulated-nodes", "node-lifecycle") as plane:
+        await create_nodes(plane.client, numbered(12))
+        await plane.run(20)
+        for number in range(12):
+            body = {"metadata": {"annotations": {"simulation.mooring.dev/failure": "unreachable"}}}
+            await plane.client.patch(Node, f"node-{number}", body, type=PatchType.MERGE)
+
+        async def unknown() -> int:
+            nodes = (await plane.client.list(Node)).items
+            return sum(condition.status == "Unknown" for node in nodes for condition in node.status.conditions[-1:])
+
+        await plane.run(80)
+        assert await unknown() == 0
+        await plane.run(50)
+        assert await unknown() == 12
