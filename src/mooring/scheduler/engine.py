@@ -156,6 +156,8 @@ class Engine:
     def put(self, thing: Resource) -> None:
         """Add or replace any object. Pods that have no node yet are nobody's business here."""
         self.cluster.put(thing)
+        if isinstance(thing, Pod) and thing.spec.node_name:
+            self.nominations.remove(thing)  # it has its room now
 
     def remove(self, thing: Resource) -> None:
         self.cluster.remove(thing)

@@ -12,13 +12,12 @@ Called by ``engine.py``; the outcome for one pod is a `Judgement`. Read next: ``
 ``scoring.py``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from mooring.api.core_v1 import Pod
 from mooring.scheduler.columns.change_log import EVERYTHING, NO_ROWS, NOTHING, ChangedRows, Reader, both, union
-from mooring.scheduler.columns.cluster import Cluster, NodeInfo
+from mooring.scheduler.columns.cluster import Cluster, NodeInfo, PlacedPod
 from mooring.scheduler.columns.shapes import PodInfo
 from mooring.scheduler.filtering import FilterSlot, NodeFilter, PodFilter, ShapeFilter, ShapeFilterer
 from mooring.scheduler.framework import (
@@ -33,6 +32,7 @@ from mooring.scheduler.framework import (
     unresolvable,
 )
 from mooring.scheduler.framework.verdicts import status_of
+from mooring.scheduler.nominations import Expected
 from mooring.scheduler.plan import Plan, PodFilterer, PodScorer
 from mooring.scheduler.scoring import ScoreSlot, ShapeScore, ShapeScorer
 
@@ -126,7 +126,7 @@ class Evaluation:
         """Whether another pod of the shape may come: not for pods that are made for a node, as those of DaemonSets."""
         return all(slot.node_names is None for slot in self._filters if isinstance(slot, ShapeFilter))
 
-    def judge(self, pod: PodInfo, expected: Mapping[int, Sequence[Pod]], *, needs_points: bool) -> Judgement:
+    def judge(self, pod: PodInfo, expected: Expected, *, needs_points: bool) -> Judgement:
         """Filter and score all nodes for a pod of this shape.
 
         `expected` are pods that have been promised room on some rows and that this one must leave it to. A single
@@ -144,7 +144,7 @@ class Evaluation:
             self._score(judgement)
         return judgement
 
-    def judge_on(self, pod: PodInfo, row: int, expected: Sequence[Pod]) -> Judgement:
+    def judge_on(self, pod: PodInfo, row: int, expected: Sequence[PlacedPod]) -> Judgement:
         """As `judge`, for one row alone: where the pod has been promised room."""
         if self._capacity != self._cluster.capacity:
             self._begin(pod)
@@ -235,29 +235,33 @@ class Evaluation:
             number = left
         judgement.feasible, judgement.number_feasible = feasible, number
 
-    def _leave_room(self, judgement: Judgement, expected: Mapping[int, Sequence[Pod]]) -> None:
-        """Judge rows again as if the pods that are expected there had come."""
+    def _leave_room(self, judgement: Judgement, expected: Expected) -> None:
+        """Judge rows again as if the pods that are expected there had come: one for all that look alike."""
         judgement.is_shared = False
         judgement.feasible = judgement.feasible.copy()
+        known: dict[Hashable, Status] = {}
         for row, pods in expected.items():
             info = self._cluster.nodes[row]
             if info is None or not judgement.feasible[row]:
                 continue
-            status = self._status_with(judgement, info, pods)
+            likeness = likeness_on(judgement, row, pods)
+            status = known.get(likeness) or self._status_with(judgement, info, pods)
+            if likeness is not None:
+                known[likeness] = status
             if not status.is_success:
                 judgement.overruled[row] = status
                 judgement.feasible[row] = False
                 judgement.number_feasible -= 1
 
-    def _status_with(self, judgement: Judgement, info: NodeInfo, pods: Sequence[Pod]) -> Status:
+    def _status_with(self, judgement: Judgement, info: NodeInfo, pods: Sequence[PlacedPod]) -> Status:
         """What the filters would say about a node that they let pass if some pods had come to it."""
         if not pods:
             return SUCCESS
-        for pod in pods:
-            self._cluster.put_pod(pod, info.name)
+        for placed in pods:
+            self._cluster.place(placed)
         status = status_on(judgement, info.row, only_pods_moved=True)
-        for pod in pods:
-            self._cluster.remove_pod(pod)
+        for placed in pods:
+            self._cluster.displace(placed)
         return status
 
     # -- scoring
@@ -344,3 +348,12 @@ def status_on(judgement: Judgement, row: int, *, only_pods_moved: bool = False) 
         if verdicts is not None and verdicts.codes[0]:
             return status_of(int(verdicts.codes[0]), verdicts.reasons, slot.name)
     return SUCCESS
+
+
+def likeness_on(judgement: Judgement, row: int, moved: Sequence[PlacedPod]) -> Hashable | None:
+    """Equal for rows about which `status_on` says the same, also when such pods as `moved` come or go there.
+
+    None when nobody knows.
+    """
+    seen = tuple(slot.likeness(row) for slot in judgement.filters)
+    return None if None in seen else (seen, tuple((placed.shape, placed.group) for placed in moved))

@@ -9,7 +9,7 @@ Called by ``engine.py``; deleting the victims is the cycle's business.
 import math
 import random
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -18,9 +18,9 @@ from mooring.api.core_v1 import Pod
 from mooring.api.policy_v1 import PodDisruptionBudget
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo, PlacedPod
 from mooring.scheduler.diagnosis import Diagnosis
-from mooring.scheduler.evaluation import Judgement, status_on
+from mooring.scheduler.evaluation import Judgement, likeness_on, status_on
 from mooring.scheduler.framework import Code, Status, unresolvable
-from mooring.scheduler.nominations import Nominations, priority
+from mooring.scheduler.nominations import Expected, Nominations, priority
 from mooring.scheduler.plugins.default_preemption import DefaultPreemption
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
@@ -66,8 +66,8 @@ class _Attempt:
 
     judgement: Judgement
     cluster: Cluster
-    expected: Mapping[int, Sequence[Pod]]
-    """By row, pods that the new one has to leave room for."""
+    expected: Expected
+    """Pods that the new one has to leave room for."""
     budgets: Sequence[PodDisruptionBudget]
     reasons: Counter[str] = field(default_factory=Counter)
     """Why nodes that were tried would not do ..."""
@@ -169,12 +169,11 @@ def _victims_on(attempt: _Attempt, info: NodeInfo) -> Candidate | Status:
 
 def _likeness(attempt: _Attempt, info: NodeInfo, lower: Sequence[PlacedPod]) -> Hashable:
     """Equal for nodes where trying comes to the same; None when the node has to be tried on its own."""
-    if info.row in attempt.expected or any(budget.status.disrupted_pods for budget in attempt.budgets):
+    if any(budget.status.disrupted_pods for budget in attempt.budgets):
         return None
-    seen = tuple(slot.likeness(info.row) for slot in attempt.judgement.filters)
-    if None in seen:
-        return None
-    return seen, tuple((placed.shape, priority(placed.pod)) for placed in lower)
+    moved = (*lower, *attempt.expected.get(info.row, ()))
+    seen = likeness_on(attempt.judgement, info.row, moved)
+    return None if seen is None else (seen, tuple(priority(placed.pod) for placed in lower))
 
 
 def _tried(attempt: _Attempt, info: NodeInfo, lower: Sequence[PlacedPod]) -> _Spared | Status:
@@ -204,11 +203,11 @@ def _fits(attempt: _Attempt, info: NodeInfo, *, only_pods_moved: bool = False) -
     """Whether the pod fits now, also when the pods come that it has to leave room for."""
     expected = attempt.expected.get(info.row, ())
     if expected:
-        for pod in expected:
-            attempt.cluster.put_pod(pod, info.name)
+        for placed in expected:
+            attempt.cluster.place(placed)
         status = status_on(attempt.judgement, info.row, only_pods_moved=only_pods_moved)
-        for pod in expected:
-            attempt.cluster.remove_pod(pod)
+        for placed in expected:
+            attempt.cluster.displace(placed)
         if not status.is_success:
             return status
     return status_on(attempt.judgement, info.row, only_pods_moved=only_pods_moved)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mooring.api.core_v1 import Pod
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo
@@ -242,6 +244,36 @@ def test_room_that_was_promised_to_a_more_important_pod_is_left_to_it() -> None:
     assert engine.schedule(pod("promised", cpu="2", priority=10)).node == "a"
     engine.remove(pod("promised"))
     assert engine.schedule(pod("low", cpu="1")).node == "a"
+
+
+def test_a_promise_is_over_when_the_pod_is_seen_on_a_node() -> None:
+    engine = engine_with(node("a", cpu="2"), node("b", cpu="2"))
+    engine.nominations.put(pod("promised", cpu="2", priority=10), "a")
+    engine.put(pod("promised", cpu="2", priority=10, on="b"))
+    assert engine.schedule(pod("low", cpu="1")).node == "a"
+    assert engine.schedule(pod("large", cpu="2")).node == "a", "the pod on b still takes its room"
+
+
+@given(
+    cpus=st.lists(st.integers(1, 4), min_size=1, max_size=8),
+    promises=st.lists(st.tuples(st.integers(0, 7), st.integers(1, 3), st.integers(0, 2)), max_size=10),
+    wanted=st.integers(1, 3),
+)
+@settings(max_examples=60, deadline=None)
+def test_nodes_that_look_alike_share_what_promised_pods_leave(
+    cpus: list[int], promises: list[tuple[int, int, int]], wanted: int
+) -> None:
+    """Promises count as much as pods that are there already, on every node, and looking changes nothing."""
+    engine = engine_with(*(node(f"n{number}", cpu=str(cpu)) for number, cpu in enumerate(cpus)))
+    left = dict(enumerate(cpus))
+    for index, (number, cpu, priority) in enumerate(promises):
+        if number in left:
+            engine.nominations.put(pod(f"promised-{index}", cpu=str(cpu), priority=priority), f"n{number}")
+            left[number] -= cpu if priority >= 1 else 0
+    for name in ("first", "second"):  # whether verdicts are made or kept
+        found = engine.explain(pod(name, cpu=str(wanted), priority=1))
+        fits = {name for name, explanation in found.items() if explanation.status.is_success}
+        assert fits == {f"n{number}" for number, cpu in left.items() if cpu >= wanted}
 
 
 # -- plugins of users

@@ -217,17 +217,16 @@ class Cluster:
             return
         key = pod_key(pod)
         before = self._pods.get(key)
-        shape = self.shapes.shape_of(pod)
-        group = (shape.group, pod.metadata.deletion_timestamp is not None)
+        placed = self.as_placed(pod, node_name)
         if before is not None:
-            if before.node_name == node_name and before.shape is shape and before.group == group:
+            if before.node_name == node_name and before.shape is placed.shape and before.group == placed.group:
                 before.pod = pod
                 return
             self.displace(before)
         if node_name not in self.row_of:
             self._homeless.setdefault(node_name, {})[key] = pod
             return
-        self.place(PlacedPod(pod, shape, node_name, group))
+        self.place(placed)
 
     def remove_pod(self, pod: Pod) -> None:
         key = pod_key(pod)
@@ -266,6 +265,11 @@ class Cluster:
         changed = self.resources.put(row, node) or bool(self.unschedulable[row] != node.spec.unschedulable)
         self.unschedulable[row] = node.spec.unschedulable
         return changed or before != (self.labels.revision, self.taints.revision, self.images.revision)
+
+    def as_placed(self, pod: Pod, node_name: str) -> PlacedPod:
+        """What `place` takes to put a pod on a node."""
+        shape = self.shapes.shape_of(pod)
+        return PlacedPod(pod, shape, node_name, (shape.group, pod.metadata.deletion_timestamp is not None))
 
     def place(self, placed: PlacedPod) -> None:
         """Add a pod that is not there to its node, which is."""
