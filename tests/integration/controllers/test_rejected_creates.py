@@ -102,6 +102,16 @@ async def test_people_are_told_once_and_the_status_says_why(tmp_path: Path) -> N
         assert held > 50
 
 
+async def test_a_replica_set_that_is_refused_is_tried_ever_more_slowly_too(tmp_path: Path) -> None:
+    async with after_rollback(tmp_path) as c:
+        await c.patch(Deployment, "web", {"template": {"metadata": {"annotations": {"restarted": "yes"}}}})
+        await attempts_while_time_passes(c)
+        assert 5 <= c.transport.requests["POST replicasets"] <= 12
+        status = (await c.get(Deployment, "web")).status
+        told = {each.type: (each.status, each.reason) for each in status.conditions}
+        assert told["Progressing"][0] == "False"
+
+
 async def test_another_template_is_tried_at_once(tmp_path: Path) -> None:
     async with after_rollback(tmp_path) as c:
         await attempts_while_time_passes(c)

@@ -5,7 +5,8 @@
 | ``workload.py`` | `Workload`: what they have in common |
 | ``ownership.py`` | which objects belong to a workload: adoption and release |
 | ``expectations.py`` | whether caches show what was written |
-| ``pod_control.py``, ``pod_states.py`` | making and deleting pods, backing off from refusals; the states of pods |
+| ``pod_control.py``, ``pod_states.py`` | making and deleting pods; the states of pods |
+| ``refusals.py`` | backing off when the server refuses what a template makes |
 | ``replica_set.py`` | ReplicaSet |
 | ``deployment.py``, ``deployment_replica_sets.py``, ``deployment_pace.py``, ``deployment_status.py`` | Deployment |
 | ``revisions.py`` | the templates that StatefulSets and DaemonSets have had |

@@ -31,7 +31,8 @@ from mooring.controllers.workloads import deployment_status as status
 from mooring.controllers.workloads import pod_states
 from mooring.controllers.workloads.ownership import Children, OwnerFeed, controller_of, controller_reference
 from mooring.controllers.workloads.pod_control import is_namespace_going
-from mooring.controllers.workloads.workload import Workload
+from mooring.controllers.workloads.refusals import Refusals
+from mooring.controllers.workloads.workload import Workload, soonest
 
 _AFTER_DEADLINE = 1.0
 _SIZES = (pace.DESIRED, pace.MAXIMUM)
@@ -52,6 +53,8 @@ class _Rollout:
     collisions: int | None
     moved: bool = field(default=False)
     """Whether a ReplicaSet was written: the next step waits until it is seen."""
+    wait: float | None = None
+    """The server refuses the ReplicaSet: in how many seconds to try again."""
 
     @property
     def sets(self) -> list[ReplicaSet]:
@@ -67,6 +70,8 @@ class DeploymentController(Workload[Deployment]):
     def __init__(self, context: Context) -> None:
         super().__init__(context, Deployment)
         self._sets = Children(context.informers, ReplicaSet)
+        self._refusals = Refusals(context, self.name)
+        self.owners.add_handler(deleted=self._refusals.forget)
         feed: OwnerFeed[ReplicaSet] = OwnerFeed(self.owner_kind, self.queue.add, self.would_adopt)
         self._sets.informer.add_batch_handler(feed)
         self.pods.informer.add_batch_handler(self._pods_changed)
@@ -191,7 +196,11 @@ class DeploymentController(Workload[Deployment]):
             self._progress(rollout, "True", status.FOUND, told)
 
     async def _create_new(self, rollout: _Rollout) -> None:
-        deployment = rollout.deployment
+        deployment, template = rollout.deployment, rollout.deployment.spec.template
+        held = self._refusals.held(deployment, template)
+        if held is not None:
+            rollout.wait = held[1]
+            return
         owner = controller_reference(self.client, deployment)
         made = replica_sets.new_replica_set(deployment, rollout.old, owner, rollout.collisions)
         name, size = made.metadata.name, pace.replicas(made)
@@ -201,13 +210,17 @@ class DeploymentController(Workload[Deployment]):
             await self._collided(rollout, made)
             return
         except StatusError as error:
-            if not is_namespace_going(error):
-                told = f'Failed to create new replica set "{name}": {error}'
-                self.recorder.event(deployment, "Warning", status.CREATE_ERROR, told)
-                self._progress(rollout, "False", status.CREATE_ERROR, told)
+            if is_namespace_going(error):
+                return
+            told = f'Failed to create new replica set "{name}": {error}'
+            self.recorder.event(deployment, "Warning", status.CREATE_ERROR, told)
+            self._progress(rollout, "False", status.CREATE_ERROR, told)
+            rollout.wait = self._refusals.refused(deployment, template, error)
+            if rollout.wait is None:
                 await self._finish(rollout, status.counted)
                 raise
             return
+        self._refusals.forget(deployment)
         self.expectations.wrote(rollout.key, self._sets.informer, rollout.new)
         rollout.moved = True
         rollout.revision = made.metadata.annotations[replica_sets.REVISION]
@@ -297,4 +310,5 @@ class DeploymentController(Workload[Deployment]):
             written = await self.client.update_status(structs.replace(deployment, metadata=metadata, status=found))
             self.expectations.wrote(rollout.key, self.owners, written)
         left = status.deadline_in(deployment, found.conditions, self.clock.now())
-        return None if left is None or deployment.spec.paused else max(left, 0.0) + _AFTER_DEADLINE
+        over = None if left is None or deployment.spec.paused else max(left, 0.0) + _AFTER_DEADLINE
+        return soonest(rollout.wait, over)

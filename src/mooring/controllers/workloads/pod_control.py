@@ -1,8 +1,7 @@
-"""Making and deleting the pods of a workload, and leaving the server alone when it refuses them (5471.12).
+"""Making and deleting the pods of a workload, and leaving the server alone when it refuses them (``refusals.py``).
 
-Pods are created in growing batches (1, 2, 4, …), so that a template which the server refuses costs one request. After a
-refusal, no pod of that template is tried for a while, twice as long each time up to five minutes, whatever else happens
-to the workload; another template is tried at once. One `FailedCreate` event tells of it and counts.
+Pods are created in growing batches (1, 2, 4, …), so that a template which the server refuses costs one request. One
+`FailedCreate` event tells of it and counts.
 """
 
 import asyncio
@@ -14,13 +13,13 @@ from mooring.api import errors
 from mooring.api.core_v1 import Pod, PodTemplateSpec
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ObjectMeta, Resource
-from mooring.client import Backoff, ClientError, EventRecorder, Informer
+from mooring.client import ClientError, EventRecorder, Informer
 from mooring.controllers.controller import Context
 from mooring.controllers.workloads.expectations import Expectations
 from mooring.controllers.workloads.ownership import controller_reference
+from mooring.controllers.workloads.refusals import Refusals
 
 LARGEST_BATCH = 128
-_NOT_THE_TEMPLATE = errors.Unauthorized | errors.AlreadyExists | errors.Conflict | errors.TooManyRequests
 
 
 @dataclass(slots=True)
@@ -32,14 +31,6 @@ class Creation:
     """Why the rest was not created."""
     wait: float | None = None
     """The server refuses the template: in how many seconds to try again."""
-
-
-@dataclass(slots=True)
-class _Refusal:
-    template: PodTemplateSpec
-    error: StatusError
-    failures: int
-    until: float
 
 
 class PodControl:
@@ -54,14 +45,10 @@ class PodControl:
         expectations: Expectations,
     ) -> None:
         self._client = context.client
-        self._clock = context.clock
-        self._backoff: Backoff = context.options.rejection_backoff
         self._recorder = recorder
         self._pods = pods
         self._expectations = expectations
-        self._refusals: dict[str, _Refusal] = {}
-        self._rejected = context.metrics.rejected_creates.labels(controller)
-        self._held = context.metrics.held_creates.labels(controller)
+        self._refusals = Refusals(context, controller)
 
     def pod(self, owner: Resource, template: PodTemplateSpec, name: str = "", **changes: Any) -> Pod:
         """A pod as the template has it; `changes` are other fields of its metadata."""
@@ -80,10 +67,9 @@ class PodControl:
 
     async def create(self, key: str, owner: Resource, template: PodTemplateSpec, pods: Sequence[Pod]) -> Creation:
         """Create pods of a template, unless the server has just refused others of it."""
-        refusal = self._refusals.get(owner.metadata.uid)
-        if refusal is not None and refusal.template == template and refusal.until > self._clock.monotonic():
-            self._held.inc()
-            return Creation(error=refusal.error, wait=refusal.until - self._clock.monotonic())
+        held = self._refusals.held(owner, template)
+        if held is not None:
+            return Creation(error=held[0], wait=held[1])
         outcome = Creation()
         size = 1
         rest = list(pods)
@@ -93,7 +79,7 @@ class PodControl:
                 self._take(key, owner, answer, outcome)
             size = min(size * 2, LARGEST_BATCH)
         if outcome.error is None:
-            self._refusals.pop(owner.metadata.uid, None)
+            self._refusals.forget(owner)
         elif isinstance(outcome.error, StatusError):
             self._refused(owner, template, outcome.error, outcome)
         return outcome
@@ -110,19 +96,10 @@ class PodControl:
 
     def _refused(self, owner: Resource, template: PodTemplateSpec, error: StatusError, outcome: Creation) -> None:
         if is_namespace_going(error):  # nothing will ever be created here, and everybody knows
-            outcome.error, outcome.wait = None, self._backoff.maximum
+            outcome.error, outcome.wait = None, self._refusals.longest
             return
         self._recorder.event(owner, "Warning", "FailedCreate", f"Error creating: {told(error, owner)}")
-        if error.status.code >= 500 or isinstance(error, _NOT_THE_TEMPLATE):
-            return  # the queue tries again
-        self._rejected.inc()
-        if self._backoff.maximum <= 0:
-            return
-        uid = owner.metadata.uid
-        before = self._refusals.get(uid)
-        failures = 1 + (before.failures if before is not None and before.template == template else 0)
-        outcome.wait = self._backoff.delay(failures)
-        self._refusals[uid] = _Refusal(template, error, failures, self._clock.monotonic() + outcome.wait)
+        outcome.wait = self._refusals.refused(owner, template, error)
 
     async def delete(self, key: str, owner: Resource, pods: Sequence[Pod]) -> None:
         """Delete pods; raises the first error, when all have been tried."""
@@ -145,7 +122,7 @@ class PodControl:
 
     def forget(self, owner: Resource) -> None:
         """The workload is gone."""
-        self._refusals.pop(owner.metadata.uid, None)
+        self._refusals.forget(owner)
 
 
 def told(error: Exception, owner: Resource) -> str:
