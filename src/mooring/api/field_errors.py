@@ -7,6 +7,7 @@ Validation gathers `FieldError`s in a list; `errors.invalid` turns the list into
 """
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,6 +23,10 @@ from mooring.api.quoting import quoted
 OMITTED = "<omitted>"
 OMIT_VALUE = object()
 """As the value of an error: the error does not show one."""
+_FIRST_WORD = re.compile("[a-z]+")
+_ACRONYMS = {"api", "aws", "csi", "dns", "fc", "fs", "gce", "grpc", "http", "id", "ip", "iscsi"}
+_ACRONYMS |= {"nfs", "os", "pid", "rbd", "se", "tcp", "tls", "uid", "url"}
+"""First words of fields' names that Go writes in capitals."""
 
 
 class ErrorType(StrEnum):
@@ -151,14 +156,20 @@ def _as_go_shows_it(value: Any) -> Any:
         shown = {}
         for info in msgspec.structs.fields(value):
             item = getattr(value, info.name)
-            name = info.encode_name
-            shown[name[:1].upper() + name[1:]] = None if item in ([], {}) else _as_go_shows_it(item)
+            shown[_go_name(info.encode_name)] = None if item in ([], {}) else _as_go_shows_it(item)
         return shown
     if isinstance(value, dict):
         return {key: _as_go_shows_it(value[key]) for key in sorted(value)}
     if isinstance(value, list | tuple | set | frozenset):
         return [_as_go_shows_it(item) for item in value]
     return str(value) if isinstance(value, Quantity) else value
+
+
+def _go_name(name: str) -> str:
+    """The Go name of a field of that JSON name: `seLinuxOptions` is SELinuxOptions, `name` is Name."""
+    word = _FIRST_WORD.match(name)
+    end = word.end() if word is not None and word.group() in _ACRONYMS else 1
+    return name[:end].upper() + name[end:]
 
 
 def _html_safe(text: str) -> str:

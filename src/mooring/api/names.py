@@ -250,7 +250,7 @@ def in_range(value: int, low: int, high: int) -> Messages:
 
 def user_id(value: int) -> Messages:
     """The id of a Unix user or group."""
-    return in_range(value, 0, 0xFFFFFFFF)
+    return in_range(value, 0, 2**31 - 1)
 
 
 def percent(value: str) -> Messages:

@@ -41,6 +41,14 @@ class Case:
 
 
 CONTAINERS = [
+    Case(
+        "processes shared with the host and with the pod",
+        {"shareProcessNamespace": True, "hostPID": True},
+        [
+            "spec.securityContext.shareProcessNamespace: Invalid value: true: "
+            "ShareProcessNamespace and HostPID cannot both be enabled"
+        ],
+    ),
     Case("no containers", {"containers": []}, ["spec.containers: Required value"]),
     Case("no name", {"containers": [{"image": "i"}]}, [f"{C}.name: Required value"]),
     Case("a bad name", {"containers": [{"name": "C_", "image": "i"}]}, [f'{C}.name: Invalid value: "C_": {LABEL}']),

@@ -6,6 +6,7 @@ import pytest
 
 from mooring.api import errors, field_errors
 from mooring.api.core_v1 import Taint
+from mooring.api.core_v1.references import TypedLocalObjectReference
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.api.quantity import parse
@@ -44,6 +45,11 @@ CASES = [
         "a struct shows its fields by their names in Go",
         field_errors.duplicate(SPEC, Taint(key="a", value="951", effect="NoSchedule"), "must be unique"),
         'spec: Duplicate value: {"Key":"a","Value":"951","Effect":"NoSchedule","TimeAdded":null}: must be unique',
+    ),
+    Case(
+        "a field that begins with an acronym",
+        field_errors.invalid(SPEC, TypedLocalObjectReference(api_group="g", kind="K", name="n"), "why"),
+        'spec: Invalid value: {"APIGroup":"g","Kind":"K","Name":"n"}: why',
     ),
     Case("a duplicate", field_errors.duplicate(SPEC, "a/b"), 'spec: Duplicate value: "a/b"'),
     Case(

@@ -143,7 +143,8 @@ def test_accepted(check: Check, value: str) -> None:
 
 def test_numbers_have_ranges() -> None:
     assert names.port_number(0) == ("must be between 1 and 65535, inclusive",)
-    assert names.port_number(65535) == names.user_id(0) == ()
+    assert names.user_id(2**31) == ("must be between 0 and 2147483647, inclusive",)
+    assert names.port_number(65535) == names.user_id(0) == names.user_id(2**31 - 1) == ()
 
 
 def test_labels_are_judged_at_the_path_of_the_map() -> None:

@@ -11,7 +11,6 @@ from mooring.api.core_v1.pod import Sysctl
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 
-MAX_ID = 2**31 - 1
 _PROFILE_TYPES = ("Localhost", "RuntimeDefault", "Unconfined")
 _SYSCTL_SEGMENT = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _SYSCTL = rf"({_SYSCTL_SEGMENT}[\./])*{_SYSCTL_SEGMENT}"
@@ -92,7 +91,7 @@ def validate_pod_security(spec: PodSpec, context: PodSecurityContext, path: Path
 
 
 def _id(number: int, path: Path) -> list[FieldError]:
-    return [] if 0 <= number <= MAX_ID else [field_errors.invalid(path, number, names.outside(0, MAX_ID))]
+    return [field_errors.invalid(path, number, problem) for problem in names.user_id(number)]
 
 
 def _one_of(value: str | None, path: Path, name: str, supported: tuple[str, ...]) -> list[FieldError]:

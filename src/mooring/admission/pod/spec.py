@@ -75,7 +75,8 @@ def _how_and_where(spec: PodSpec, path: Path, rules: PodRules) -> list[FieldErro
     errors += _enumeration(spec.dns_policy, path, "dnsPolicy", _DNS_POLICIES)
     if spec.node_selector:
         errors += names.validate_labels(spec.node_selector, path.child("nodeSelector"))
-    if spec.security_context is not None and spec.security_context != _NO_CONTEXT:
+    is_plain = spec.security_context == _NO_CONTEXT and not spec.share_process_namespace
+    if spec.security_context is not None and not is_plain:
         errors += validate_pod_security(spec, spec.security_context, path.child("securityContext"))
     if spec.affinity is not None:
         errors += validate_affinity(spec.affinity, path.child("affinity"), rules)
