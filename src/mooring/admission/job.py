@@ -68,6 +68,11 @@ class JobStrategy(RuleStrategy[Job]):
         if not obj.spec.manual_selector:
             _generate_selector(obj)
 
+    def renamed(self, obj: Job, taken: str) -> None:
+        if not obj.spec.manual_selector:
+            for label in (JOB_NAME, _OLD_LABELS[JOB_NAME]):
+                obj.spec.template.metadata.labels[label] = obj.metadata.name
+
     def prepare_for_update(self, new: Job, old: Job, request: Request) -> None:
         prepare_template(new.spec.template, old.spec.template, request)
         super().prepare_for_update(new, old, request)

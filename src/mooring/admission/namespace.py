@@ -46,6 +46,9 @@ class NamespaceStrategy(RuleStrategy[Namespace]):
         if FINALIZER not in obj.spec.finalizers:
             obj.spec.finalizers.append(FINALIZER)
 
+    def renamed(self, obj: Namespace, taken: str) -> None:
+        self.default(obj)
+
     def prepare_for_update(self, new: Namespace, old: Namespace, request: Request) -> None:
         super().prepare_for_update(new, old, request)
         new.spec.finalizers = list(old.spec.finalizers)

@@ -135,6 +135,9 @@ class Strategy(Generic[T]):
         """All that is wrong with a new object, `metadata` included (``meta.validate_object_meta``)."""
         return []
 
+    def renamed(self, obj: T, taken: str) -> None:
+        """Put right what was made from the name `taken`: the admitted object has got another since."""
+
     def prepare_for_update(self, new: T, old: T, request: Request) -> None:
         """Keep what an update of the main resource must not touch: here the status; and count the generation."""
         keep_status(new, old)

@@ -45,8 +45,10 @@ CONTAINERS = [
         "processes shared with the host and with the pod",
         {"shareProcessNamespace": True, "hostPID": True},
         [
-            "spec.securityContext.shareProcessNamespace: Invalid value: true: "
-            "ShareProcessNamespace and HostPID cannot both be enabled"
+            (
+                "spec.securityContext.shareProcessNamespace: Invalid value: true: "
+                "ShareProcessNamespace and HostPID cannot both be enabled"
+            )
         ],
     ),
     Case("no containers", {"containers": []}, ["spec.containers: Required value"]),

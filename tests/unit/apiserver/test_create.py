@@ -43,6 +43,27 @@ async def test_a_made_up_name_that_is_taken_is_made_up_again(api: ApiCaller, mon
     assert names == ["x-aaaaa", "x-bbbbb"]
 
 
+async def test_labels_follow_a_name_that_is_made_up_again(api: ApiCaller, monkeypatch: pytest.MonkeyPatch) -> None:
+    suffixes = iter("aaaaaaaaaabbbbb" * 2)
+    monkeypatch.setattr("mooring.admission.pipeline.secrets.choice", lambda _: next(suffixes))
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "x-"}}
+    await api.post("/api/v1/namespaces", space)
+    second = (await api.post("/api/v1/namespaces", space)).body["metadata"]
+    assert (second["name"], second["labels"]) == ("x-bbbbb", {"kubernetes.io/metadata.name": "x-bbbbb"})
+
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"generateName": "x-"},
+        "spec": {"template": template},
+    }
+    jobs = "/apis/batch/v1/namespaces/default/jobs"
+    await api.post(jobs, job)
+    labels = (await api.post(jobs, job)).body["spec"]["template"]["metadata"]["labels"]
+    assert labels["job-name"] == labels["batch.kubernetes.io/job-name"] == "x-bbbbb"
+
+
 async def test_a_dry_run_keeps_nothing(api: ApiCaller) -> None:
     answer = await api.post(f"{PODS}?dryRun=All", pod())
     assert answer.code == 201

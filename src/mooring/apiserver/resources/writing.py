@@ -8,7 +8,7 @@ finalizer is gone) is deleted. Who may change a field and how is admission's aff
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mooring.admission.pipeline import admit_create, admit_update, generate_name
+from mooring.admission.pipeline import admit_create, admit_update, generate_another_name
 from mooring.api import codec, errors
 from mooring.api.codec import DecodeError
 from mooring.api.core_v1 import Namespace
@@ -89,7 +89,7 @@ class Writing:
             # before admission, whose additions belong to nobody
             self._managers.create(call.kind, obj, self._manager(call, options))
         taken, made_up = "", bool(obj.metadata.generate_name and not obj.metadata.name)
-        admit_create(obj, request)
+        admit_create(obj, request, defaulted=True)
         registry.guard(call.request.user, obj, None)
         for _ in range(_NAME_ATTEMPTS if made_up else 1):
             key = stored.key(obj.metadata.namespace, obj.metadata.name)
@@ -103,8 +103,7 @@ class Writing:
                     return Written(value, outcome.revision, created=True)
             taken = obj.metadata.name
             if made_up:
-                obj.metadata.name = ""
-                generate_name(obj.metadata)
+                generate_another_name(obj)
         refusal = errors.generate_name_conflict if made_up else errors.already_exists
         raise refusal(call.kind.plural, taken, group=call.kind.group)
 
