@@ -1,4 +1,4 @@
-"""Run benchmarks by name, or all of them. Each is a module with `main()` that prints a table."""
+"""Run benchmarks by name, or all of them. Each is a module with `main()` that prints a table; `…_plot` draw them."""
 
 import sys
 from importlib import import_module
@@ -8,7 +8,7 @@ HERE = Path(__file__).parent
 
 
 def main() -> int:
-    known = sorted(path.stem for path in HERE.glob("[a-z]*.py"))
+    known = sorted(path.stem for path in HERE.glob("[a-z]*.py") if not path.stem.endswith("_plot"))
     wanted = sys.argv[1:] or known
     unknown = [name for name in wanted if name not in known]
     if unknown:
