@@ -129,8 +129,7 @@ class Application:
         if not decision.allowed:
             raise forbidden(request.user, attributes, decision.reason)
         exchange.allowed_by = decision.reason or "RBAC"
-        with ExitStack() as places:
-            places.enter_context(self.gatekeeper.one_more(exchange.verb))
+        with self.gatekeeper.one_more(exchange.verb) as place:
             try:
                 async with asyncio.timeout(self.gatekeeper.limits.request_seconds):
                     if receive and request.method in _WITH_BODY:
@@ -140,7 +139,7 @@ class Application:
                 seconds = round(self.gatekeeper.limits.request_seconds)
                 raise errors.timeout(f"request did not complete within {seconds}s") from None
             if not isinstance(response.body, bytes):
-                response.body = _Stream(response.body, exchange, places.pop_all())
+                response.body = _Stream(response.body, exchange, place.hand_on())
             return response
 
     async def _handle(self, exchange: Exchange) -> Response:
@@ -253,12 +252,7 @@ class Application:
             return  # nobody is listening
         await send({"type": "http.response.start", "status": response.status, "headers": _raw(exchange, response)})
         if isinstance(response.body, bytes):
-            for begin in range(0, len(response.body), _CHUNK):
-                chunk = response.body[begin : begin + _CHUNK]
-                more = begin + _CHUNK < len(response.body)
-                await send({"type": "http.response.body", "body": chunk, "more_body": more})
-            if not response.body:
-                await send({"type": "http.response.body", "body": b""})
+            await _send_whole(response.body, send)
             return
         await _send_stream(response.body, receive, send)
 
@@ -294,6 +288,18 @@ class _Stream:
                 await close()
 
 
+async def _send_whole(body: bytes, send: Send) -> None:
+    """Send a body, a large one in pieces, so that nobody else has to wait for it."""
+    if len(body) <= _CHUNK:
+        await send({"type": "http.response.body", "body": body, "more_body": False})
+        return
+    whole = memoryview(body)  # whose slices are no copies
+    for begin in range(0, len(body), _CHUNK):
+        more = begin + _CHUNK < len(body)
+        await send({"type": "http.response.body", "body": whole[begin : begin + _CHUNK], "more_body": more})
+        await asyncio.sleep(0)
+
+
 async def _send_stream(body: AsyncIterator[bytes], receive: Receive, send: Send) -> None:
     """Send pieces as they come, until there are no more or the client hangs up."""
     sender = asyncio.current_task()
@@ -309,6 +315,7 @@ async def _send_stream(body: AsyncIterator[bytes], receive: Receive, send: Send)
 
     listener = asyncio.create_task(wait_for_hangup(), name="waiting for a client to hang up")
     try:
+        await send({"type": "http.response.body", "body": b"", "more_body": True})  # the head, before there is news
         async for chunk in body:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
     except asyncio.CancelledError:

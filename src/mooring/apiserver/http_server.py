@@ -2,6 +2,8 @@
 
 - `Protocol` puts the client's certificate into the scope, and gives up on clients that send headers too slowly or too
   many of them, or that do not take what is sent to them.
+- `Cycle`, one request and its response, sends the head of a response together with the first piece of its body: a
+  record of TLS for each costs more than all the rest of HTTP.
 - `HttpServer` listens on a socket that was bound beforehand, so that a port in use is a clear error, leaves signals to
   its caller, and ends open watches when it stops, for which uvicorn alone would wait for ever.
 """
@@ -14,9 +16,11 @@ import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, cast
+from urllib.parse import unquote
 
+import httptools
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from mooring.apiserver.app import PEER, Application
 from mooring.apiserver.limits import Limits
@@ -26,6 +30,8 @@ _TOO_LARGE = "431 Request Header Fields Too Large"
 _KEEP_ALIVE_SECONDS = 60
 _BACKLOG = 2048
 _HANG_UP_SECONDS = 0.1
+_JOINED_BYTES = 64 * 1024
+"""Up to this size, copying the head and the body of a response into one piece is cheaper than two writes."""
 
 
 class ListenError(Exception):
@@ -75,6 +81,62 @@ def tls_context(server: KeyPair, authority: KeyPair) -> ssl.SSLContext:
     return context
 
 
+class Cycle(RequestResponseCycle):
+    """One request and its response, which is given as `Application` does: a head, then at least one piece of body."""
+
+    _head = b""
+
+    async def send(self, message: Any) -> None:
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if self.disconnected:
+            return
+        if message["type"] == "http.response.start":
+            self.response_started = True
+            self.waiting_for_100_continue = False
+            self._head = self._head_of(message["status"], message["headers"])
+            return
+        head, self._head = self._head, b""
+        body, more = message["body"], message.get("more_body", False)
+        if self.scope["method"] == "HEAD":
+            body = b""
+        elif self.chunked_encoding:
+            body = _chunk(body, last=not more)
+        if head and len(body) <= _JOINED_BYTES:
+            self.transport.write(head + body)
+        else:
+            if head:
+                self.transport.write(head)
+            self.transport.write(body)
+        if not more:
+            self._complete()
+
+    def _head_of(self, status: int, given: list[tuple[bytes, bytes]]) -> bytes:
+        headers = [*self.default_headers, *given]
+        if not self.keep_alive:
+            headers.append((b"connection", b"close"))
+        self.chunked_encoding = not any(name == b"content-length" for name, _ in given)
+        if self.chunked_encoding and self.scope["method"] != "HEAD":
+            headers.append((b"transfer-encoding", b"chunked"))
+        head = STATUS_LINE[status] + b"".join([b"%b: %b\r\n" % header for header in headers]) + b"\r\n"
+        if head.count(b"\n") != len(headers) + 2:
+            raise ValueError("a header of a response has a line break in it")
+        return head
+
+    def _complete(self) -> None:
+        self.response_complete = True
+        self.message_event.set()
+        if not self.keep_alive:
+            self.transport.close()
+        self.on_response()
+
+
+def _chunk(body: bytes, *, last: bool) -> bytes:
+    """A piece of a body whose length is not known beforehand."""
+    chunk = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+    return chunk + b"0\r\n\r\n" if last else chunk
+
+
 class Protocol(HttpToolsProtocol):
     """One connection."""
 
@@ -105,8 +167,9 @@ class Protocol(HttpToolsProtocol):
                 self.send_400_response(_TOO_LARGE)
 
     def on_message_begin(self) -> None:
-        super().on_message_begin()
-        cast("dict[str, Any]", self.scope)[PEER] = self._peer
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
         self._header_bytes = 0
         self._in_headers = True
         if self._header_timer is None:
@@ -119,7 +182,39 @@ class Protocol(HttpToolsProtocol):
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > self.limits.header_bytes:
             self._too_large = True
             raise ValueError(_TOO_LARGE)  # httptools stops, and uvicorn calls `send_400_response`
-        super().on_headers_complete()
+        previous = cast("RequestResponseCycle | None", self.cycle)  # there is none before the first request
+        self.cycle = self._new_cycle()
+        if previous is None or previous.response_complete:
+            self._start_asgi_task(self.cycle, self.app)
+        else:  # the client did not wait for the answer to its previous request
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, self.app))
+
+    def _new_cycle(self) -> Cycle:
+        parser, url = self.parser, httptools.parse_url(self.url)
+        path = url.path.decode("ascii")
+        scope = {
+            "type": "http",
+            "method": parser.get_method().decode("ascii"),
+            "path": unquote(path) if "%" in path else path,
+            "query_string": url.query or b"",
+            "headers": self.headers,
+            "client": self.client,
+            PEER: self._peer,
+        }
+        return Cycle(
+            scope=cast("Any", scope),  # what `Application` reads of a scope
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=parser.get_http_version() != "1.0" and parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
 
     def send_400_response(self, msg: str) -> None:
         """Say what was wrong with a request that never reached the application, and hang up."""
@@ -208,6 +303,7 @@ class HttpServer:
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # where a request comes from is not for its sender to say
             timeout_keep_alive=limits.idle_seconds,
             timeout_graceful_shutdown=grace_seconds,
         )

@@ -6,8 +6,7 @@ knows. Limits on bytes and on slow connections are kept by ``server.py`` and by 
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from mooring.api import errors
@@ -74,17 +73,41 @@ class Gatekeeper:
         if wait > 0:
             raise _too_many(max(1, round(wait)))
 
-    @contextmanager
-    def one_more(self, verb: str) -> Iterator[None]:
-        """Count a request while it is worked on; raises TooManyRequests when there are enough."""
+    def one_more(self, verb: str) -> "Place":
+        """A place for a request while it is worked on; raises TooManyRequests when there is none."""
         kind = "watches" if verb == "watch" else "reading" if verb in {"get", "list"} else "writing"
         if getattr(self, kind) >= getattr(self.limits, kind):
             raise _too_many(5 if kind == "watches" else 1)
-        setattr(self, kind, getattr(self, kind) + 1)
-        try:
-            yield
-        finally:
-            setattr(self, kind, getattr(self, kind) - 1)
+        return Place(self, kind)
+
+
+class Place:
+    """A request that counts, until the end of a `with`, or longer if it is handed on."""
+
+    __slots__ = ("_gatekeeper", "_kept", "_kind")
+
+    def __init__(self, gatekeeper: Gatekeeper, kind: str) -> None:
+        self._gatekeeper = gatekeeper
+        self._kind = kind
+        self._kept = True
+
+    def __enter__(self) -> "Place":
+        self._count(1)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._kept:
+            self._count(-1)
+
+    def hand_on(self) -> ExitStack:
+        """Keep the place beyond the `with`, until what is returned is closed."""
+        self._kept = False
+        places = ExitStack()
+        places.callback(self._count, -1)
+        return places
+
+    def _count(self, step: int) -> None:
+        setattr(self._gatekeeper, self._kind, getattr(self._gatekeeper, self._kind) + step)
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ that the client asked for. Called by all handlers.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -76,7 +76,7 @@ class MetadataView(View):
 
     def list(self, items: Sequence[KeyValue], metadata: ListMeta) -> bytes:
         shown = [b'{"metadata":' + self._metadata(kv.value, kv.mod_revision) + b"}" for kv in items]
-        return _list_of("PartialObjectMetadataList", _META_VERSION, metadata, shown)
+        return _list_of("PartialObjectMetadataList", _META_VERSION, metadata, [b",".join(shown)])
 
     def empty(self, metadata: dict[str, Any]) -> bytes:
         return codec.encode({"kind": "PartialObjectMetadata", "apiVersion": _META_VERSION, "metadata": metadata})
@@ -165,6 +165,7 @@ class _Metadata(msgspec.Struct):
 _METADATA = msgspec.json.Decoder(_Metadata)
 
 
-def _list_of(kind: str, api_version: str, metadata: ListMeta, items: Sequence[bytes]) -> bytes:
+def _list_of(kind: str, api_version: str, metadata: ListMeta, items: Iterable[bytes | memoryview]) -> bytes:
+    """A list; `items` are its pieces, commas included."""
     head = f'{{"kind":"{kind}","apiVersion":"{api_version}","metadata":'.encode()
-    return b"".join((head, codec.encode(metadata), b',"items":[', b",".join(items), b"]}"))
+    return b"".join([head, codec.encode(metadata), b',"items":[', *items, b"]}"])

@@ -10,7 +10,7 @@ the same shape means putting another head, and the version, in front of the rest
 Only versions of another shape are decoded and converted, once each. Used by everything else in this package.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from mooring.api import codec, errors
 from mooring.api.kinds import Kind
@@ -76,8 +76,19 @@ class Stored:
             value, source = self._convert(value, revision, kind), kind
         return b'%b"resourceVersion":"%d",%b' % (_ITEM_HEAD, revision, value[len(self._heads[source]) :])
 
-    def render_items(self, items: Iterable[KeyValue], kind: Kind) -> list[bytes]:
-        return [self.render_item(kv.value, kv.mod_revision, kind) for kv in items]
+    def render_items(self, items: Iterable[KeyValue], kind: Kind) -> Iterator[bytes | memoryview]:
+        """As `render_item`, for many, with commas between them, in pieces that only one join should ever copy."""
+        head = self._heads[self.storage]
+        length, same_shape = len(head), self.storage.type is kind.type
+        comma = b""
+        for kv in items:
+            value = kv.value
+            if same_shape and value.startswith(head):
+                yield b'%b{"metadata":{"resourceVersion":"%d",' % (comma, kv.mod_revision)
+                yield memoryview(value)[length:]
+            else:
+                yield comma + self.render_item(value, kv.mod_revision, kind)
+            comma = b","
 
     def _source(self, value: bytes) -> Kind:
         """The version that a value was written in: nearly always today's storage version."""
