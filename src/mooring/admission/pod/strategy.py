@@ -3,10 +3,13 @@
 Binding, which is no update of a client's making, is in ``binding.py``.
 """
 
+from collections.abc import Callable
+
 from mooring.admission import meta
 from mooring.admission.pod.annotations import MIRROR, validate_annotation_updates, validate_pod_annotations
 from mooring.admission.pod.containers import image_without_spaces
 from mooring.admission.pod.defaults import default_pod
+from mooring.admission.pod.known_specs import KnownSpecs
 from mooring.admission.pod.mutation import (
     add_default_tolerations,
     drop_disabled_fields,
@@ -27,10 +30,12 @@ from mooring.admission.pod.warnings import pod_spec_warnings
 from mooring.admission.strategy import Request, StatusStrategy, Strategy, keep_status
 from mooring.api import field_errors
 from mooring.api.base import copy_of
-from mooring.api.core_v1 import Pod, PodCondition, PodStatus
+from mooring.api.core_v1 import Pod, PodCondition, PodSpec, PodStatus
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
+from mooring.api.meta_v1 import ObjectMeta
 
+SpecCheck = Callable[[PodSpec, ObjectMeta, Path, PodRules], list[FieldError]]
 _ANNOTATIONS = meta.METADATA.child("annotations")
 GATED = PodCondition(
     type="PodScheduled",
@@ -55,6 +60,7 @@ class PodStrategy(Strategy[Pod]):
                 "resize": ResizeStrategy(self),
             }
         )
+        self._known_specs = KnownSpecs()
 
     def default(self, obj: Pod) -> None:
         default_pod(obj)
@@ -72,7 +78,8 @@ class PodStrategy(Strategy[Pod]):
         merge_label_keys(obj, request.options)
 
     def validate_create(self, obj: Pod, request: Request) -> list[FieldError]:
-        errors = _validate_pod(obj, rules_for_create(request.options, is_pod=True))
+        rules = rules_for_create(request.options, is_pod=True)
+        errors = _validate_pod(obj, rules, self._known_specs.validate)
         if obj.spec.ephemeral_containers:
             errors.append(field_errors.forbidden(SPEC.child("ephemeralContainers"), "cannot be set on create"))
         if obj.spec.node_name and obj.spec.scheduling_gates:
@@ -158,11 +165,11 @@ class ResizeStrategy(Strategy[Pod]):
         return errors + _validate_pod(new, rules) + validate_resize(new, old)
 
 
-def _validate_pod(pod: Pod, rules: PodRules) -> list[FieldError]:
+def _validate_pod(pod: Pod, rules: PodRules, validate_spec: SpecCheck = validate_pod_spec) -> list[FieldError]:
     """The rules that hold for new and for changed pods."""
     errors = meta.validate_object_meta(pod.metadata)
     errors += validate_pod_annotations(pod.metadata, pod.spec, _ANNOTATIONS, rules)
-    errors += validate_pod_spec(pod.spec, pod.metadata, SPEC, rules)
+    errors += validate_spec(pod.spec, pod.metadata, SPEC, rules)
     if not pod.spec.service_account_name:
         errors += _tokens(pod)
     for name, containers in (("containers", pod.spec.containers), ("initContainers", pod.spec.init_containers)):
