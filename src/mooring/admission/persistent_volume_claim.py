@@ -9,6 +9,7 @@ from mooring.admission.persistent_volume import validate_access_modes, validate_
 from mooring.admission.pod.defaults import round_to_milli
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
+from mooring.api import errors as api_errors
 from mooring.api import field_errors, label_selector, names
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimSpec, PersistentVolumeClaimStatus
@@ -40,8 +41,12 @@ class PersistentVolumeClaimStrategy(RuleStrategy[PersistentVolumeClaim]):
         default_claim(obj)
 
     def mutate(self, obj: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request) -> None:
-        """A new claim gets the default class if it names none, and must not vanish while a pod uses it."""
+        """A new claim gets the default class if it names none, and must not vanish while a pod uses it.
+
+        Whether a bound claim may grow is for its class to say.
+        """
         if old is not None:
+            _check_growth(obj, old, request)
             return
         if obj.spec.storage_class_name is None and CLASS_ANNOTATION not in obj.metadata.annotations:
             obj.spec.storage_class_name = request.lookups.default_storage_class()
@@ -158,13 +163,32 @@ def _changes(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> list[Fie
     errors = []
     if _settled(new, old) != _settled(old, old):
         errors.append(field_errors.forbidden(_SPEC, _SPEC_IS_IMMUTABLE))
-    wanted = new.spec.resources.requests.get("storage", _NOTHING)
-    before = old.spec.resources.requests.get("storage", _NOTHING)
-    if wanted < before and wanted <= old.status.capacity.get("storage", _NOTHING):
+    wanted = _storage(new)
+    if wanted < _storage(old) and wanted <= old.status.capacity.get("storage", _NOTHING):
         errors.append(field_errors.forbidden(_STORAGE, "field can not be less than status.capacity"))
     if new.spec.volume_mode != old.spec.volume_mode:
         errors.append(field_errors.invalid(Path("volumeMode"), new.spec.volume_mode, IMMUTABLE))
     return errors + _attributes_class(new.spec.volume_attributes_class_name, old.spec.volume_attributes_class_name)
+
+
+def _check_growth(new: PersistentVolumeClaim, old: PersistentVolumeClaim, request: Request) -> None:
+    if old.status.phase != "Bound" or _storage(new) <= _storage(old):
+        return  # before it is bound, nothing changes at all
+    wanted = _class_of(new)
+    if wanted != _class_of(old) or not request.lookups.allows_expansion(wanted):
+        why = (
+            "only dynamically provisioned pvc can be resized and "
+            "the storageclass that provisions the pvc must support resize"
+        )
+        raise api_errors.forbidden("persistentvolumeclaims", new.metadata.name, why)
+
+
+def _storage(claim: PersistentVolumeClaim) -> Quantity:
+    return claim.spec.resources.requests.get("storage", _NOTHING)
+
+
+def _class_of(claim: PersistentVolumeClaim) -> str:
+    return claim.metadata.annotations.get(CLASS_ANNOTATION) or claim.spec.storage_class_name or ""
 
 
 def _settled(claim: PersistentVolumeClaim, old: PersistentVolumeClaim) -> PersistentVolumeClaimSpec:

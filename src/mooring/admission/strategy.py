@@ -54,6 +54,9 @@ class Lookups(Protocol):
     def default_storage_class(self) -> str | None:
         """The name of the StorageClass that claims without one get; the newest if several are marked."""
 
+    def allows_expansion(self, storage_class: str) -> bool:
+        """Whether there is a StorageClass of that name whose volumes may grow."""
+
 
 class NoCluster:
     """Lookups without a cluster: every namespace exists, and nothing but the system's own PriorityClasses does."""
@@ -69,6 +72,9 @@ class NoCluster:
 
     def default_storage_class(self) -> str | None:
         return None
+
+    def allows_expansion(self, storage_class: str) -> bool:
+        return bool(storage_class)  # what a class says is not known here
 
 
 SYSTEM_PRIORITIES: Mapping[str, Priority] = {

@@ -83,12 +83,23 @@ def test_a_create_is_judged(case: Create) -> None:
     assert case.judged() == case.problems
 
 
+NOT_EXPANDABLE = (
+    'persistentvolumeclaims "x" is forbidden: only dynamically provisioned pvc can be resized and '
+    "the storageclass that provisions the pvc must support resize"
+)
 UPDATES = [
     Update("another access mode", "PersistentVolumeClaim", {}, spec(accessModes=["ReadOnlyMany"]), [FIXED]),
     Update("a volume", "PersistentVolumeClaim", {}, spec(volumeName="pv")),
     Update("another volume", "PersistentVolumeClaim", spec(volumeName="pv"), spec(volumeName="other"), [FIXED]),
     Update("larger while pending", "PersistentVolumeClaim", {}, storage("2Gi"), [FIXED]),
-    Update("larger when bound", "PersistentVolumeClaim", {}, storage("2Gi"), status=BOUND),
+    Update(
+        "larger when bound",
+        "PersistentVolumeClaim",
+        spec(storageClassName="s"),
+        storage("2Gi"),
+        status=BOUND,
+    ),
+    Update("larger without a class", "PersistentVolumeClaim", {}, storage("2Gi"), [NOT_EXPANDABLE], status=BOUND),
     Update(
         "smaller than it is",
         "PersistentVolumeClaim",

@@ -61,3 +61,18 @@ async def test_a_claim_gets_the_youngest_default_storage_class(api: ApiCaller) -
 async def test_a_name_that_no_key_can_hold_is_refused(api: ApiCaller) -> None:
     answer = await api.get("/apis/rbac.authorization.k8s.io/v1/clusterroles/a\x00b")
     assert (answer.code, answer.message) == (400, "a name must not contain the character NUL")
+
+
+async def test_a_bound_claim_grows_if_its_storage_class_allows_it(api: ApiCaller) -> None:
+    answers = {}
+    for name, allowed in (("rigid", False), ("elastic", True)):
+        storage_class = {"metadata": {"name": name}, "provisioner": "example.com/p", "allowVolumeExpansion": allowed}
+        await api.post(STORAGE_CLASSES, storage_class)
+        body = claim(name)
+        body["spec"]["storageClassName"] = name
+        made = (await api.post(CLAIMS, body)).body
+        made["status"] = {"phase": "Bound", "capacity": {"storage": "1Gi"}}
+        bound = (await api.put(f"{CLAIMS}/{name}/status", made)).body
+        bound["spec"]["resources"]["requests"]["storage"] = "2Gi"
+        answers[name] = (await api.put(f"{CLAIMS}/{name}", bound)).code
+    assert answers == {"rigid": 403, "elastic": 200}

@@ -33,6 +33,7 @@ class Facts:
     priorities: Mapping[str, Priority] = field(default_factory=dict)
     default_priority: Priority | None = None
     storage_class: str | None = None
+    expandable_classes: frozenset[str] = frozenset()
 
     def namespace_phase(self, name: str) -> str | None:
         return self.phases.get(name)
@@ -46,6 +47,9 @@ class Facts:
     def default_storage_class(self) -> str | None:
         return self.storage_class
 
+    def allows_expansion(self, storage_class: str) -> bool:
+        return storage_class in self.expandable_classes
+
 
 class ClusterFacts:
     """Fetches what admission may ask about an object."""
@@ -54,7 +58,7 @@ class ClusterFacts:
         self._store = store
         self._namespaces: dict[str, tuple[int, str]] = {}
         self._priorities = _Collection(store, "/registry/priorityclasses/", PriorityClass, _priorities)
-        self._storage_classes = _Collection(store, "/registry/storageclasses/", StorageClass, _default_storage_class)
+        self._storage_classes = _Collection(store, "/registry/storageclasses/", StorageClass, _storage_classes)
 
     async def about(self, obj: Resource | None, namespace: str) -> Facts:
         """The facts for a write of `obj` in a namespace."""
@@ -64,7 +68,8 @@ class ClusterFacts:
             priorities, default = await self._priorities.summary()
             return Facts(phases, priorities, default)
         if isinstance(obj, PersistentVolumeClaim):
-            return Facts(phases, storage_class=await self._storage_classes.summary())
+            default_class, expandable = await self._storage_classes.summary()
+            return Facts(phases, storage_class=default_class, expandable_classes=expandable)
         return Facts(phases)
 
     async def namespace_phase(self, name: str) -> str | None:
@@ -111,8 +116,8 @@ def _priority(each: PriorityClass) -> Priority:
     return Priority(each.metadata.name, each.value, policy)
 
 
-def _default_storage_class(classes: list[StorageClass]) -> str | None:
-    """The class that is marked as the default, the youngest if there are several, then by name."""
+def _storage_classes(classes: list[StorageClass]) -> tuple[str | None, frozenset[str]]:
+    """The class that is the default (the youngest if several are marked, then by name), and those that may grow."""
     marked = [
         each
         for each in classes
@@ -120,4 +125,5 @@ def _default_storage_class(classes: list[StorageClass]) -> str | None:
     ]
     marked.sort(key=lambda each: each.metadata.name)
     marked.sort(key=lambda each: each.metadata.creation_timestamp or "", reverse=True)
-    return marked[0].metadata.name if marked else None
+    expandable = frozenset(each.metadata.name for each in classes if each.allow_volume_expansion)
+    return marked[0].metadata.name if marked else None, expandable
