@@ -1,6 +1,7 @@
 """Every error text that the proposals quote, produced exactly or as a settled question words it.
 
-A row is a quote: the proposal's section, what is sent, and what the server answers.
+A row is a quote: the proposal's section, what is sent, and what the server answers. The events and log lines that they
+quote are in ``tests/unit/scheduler/test_quoted_messages.py``.
 """
 
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from admission_pods import (
     update_problems,
 )
 from mooring.admission.options import AdmissionOptions
+from mooring.api.core_v1 import PersistentVolume
+from mooring.testing.builders import made
 
 TERM = f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[0]"
 LONG = "true" + " " * 10240
@@ -232,6 +235,15 @@ def test_updates_of_pods_that_use_an_operator_already_are_not_refused_as_settled
     old = created(pod_of(spec))
     new = pod_of({**spec, "nodeName": old.spec.node_name}, {"resourceVersion": "1", "labels": {"more": "yes"}})
     assert update_problems(new, old, OFF) == []
+
+
+@pytest.mark.req("5500.1", "5721.3")
+def test_kep_5500_validate_volume_node_affinity_must_specify_required_node_constraints() -> None:
+    spec = {"capacity": {"storage": "1"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/a"}}
+    tree = {"metadata": {"name": "v"}, "spec": {**spec, "nodeAffinity": {}}}
+    assert create_problems(made(PersistentVolume, tree)) == [
+        "spec.nodeAffinity.required: Required value: must specify required node constraints"
+    ]
 
 
 def test_every_deviation_from_a_quote_names_a_settled_question() -> None:
