@@ -45,7 +45,7 @@ from mooring.scheduler.preemption import NOT_TRIED, Preemption
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
 from mooring.scheduler.reports import SCHEDULER_ERROR, UNSCHEDULABLE, Reports, Verdict
 from mooring.scheduler.victims import Victims
-from mooring.scheduler.waiting import WaitingPods
+from mooring.scheduler.waiting import WaitingPod, WaitingPods
 
 log = logs.get(__name__)
 
@@ -167,7 +167,9 @@ class Cycle:
             self._back(assumed, status, outcome.diagnosis)
             return
         if timeouts or self._has_work_before_binding(assumed):
-            task = asyncio.create_task(self._prepare(assumed, timeouts), name="pre-bind")
+            # From now on plugins find it, also when the next pod asks them for permission before the task has begun.
+            waiting = self._waiting.add(assumed.pod, timeouts) if timeouts else None
+            task = asyncio.create_task(self._prepare(assumed, waiting), name="pre-bind")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         else:
@@ -214,12 +216,12 @@ class Cycle:
             if name not in self._own_filters or name in assumed.cycle.pre_filter or name in assumed.cycle.data:
                 yield plugin
 
-    async def _prepare(self, assumed: AssumedPod, timeouts: dict[str, float]) -> None:
+    async def _prepare(self, assumed: AssumedPod, waiting: WaitingPod | None) -> None:
         """Wait for permission, and do what must be done before a pod is bound."""
         try:
-            if timeouts:
+            if waiting is not None:
                 started = perf_counter()
-                status = await self._waiting.wait(assumed.key, timeouts, self._clock)
+                status = await self._waiting.decided(waiting, self._clock)
                 self._point("WaitOnPermit", status, assumed, started)
                 if not status.is_success:
                     self._back(assumed, status, None)

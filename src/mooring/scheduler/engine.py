@@ -17,7 +17,7 @@ import random
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,9 @@ from mooring.scheduler.plugins import IN_TREE
 from mooring.scheduler.plugins.default_preemption import DefaultPreemption
 from mooring.scheduler.preemption import Preemption
 from mooring.scheduler.profiles import DEFAULT_SCHEDULER, Profile, ProfileSpec, build
+
+if TYPE_CHECKING:  # handed on to plugins; simulations have none
+    from mooring.scheduler.waiting import WaitingPods
 
 _CACHE_BYTES = 256 * 1024 * 1024
 _BYTES_PER_ROW = 160
@@ -138,12 +141,13 @@ class Engine:
         features: SchedulerFeatures | None = None,
         registry: Registry | None = None,
         client: Any = None,
+        waiting: "WaitingPods | None" = None,
         seed: int = 0,
     ) -> None:
         features = features or SchedulerFeatures()
         self.cluster = Cluster(features.constraints, pod_level_resources=features.pod_level_resources)
         self.nominations = Nominations(self.cluster)
-        handle = Handle(self.cluster, features, client)
+        handle = Handle(self.cluster, features, client, waiting)
         self.profiles: dict[str, Profile] = {
             spec.scheduler_name: build(spec, IN_TREE if registry is None else registry, handle) for spec in profiles
         }

@@ -60,8 +60,14 @@ class Scheduler:
         self._version = component.version
         self.metrics = metrics or SchedulerMetrics()
         features = component.features
+        self.waiting = WaitingPods()
         self.engine = Engine(
-            config.profiles, features=features, registry={**IN_TREE, **config.plugins}, client=client, seed=seed
+            config.profiles,
+            features=features,
+            registry={**IN_TREE, **config.plugins},
+            client=client,
+            waiting=self.waiting,
+            seed=seed,
         )
         _check_queue_sort(self.engine)
         self.queue = SchedulingQueue(
@@ -72,7 +78,6 @@ class Scheduler:
             arrived=self.metrics.arrived,
         )
         self.assumptions = Assumptions(self.engine)
-        self.waiting = WaitingPods()
         self._informers = Informers(client)
         self._pods: Informer[Pod] = self._informers.of(Pod, field_selector=_LIVING_PODS)
         recorders = {name: EventRecorder(client, name) for name in self.engine.profiles}
@@ -136,20 +141,19 @@ class Scheduler:
     async def _follow(self) -> None:
         """Connect informers with what they feed. Nodes and volumes come first, so that pods find them there."""
         self._informers.of(Node).add_batch_handler(self._feed.nodes)
-        served = await asyncio.gather(*map(self._is_served, OTHER_KINDS))
-        for (cls, kind), is_served in zip(OTHER_KINDS.items(), served, strict=True):
-            if is_served:
+        served = await self._served()
+        for cls, kind in OTHER_KINDS.items():
+            if cls in served:
                 informer: Informer[Any] = self._informers.of(cls)
                 informer.add_batch_handler(self._feed.other(kind))
         self._pods.add_batch_handler(self._feed.pods)
 
-    async def _is_served(self, cls: type[Resource]) -> bool:
+    async def _served(self) -> set[type[Resource]]:
+        """The kinds that there are at the versions that are emulated."""
         failures = 0
         while True:
             try:
-                return await self._client.serves(cls)
-            except ValueError:  # not at the version that is emulated
-                return False
+                return await self._client.served(OTHER_KINDS)
             except (StatusError, ClientError) as problem:
                 failures += 1
                 log.warning("cannot ask what the API server serves, trying again: %s", problem)

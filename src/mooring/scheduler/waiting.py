@@ -1,17 +1,20 @@
 """Pods that Permit plugins make wait: each until all of them allow it, one refuses it, or its time is over."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from mooring.api.core_v1 import Pod
 from mooring.base.clock import Clock
+from mooring.scheduler.columns.cluster import pod_key
 from mooring.scheduler.framework import SUCCESS, Status, unschedulable
 
 
 class WaitingPod:
     """A pod with the plugins whose word it waits for."""
 
-    def __init__(self, timeouts: Mapping[str, float]) -> None:
+    def __init__(self, pod: Pod, timeouts: Mapping[str, float]) -> None:
+        self.pod = pod
         self._missing = set(timeouts)
         self._timeouts = dict(timeouts)
         self._decided: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
@@ -42,7 +45,7 @@ class WaitingPod:
 
 
 class WaitingPods:
-    """All of them, by key. Plugins that let pods wait decide here."""
+    """All of them, by key. Plugins that let pods wait decide here: they find it in their `Handle`."""
 
     def __init__(self) -> None:
         self._pods: dict[str, WaitingPod] = {}
@@ -50,12 +53,20 @@ class WaitingPods:
     def __len__(self) -> int:
         return len(self._pods)
 
+    def __iter__(self) -> Iterator[WaitingPod]:
+        return iter(tuple(self._pods.values()))
+
     def get(self, key: str) -> WaitingPod | None:
+        """The pod with this uid, if it waits."""
         return self._pods.get(key)
 
-    async def wait(self, key: str, timeouts: Mapping[str, float], clock: Clock) -> Status:
-        waiting = self._pods[key] = WaitingPod(timeouts)
+    def add(self, pod: Pod, timeouts: Mapping[str, float]) -> WaitingPod:
+        """Let a pod wait for some plugins, each for so many seconds; `decided` must be awaited next."""
+        waiting = self._pods[pod_key(pod)] = WaitingPod(pod, timeouts)
+        return waiting
+
+    async def decided(self, waiting: WaitingPod, clock: Clock) -> Status:
         try:
             return await waiting.decided(clock)
         finally:
-            del self._pods[key]
+            del self._pods[pod_key(waiting.pod)]

@@ -11,7 +11,7 @@ from mooring.api.events_v1 import Event
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.client import LeaseTimes
-from mooring.scheduler.framework import SUCCESS, Code, EventWithHint, PluginArguments, Status, unschedulable
+from mooring.scheduler.framework import SUCCESS, Code, EventWithHint, Handle, PluginArguments, Status, unschedulable
 from mooring.scheduler.framework.registry import Factory
 from mooring.scheduler.options import LeaderElection, SchedulerConfig
 from mooring.scheduler.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
@@ -311,3 +311,30 @@ async def test_a_pod_that_is_allowed_while_it_waits_is_bound(cluster: Rig) -> No
     assert waiting is not None
     waiting.allow("Mine")
     await cluster.until(lambda: cluster.node_of("web") == "n1")
+
+
+class Gang:
+    """Lets pods wait until there are three of them."""
+
+    name = "Gang"
+
+    def __init__(self, _arguments: PluginArguments, handle: Handle) -> None:
+        assert handle.waiting is not None
+        self._waiting = handle.waiting
+
+    def permit(self, _cycle: Any, _pod: Pod, _node: str) -> tuple[Status, float]:
+        if len(self._waiting) < 2:
+            return Status(Code.WAIT), 30.0
+        for waiting in self._waiting:
+            waiting.allow(self.name)
+        return SUCCESS, 0.0
+
+
+async def test_a_plugin_lets_pods_wait_for_each_other(cluster: Rig) -> None:
+    await cluster.add_node("n1")
+    for name in ("a", "b", "c"):
+        await cluster.add_pod(name)
+    spec = ProfileSpec(plugins=(*DEFAULT_PLUGINS, PluginUse("Gang")))
+    scheduler = cluster.start(SchedulerConfig(profiles=(spec,), plugins={"Gang": Gang}, backoffs=QUICK))
+    await cluster.until(lambda: all(cluster.node_of(name) == "n1" for name in ("a", "b", "c")))
+    assert not len(scheduler.waiting)

@@ -15,6 +15,7 @@ from mooring.scheduler.framework.plugins import Plugin
 
 if TYPE_CHECKING:  # simulations need no client, and should not wait for it to be loaded
     from mooring.client import Client
+    from mooring.scheduler.waiting import WaitingPods
 
 ENTRY_POINTS = "mooring.scheduler.plugins"
 
@@ -30,6 +31,8 @@ class Handle:
     features: SchedulerFeatures = field(default_factory=SchedulerFeatures)
     client: "Client | None" = None
     """For `pre_bind` and `bind`; None where nothing is written, as in simulations."""
+    waiting: "WaitingPods | None" = None
+    """The pods that `permit` lets wait, to be allowed or rejected; None where nothing is bound."""
 
 
 Factory = Callable[[PluginArguments, Handle], Plugin]
