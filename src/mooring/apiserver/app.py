@@ -9,13 +9,13 @@ the same process call `respond` and spare sockets, TLS and HTTP. ``server.py`` p
 
 import asyncio
 import re
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs
 
+from mooring.admission.pipeline import new_uid
 from mooring.api import codec, errors
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import RootPaths
@@ -112,7 +112,7 @@ class Application:
 
     def _exchange(self, request: Request, address: str = "") -> Exchange:
         given = request.request_id or request.headers.get("audit-id", "")
-        request.request_id = given if _REQUEST_ID.fullmatch(given) else str(uuid.uuid4())
+        request.request_id = given if _REQUEST_ID.fullmatch(given) else new_uid()
         return Exchange(request, self.clock.now(), self.clock.monotonic(), address=address)
 
     async def _respond(self, exchange: Exchange, receive: Receive | None) -> Response:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from mooring.api import codec, errors, resource_version
 from mooring.api.errors import StatusError
+from mooring.api.kinds import Kind
 from mooring.apiserver.bounded_cache import BoundedCache
 from mooring.apiserver.http import Response
 from mooring.apiserver.resources.output import View, view_for
@@ -27,7 +28,7 @@ _MIN_SECONDS, _MAX_SECONDS = 1800, 3600
 _INITIAL_CHUNK = 500
 _AT_ONCE = 1000
 
-FrameKey = tuple[int, str, type[View], str]
+FrameKey = tuple[int, str, type[View], Kind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class Watching:
         """An event on a line; the object is `kv` with the revision of the event."""
         if not view.shared:
             return _framed(kind, view.watched(kv.value, revision, first=first))
-        key = (revision, kind, type(view), view.kind.api_version)
+        key = (revision, kind, type(view), view.kind)
         frame = self._frames.get(key)
         if frame is None:
             frame = _framed(kind, view.object(kv.value, revision))
