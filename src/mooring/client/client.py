@@ -11,7 +11,7 @@ now (`Retry-After`) are repeated. Read next: ``informer.py``, which most compone
 
 import asyncio
 from builtins import list as list_of  # the class has a method of that name
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -183,12 +183,26 @@ class Client:
 
     async def serves(self, cls: type[Resource]) -> bool:
         """Whether the server has the kind at the version that this client would use."""
-        kind = self.kind(cls)
+        self.kind(cls)
+        return cls in await self.served([cls])
+
+    async def served(self, classes: Iterable[type[Resource]]) -> set[type[Resource]]:
+        """Those of some kinds that client and server both have; one question for each group and version."""
+        wanted = {cls: self._kinds[cls] for cls in classes if cls in self._kinds}
+        prefixes = list_of({wire.prefix(kind) for kind in wanted.values()})
+        answers = dict(zip(prefixes, await asyncio.gather(*map(self._group_version, prefixes)), strict=True))
+        found: set[type[Resource]] = set()
+        for cls, kind in wanted.items():
+            answer = answers[wire.prefix(kind)]
+            if answer is not None and wire.has_resource(answer, kind.plural):
+                found.add(cls)
+        return found
+
+    async def _group_version(self, prefix: str) -> Response | None:
         try:
-            response = await self._send("GET", wire.prefix(kind))
+            return await self._send("GET", prefix)
         except errors.NotFound:
-            return False
-        return wire.has_resource(response, kind.plural)
+            return None
 
     # -- writing
 

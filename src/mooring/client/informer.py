@@ -38,6 +38,8 @@ BACKOFF = Backoff(initial=0.8, maximum=30.0, jitter=1.0)
 _WATCH_SECONDS = 300
 _SHORTEST_WATCH = 1.0
 _AT_ONCE = 1000
+_LISTS_AT_ONCE = 4
+"""More would be no faster, and would open a connection each just for the start."""
 _TOO_LARGE = "ResourceVersionTooLarge"
 log = logs.get(__name__)
 
@@ -55,6 +57,7 @@ class Informer(Generic[T]):
         field_selector: str = "",
         resync_seconds: float = 0.0,
         backoff: Backoff = BACKOFF,
+        lists: asyncio.Semaphore | None = None,
     ) -> None:
         self._client = client
         self._cls = cls
@@ -64,6 +67,7 @@ class Informer(Generic[T]):
         self._field_selector = field_selector
         self._resync_seconds = resync_seconds
         self._backoff = backoff
+        self._lists = lists or asyncio.Semaphore()
         self._cache: Cache[T] = Cache()
         self._handlers: list[BatchHandler[T]] = []
         self._synced = asyncio.Event()
@@ -169,13 +173,14 @@ class Informer(Generic[T]):
         return max(self._backoff.delay(self._failures), _wanted_pause(error))
 
     async def _list(self) -> None:
-        listing = await self._client.list(
-            self._cls,
-            self._namespace,
-            label_selector=self._label_selector,
-            field_selector=self._field_selector,
-            managed_fields=False,
-        )
+        async with self._lists:
+            listing = await self._client.list(
+                self._cls,
+                self._namespace,
+                label_selector=self._label_selector,
+                field_selector=self._field_selector,
+                managed_fields=False,
+            )
         handlers = list(self._handlers)  # one that is added meanwhile hears of everything in the cache by itself
         changes = self._cache.replace(listing.items)
         for begin in range(0, len(changes), _AT_ONCE):
@@ -238,6 +243,7 @@ class Informers:
         self._informers: dict[tuple[type[Resource], str, str, str], Informer[Any]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._running = False
+        self._lists = asyncio.Semaphore(_LISTS_AT_ONCE)
 
     def of(
         self, cls: type[T], namespace: str = "", *, label_selector: str = "", field_selector: str = ""
@@ -253,6 +259,7 @@ class Informers:
                 label_selector=label_selector,
                 field_selector=field_selector,
                 resync_seconds=self._resync_seconds,
+                lists=self._lists,
             )
             if self._running:
                 self._start(informer)
