@@ -78,3 +78,64 @@ async def test_the_scaler_owns_the_replicas(api: ApiCaller) -> None:
     [mine] = [entry for entry in entries if entry["manager"] == "scaler"]
     assert mine["fieldsV1"] == {"f:spec": {"f:replicas": {}}}
     assert mine["subresource"] == "scale"
+
+
+def scale(replicas: int | None, **metadata: str) -> dict[str, Any]:
+    spec = {} if replicas is None else {"replicas": replicas}
+    return {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "web", **metadata}, "spec": spec}
+
+
+async def test_a_scale_is_applied(api: ApiCaller) -> None:
+    await api.post(DEPLOYMENTS, deployment())
+    await api.patch(f"{DEPLOYMENTS}/web?fieldManager=setter", {"spec": {"replicas": 2}})
+    refused = await api.apply(SCALE, scale(4), "scaler")
+    assert (refused.code, refused.message) == (
+        409,
+        'Apply failed with 1 conflict: conflict with "setter" using apps/v1: .spec.replicas',
+    )
+    answer = await api.apply(SCALE, scale(4), "scaler", force=True)
+    assert (answer.code, answer.body["kind"], answer.body["spec"]) == (200, "Scale", {"replicas": 4})
+    main = (await api.get(f"{DEPLOYMENTS}/web")).body
+    assert main["spec"]["replicas"] == 4
+    [mine] = [entry for entry in main["metadata"]["managedFields"] if entry["manager"] == "scaler"]
+    assert (mine["operation"], mine["apiVersion"], mine["subresource"]) == ("Apply", "apps/v1", "scale")
+    assert mine["fieldsV1"] == {"f:spec": {"f:replicas": {}}}
+    again = await api.apply(SCALE, scale(4), "scaler")
+    assert again.version == answer.version, "an apply that changes nothing writes nothing"
+
+
+async def test_a_scale_that_is_no_longer_applied_is_nothing(api: ApiCaller) -> None:
+    await api.post(DEPLOYMENTS, deployment())
+    await api.apply(SCALE, scale(4), "scaler", force=True)
+    assert (await api.apply(SCALE, scale(None), "scaler")).code == 200
+    assert (await api.get(f"{DEPLOYMENTS}/web")).body["spec"]["replicas"] == 0
+
+
+@dataclass(frozen=True)
+class Refused:
+    id: str
+    config: dict[str, Any]
+    code: int
+    message: str
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Refused("less than nothing", scale(-1), 422, "spec.replicas: Invalid value: -1"),
+        Refused("another object's scale", scale(1) | {"metadata": {"name": "x"}}, 400, "does not match the name on"),
+        Refused("the object itself", deployment(), 400, "unknown field"),
+        Refused("a stale scale", scale(1, resourceVersion="1"), 409, "the object has been modified"),
+        Refused("replicas that are no number", scale(1) | {"spec": {"replicas": "x"}}, 400, "typed patch object"),
+    ],
+    ids=lambda case: case.id,
+)
+async def test_not_applied_as_a_scale_is(api: ApiCaller, case: Refused) -> None:
+    await api.post(DEPLOYMENTS, deployment())
+    answer = await api.apply(SCALE, case.config, force=True)
+    assert answer.code == case.code
+    assert case.message in answer.message
+
+
+async def test_a_scale_of_nothing_is_not_applied(api: ApiCaller) -> None:
+    assert (await api.apply(SCALE, scale(1))).code == 404

@@ -15,9 +15,10 @@ from mooring.apiserver.patch import PatchError, patcher_for
 from mooring.apiserver.resources.options import WriteOptions, check_type, read_body, write_options
 from mooring.apiserver.resources.output import respond
 from mooring.apiserver.resources.registry import Call, Registry
-from mooring.apiserver.resources.writing import Change, Writing
+from mooring.apiserver.resources.writing import APPLY, Change, Writing
 
 _GROUP, _VERSION = "autoscaling", "v1"
+_IDENTITY = frozenset({"name", "namespace", "resourceVersion"})
 
 
 class _Scalable(Protocol):
@@ -50,7 +51,10 @@ class Scaling:
         return await self._change(call, options, _scaled_by(lambda _: decoded.object))
 
     async def patch(self, call: Call) -> Response:
-        options = write_options(call.request, "PatchOptions")
+        is_apply = call.request.content_type == APPLY
+        options = write_options(call.request, "PatchOptions", is_apply=is_apply)
+        if is_apply:
+            return await self._change(call, options, self._applied(call, options), managed_already=True)
         patcher = patcher_for(call.request.content_type, call.request.body, self._kind)
 
         def patched(scale: Scale) -> Scale:
@@ -66,8 +70,27 @@ class Scaling:
 
         return await self._change(call, options, _scaled_by(patched))
 
-    async def _change(self, call: Call, options: WriteOptions, change: Change) -> Response:
-        written = await self._writing.change(call, options, change, subresource="")
+    def _applied(self, call: Call, options: WriteOptions) -> Change:
+        """What an applied scale means for the object: a configuration of it that names nothing but its replicas."""
+        scale = self._writing.read_config(call, self._kind)
+        replicas = {name: count for name, count in scale.get("spec", {}).items() if name == "replicas"}
+        _check_replicas(call.name, replicas.get("replicas", 0))
+        metadata = {name: text for name, text in scale["metadata"].items() if name in _IDENTITY}
+        config = {"apiVersion": call.kind.api_version, "kind": call.kind.kind, "metadata": metadata, "spec": replicas}
+        applier = self._writing.applier(call, options, config)
+
+        def applied(old: Resource) -> Resource:
+            new = applier.change(old)
+            spec = cast("_Scalable", new).spec
+            spec.replicas = spec.replicas or 0  # a scale that is no longer said is 0, whatever the object's default
+            return new
+
+        return applied
+
+    async def _change(
+        self, call: Call, options: WriteOptions, change: Change, *, managed_already: bool = False
+    ) -> Response:
+        written = await self._writing.change(call, options, change, subresource="", managed_already=managed_already)
         obj = call.stored.decode(written.value, written.revision)
         return respond(call, codec.encode(scale_of(obj)))
 
@@ -103,11 +126,7 @@ def _scaled_by(change: Any) -> Change:
 
     def scaled(old: Resource) -> Resource:
         scale: Scale = change(scale_of(old))
-        if scale.spec.replicas < 0:
-            wrong = field_errors.invalid(
-                Path("spec", "replicas"), scale.spec.replicas, "must be greater than or equal to 0"
-            )
-            raise errors.invalid("Scale", old.metadata.name, [wrong], group=_GROUP)
+        _check_replicas(old.metadata.name, scale.spec.replicas)
         new = copy_of(old)
         cast("_Scalable", new).spec.replicas = scale.spec.replicas
         new.metadata.resource_version = scale.metadata.resource_version or old.metadata.resource_version
@@ -115,3 +134,9 @@ def _scaled_by(change: Any) -> Change:
         return new
 
     return scaled
+
+
+def _check_replicas(name: str, replicas: int) -> None:
+    if replicas < 0:
+        wrong = field_errors.invalid(Path("spec", "replicas"), replicas, "must be greater than or equal to 0")
+        raise errors.invalid("Scale", name, [wrong], group=_GROUP)

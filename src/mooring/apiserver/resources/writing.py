@@ -12,8 +12,9 @@ from mooring.admission.pipeline import admit_create, admit_update, generate_anot
 from mooring.api import codec, errors
 from mooring.api.codec import DecodeError
 from mooring.api.core_v1 import Namespace
+from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
-from mooring.apiserver.apply.field_managers import FieldManagers, Manager
+from mooring.apiserver.apply.field_managers import Applier, FieldManagers, Manager, Tree
 from mooring.apiserver.http import Response
 from mooring.apiserver.patch import Patcher, PatchError, patcher_for
 from mooring.apiserver.resources.options import WriteOptions, check_object, read_object, write_options
@@ -142,9 +143,7 @@ class Writing:
         raise errors.conflict(call.kind.plural, call.name, group=call.kind.group)
 
     async def _apply(self, call: Call, options: WriteOptions) -> Written:
-        config = self._managers.read_config(call.request.body, call.kind, call.namespace, call.name)
-        manager = self._manager(call, options)
-        applied = self._managers.applier(call.kind, config, manager, force=options.force)
+        applied = self.applier(call, options, self.read_config(call, call.kind))
         while True:
             if not call.subresource and not await self._exists(call):
                 obj = applied.create()
@@ -153,6 +152,13 @@ class Writing:
                 except errors.AlreadyExists:
                     continue  # somebody was faster: then it is an update
             return await self.change(call, options, applied.change, managed_already=True)
+
+    def read_config(self, call: Call, kind: Kind) -> Tree:
+        """The configuration in the body of an apply, of a kind; raises BadRequest."""
+        return self._managers.read_config(call.request.body, kind, call.namespace, call.name)
+
+    def applier(self, call: Call, options: WriteOptions, config: Tree) -> Applier:
+        return self._managers.applier(call.kind, config, self._manager(call, options), force=options.force)
 
     def _patched(self, call: Call, options: WriteOptions, patcher: Patcher) -> Change:
         scheme = self._registry.scheme
