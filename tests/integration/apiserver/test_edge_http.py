@@ -103,6 +103,61 @@ async def test_a_connection_serves_many_requests(connection: Connection) -> None
         assert "server" not in headers
 
 
+async def test_requests_that_do_not_wait_are_answered_in_their_order(connection: Connection) -> None:
+    paths = ["/version", "/healthz", "/version"]
+    connection.writer.write("".join(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n" for path in paths).encode())
+    bodies = [(await connection.answer())[2] for _ in paths]
+    assert [body == b"ok" for body in bodies] == [False, True, False]
+
+
+async def test_head_tells_the_length_and_sends_no_body(connection: Connection) -> None:
+    connection.writer.write(b"HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    head = await asyncio.wait_for(connection.reader.readuntil(b"\r\n\r\n"), 10)
+    assert b"content-length: 2\r\n" in head
+    assert (await connection.get("/healthz"))[2] == b"ok"  # nothing is in between
+
+
+async def test_who_speaks_http_1_0_gets_one_answer(connection: Connection) -> None:
+    status, headers, body = await connection.ask("GET /healthz HTTP/1.0\n\n")
+    assert (status, headers["connection"], body) == (200, "close", b"ok")
+    assert await connection.ends() == b""
+
+
+async def test_a_body_can_come_in_chunks_after_the_server_has_asked_for_it(connection: Connection) -> None:
+    path = "/api/v1/namespaces/default/configmaps"
+    head = f"POST {path} HTTP/1.1\nHost: x\nExpect: 100-continue\nTransfer-Encoding: chunked\n\n"
+    connection.writer.write(head.replace("\n", "\r\n").encode())
+    asked = await asyncio.wait_for(connection.reader.readuntil(b"\r\n\r\n"), 10)
+    assert asked.startswith(b"HTTP/1.1 100 ")
+    for part in (b'{"metadata":', b'{"name":"c"}}', b""):
+        connection.writer.write(b"%x\r\n%b\r\n" % (len(part), part))
+    status, _, body = await connection.answer()
+    assert (status, json.loads(body)["metadata"]["name"]) == (201, "c")
+
+
+async def test_a_watch_begins_before_there_is_news(connection: Connection) -> None:
+    status, headers, _ = await connection.ask("GET /api/v1/pods?watch=1 HTTP/1.1\nHost: x\n\n")
+    assert (status, headers["transfer-encoding"]) == (200, "chunked")
+
+
+async def test_a_large_list_comes_whole(connection: Connection) -> None:
+    path = "/api/v1/namespaces/default/configmaps"
+    for name in ("a", "b"):
+        body = json.dumps({"metadata": {"name": name}, "data": {"text": name * 400_000}})
+        head = f"POST {path} HTTP/1.1\nHost: x\nContent-Type: application/json\nContent-Length: {len(body)}\n\n"
+        assert (await connection.ask(head + body))[0] == 201
+    items = json.loads((await connection.get(path))[2])["items"]
+    assert [(item["metadata"]["name"], len(item["data"]["text"])) for item in items] == [("a", 400_000), ("b", 400_000)]
+
+
+async def test_a_client_has_no_say_in_where_it_comes_from(tmp_path: Path) -> None:
+    async with listening(tmp_path, audit_log=tmp_path / "audit.log") as server:
+        connection = await Connection.open(server, _tls(tmp_path))
+        await connection.ask("GET /api/v1/pods HTTP/1.1\nHost: x\nX-Forwarded-For: 192.0.2.7\n\n")
+        connection.close()
+    assert "192.0.2.7" not in (tmp_path / "audit.log").read_text()
+
+
 async def test_without_a_certificate_one_is_nobody(server: ApiServer, tmp_path: Path) -> None:
     connection = await Connection.open(server, _tls(tmp_path, client=None))
     assert (await connection.get("/version"))[0] == 200
