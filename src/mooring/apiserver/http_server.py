@@ -141,6 +141,8 @@ class Protocol(HttpToolsProtocol):
     """One connection."""
 
     limits = Limits()
+    stopping = False
+    """Whether the server stops: who was still shaking hands then comes too late."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
         super().connection_made(transport)
@@ -152,6 +154,8 @@ class Protocol(HttpToolsProtocol):
         self._header_timer: asyncio.TimerHandle | None = None
         self._expect_headers()
         _keep_alive(transport.get_extra_info("socket"))
+        if self.stopping:
+            self.shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
         _cancel(self._stall_timer)
@@ -266,8 +270,9 @@ def _keep_alive(connection: Any) -> None:
 class _Uvicorn(uvicorn.Server):
     """uvicorn, with its signals left to us."""
 
-    def __init__(self, config: uvicorn.Config, before_stop: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, protocol: type[Protocol], before_stop: Callable[[], None]) -> None:
         super().__init__(config)
+        self._protocol = protocol
         self._before_stop = before_stop
 
     @contextmanager
@@ -275,6 +280,7 @@ class _Uvicorn(uvicorn.Server):
         yield
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._protocol.stopping = True
         self._before_stop()
         await super().shutdown(sockets)
 
@@ -293,7 +299,7 @@ class HttpServer:
         grace_seconds: int = 30,
     ) -> None:
         self._socket = listening
-        protocol = type("Protocol", (Protocol,), {"limits": limits})
+        protocol = type("Protocol", (Protocol,), {"limits": limits})  # one of its own for each server
         config = uvicorn.Config(
             app,
             http=protocol,
@@ -310,7 +316,7 @@ class HttpServer:
         config.load()
         config.ssl = tls
         _redirect_logs()
-        self._uvicorn = _Uvicorn(config, before_stop)
+        self._uvicorn = _Uvicorn(config, protocol, before_stop)
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:

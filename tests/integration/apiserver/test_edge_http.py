@@ -4,7 +4,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -260,6 +260,25 @@ async def test_stopping_ends_watches_and_finishes_requests(tmp_path: Path) -> No
         host, port = url.removeprefix("https://").rsplit(":", 1)
         with pytest.raises(OSError):  # noqa: PT011 - which one depends on the system
             await asyncio.open_connection(host, int(port))
+
+
+async def test_who_comes_while_the_server_stops_does_not_hold_it_up(tmp_path: Path) -> None:
+    """Connections whose handshake ends too late, and watches that are asked for but not open yet."""
+    async with listening(tmp_path) as server:
+        host, port = server.url.removeprefix("https://").rsplit(":", 1)
+        early = await Connection.open(server, _tls(tmp_path))
+        reader, writer = await asyncio.open_connection(host, int(port))
+        await asyncio.sleep(0.05)  # it is accepted
+        early.writer.write(b"GET /api/v1/pods?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+        stopping = asyncio.create_task(server.stop())
+        await asyncio.sleep(0.05)
+        with suppress(OSError):
+            await writer.start_tls(_tls(tmp_path), server_hostname=host)
+            writer.write(b"GET /api/v1/pods?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+            await asyncio.wait_for(reader.read(-1), 5)
+        await asyncio.wait_for(stopping, 5)
+        writer.transport.abort()
+        early.close()
 
 
 async def test_a_watch_ends_when_its_client_hangs_up(server: ApiServer, tmp_path: Path) -> None:

@@ -49,13 +49,15 @@ class Watching:
         self._registry = registry
         self._frames: BoundedCache[FrameKey, bytes] = BoundedCache(_FRAMES)
         self._open: set[Watcher] = set()
+        self._ending = False
 
     @property
     def open_watches(self) -> int:
         return len(self._open)
 
     def end_all(self) -> None:
-        """End every open watch cleanly, as a server does that is about to stop."""
+        """End every open watch cleanly, as a server does that is about to stop, and those that are still to open."""
+        self._ending = True
         for watcher in list(self._open):
             watcher.close()
 
@@ -73,6 +75,8 @@ class Watching:
 
     def opened(self, watcher: Watcher) -> None:
         self._open.add(watcher)
+        if self._ending:
+            watcher.close()
 
     def closed(self, watcher: Watcher) -> None:
         self._open.discard(watcher)
