@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from mooring.admission.expressions import Judges, judge_in
+from mooring.admission.new_fields import FIELDS
 from mooring.base import known_gates as gates
 from mooring.base.component import Component
 from mooring.base.version import BINARY, Version
@@ -67,7 +68,9 @@ class AdmissionOptions:
     judges: Judges = field(default_factory=lambda: judges_for(BINARY.minus(1)))
     """Judge CEL expressions, new ones as the minimum compatibility version understands them."""
     unwritable_fields: frozenset[str] = field(default_factory=frozenset)
-    """Fields that are newer than the minimum compatibility version: stored ones stay, new ones are refused."""
+    """Fields of pods that are newer than the minimum compatibility version: stored ones stay, new ones are refused."""
+    unwritable_in_kinds: frozenset[tuple[str, str]] = field(default_factory=frozenset)
+    """The same of other kinds: a kind and a path in it."""
 
 
 RELAXED_ENV_NAMES = Version(1, 32)
@@ -109,4 +112,5 @@ def for_component(component: Component) -> AdmissionOptions:
         container_restart_policy=compatible >= CONTAINER_RESTART_POLICY,
         judges=judges_for(compatible),
         unwritable_fields=frozenset(path for path, since in POD_FIELDS.items() if compatible < since),
+        unwritable_in_kinds=frozenset(place for place, since in FIELDS.items() if compatible < since),
     )

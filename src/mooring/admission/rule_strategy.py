@@ -7,7 +7,7 @@ a small example, ``node.py`` for one with a life of its own.
 
 from typing import ClassVar, Generic, TypeVar
 
-from mooring.admission import meta
+from mooring.admission import meta, new_fields
 from mooring.admission.strategy import Request, StatusStrategy, Strategy
 from mooring.api import meta_v1, names
 from mooring.api.field_errors import FieldError
@@ -34,10 +34,15 @@ class RuleStrategy(Strategy[T]):
 
     def validate_create(self, obj: T, request: Request) -> list[FieldError]:
         errors = meta.validate_object_meta(obj.metadata, namespaced=self.namespaced, name_check=self.name_check)
-        return errors + self.rules(obj, None, request)
+        return errors + self.rules(obj, None, request) + self._new_fields(obj, None, request)
 
     def validate_update(self, new: T, old: T, request: Request) -> list[FieldError]:
-        return meta.validate_object_meta_update(new.metadata, old.metadata) + self.rules(new, old, request)
+        errors = meta.validate_object_meta_update(new.metadata, old.metadata)
+        return errors + self.rules(new, old, request) + self._new_fields(new, old, request)
+
+    def _new_fields(self, obj: T, old: T | None, request: Request) -> list[FieldError]:
+        unwritable = request.options.unwritable_in_kinds
+        return new_fields.validate(obj, old, self.kind, unwritable) if unwritable else []
 
     def rules(self, obj: T, old: T | None, request: Request) -> list[FieldError]:
         """What is wrong with the object apart from its metadata. `old` is None for a create."""

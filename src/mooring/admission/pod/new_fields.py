@@ -6,12 +6,11 @@ would drop such a field, so a new use is refused until the minimum compatibility
 
 from collections.abc import Iterator
 
+from mooring.admission.new_fields import DETAIL
 from mooring.api import field_errors
 from mooring.api.core_v1 import Container, PodSpec
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
-
-DETAIL = "may not be set while the minimum compatibility version is older than the field"
 
 
 def validate(spec: PodSpec, path: Path, unwritable: frozenset[str]) -> list[FieldError]:
