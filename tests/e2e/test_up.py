@@ -5,6 +5,7 @@ import os
 import pty
 import select
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -95,6 +96,15 @@ class TestProcesses:
         wait_until(lambda: plane.children() not in ([], [child]))
         assert plane.stop() == 0
 
+    def test_one_that_never_becomes_ready_is_told_and_ends_it(self, plane: RunningUp) -> None:
+        (child,) = plane.children()
+        os.kill(child, signal.SIGKILL)
+        wait_until(lambda: plane.children() not in ([], [child]))
+        os.kill(plane.children()[0], signal.SIGKILL)
+        assert plane.process.wait(20) == 1
+        assert plane.process.stdout
+        plane.process.stdout.close()
+
     def test_the_service_manager_s_signal_ends_both(self, plane: RunningUp) -> None:
         (child,) = plane.children()
         assert plane.stop(signal.SIGTERM) == 0
@@ -125,3 +135,21 @@ def test_on_a_terminal_one_line_shows_how_things_are() -> None:
     assert process.wait(20) == 0
     os.close(outer)
     assert b"\r\x1b[K3 nodes \xc2\xb7 pods: none" in shown
+
+
+def test_it_goes_on_when_nobody_reads_what_it_says() -> None:
+    plane = start_up("--ephemeral", "--nodes", "1")
+    assert plane.process.stdout
+    plane.process.stdout.close()
+    plane.process.send_signal(signal.SIGINT)
+    assert plane.process.wait(20) == 0
+
+
+def test_a_port_for_metrics_that_is_in_use_is_told_by_the_second_process() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = [*COMMAND, "--ephemeral", "--port", "0", "--metrics-port", port]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "choose another --metrics-port" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -20,7 +20,7 @@ from mooring.cli.census import Census
 from mooring.cli.control_plane import Connect, ControlPlane, Crew, in_process
 from mooring.cli.garbage import collect_garbage_less
 from mooring.cli.signals import StopSignal
-from mooring.cli.status_line import StatusLine
+from mooring.cli.status_line import StatusLine, tell
 from mooring.cli.up import UpConfig
 from mooring.cli.worker_process import WorkerProcess, WorkersError
 from mooring.client import ClientError
@@ -90,7 +90,7 @@ async def _serve(config: UpConfig, plane: ControlPlane, nodes: Sequence[Node]) -
             _tell(config, plane, len(nodes))
             collect_garbage_less()
             await _unless(stop, _show(plane))
-        click.echo("Stopping; everything is kept." if not config.ephemeral else "Stopping.")
+        tell("Stopping; everything is kept." if not config.ephemeral else "Stopping.")
         await plane.stop()
 
 
@@ -121,11 +121,15 @@ async def _start(config: UpConfig, plane: ControlPlane, nodes: Sequence[Node]) -
 
 
 async def _show(plane: ControlPlane) -> None:
+    """Show how things are for as long as all is well. Raises what ends scheduler or controllers."""
     census = Census(plane.server.store, plane.server.scheme)
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(census.run())
-        tasks.create_task(StatusLine(census, on_terminal=sys.stdout.isatty()).run())
+    line = StatusLine(census, on_terminal=sys.stdout.isatty())
+    shown = asyncio.gather(census.run(), line.run())
+    try:
         await plane.wait_for_failure()
+    finally:
+        shown.cancel()
+        await asyncio.gather(shown, return_exceptions=True)
 
 
 def _tell(config: UpConfig, plane: ControlPlane, nodes: int) -> None:
@@ -141,11 +145,11 @@ def _tell(config: UpConfig, plane: ControlPlane, nodes: int) -> None:
         "nodes": f"{nodes} simulated" if nodes else "",
         "without": ", ".join(left_out),
     }
-    click.echo(f"Mooring is ready at {plane.server.url}; kubectl finds it with KUBECONFIG={kubeconfig}")
+    tell(f"Mooring is ready at {plane.server.url}; kubectl finds it with KUBECONFIG={kubeconfig}")
     for name, value in rows.items():
         if value:
-            click.echo(f"  {name:<11}{value}")
-    click.echo(
+            tell(f"  {name:<11}{value}")
+    tell(
         "Try in another terminal:\n"
         f"  export KUBECONFIG={kubeconfig}\n"
         "  kubectl get nodes\n"
@@ -153,4 +157,3 @@ def _tell(config: UpConfig, plane: ControlPlane, nodes: int) -> None:
         "  kubectl get pods -o wide --watch\n"
         "Ctrl-C stops Mooring."
     )
-    sys.stdout.flush()

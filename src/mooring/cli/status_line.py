@@ -1,7 +1,9 @@
 """What `mooring up` shows while it runs: a line that changes on a terminal, else a line when something has changed."""
 
 import asyncio
+import os
 import shutil
+import sys
 import time
 
 import click
@@ -12,6 +14,15 @@ _ON_TERMINAL_SECONDS = 0.5
 _PLAIN_SECONDS = 10.0
 _CLEAR = "\r\x1b[K"
 _COLORS = {"Running": "green", "Pending": "yellow", "Failed": "red"}
+
+
+def tell(text: str, *, end: bool = True) -> None:
+    """Print to whoever listens; a control plane goes on when nobody does any more, as in `mooring up | head -1`."""
+    try:
+        click.echo(text, nl=end)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class StatusLine:
@@ -34,7 +45,7 @@ class StatusLine:
                 self._print(await self._text(rate))
         finally:
             if self._on_terminal:
-                click.echo(_CLEAR, nl=False)
+                tell(_CLEAR, end=False)
 
     async def _text(self, rate: float) -> str:
         phases = {phase: number for phase, number in sorted(self._census.phases.items()) if number}
@@ -47,7 +58,7 @@ class StatusLine:
         if self._on_terminal:
             width = shutil.get_terminal_size().columns
             plain = click.unstyle(text)
-            click.echo(_CLEAR + (text if len(plain) < width else plain[: width - 1]), nl=False)
+            tell(_CLEAR + (text if len(plain) < width else plain[: width - 1]), end=False)
         elif text != self._last:
-            click.echo(click.unstyle(text))
+            tell(click.unstyle(text))
         self._last = text
