@@ -136,8 +136,9 @@ def test_a_refused_change_shows_what_differs() -> None:
     old = created(pod_of())
     new = copy_of(old)
     new.spec.containers[0].command = ["sh"]
+    new.spec.host_network = True
     [problem] = update_problems(new, old)
-    assert problem.endswith("\n+ containers[0].command: ['sh']")
+    assert problem.partition("\n")[2].splitlines() == ['+ containers[0].command: ["sh"]', "+ hostNetwork: true"]
 
 
 # -- gated pods may be narrowed

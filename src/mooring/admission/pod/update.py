@@ -1,5 +1,6 @@
 """What may change in a pod: little. Images, deadlines, more tolerations; and a gated pod may be narrowed."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -274,13 +275,17 @@ def difference(old: Any, new: Any) -> str:
         msgspec.to_builtins(old, enc_hook=str), msgspec.to_builtins(new, enc_hook=str), ""
     ):
         lines += [
-            f"- {path}: {before}" if before is not None else "",
-            f"+ {path}: {after}" if after is not None else "",
+            f"- {path}: {_shown(before)}" if before is not None else "",
+            f"+ {path}: {_shown(after)}" if after is not None else "",
         ]
         if len(lines) > 2 * _MAX_SHOWN:
             lines.append("…")
             break
     return "\n".join(filter(None, lines))
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _differences(old: Any, new: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
