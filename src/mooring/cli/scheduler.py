@@ -98,6 +98,8 @@ def _config(path: Path | None, name: str | None, leader_elect: bool | None) -> S
         except SchedulerConfigError as problem:
             raise SchedulerConfigError(f"{path}: {problem}") from problem
     if name is not None:
+        if not name:
+            raise click.UsageError("--scheduler-name: must not be empty, for no pod could ask for it")
         if len(config.profiles) != 1:
             raise click.UsageError(
                 "--scheduler-name: the configuration has several profiles, which name their schedulers"

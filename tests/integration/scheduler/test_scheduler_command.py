@@ -156,6 +156,7 @@ WRONG = [
         ("--scheduler-name", "c"),
         "several",
     ),
+    ("an empty name", HEAD, ("--scheduler-name", ""), "must not be empty"),
     ("a kubeconfig that is not there", HEAD, ("--kubeconfig", "/does/not/exist"), "cannot read the kubeconfig"),
     ("a context that is not there", HEAD, ("--context", "nope"), "nope"),
 ]
