@@ -15,8 +15,8 @@ from running_server import RunningServer, start_server
 pytestmark = pytest.mark.req("S.2")
 
 WRITERS = 64
-ROUNDS = 10 if os.environ.get("MOORING_FULL") else 2
-SEEDS = range(5 if os.environ.get("MOORING_FULL") else 1)
+ROUNDS = 5 if os.environ.get("MOORING_FULL") else 2
+SEEDS = range(10 if os.environ.get("MOORING_FULL") else 1)
 MAPS = "/api/v1/namespaces/default/configmaps"
 BROKEN = (OSError, EOFError, asyncio.IncompleteReadError)
 
