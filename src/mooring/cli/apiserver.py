@@ -17,6 +17,7 @@ from mooring.apiserver.server import ApiServer
 from mooring.base import logs
 from mooring.base.component import Component
 from mooring.cli.component_flags import component_flags
+from mooring.cli.data_dir import DataDir
 from mooring.cli.garbage import collect_garbage_less
 from mooring.cli.signals import StopSignal
 from mooring.store.errors import StoreError
@@ -30,7 +31,7 @@ _DEFAULTS = Limits()
 @click.command()
 @click.option(
     "--data-dir",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=DataDir(),
     default=DEFAULT_DATA_DIR,
     show_default=True,
     help="Where the store, the certificates and the kubeconfig files are kept.",

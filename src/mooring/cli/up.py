@@ -16,6 +16,7 @@ import click
 from mooring.base import logs
 from mooring.base.component import Component
 from mooring.cli.component_flags import component_flags
+from mooring.cli.data_dir import DataDir
 from mooring.cli.garbage import garbage_waits
 from mooring.cli.worker_process import WorkerConfig, WorkerProcess
 
@@ -54,7 +55,7 @@ class _Parts(click.ParamType[frozenset[str]]):
 @click.command()
 @click.option(
     "--data-dir",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=DataDir(),
     help="Where the store, the certificates and the kubeconfig files are kept.  "
     f"[default: {DEFAULT_DATA_DIR}, with --ephemeral a temporary one]",
 )

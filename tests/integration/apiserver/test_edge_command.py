@@ -77,8 +77,30 @@ def test_a_port_in_use_is_told(tmp_path: Path) -> None:
         (["--audit-log", "/proc/none/audit"], "cannot write the audit log /proc/none/audit"),
         (["--port", "70000"], "70000 is not in the range"),
         (["--nonsense"], "No such option"),
+        (["--data-dir", ""], "the name is empty; use . for the current directory"),
     ],
-    ids=["version", "gate", "API", "token file", "audit log", "port", "flag"],
+    ids=["version", "gate", "API", "token file", "audit log", "port", "flag", "empty directory"],
 )
 def test_what_is_wrong_with_a_flag_is_told(tmp_path: Path, flags: list[str], message: str) -> None:
     assert message in _fails("--data-dir", str(tmp_path), *flags)
+
+
+def test_a_data_directory_that_is_a_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert f"Directory '{tmp_path / 'file'}' is a file" in _fails("--data-dir", str(tmp_path / "file"))
+
+
+def test_a_data_directory_that_cannot_be_made_is_told() -> None:
+    assert "Error: /proc/none" in _fails("--data-dir", "/proc/none/data", "--port", "0")
+
+
+def test_a_damaged_store_is_told_and_left_alone(tmp_path: Path) -> None:
+    with running("--data-dir", str(tmp_path), "--port", "0") as (process, _):
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+    store = tmp_path / "state.db"
+    whole = store.read_bytes()
+    damaged = whole[:8192] + b"\xff" * (len(whole) - 8192)
+    store.write_bytes(damaged)
+    assert f"Error: {store} is damaged; restore a backup" in _fails("--data-dir", str(tmp_path), "--port", "0")
+    assert store.read_bytes() == damaged

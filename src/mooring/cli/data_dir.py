@@ -1,0 +1,18 @@
+"""The type of `--data-dir`, for `mooring apiserver` and `mooring up`."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+class DataDir(click.Path):
+    """A directory, which need not exist. An empty name, as of an unset variable, would be the current one: refused."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, file_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("the name is empty; use . for the current directory", param, ctx)
+        return super().convert(value, param, ctx)
