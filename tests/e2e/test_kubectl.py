@@ -196,6 +196,43 @@ def test_a_wrong_manifest_is_refused_by_name(kubectl: Kubectl) -> None:
     assert "spec.template.spec.containers: Required value" in printed
 
 
+def test_sorting_is_by_the_field_that_is_named(kubectl: Kubectl) -> None:
+    kubectl.apply(deployment("a", 3), deployment("b", 1), deployment("c", 2))
+    assert kubectl("get", "deploy", "--sort-by=.spec.replicas", "-o", "name").split() == [
+        "deployment.apps/b",
+        "deployment.apps/c",
+        "deployment.apps/a",
+    ]
+
+
+def test_commands_change_what_they_say(kubectl: Kubectl) -> None:
+    kubectl.apply(deployment())
+    kubectl("set", "image", "deploy/web", "c=img:2")
+    kubectl("label", "deploy", "web", "tier=front")
+    kubectl("annotate", "deploy", "web", "note=this")
+    kubectl("scale", "deploy", "web", "--replicas=5", "--current-replicas=2")
+    kubectl("expose", "deploy", "web", "--port=80", "--target-port=8080")
+    found = kubectl.get("deploy", "web")
+    assert found["spec"]["template"]["spec"]["containers"][0]["image"] == "img:2"
+    assert found["metadata"]["labels"] == {"app": "web", "tier": "front"}
+    assert found["metadata"]["annotations"]["note"] == "this"
+    assert found["spec"]["replicas"] == 5
+    [port] = kubectl.get("service", "web")["spec"]["ports"]
+    assert (port["port"], port["targetPort"]) == (80, 8080)
+
+
+def test_delete_takes_what_a_label_selects_and_nothing_else(kubectl: Kubectl) -> None:
+    kubectl.apply(deployment("web"), deployment("other"), pod("web"))
+    kubectl("delete", "deploy,pod", "-l", "app=web")
+    assert kubectl("get", "deploy,pod", "-o", "name").split() == ["deployment.apps/other"]
+
+
+def test_what_nobody_may_do_is_said(kubectl: Kubectl) -> None:
+    assert kubectl("auth", "can-i", "delete", "pods", "--as=nobody", code=1).strip() == "no"
+    printed = kubectl("get", "pods", "--as=nobody", code=1)
+    assert 'pods is forbidden: User "nobody" cannot list resource "pods" in API group ""' in printed
+
+
 def test_edit_with_an_editor(kubectl: Kubectl, monkeypatch: pytest.MonkeyPatch) -> None:
     kubectl.apply(deployment())
     monkeypatch.setenv("KUBE_EDITOR", "sed -i s/replicas:.2/replicas:\\ 6/")
