@@ -47,11 +47,13 @@ class Discovery:
     def handle(self, request: Request) -> Response | None:
         """The answer; None if the path is no document of discovery."""
         path = request.path.rstrip("/")
+        make = self._maker(path)
+        if make is None:
+            return None
         accepted = request.accepted()
         if path in {"/api", "/apis"} and _is_aggregated(accepted):
             return self._aggregated(request, accepted, core=path == "/api")
-        make = self._maker(path)
-        return self._response(request, path, make) if make else None
+        return self._response(request, path, make)
 
     def _maker(self, path: str) -> Callable[[], TypeMeta] | None:
         scheme = self._scheme

@@ -12,7 +12,7 @@ from mooring.api.kinds import GroupVersion
 from mooring.api.meta_v1 import VersionInfo
 from mooring.api.scheme import Scheme
 from mooring.apiserver.http import Request, Response
-from mooring.apiserver.openapi import OpenApi
+from mooring.apiserver.openapi import OpenApi, protobuf
 from mooring.base.version import ComponentVersions
 
 pytestmark = pytest.mark.req("S.1")
@@ -173,9 +173,11 @@ async def test_a_document_can_be_kept(openapi: OpenApi) -> None:
     assert "cache-control" not in (await _ask(openapi, path, "OLD")).headers
 
 
-async def test_protobuf_is_not_to_be_had(openapi: OpenApi) -> None:
+async def test_protobuf_is_to_be_had_of_version_2_alone(openapi: OpenApi) -> None:
+    response = await _ask(openapi, "/openapi/v2", accept="application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
+    assert (response.status, response.content_type) == (200, protobuf.MEDIA_TYPE)
     with pytest.raises(errors.NotAcceptable):
-        await _ask(openapi, "/openapi/v2", accept="application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
+        await _ask(openapi, "/openapi/v3/api/v1", accept="application/com.github.proto-openapi.spec.v3@v1.0+protobuf")
 
 
 async def test_other_paths_are_not_answered(openapi: OpenApi) -> None:

@@ -1,8 +1,8 @@
 """OpenAPI, version 2 and 3, made from the API types: what `kubectl explain` shows and what client generators read.
 
 `/openapi/v3` lists a document for each group-version, with a hash in its address so that clients can keep it;
-`/openapi/v2` is one document for everything. Documents are made beside the event loop when they are first asked for,
-and kept. Read next: ``schemas.py``, ``operations.py``.
+`/openapi/v2` is one document for everything, as JSON or, for kubectl, as protobuf. Documents are made beside the event
+loop when they are first asked for, and kept. Read next: ``schemas.py``, ``operations.py``, ``protobuf.py``.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from mooring.api.kinds import GroupVersion
 from mooring.api.meta_v1 import VersionInfo
 from mooring.api.scheme import Scheme
 from mooring.apiserver.http import JSON, Request, Response
+from mooring.apiserver.openapi import protobuf
 from mooring.apiserver.openapi.operations import Operations
 from mooring.apiserver.openapi.schemas import Dialect, Schemas
 
@@ -43,15 +44,17 @@ class OpenApi:
         """The answer; None if the path is another's."""
         path = request.path.rstrip("/")
         if path == _V2:
+            if protobuf.ACCEPTED in request.headers.get("accept", ""):
+                return await self._answer(request, "protobuf", lambda: protobuf.encode(self.v2()), protobuf.MEDIA_TYPE)
             _check_json(request)
-            return await self._answer(request, path, self.v2)
+            return await self._answer(request, path, lambda: msgspec.json.encode(self.v2()))
         if path == _V3:
             return Response(200, msgspec.json.encode({"paths": self._index()}), JSON)
         where = self._group_versions.get(path.removeprefix(f"{_V3}/")) if path.startswith(f"{_V3}/") else None
         if where is None:
             return None
         _check_json(request)
-        response = await self._answer(request, path, lambda: self.v3(where))
+        response = await self._answer(request, path, lambda: msgspec.json.encode(self.v3(where)))
         if request.parameter("hash") == self._hash(where):
             response.headers["cache-control"] = _FOREVER
         return response
@@ -98,19 +101,18 @@ class OpenApi:
         text = "\n".join([mooring.__version__, self._info["version"], where.api_version, *kinds])
         return hashlib.sha256(text.encode()).hexdigest().upper()
 
-    async def _answer(self, request: Request, path: str, make: Callable[[], dict[str, Any]]) -> Response:
-        if path not in self._documents:
-            work = asyncio.to_thread(lambda: msgspec.json.encode(make()))
-            self._documents[path] = asyncio.create_task(work, name=f"making {path}")
+    async def _answer(self, request: Request, name: str, make: Callable[[], bytes], media_type: str = JSON) -> Response:
+        if name not in self._documents:
+            self._documents[name] = asyncio.create_task(asyncio.to_thread(make), name=f"making {name}")
         try:
-            body = await asyncio.shield(self._documents[path])
+            body = await asyncio.shield(self._documents[name])
         except Exception:
-            self._documents.pop(path, None)  # next time it may work
+            self._documents.pop(name, None)  # next time it may work
             raise
         tag = f'"{hashlib.sha256(body).hexdigest().upper()}"'
         if request.headers.get("if-none-match") == tag:
-            return Response(304, b"", JSON, {"etag": tag})
-        return Response(200, body, JSON, {"etag": tag, "vary": "Accept"})
+            return Response(304, b"", media_type, {"etag": tag})
+        return Response(200, body, media_type, {"etag": tag, "vary": "Accept"})
 
 
 def _place(where: GroupVersion) -> str:

@@ -1,0 +1,19 @@
+"""What kubectl reads out of the OpenAPI document of version 2, which it takes as protobuf."""
+
+import pytest
+
+from kubectl_caller import Kubectl
+
+pytestmark = pytest.mark.req("S.1")
+INGRESS = '{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "x"}}'
+
+
+def test_a_kind_that_does_not_exist_is_told(kubectl: Kubectl) -> None:
+    said = kubectl("apply", "-f", "-", stdin=INGRESS, code=1)
+    assert 'no matches for kind "Ingress" in version "networking.k8s.io/v1"' in said
+
+
+def test_fields_are_explained(kubectl: Kubectl) -> None:
+    said = kubectl("explain", "pod.spec.tolerations", "--output=plaintext-openapiv2")
+    assert "RESOURCE: tolerations <[]Object>" in said
+    assert "tolerationSeconds\t<integer>" in said
