@@ -24,8 +24,9 @@ def parse(text: str) -> int:
     """The version as a number; 0 where none is given. Raises ResourceVersionError."""
     if not text:
         return 0
-    if text.isascii() and text.isdigit() and len(text) <= 20:
-        version = int(text)
+    if text.isascii() and text.isdigit():
+        digits = text.lstrip("0") or "0"
+        version = int(digits[:21])  # more digits than that are out of range all the same
         if version < 1 << 64:
             return version
         why = "value out of range"

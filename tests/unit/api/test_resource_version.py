@@ -8,14 +8,23 @@ from mooring.api import resource_version
 from mooring.api.resource_version import ListVersion, ResourceVersionError
 
 
-@pytest.mark.parametrize(("text", "version"), [("", 0), ("0", 0), ("12", 12), (str(2**64 - 1), 2**64 - 1)])
+@pytest.mark.parametrize(
+    ("text", "version"), [("", 0), ("0", 0), ("12", 12), (str(2**64 - 1), 2**64 - 1), ("0" * 30 + "7", 7)]
+)
 def test_versions_are_numbers(text: str, version: int) -> None:
     assert resource_version.parse(text) == version
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [("abc", "invalid syntax"), ("-1", "invalid syntax"), ("٣", "invalid syntax"), (str(2**64), "value out of range")],
+    [
+        ("abc", "invalid syntax"),
+        ("-1", "invalid syntax"),
+        ("٣", "invalid syntax"),
+        (str(2**64), "value out of range"),
+        ("9" * 5000, "value out of range"),
+    ],
+    ids=["letters", "negative", "other digits", "one too many", "very many digits"],
 )
 def test_what_is_no_version_is_told_as_recorded(text: str, why: str) -> None:
     with pytest.raises(ResourceVersionError) as caught:
