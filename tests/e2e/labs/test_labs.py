@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from kubectl_caller import KUBECTL
 from typed_console import ROOT, Step, console, steps
 
+pytestmark = pytest.mark.skipif(KUBECTL is None, reason="there is no kubectl on this machine")
 LABS = sorted((ROOT / "docs/labs").glob("*.md"))
 
 

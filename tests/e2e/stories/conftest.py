@@ -9,7 +9,7 @@ from running_cluster import RunningCluster, running_cluster
 from running_server import RunningServer
 from stories import Story
 
-_CLUSTER_WIDE = "nodes,persistentvolumes,storageclasses,resourceslices,deviceclasses"
+_CLUSTER_WIDE = "nodes,persistentvolumes,storageclasses,resourceslices,deviceclasses,devicetaintrules"
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ from stories import EXAMPLES, Story, documents
 
 pytestmark = pytest.mark.req("5471.9")
 SLA = "node.kubernetes.io/sla"
-BUDGET = "device.example.com/error-budget-in-hours"
 
 
 def test_story_1_pods_opt_in_to_spot_nodes(story: Story) -> None:
@@ -104,6 +103,15 @@ def test_story_5_devices_are_given_out_by_their_error_budget(story: Story) -> No
     story.runs("inference", on="gpu-node-01")
     assert device_of(story, "inference-gpu-claim") == "gpu-node-01-device-2"
     assert device_of(story, "second-training-gpu-claim") == ""
+
+
+@pytest.mark.req("5471.8")
+def test_story_5_a_device_that_is_worn_out_loses_its_pods(story: Story) -> None:
+    folder = "kep-5471/5-error-budget"
+    story.apply(folder, "nodes", "story")
+    story.runs("training", on="gpu-node-01")
+    story.apply(folder, "worn-out")
+    story.kubectl("wait", "--for=delete", "--timeout=20s", "pod/training")
 
 
 def names(story: Story, selector: str) -> list[str]:

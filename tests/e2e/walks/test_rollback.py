@@ -14,9 +14,10 @@ import pytest
 
 from eventually import eventually, never
 from gate_uses import EXPRESSIONS_IN_TOLERATIONS, NUMBERS, VERSIONS_IN_TOLERATIONS
-from kubectl_caller import Kubectl
+from kubectl_caller import KUBECTL, Kubectl
 from running_cluster import CONTROLLERS, SCHEDULER, SERVER, RunningCluster, running_cluster
 
+pytestmark = pytest.mark.skipif(KUBECTL is None, reason="there is no kubectl on this machine")
 USES = (NUMBERS, VERSIONS_IN_TOLERATIONS, EXPRESSIONS_IN_TOLERATIONS)
 OFF = ("--feature-gates", ",".join(f"{use.gate}=false" for use in USES))
 FIND_NUMBERS = (
