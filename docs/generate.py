@@ -1,8 +1,9 @@
 """Write the pages that are made from the code, `commands.md` and `gates.md`. A test fails when they are stale.
 
-Run `make docs` after changing a command, a flag or a gate.
+Run `make docs` after changing a command, a flag or a gate; with an argument, pages are written to that folder instead.
 """
 
+import sys
 from pathlib import Path
 
 import click
@@ -62,5 +63,6 @@ Made from the code by `make docs`. `mooring gates --emulation-version V` shows t
 PAGES = {"commands.md": commands, "gates.md": gates}
 
 if __name__ == "__main__":
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE
     for page, make in PAGES.items():
-        (HERE / page).write_text(make())
+        (folder / page).write_text(make())

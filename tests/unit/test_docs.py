@@ -1,19 +1,24 @@
 """Documentation that is made from the code is fresh, and links lead somewhere."""
 
 import re
-import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = runpy.run_path(str(ROOT / "docs" / "generate.py"))["PAGES"]
 MARKDOWN = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_a_generated_page_is_what_the_code_says(page: str) -> None:
-    assert (ROOT / "docs" / page).read_text() == PAGES[page](), "run `make docs`"
+def test_generated_pages_are_what_the_code_says(tmp_path: Path) -> None:
+    # In a process of its own: commands remember what other tests have made of them.
+    subprocess.run([sys.executable, ROOT / "docs" / "generate.py", tmp_path], check=True)
+    pages = sorted(tmp_path.glob("*.md"))
+    assert pages
+    assert [page.name for page in pages if (ROOT / "docs" / page.name).read_text() != page.read_text()] == [], (
+        "run `make docs`"
+    )
 
 
 @pytest.mark.parametrize("page", MARKDOWN, ids=lambda page: str(page.relative_to(ROOT)))

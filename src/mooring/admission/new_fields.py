@@ -11,30 +11,8 @@ from typing import Any
 from mooring.api import field_errors
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
-from mooring.base.version import Version
 
 DETAIL = "may not be set while the minimum compatibility version is older than the field"
-_REQUEST = "devices.requests[*]"
-_OF_CLAIMS = {
-    f"{_REQUEST}.firstAvailable": Version(1, 33),
-    f"{_REQUEST}.exactly.tolerations": Version(1, 33),
-    f"{_REQUEST}.exactly.capacity": Version(1, 34),
-}
-FIELDS: dict[tuple[str, str], Version] = {
-    ("Lease", "spec.strategy"): Version(1, 31),
-    ("Lease", "spec.preferredHolder"): Version(1, 31),
-    ("CSIDriver", "spec.nodeAllocatableUpdatePeriodSeconds"): Version(1, 33),
-    ("CSIDriver", "spec.serviceAccountTokenInSecrets"): Version(1, 35),
-    ("DeviceClass", "spec.extendedResourceName"): Version(1, 34),
-    **{("ResourceClaim", f"spec.{path}"): since for path, since in _OF_CLAIMS.items()},
-    **{("ResourceClaimTemplate", f"spec.spec.{path}"): since for path, since in _OF_CLAIMS.items()},
-    ("ResourceSlice", "spec.perDeviceNodeSelection"): Version(1, 33),
-    ("ResourceSlice", "spec.sharedCounters"): Version(1, 33),
-    ("ResourceSlice", "spec.devices[*].taints"): Version(1, 33),
-    ("ResourceSlice", "spec.devices[*].bindingConditions"): Version(1, 34),
-    ("ResourceSlice", "spec.devices[*].allowMultipleAllocations"): Version(1, 34),
-}
-"""A kind and a path in it, by the version that the field came with."""
 
 
 def validate(obj: Any, old: Any, kind: str, unwritable: frozenset[tuple[str, str]]) -> list[FieldError]:

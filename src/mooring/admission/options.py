@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from mooring.admission.expressions import Judges, judge_in
-from mooring.admission.new_fields import FIELDS
 from mooring.base import known_gates as gates
 from mooring.base.component import Component
 from mooring.base.version import BINARY, Version
@@ -91,6 +90,28 @@ POD_FIELDS: dict[str, Version] = {
 }
 """The fields of pods without a gate of ours, by the version that they came with (4330.7)."""
 
+_REQUEST = "devices.requests[*]"
+_OF_CLAIMS = {
+    f"{_REQUEST}.firstAvailable": Version(1, 33),
+    f"{_REQUEST}.exactly.tolerations": Version(1, 33),
+    f"{_REQUEST}.exactly.capacity": Version(1, 34),
+}
+OTHER_FIELDS: dict[tuple[str, str], Version] = {
+    ("Lease", "spec.strategy"): Version(1, 31),
+    ("Lease", "spec.preferredHolder"): Version(1, 31),
+    ("CSIDriver", "spec.nodeAllocatableUpdatePeriodSeconds"): Version(1, 33),
+    ("CSIDriver", "spec.serviceAccountTokenInSecrets"): Version(1, 35),
+    ("DeviceClass", "spec.extendedResourceName"): Version(1, 34),
+    **{("ResourceClaim", f"spec.{path}"): since for path, since in _OF_CLAIMS.items()},
+    **{("ResourceClaimTemplate", f"spec.spec.{path}"): since for path, since in _OF_CLAIMS.items()},
+    ("ResourceSlice", "spec.perDeviceNodeSelection"): Version(1, 33),
+    ("ResourceSlice", "spec.sharedCounters"): Version(1, 33),
+    ("ResourceSlice", "spec.devices[*].taints"): Version(1, 33),
+    ("ResourceSlice", "spec.devices[*].bindingConditions"): Version(1, 34),
+    ("ResourceSlice", "spec.devices[*].allowMultipleAllocations"): Version(1, 34),
+}
+"""Fields of other kinds, by the version that they came with (4330.7)."""
+
 
 def for_component(component: Component) -> AdmissionOptions:
     """Read a component's versions and gates, once."""
@@ -112,5 +133,5 @@ def for_component(component: Component) -> AdmissionOptions:
         container_restart_policy=compatible >= CONTAINER_RESTART_POLICY,
         judges=judges_for(compatible),
         unwritable_fields=frozenset(path for path, since in POD_FIELDS.items() if compatible < since),
-        unwritable_in_kinds=frozenset(place for place, since in FIELDS.items() if compatible < since),
+        unwritable_in_kinds=frozenset(place for place, since in OTHER_FIELDS.items() if compatible < since),
     )

@@ -6,7 +6,7 @@ import pytest
 
 from admission_kinds import example, stored
 from admission_pods import Tree, create_problems, relabelled, update_problems
-from mooring.admission import new_fields
+from mooring.admission import new_fields, options
 from mooring.admission.options import for_component
 from mooring.base import component
 
@@ -63,13 +63,13 @@ USES: dict[tuple[str, str], Tree] = {
 
 
 def test_every_field_has_a_use_here() -> None:
-    assert USES.keys() == new_fields.FIELDS.keys()
+    assert USES.keys() == options.OTHER_FIELDS.keys()
 
 
 @pytest.mark.parametrize("place", USES, ids=" ".join)
 def test_a_newer_field_may_stay_but_not_come(place: tuple[str, str]) -> None:
     kind, path = place
-    since = new_fields.FIELDS[place]
+    since = options.OTHER_FIELDS[place]
     before = for_component(component.resolve(min_compatibility=str(since.minus(1))))
     after = for_component(component.resolve(min_compatibility=str(since)))
     refusal = f"{path.replace('[*]', '[0]')}: Forbidden: {new_fields.DETAIL}"
