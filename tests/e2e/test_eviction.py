@@ -35,15 +35,22 @@ def pod(name: str, node: str, *tolerations: dict[str, Any], **annotations: str) 
 
 
 @pytest.mark.req("5471.7")
-def test_story_2_in_real_time(kubectl: Kubectl) -> None:
+@pytest.mark.parametrize("seconds", [4, pytest.param(30, marks=pytest.mark.slow, id="30, as the proposal has it")])
+def test_story_2_in_real_time(kubectl: Kubectl, seconds: int) -> None:
     """At 960 the pod has its seconds; when the value drops to 940 a pod that wanted more than 950 goes at once."""
-    more_than_950 = {"key": "sla", "operator": "Gt", "value": "950", "effect": "NoExecute", "tolerationSeconds": 4}
+    more_than_950 = {
+        "key": "sla",
+        "operator": "Gt",
+        "value": "950",
+        "effect": "NoExecute",
+        "tolerationSeconds": seconds,
+    }
     kubectl.apply(pod("patient", "node-0", more_than_950), pod("faithful", "node-1", more_than_950))
     kubectl("wait", "--for=condition=Ready", "pod/patient", "pod/faithful", "--timeout=30s")
     began = time.monotonic()
     kubectl("taint", "node", "node-0", "sla=960:NoExecute")
-    eventually(lambda: "patient" not in kubectl("get", "pods", "-o", "name"))
-    assert time.monotonic() - began > 2.9, "timeAdded is cut to the second"
+    eventually(lambda: "patient" not in kubectl("get", "pods", "-o", "name"), seconds=seconds + 15)
+    assert time.monotonic() - began > seconds - 1.1, "timeAdded is cut to the second"
     assert "Marking for deletion Pod default/patient" in kubectl(
         "get", "events", "--field-selector", "reason=TaintManagerEviction"
     )
