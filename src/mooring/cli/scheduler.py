@@ -14,6 +14,7 @@ from mooring.base.component import Component
 from mooring.cli.component_flags import component_flags
 from mooring.cli.garbage import collect_garbage_less
 from mooring.cli.health_server import HealthServer
+from mooring.cli.worker_flags import worker_flags
 from mooring.client import ClientError, connect, user_agent
 from mooring.scheduler import config as config_file
 from mooring.scheduler.config import SchedulerConfigError
@@ -40,20 +41,7 @@ DEFAULT_PORT = 10251
     default=None,
     help="Whether to wait until no other instance works.  [default: what --config says, else no]",
 )
-@click.option(
-    "--bind-address", default="127.0.0.1", show_default=True, metavar="IP", help="Where health and metrics are."
-)
-@click.option(
-    "--port",
-    type=click.IntRange(-1, 65535),
-    default=DEFAULT_PORT,
-    show_default=True,
-    help="Of health and metrics. 0: any free one; -1: none.",
-)
-@click.option("-v", "--verbose", count=True, help="Log more; twice for even more.")
-@click.option(
-    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the log."
-)
+@worker_flags(DEFAULT_PORT)
 @component_flags
 def scheduler(
     *,
