@@ -70,9 +70,10 @@ class Walk:
     async def check_deployment(self, server: Started, *, accepted: bool, placed: bool) -> None:
         """Scale up by one: the new pod is created if the server accepts it, and runs if the scheduler knows how."""
         self.replicas += 1
+        before = await self.refusals(server)
         await server.merge(f"{DEPLOYMENTS}/owned", {"spec": {"replicas": self.replicas}})
         if not accepted:
-            await server.until(lambda: self.is_told(server, "FailedCreate", self.use.refused))
+            await server.until(lambda: self.is_refused_anew(server, before))
             self.replicas -= 1
             await server.merge(f"{DEPLOYMENTS}/owned", {"spec": {"replicas": self.replicas}})
         elif placed:
@@ -96,9 +97,18 @@ class Walk:
         status = (await server.get(f"{DEPLOYMENTS}/owned"))["status"]
         return bool(status.get("readyReplicas", 0) == number)
 
-    async def is_told(self, server: Started, reason: str, message: str) -> bool:
+    async def refusals(self, server: Started) -> set[str]:
+        """The versions of the events that tell of pods the server has refused to the Deployment."""
         events: list[dict[str, Any]] = (await server.get("/api/v1/namespaces/default/events"))["items"]
-        return any(event["reason"] == reason and message in event["message"] for event in events)
+        return {
+            event["metadata"]["resourceVersion"]
+            for event in events
+            if event["reason"] == "FailedCreate" and self.use.refused in event["message"]
+        }
+
+    async def is_refused_anew(self, server: Started, before: set[str]) -> bool:
+        """Whether there is a refusal that an earlier phase of the walk has not told of."""
+        return bool(await self.refusals(server) - before)
 
     async def stays_pending(self) -> None:
         """Look at the pod that waits, with the gate off in the scheduler, although its node is there."""
