@@ -15,7 +15,7 @@ import yaml
 from kubectl_caller import Kubectl
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-_TIMEOUT = "--timeout=20s"
+_TIMEOUT = "--timeout=45s"
 
 
 @dataclass(frozen=True)
