@@ -167,7 +167,7 @@ class Application:
             case "/version":
                 return _shown(request, self.versions.shown)
             case "/metrics":
-                return self.metrics.page()
+                return await self.metrics.page()
             case "":
                 return _shown(request, RootPaths(paths=self._root_paths()))
         response = self.health.handle(request) or self.discovery.handle(request) or await self.openapi.handle(request)

@@ -4,11 +4,14 @@ The registry is handed in: a process that also runs other components shows all m
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from mooring.apiserver.exchange import Exchange
 from mooring.apiserver.http import Response
+from mooring.store.errors import StoreError
+from mooring.store.kv import Store
 
 _BUCKETS = (*(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60),)
 _SIZES = tuple(1000.0 * 10**power for power in range(7))
@@ -16,14 +19,25 @@ _LABELS = ("verb", "group", "version", "resource", "subresource", "scope", "comp
 _VERBS = {"create": "POST", "update": "PUT", "patch": "PATCH", "watch": "WATCH", "list": "LIST", "get": "GET"}
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _APPLY = "application/apply-patch+yaml"
+_STORE = {
+    "revision": "The revision of the last write.",
+    "floor": "The oldest revision that can still be read and watched.",
+    "keys": "Objects in the store.",
+    "history_events": "Events that are remembered for watches.",
+    "history_bytes": "The size of the remembered events.",
+    "watchers": "Watches on the store, the server's own among them.",
+    "file_bytes": "The size of the store on disk; 0 where that is not known.",
+}
+"""What of `store.kv.Stats` is shown."""
 _Where = tuple[str, str, str, str, str, str, str]
 
 
 class ServerMetrics:
     """Counts requests. Children are remembered, because finding one by its labels costs more than counting."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, store: Store) -> None:
         self._registry = registry
+        self._store = store
         self.requests = Counter(
             "apiserver_request",
             "Requests by verb, dry run, group, version, resource, scope, component and HTTP code.",
@@ -59,6 +73,9 @@ class ServerMetrics:
             ("component", "version"),
             registry=registry,
         )
+        self._stored = {
+            field: Gauge(f"mooring_store_{field}", about, registry=registry) for field, about in _STORE.items()
+        }
         self._children: dict[tuple[_Where, str, int], tuple[Counter, Histogram, Histogram]] = {}
 
     def in_flight_from(self, reading: Callable[[], int], writing: Callable[[], int]) -> None:
@@ -89,8 +106,12 @@ class ServerMetrics:
             durations.observe(exchange.seconds)
             sizes.observe(exchange.bytes_sent)
 
-    def page(self) -> Response:
+    async def page(self) -> Response:
         """What Prometheus reads."""
+        with suppress(StoreError):  # what was known last is shown while the store cannot be asked
+            stats = await self._store.stats()
+            for field, gauge in self._stored.items():
+                gauge.set(getattr(stats, field))
         return Response(200, generate_latest(self._registry), CONTENT_TYPE_LATEST)
 
 

@@ -47,6 +47,7 @@ from mooring.apiserver.skew import SkewWatch
 from mooring.apiserver.tables import Tables
 from mooring.base import logs
 from mooring.base.clock import Clock, SystemClock
+from mooring.base.metrics import registry_of
 from mooring.store.kv import Store
 from mooring.store.memory import MemoryStore
 from mooring.store.sqlite import SqliteStore
@@ -100,7 +101,7 @@ class ApiServer:
             if store is None:
                 store = await _open_store(config, clock)
                 undo.push_async_callback(store.close)
-            server = cls(config, store, clock, registry or CollectorRegistry())
+            server = cls(config, store, clock, registry or registry_of(config.component))
             undo.push_async_callback(server.close)
             await server._begin()
             undo.pop_all()
@@ -113,7 +114,7 @@ class ApiServer:
         accounts = ServiceAccountTokens(self._pki.signing_key(), objects, clock)
         tokens = TokenFile.read(config.token_auth_file) if config.token_auth_file else None
         authenticator = Authenticator(accounts, tokens)
-        metrics = ServerMetrics(registry)
+        metrics = ServerMetrics(registry, self.store)
         gatekeeper = Gatekeeper(config.limits, clock)
         metrics.in_flight_from(lambda: gatekeeper.reading, lambda: gatekeeper.writing)
         resources = Resources(

@@ -5,9 +5,11 @@ import signal
 
 import click
 import uvloop
+from prometheus_client import CollectorRegistry
 
 from mooring.base import logs
 from mooring.base.component import Component
+from mooring.base.metrics import registry_of
 from mooring.cli.component_flags import component_flags
 from mooring.cli.garbage import collect_garbage_less
 from mooring.cli.health_server import HealthServer
@@ -68,7 +70,14 @@ def controllers(
     election = LeaderElection(enabled=leader_elect)
     try:
         held = uvloop.run(
-            _run(names.split(","), options, election, reach=(kubeconfig, context), listen=(bind_address, port))
+            _run(
+                names.split(","),
+                options,
+                election,
+                registry_of(running),
+                reach=(kubeconfig, context),
+                listen=(bind_address, port),
+            )
         )
     except UnknownControllerError as error:
         raise click.UsageError(f"--controllers: {error}") from error
@@ -82,6 +91,7 @@ async def _run(
     names: list[str],
     options: ControllerOptions,
     election: LeaderElection,
+    registry: CollectorRegistry,
     *,
     reach: tuple[str | None, str],
     listen: tuple[str, int],
@@ -90,7 +100,7 @@ async def _run(
     agent = user_agent(COMPONENT, options.version)
     kubeconfig, context = reach
     async with connect(kubeconfig, context, user_agent=agent, scheme=options.scheme) as client:
-        running = Controllers(client, options, names=names, election=election)
+        running = Controllers(client, options, names=names, election=election, registry=registry)
         work = asyncio.create_task(running.run_elected() if election.enabled else _forever(running))
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, work.cancel)
@@ -100,7 +110,7 @@ async def _run(
             if port < 0:
                 return await work
             async with HealthServer(
-                address, port, running.context.registry, lambda: running.is_ready or running.is_standing_by
+                address, port, registry, lambda: running.is_ready or running.is_standing_by
             ) as pages:
                 click.echo(f"Health and metrics are at {pages.url}", err=True)
                 return await work

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from mooring.base import logs
 from mooring.base.component import Component
+from mooring.base.metrics import registry_of
 from mooring.cli.component_flags import component_flags
 from mooring.cli.garbage import collect_garbage_less
 from mooring.cli.health_server import HealthServer
@@ -69,7 +70,15 @@ def scheduler(
         config = _config(config_path, scheduler_name, leader_elect)
         options = for_component(running)
         held = uvloop.run(
-            _run(config, options, kubeconfig=kubeconfig, context=context, address=bind_address, port=port)
+            _run(
+                config,
+                options,
+                registry_of(running),
+                kubeconfig=kubeconfig,
+                context=context,
+                address=bind_address,
+                port=port,
+            )
         )
     except (SchedulerConfigError, PluginError, ClientError, OSError) as error:
         raise click.ClickException(str(error)) from error
@@ -99,7 +108,14 @@ def _config(path: Path | None, name: str | None, leader_elect: bool | None) -> S
 
 
 async def _run(
-    config: SchedulerConfig, options: ComponentOptions, *, kubeconfig: str | None, context: str, address: str, port: int
+    config: SchedulerConfig,
+    options: ComponentOptions,
+    registry: CollectorRegistry,
+    *,
+    kubeconfig: str | None,
+    context: str,
+    address: str,
+    port: int,
 ) -> bool:
     """Schedule until a signal comes; False when the lease was lost."""
     agent = user_agent(COMPONENT, options.version)
@@ -107,7 +123,6 @@ async def _run(
         kubeconfig or config.kubeconfig or None, context, user_agent=agent, scheme=options.scheme
     ) as client:
         running = Scheduler(client, config, options)
-        registry = CollectorRegistry()
         running.metrics.register(registry)
         work = asyncio.create_task(running.run_elected() if config.leader_election.enabled else _forever(running))
         for number in (signal.SIGTERM, signal.SIGINT):

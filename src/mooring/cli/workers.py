@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 
 from mooring.api.scheme import Scheme
 from mooring.base import logs
+from mooring.base.metrics import registry_of
 from mooring.cli.garbage import collect_garbage_less
 from mooring.cli.health_server import HealthServer
 from mooring.cli.worker_process import WorkerConfig, WorkersError
@@ -48,7 +49,7 @@ class Workers:
     ) -> None:
         self._config = config
         self._connect = connect
-        self._registry = registry or CollectorRegistry()
+        self._registry = registry or registry_of(config.component)
         self._ready = asyncio.Event()
         self.scheduler: Scheduler | None = None
         self.controllers: Controllers | None = None
