@@ -26,7 +26,7 @@ def _free_port() -> int:
 def test_every_metric_is_described_and_no_other() -> None:
     port = _free_port()
     with running_up("--ephemeral", "--nodes", "1", "--metrics-port", str(port)) as plane:
-        command = ["kubectl", "--kubeconfig", plane.kubeconfig, "get", "--raw", "/metrics"]
+        command = ["kubectl", "--kubeconfig", str(plane.kubeconfig), "get", "--raw", "/metrics"]
         server = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             workers = answer.read().decode()
