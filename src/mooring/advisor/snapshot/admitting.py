@@ -1,0 +1,73 @@
+"""Objects as the API server would have stored them: defaults, and for new pods and claims what admission fills in.
+
+Manifests have not been through a server; what `kubectl get` printed has, and is only given defaults that a later
+version added. A status is kept where there is one: nodes of a manifest say there how large they are.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from mooring.admission.options import AdmissionOptions
+from mooring.admission.pod.mutation import drop_disabled_fields, merge_label_keys
+from mooring.admission.registry import strategy_of
+from mooring.admission.strategy import NoCluster, Priority, Request
+from mooring.api import errors
+from mooring.api.core_v1 import PersistentVolumeClaim, Pod
+from mooring.api.meta_v1 import Resource
+from mooring.api.scheduling_v1 import PriorityClass
+from mooring.api.storage_v1 import StorageClass
+
+DEFAULT_NAMESPACE = "default"
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+
+
+class Facts(NoCluster):
+    """What admission asks the cluster, answered from objects."""
+
+    def __init__(self, priorities: Iterable[PriorityClass], classes: Iterable[StorageClass]) -> None:
+        self._priorities = {each.metadata.name: each for each in priorities}
+        self._classes = list(classes)
+
+    def priority_class(self, name: str) -> Priority | None:
+        found = self._priorities.get(name)
+        return super().priority_class(name) if found is None else _priority(found)
+
+    def default_priority_class(self) -> Priority | None:
+        found = [each for each in self._priorities.values() if each.global_default]
+        return _priority(min(found, key=lambda each: each.value)) if found else None
+
+    def default_storage_class(self) -> str | None:
+        marked = [each for each in self._classes if each.metadata.annotations.get(_DEFAULT_CLASS) == "true"]
+        newest = max(
+            marked, key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.name), default=None
+        )
+        return newest.metadata.name if newest is not None else None
+
+
+def _priority(found: PriorityClass) -> Priority:
+    return Priority(found.metadata.name, found.value, found.preemption_policy or "PreemptLowerPriority")
+
+
+def admit(obj: Resource, facts: NoCluster, options: AdmissionOptions | None = None) -> str | None:
+    """Fill an object in, in place, as the server would; says what the server would say against it, if anything."""
+    try:
+        strategy = strategy_of(type(obj))
+    except KeyError:
+        return None
+    if strategy.namespaced:
+        obj.metadata.namespace = obj.metadata.namespace or DEFAULT_NAMESPACE
+    strategy.default(obj)
+    if obj.metadata.uid or not isinstance(obj, Pod | PersistentVolumeClaim):
+        return None
+    options = options or AdmissionOptions()
+    request = Request(options=options, lookups=facts, now=datetime.now(UTC), namespace=obj.metadata.namespace)
+    try:
+        if not isinstance(obj, Pod) or obj.spec.priority is None:
+            strategy.mutate(obj, None, request)
+    except errors.StatusError as refusal:
+        return str(refusal)
+    if isinstance(obj, Pod):
+        drop_disabled_fields(obj.spec, None, options, request.warn)
+        merge_label_keys(obj, options)
+        obj.status.phase = obj.status.phase or "Pending"
+    return "; ".join(request.warnings) or None

@@ -1,0 +1,51 @@
+"""The scheduler's engine over a snapshot: loaded with everything that plugins look at, as a running scheduler's is."""
+
+from collections.abc import Sequence
+
+from mooring.advisor.snapshot.objects import Snapshot
+from mooring.api.core_v1 import Namespace, Node, Pod
+from mooring.api.meta_v1 import ObjectMeta
+from mooring.scheduler.engine import Engine
+from mooring.scheduler.events import OTHER_KINDS
+from mooring.scheduler.framework import Registry, SchedulerFeatures
+from mooring.scheduler.profiles import ProfileSpec
+
+_NAME_LABEL = "kubernetes.io/metadata.name"
+_ENDED = frozenset({"Succeeded", "Failed"})
+
+
+def engine(
+    snapshot: Snapshot,
+    *,
+    profiles: Sequence[ProfileSpec] = (ProfileSpec(),),
+    features: SchedulerFeatures | None = None,
+    registry: Registry | None = None,
+    seed: int = 0,
+) -> Engine:
+    """An engine that knows the cluster. Pods without a node are not in it, unless they were promised room."""
+    made = Engine(profiles, features=features, registry=registry, seed=seed)
+    for kind in OTHER_KINDS:
+        for obj in snapshot.all(kind):
+            made.put(obj)
+    for namespace in _implied_namespaces(snapshot):
+        made.put(namespace)
+    for node in snapshot.all(Node):
+        made.put(node)
+    for pod in snapshot.all(Pod):
+        if pod.spec.node_name:
+            made.put(pod)
+        elif pod.status.nominated_node_name and waits(pod):
+            made.nominations.put(pod, pod.status.nominated_node_name)
+    return made
+
+
+def waits(pod: Pod) -> bool:
+    """Whether a pod still has to get a node."""
+    return not pod.spec.node_name and pod.metadata.deletion_timestamp is None and pod.status.phase not in _ENDED
+
+
+def _implied_namespaces(snapshot: Snapshot) -> list[Namespace]:
+    """Namespaces that pods live in and that are not in the snapshot, as of a dump of pods and nodes alone."""
+    names = {pod.metadata.namespace for pod in snapshot.all(Pod)}
+    names -= {namespace.metadata.name for namespace in snapshot.all(Namespace)}
+    return [Namespace(metadata=ObjectMeta(name=name, labels={_NAME_LABEL: name})) for name in sorted(names)]

@@ -1,0 +1,143 @@
+"""A snapshot of files: what `kubectl get … -o yaml` or `-o json` printed, manifests, directories of either, or stdin.
+
+A document that cannot be read, or whose kind Mooring does not know, is noted with its file and line and left out of the
+typed objects; it is in `raw` all the same, as far as there is anything. Of two objects with one name the last counts.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from mooring.admission.options import AdmissionOptions
+from mooring.advisor.lint import documents, sources
+from mooring.advisor.lint.sources import Source
+from mooring.advisor.snapshot.admitting import Facts, admit
+from mooring.advisor.snapshot.objects import Note, RawObject, Snapshot, SnapshotError, newest_of, scheme
+from mooring.api import codec
+from mooring.api.codec import FieldValidation
+from mooring.api.meta_v1 import Resource
+from mooring.api.scheduling_v1 import PriorityClass
+from mooring.api.storage_v1 import StorageClass
+
+MAX_BYTES = 2 * 1024**3
+
+
+def dump(paths: Sequence[Path], *, stdin: IO[bytes] | None = None, options: AdmissionOptions | None = None) -> Snapshot:
+    """What files say. Raises `SnapshotError` when a file cannot be read, or when there is nothing in them."""
+    named = [str(path) for path in paths]
+    found = list(sources.find(named))
+    origin = f"the dump {', '.join(named)}"
+    if not found:
+        raise SnapshotError(f"there are no *.yaml, *.yml or *.json files in {', '.join(named)}")
+    reading = _Reading()
+    for source in found:
+        reading.read(source, stdin or sys.stdin.buffer)
+    if not reading.raw:
+        why = f": {reading.notes[0]}" if reading.notes else ""
+        raise SnapshotError(f"there are no objects in {', '.join(named)}{why}")
+    reading.admit(options)
+    return Snapshot(origin, (obj for obj, _ in reading.objects), reading.raw, notes=reading.notes)
+
+
+class _Reading:
+    def __init__(self) -> None:
+        self.raw: list[RawObject] = []
+        self.objects: list[tuple[Resource, str]] = []
+        self.notes: list[Note] = []
+        self._generated = 0
+
+    def read(self, source: Source, stdin: IO[bytes]) -> None:
+        text = _text(source, stdin)
+        for line, tree in self._documents(source.name, text):
+            for item in documents.objects(tree):
+                self._take(source.name, line, item)
+
+    def admit(self, options: AdmissionOptions | None) -> None:
+        """Give every object its defaults, now that all of what admission looks up is there."""
+        objects = [obj for obj, _ in self.objects]
+        facts = Facts(
+            (obj for obj in objects if isinstance(obj, PriorityClass)),
+            (obj for obj in objects if isinstance(obj, StorageClass)),
+        )
+        for obj, place in self.objects:
+            complaint = admit(obj, facts, options)
+            if complaint:
+                self.notes.append(Note(place, complaint))
+
+    def _documents(self, name: str, text: str) -> Iterator[tuple[int, Any]]:
+        """Each document with the line where it begins."""
+        if text.lstrip().startswith("{"):
+            try:
+                yield 1, msgspec.json.decode(text)
+            except (msgspec.DecodeError, RecursionError):
+                pass  # several values, YAML in braces, or a mistake that the other way names
+            else:
+                return
+        for piece in documents.pieces(text):
+            try:
+                trees = codec.read_yaml(piece.text, max_bytes=len(piece.text))
+            except codec.YamlError as error:
+                message = str(error).partition(": ")[2]
+                self.notes.append(Note(f"{name}:{piece.lines_before + error.line}", f"not read: {message}"))
+                continue
+            except codec.DecodeError as error:
+                self.notes.append(Note(f"{name}:{piece.lines_before + 1}", f"not read: {error}"))
+                continue
+            for document in trees:
+                yield piece.lines_before + document.line, document.tree
+
+    def _take(self, name: str, line: int, item: documents.Item) -> None:
+        tree, place = item.tree, f"{name}:{line}" + (f" {item.path}" if item.path else "")
+        if not isinstance(tree, dict) or not isinstance(tree.get("kind"), str) or not tree["kind"]:
+            self.notes.append(Note(place, "not read: an object says its apiVersion and kind"))
+            return
+        metadata = tree.get("metadata") if isinstance(tree.get("metadata"), dict) else {}
+        api_version = tree.get("apiVersion") if isinstance(tree.get("apiVersion"), str) else ""
+        entry = RawObject(
+            str(api_version),
+            tree["kind"],
+            _word(metadata, "namespace"),
+            _word(metadata, "name"),
+            name,
+            line,
+            _tree=tree,
+        )
+        self.raw.append(entry)
+        kind = scheme().kind(entry.api_version, entry.kind)
+        if kind is None:
+            self.notes.append(Note(place, f"Mooring does not know {entry.api_version} {entry.kind}"))
+            return
+        try:
+            decoded = codec.decode_tree(tree, kind.type, FieldValidation.WARN)
+        except codec.DecodeError as error:
+            self.notes.append(Note(place, f"not read: {error}"))
+            return
+        self.notes += [Note(place, f"{text} is ignored") for text in decoded.warnings]
+        obj = newest_of(decoded.object)
+        if not obj.metadata.name and obj.metadata.generate_name:
+            self._generated += 1
+            obj.metadata.name = f"{obj.metadata.generate_name}{self._generated:05d}"
+        if not obj.metadata.name:
+            self.notes.append(Note(place, f"left out: a {entry.kind} without a name"))
+            return
+        self.objects.append((obj, place))
+
+
+def _word(metadata: Any, name: str) -> str:
+    value = metadata.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _text(source: Source, stdin: IO[bytes]) -> str:
+    try:
+        data = stdin.read(MAX_BYTES + 1) if source.path == sources.STDIN else Path(source.path).read_bytes()
+        if len(data) > MAX_BYTES:
+            raise SnapshotError(f"{source.name} has more than {MAX_BYTES // 1024**3} GiB")
+        return data.decode("utf-8-sig")
+    except OSError as error:
+        raise SnapshotError(f"cannot read {source.name}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise SnapshotError(f"cannot read {source.name}: it is not UTF-8 at byte {error.start}") from error

@@ -1,0 +1,156 @@
+"""A snapshot of a live cluster: Mooring, or any Kubernetes that a kubeconfig names.
+
+Every kind that the advisor looks at is listed page by page in the newest version that the server and Mooring both have.
+What the server does not serve or does not let us see is noted in `missing` and is nobody's failure; only a server that
+does not answer at all is. Nothing is written, and Secrets, ConfigMaps and Events are never read.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterable
+
+import msgspec
+
+from mooring.advisor.snapshot.objects import Note, RawObject, Snapshot, SnapshotError, newest_of, scheme
+from mooring.api import codec, errors
+from mooring.api.kinds import Kind
+from mooring.api.meta_v1 import Resource
+from mooring.client import Client, ClientError
+
+PAGE_SIZE = 500
+_AT_ONCE = 4
+NOT_READ = frozenset({"secrets", "configmaps", "events", "leases", "endpoints", "endpointslices", "bindings"})
+"""Kinds that no question needs: private, or many."""
+
+
+class _Named(msgspec.Struct):
+    name: str = ""
+    verbs: list[str] = []
+
+
+class _Resources(msgspec.Struct):
+    resources: list[_Named] = []
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _Page(msgspec.Struct):
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    items: list[msgspec.Raw] | None = None
+
+
+async def live(
+    client: Client, origin: str = "the cluster", *, kinds: Collection[type[Resource]] = (), raw: bool = True
+) -> Snapshot:
+    """The cluster as it is now; only some `kinds` if any are given. Without `raw` the objects' own text is dropped."""
+    reading = _Reading(client, keeps_text=raw)
+    try:
+        await reading.discover(_wanted(kinds))
+        await reading.list_all()
+    except (ClientError, errors.StatusError) as error:
+        raise SnapshotError(f"cannot read {origin}: {error}") from error
+    return Snapshot(
+        origin,
+        (obj for found in reading.found.values() for obj in found),
+        [each for found in reading.texts.values() for each in found] if raw else None,
+        missing=reading.missing,
+        notes=reading.notes,
+    )
+
+
+def _wanted(kinds: Collection[type[Resource]]) -> list[tuple[Kind, ...]]:
+    """The families to read, each with its versions, newest first."""
+    families = dict.fromkeys(
+        scheme().family(kind)
+        for kind in scheme().known
+        if kind.plural and "list" in kind.verbs and kind.plural not in NOT_READ
+    )
+    return [family for family in families if not kinds or any(kind.type in kinds for kind in family)]
+
+
+class _Reading:
+    """Reads one kind after the other, some at a time."""
+
+    def __init__(self, client: Client, *, keeps_text: bool) -> None:
+        self.found: dict[Kind, list[Resource]] = {}
+        self.texts: dict[Kind, list[RawObject]] = {}
+        self.missing: dict[str, str] = {}
+        self.notes: list[Note] = []
+        self._client = client
+        self._keeps_text = keeps_text
+
+    async def discover(self, families: Iterable[tuple[Kind, ...]]) -> None:
+        """Choose the version of each kind."""
+        families = list(families)
+        prefixes = sorted({_prefix(kind) for family in families for kind in family})
+        answers = dict(zip(prefixes, await asyncio.gather(*map(self._resources, prefixes)), strict=True))
+        for family in families:
+            chosen = next((kind for kind in family if kind.plural in answers[_prefix(kind)]), None)
+            if chosen is None:
+                self.missing[family[0].plural] = "the server does not serve them"
+            else:
+                self.found[chosen] = []
+
+    async def list_all(self) -> None:
+        room = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(kind: Kind) -> None:
+            async with room:
+                await self._list(kind)
+
+        await asyncio.gather(*map(one, self.found))
+
+    async def _resources(self, prefix: str) -> set[str]:
+        try:
+            answer = await self._client.raw("GET", prefix)
+        except (errors.NotFound, errors.Forbidden):
+            return set()
+        found = msgspec.json.decode(answer.body, type=_Resources).resources
+        return {each.name for each in found if "list" in each.verbs}
+
+    async def _list(self, kind: Kind) -> None:
+        try:
+            try:
+                pages = [page async for page in self._pages(kind, PAGE_SIZE)]
+            except errors.Expired:  # it took longer than the server remembers: all at once, then
+                pages = [page async for page in self._pages(kind, 0)]
+        except errors.Forbidden as error:
+            self.missing[kind.plural] = f"not allowed: {error}"
+            return
+        except (errors.NotFound, errors.MethodNotAllowed):
+            self.missing[kind.plural] = "the server does not list them"
+            return
+        for page in pages:
+            for item in page:
+                self._take(kind, bytes(item))
+
+    async def _pages(self, kind: Kind, size: int) -> AsyncIterator[list[msgspec.Raw]]:
+        path, token = f"{_prefix(kind)}/{kind.plural}", ""
+        while True:
+            query = [("limit", str(size))] if size else []
+            query += [("continue", token)] if token else []
+            answer = await self._client.raw("GET", path, query=query)
+            page = msgspec.json.decode(answer.body, type=_Page)
+            yield page.items or []
+            token = page.metadata.continue_
+            if not token:
+                return
+
+    def _take(self, kind: Kind, text: bytes) -> None:
+        try:
+            obj = codec.decode_own(text, kind.type)
+        except codec.DecodeError as error:
+            self.notes.append(Note(f"{_prefix(kind)}/{kind.plural}", f"one of them cannot be read: {error}"))
+            return
+        obj.kind, obj.api_version = kind.kind, kind.api_version
+        obj.metadata.managed_fields = []
+        self.found[kind].append(newest_of(obj))
+        if self._keeps_text:
+            metadata = obj.metadata
+            entry = RawObject(kind.api_version, kind.kind, metadata.namespace, metadata.name, _body=text)
+            self.texts.setdefault(kind, []).append(entry)
+
+
+def _prefix(kind: Kind) -> str:
+    return f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"

@@ -1,0 +1,179 @@
+"""What a snapshot is: typed objects by kind and name, and every object as it was given.
+
+A snapshot is never changed. `replace` makes another one that shares all that did not change, so that a question of the
+form "what if" costs what it changes. Objects are typed in the newest version of their kind, as the scheduler's engine
+takes them; `raw` has what was really there, kinds and versions that Mooring does not know included.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, TypeVar, cast
+
+import msgspec
+from msgspec import structs
+
+from mooring.api import codec
+from mooring.api.kinds import GroupVersion, Kind
+from mooring.api.meta_v1 import Resource
+from mooring.api.scheme import Scheme
+
+T = TypeVar("T", bound=Resource)
+Key = tuple[str, str]
+"""Namespace and name."""
+Identity = tuple[str, str, str, str]
+"""Group, kind, namespace and name: what one object has in every version."""
+
+
+class SnapshotError(Exception):
+    """There is nothing to look at; the message says why, and what to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that was left out or taken another way than it was written."""
+
+    place: str
+    """`file:line`, or the path of a request."""
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.text}"
+
+
+@dataclass(slots=True)
+class RawObject:
+    """An object as it was given."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    file: str = ""
+    """The file it was read from; empty for a server or a store."""
+    line: int = 0
+    _tree: Any = None
+    _body: bytes = field(default=b"", repr=False)
+    _made: Resource | None = field(default=None, repr=False)
+
+    @property
+    def tree(self) -> Any:
+        """Plain dicts and lists, not to be changed. What came from a server is read when it is first asked for."""
+        if self._tree is None:
+            if self._made is not None:
+                self._tree = codec.to_tree(self._made)
+            else:
+                read = msgspec.json.decode(self._body)
+                self._tree = {"apiVersion": self.api_version, "kind": self.kind, **read}
+        return self._tree
+
+    @property
+    def identity(self) -> Identity:
+        return GroupVersion.parse(self.api_version).group, self.kind, self.namespace, self.name
+
+
+@cache
+def scheme() -> Scheme:
+    """All kinds that there are, whichever versions serve them."""
+    return Scheme()
+
+
+@cache
+def hub_of(cls: type[Resource]) -> Kind:
+    """The newest version of the kind that a type stands for; raises ValueError for a type that is no kind."""
+    found = next((kind for kind in scheme().known if kind.type is cls), None)
+    if found is None:
+        raise ValueError(f"{cls.__module__}.{cls.__name__} is no kind")
+    return scheme().hub(found)
+
+
+def key_of(obj: Resource) -> Key:
+    return obj.metadata.namespace, obj.metadata.name
+
+
+class Snapshot:
+    """The objects of a cluster at one moment."""
+
+    def __init__(
+        self,
+        origin: str,
+        objects: Iterable[Resource] = (),
+        raw: Sequence[RawObject] | None = None,
+        *,
+        missing: Mapping[str, str] | None = None,
+        notes: Sequence[Note] = (),
+    ) -> None:
+        self.origin = origin
+        """Where it comes from, for people: `the dump cluster.yaml`."""
+        self.missing: Mapping[str, str] = missing or {}
+        """What could not be had: why, by the plural of the resource."""
+        self.notes = tuple(notes)
+        self._objects: dict[type[Resource], dict[Key, Resource]] = {}
+        for obj in objects:
+            self._put(obj)
+        self._raw = raw
+        self._changed: dict[Identity, Resource | None] = {}
+
+    def all(self, kind: type[T]) -> Sequence[T]:
+        """The objects of a kind, in the order in which they were found."""
+        return cast("Sequence[T]", tuple(self._of(kind).values()))
+
+    def find(self, kind: type[T], namespace: str, name: str) -> T | None:
+        """One object; the namespace of kinds without one is empty."""
+        return cast("T | None", self._of(kind).get((namespace, name)))
+
+    def kinds(self) -> Sequence[type[Resource]]:
+        """The types of which there is something."""
+        return tuple(kind for kind, found in self._objects.items() if found)
+
+    def raw(self) -> Sequence[RawObject]:
+        """Every object as it was given, those that were replaced as they are now."""
+        given = self._as_typed() if self._raw is None else self._raw
+        if not self._changed or self._raw is None:
+            return tuple(given)
+        put = (_raw_of(obj) for obj in self._changed.values() if obj is not None)
+        return (*(each for each in given if each.identity not in self._changed), *put)
+
+    def replace(self, *, put: Iterable[Resource] = (), remove: Iterable[Resource] = ()) -> "Snapshot":
+        """Another snapshot: with objects added or in place of those of the same name, and without others."""
+        made = Snapshot(self.origin, missing=self.missing, notes=self.notes)
+        made._raw, made._changed = self._raw, dict(self._changed)
+        made._objects = dict(self._objects)
+        own: set[type[Resource]] = set()
+        for obj, stays in (*((each, False) for each in remove), *((each, True) for each in put)):
+            newest = newest_of(obj)
+            cls = type(newest)
+            if cls not in own:
+                made._objects[cls] = dict(made._objects.get(cls, {}))
+                own.add(cls)
+            kind = hub_of(cls)
+            made._changed[kind.group, kind.kind, *key_of(newest)] = newest if stays else None
+            if stays:
+                made._objects[cls][key_of(newest)] = newest
+            else:
+                made._objects[cls].pop(key_of(newest), None)
+        return made
+
+    def _of(self, kind: type[Resource]) -> dict[Key, Resource]:
+        found = self._objects.get(kind)
+        return self._objects.get(hub_of(kind).type, {}) if found is None else found
+
+    def _put(self, obj: Resource) -> None:
+        newest = newest_of(obj)
+        self._objects.setdefault(type(newest), {})[key_of(newest)] = newest
+
+    def _as_typed(self) -> Iterator[RawObject]:
+        return (_raw_of(obj) for found in self._objects.values() for obj in found.values())
+
+
+def newest_of(obj: Resource) -> Resource:
+    """The object in the newest version of its kind, saying so."""
+    hub = hub_of(type(obj))
+    if not obj.kind or not obj.api_version:
+        own = next(kind for kind in scheme().known if kind.type is type(obj))
+        obj = structs.replace(obj, kind=own.kind, api_version=own.api_version)
+    return obj if obj.api_version == hub.api_version else scheme().convert(obj, hub)
+
+
+def _raw_of(obj: Resource) -> RawObject:
+    return RawObject(obj.api_version, obj.kind, obj.metadata.namespace, obj.metadata.name, _made=obj)

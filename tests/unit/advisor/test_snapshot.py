@@ -1,0 +1,164 @@
+"""Snapshots: the same objects whether they come from a server, from files or from a store."""
+
+import asyncio
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from mooring.advisor.snapshot import Snapshot, SnapshotError, data_directory, dump, engine, live
+from mooring.api import resource_v1, resource_v1beta1
+from mooring.api.core_v1 import Node, Pod, Toleration
+from mooring.api.meta_v1 import ObjectMeta
+from mooring.store.kv import Delete, Put
+from mooring.store.sqlite import SqliteStore
+from mooring.testing import builders
+from mooring.testing.control_plane import RunningControlPlane
+
+pytestmark = pytest.mark.req("S.5")
+
+MANIFEST = """\
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: high}
+value: 1000
+---
+# a comment
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  priorityClassName: high
+  containers: [{name: main, image: web}]
+---
+apiVersion: example.com/v1
+kind: Gadget
+metadata: {name: g}
+"""
+LIST = """\
+{"apiVersion": "v1", "kind": "List", "items": [
+  {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}, "status": {"capacity": {"cpu": "4"}}},
+  {"apiVersion": "resource.k8s.io/v1beta1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
+]}
+"""
+
+
+def test_a_dump_has_defaults_and_what_admission_fills_in(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(MANIFEST)
+    (tmp_path / "b.json").write_text(LIST)
+    found = dump([tmp_path])
+    web = found.find(Pod, "default", "web")
+    assert web is not None
+    assert (web.spec.priority, web.spec.scheduler_name, web.status.phase) == (1000, "default-scheduler", "Pending")
+    assert [each.key for each in web.spec.tolerations] == [
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+    ]
+    assert [str(node.status.allocatable["cpu"]) for node in found.all(Node)] == ["4"]
+    assert [each.metadata.name for each in found.all(resource_v1.DeviceClass)] == ["gpu"]
+    assert [each.metadata.name for each in found.all(resource_v1beta1.DeviceClass)] == ["gpu"]
+
+
+def test_a_dump_keeps_what_it_does_not_know_with_file_and_line(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(MANIFEST)
+    found = dump([file])
+    assert [(each.kind, each.name, each.line) for each in found.raw()] == [
+        ("PriorityClass", "high", 1),
+        ("Pod", "web", 7),
+        ("Gadget", "g", 14),
+    ]
+    assert [str(note) for note in found.notes] == [f"{file}:14: Mooring does not know example.com/v1 Gadget"]
+
+
+@dataclass(frozen=True)
+class Wrong:
+    name: str
+    text: bytes
+    message: str
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Wrong("an empty file has no objects", b"", "there are no objects in"),
+        Wrong("bytes that are no text", b"\xff\xfe", "it is not UTF-8 at byte 0"),
+        Wrong("a mistake in YAML names the line", b"a: 1\nb: [\n", "f.yaml:2: not read"),
+        Wrong("a tree without a kind", b"a: 1\n", "an object says its apiVersion and kind"),
+    ],
+    ids=lambda case: case.name,
+)
+def test_a_dump_without_objects_says_why(case: Wrong, tmp_path: Path) -> None:
+    file = tmp_path / "f.yaml"
+    file.write_bytes(case.text)
+    with pytest.raises(SnapshotError, match=case.message):
+        dump([file])
+
+
+def test_one_bad_document_hides_no_other() -> None:
+    text = b"kind: Pod\napiVersion: v1\nmetadata: {name: x}\nspec: {containers: 5}\n---\n" + MANIFEST.encode()
+    found = dump([Path("-")], stdin=io.BytesIO(text))
+    assert [pod.metadata.name for pod in found.all(Pod)] == ["web"]
+    assert str(found.notes[0]).startswith("<stdin>:1: not read: spec.containers")
+
+
+def test_replacing_leaves_the_original_as_it_was() -> None:
+    before = Snapshot("a test", [builders.node("a"), builders.node("b")])
+    after = before.replace(put=[builders.node("a", cpu="8"), builders.node("c")], remove=[builders.node("b")])
+    assert [node.metadata.name for node in before.all(Node)] == ["a", "b"]
+    assert [node.metadata.name for node in after.all(Node)] == ["a", "c"]
+    assert [each.name for each in after.raw()] == ["a", "c"]
+    assert after.raw()[0].tree["status"]["capacity"]["cpu"] == "8"
+
+
+def test_the_engine_knows_pods_nodes_and_promises() -> None:
+    nominated = builders.pod("promised", cpu="3")
+    nominated.spec.priority = 5
+    nominated.status.nominated_node_name = "a"
+    running = builders.pod("runs", cpu="1", on="a")
+    made = engine(Snapshot("a test", [builders.node("a"), running, nominated]))
+    assert made.schedule(builders.pod("new", cpu="1")).node is None
+    assert made.schedule(nominated).node == "a"
+
+
+def test_a_data_directory_is_read_while_a_server_has_it(tmp_path: Path) -> None:
+    async def write_and_read() -> Snapshot:
+        store = await SqliteStore.open(tmp_path)
+        for name in ("a", "b", "gone"):
+            text = f'{{"kind":"Node","apiVersion":"v1","metadata":{{"name":"{name}"}}}}'
+            await store.write(Put(f"/registry/nodes/{name}", text.encode()))
+        await store.write(Put("/registry/secrets/default/s", b'{"kind":"Secret","apiVersion":"v1","metadata":{}}'))
+        await store.write(Delete("/registry/nodes/gone"))
+        try:
+            return await asyncio.to_thread(data_directory, tmp_path)
+        finally:
+            await store.close()
+
+    found = asyncio.run(write_and_read())
+    assert [(node.metadata.name, node.metadata.resource_version) for node in found.all(Node)] == [
+        ("a", "1"),
+        ("b", "2"),
+    ]
+    assert [each.kind for each in found.raw()] == ["Node", "Node"]
+
+
+def test_a_directory_without_a_store_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SnapshotError, match=r"is no data directory of Mooring: there is no state\.db in it"):
+        data_directory(tmp_path)
+
+
+def test_a_live_cluster_is_read_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.advisor.snapshot.from_server.PAGE_SIZE", 2)
+    with RunningControlPlane(nodes=3, emulation_version="1.33", without=["scheduler"]) as plane:
+        wanted = Pod(metadata=ObjectMeta(name="web", namespace="default"), spec=builders.pod("web").spec)
+        wanted.spec.tolerations.append(Toleration(key="a", operator="Exists"))
+        plane.create(wanted)
+        found = plane.run(live(plane.client, "the test"))
+    assert len(found.all(Node)) == 3
+    web = found.find(Pod, "default", "web")
+    assert web is not None
+    assert web.spec.tolerations[0].key == "a"
+    raw = next(each for each in found.raw() if each.name == "web")
+    assert (raw.tree["kind"], raw.tree["apiVersion"]) == ("Pod", "v1")
+    assert "resourceslices" in found.missing
