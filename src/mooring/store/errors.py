@@ -8,7 +8,9 @@
     ├── OpenError              the store cannot be opened; nothing in the data directory was changed
     │   ├── InUse              another process has it
     │   ├── Foreign            the file is not a Mooring store
-    │   └── NewerSchema        the file was written by a newer Mooring
+    │   ├── NewerSchema        the file was written by a newer Mooring
+    │   ├── Incomplete         a copy into it was not finished
+    │   └── NotEmpty           a copy would overwrite what is there
     └── StorageError           the disk refuses; nothing that was acknowledged is lost
         ├── DiskFull           free some space and try again; the store goes on by itself
         ├── ReadOnly           make the data directory writable
@@ -72,6 +74,14 @@ class Foreign(OpenError):
 
 class NewerSchema(OpenError):
     """Downgrades across schema versions are refused rather than guessed at."""
+
+
+class Incomplete(OpenError):
+    """Half of a store must not be served. Copy or restore again; that goes on where it can, or starts over."""
+
+
+class NotEmpty(OpenError):
+    """Only whoever says so may overwrite a store."""
 
 
 class StorageError(StoreError):

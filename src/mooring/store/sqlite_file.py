@@ -30,6 +30,7 @@ from mooring.store.errors import (
     Damaged,
     DiskFull,
     Foreign,
+    Incomplete,
     InUse,
     NewerSchema,
     ReadOnly,
@@ -41,12 +42,13 @@ from mooring.store.kv import Event, KeyValue
 
 DATABASE = "state.db"
 LOCK = "state.lock"
+INCOMPLETE = "state.db.incomplete"  # a store that is being made from another one, or was not finished
 SCHEMA_VERSION = 1
 
 _APPLICATION_ID = 0x4D4F4F52  # "MOOR": tells our files from other SQLite databases
 _ROWS_PER_INSERT = 64
 _BUSY_SECONDS = 5.0  # how long to wait for somebody who looks into the file with another program
-_SCHEMA = f"""
+SCHEMA = f"""
 PRAGMA page_size = 8192;
 PRAGMA auto_vacuum = INCREMENTAL;
 PRAGMA application_id = {_APPLICATION_ID};
@@ -83,9 +85,9 @@ class SqliteFile:
     def open(cls, directory: Path) -> Self:
         """Open the store of a data directory, creating both if need be."""
         file = cls(directory)
-        with _translated(directory):
+        with translated(directory):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file._lock = _take_lock(directory)
+            file._lock = take_lock(directory)
         try:
             file._connect()
         except BaseException:
@@ -96,11 +98,10 @@ class SqliteFile:
     def rows(self) -> Iterator[tuple[int, str, KeyValue | None]]:
         """Everything in the log: (revision, key, what the key holds from then on). Raises `Damaged`."""
         expected = self.floor + 1
-        with _translated(self._path):
+        with translated(self._path):
             for row in self._open_connection.execute("SELECT * FROM log ORDER BY revision"):
-                revision, key, created, expires, checksum, value = row
-                sound = value is None or isinstance(value, bytes)
-                if not sound or checksum != _checksum(revision, key, created, expires, value):
+                revision, key, created, expires, _, value = row
+                if not _is_sound(row):
                     raise Damaged(f"{self._path}: the record of revision {revision} is damaged; restore a backup")
                 if revision > self.floor:
                     if revision != expected:
@@ -109,10 +110,33 @@ class SqliteFile:
                 kv = None if value is None else KeyValue(key, value, created, revision, expires)
                 yield revision, key, kv
 
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Everything that is wrong with the file, each with the key where there is one; nothing in a sound file."""
+        expected = self.floor + 1
+        with translated(self._path):
+            for (text,) in self._open_connection.execute("PRAGMA integrity_check"):
+                if text != "ok":
+                    yield "", f"SQLite: {text}"
+            for row in self._open_connection.execute("SELECT * FROM log ORDER BY revision"):
+                revision, key = row[0], str(row[1])
+                if not _is_sound(row):
+                    yield key, f"the record of revision {revision} does not fit its checksum"
+                if row[2] > revision:
+                    yield key, f"was made at revision {row[2]}, after its record of revision {revision}"
+                if revision > self.floor:
+                    if revision != expected:
+                        yield "", f"records are missing from revision {expected} to {revision - 1}"
+                    expected = revision + 1
+
+    def vacuum(self) -> None:
+        """Give the file system everything back that the file does not need."""
+        with translated(self._path):
+            self._open_connection.execute("VACUUM")
+
     def commit(self, events: Sequence[Event], discarded: Sequence[int], floor: int) -> None:
         """Append events, drop what lies below the floor; when this returns, all of it is on disk, else nothing is."""
         connection = self._open_connection
-        with _translated(self._path):
+        with translated(self._path):
             connection.execute("BEGIN IMMEDIATE")
             try:
                 for start in range(0, len(events), _ROWS_PER_INSERT):
@@ -169,10 +193,13 @@ class SqliteFile:
         return row[0]
 
     def _connect(self) -> None:
-        with _translated(self._path):
+        with translated(self._path):
             if not self._path.exists():
                 if self._wal.exists():
                     raise Damaged(f"{self._wal} is there, but {DATABASE} is missing; put it back or restore a backup")
+                draft = self._path.with_name(INCOMPLETE)
+                if draft.exists():
+                    raise Incomplete(f"{draft} was not finished; copy or restore again, or remove it")
                 _create(self._path)
             if self._path.stat().st_size == 0:
                 raise Damaged(f"{self._path} is empty, which a store never is; restore a backup")
@@ -215,7 +242,7 @@ def _create(path: Path) -> None:
         leftover.unlink()
     connection = sqlite3.connect(draft)
     try:
-        connection.executescript(_SCHEMA)
+        connection.executescript(SCHEMA)
     finally:
         connection.close()
     draft.chmod(0o600)
@@ -227,7 +254,7 @@ def _create(path: Path) -> None:
         os.close(directory)
 
 
-def _take_lock(directory: Path) -> int:
+def take_lock(directory: Path) -> int:
     """The data directory is ours while this file descriptor is open, and no longer, however the process ends."""
     lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -250,19 +277,25 @@ def _row(event: Event) -> Row:
     kv = event.current
     if kv is None:
         created = event.previous.create_revision if event.previous else event.revision
-        return event.revision, event.key, created, 0.0, _checksum(event.revision, event.key, created, 0.0, None), None
-    checksum = _checksum(kv.mod_revision, kv.key, kv.create_revision, kv.expires, kv.value)
+        return event.revision, event.key, created, 0.0, checksum_of(event.revision, event.key, created, 0.0, None), None
+    checksum = checksum_of(kv.mod_revision, kv.key, kv.create_revision, kv.expires, kv.value)
     return kv.mod_revision, kv.key, kv.create_revision, kv.expires, checksum, kv.value
 
 
-def _checksum(revision: int, key: str, created: int, expires: float, value: bytes | None) -> int:
+def _is_sound(row: Row) -> bool:
+    revision, key, created, expires, checksum, value = row
+    fits = value is None or isinstance(value, bytes)
+    return fits and checksum == checksum_of(revision, key, created, expires, value)
+
+
+def checksum_of(revision: int, key: str, created: int, expires: float, value: bytes | None) -> int:
     """SQLite notices a page that makes no sense, but not a value with a wrong bit."""
     head = f"{revision} {key} {created} {expires} {value is None}".encode()
     return zlib.crc32(value or b"", zlib.crc32(head))
 
 
 @contextmanager
-def _translated(path: Path) -> Iterator[None]:
+def translated(path: Path) -> Iterator[None]:
     """Turn what SQLite and the operating system raise into this package's errors."""
     try:
         yield
