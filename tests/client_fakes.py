@@ -73,6 +73,8 @@ class FakeTransport:
 
     async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - the protocol's word
         await asyncio.sleep(0)
+        if request.guard is not None:
+            request.guard()
         self.requests.append(request)
         answer = self._answer(request)
         if isinstance(answer, StatusError):

@@ -13,8 +13,9 @@ from mooring.base.metrics import registry_of
 from mooring.cli.component_flags import component_flags
 from mooring.cli.garbage import collect_garbage_less
 from mooring.cli.health_server import HealthServer
+from mooring.cli.lease_flags import ChangedTimes, lease_flags
 from mooring.cli.worker_flags import worker_flags
-from mooring.client import ClientError, connect, user_agent
+from mooring.client import ClientError, LeaseTimes, connect, user_agent
 from mooring.controllers.options import (
     COMPONENT,
     ControllerOptions,
@@ -43,6 +44,7 @@ DEFAULT_PORT = 10252
 @click.option(
     "--leader-elect/--no-leader-elect", show_default=True, help="Whether to wait until no other instance works."
 )
+@lease_flags
 @worker_flags(DEFAULT_PORT)
 @component_flags
 def controllers(
@@ -52,6 +54,7 @@ def controllers(
     context: str,
     names: str,
     leader_elect: bool,
+    lease_times: ChangedTimes,
     bind_address: str,
     port: int,
     verbose: int,
@@ -67,7 +70,7 @@ def controllers(
     """
     logs.configure(verbose, "json" if log_format == "json" else "text")
     options = for_component(running)
-    election = LeaderElection(enabled=leader_elect)
+    election = LeaderElection(enabled=leader_elect, times=lease_times(LeaseTimes()))
     try:
         held = uvloop.run(
             _run(

@@ -15,6 +15,7 @@ from mooring.base.metrics import registry_of
 from mooring.cli.component_flags import component_flags
 from mooring.cli.garbage import collect_garbage_less
 from mooring.cli.health_server import HealthServer
+from mooring.cli.lease_flags import ChangedTimes, lease_flags
 from mooring.cli.worker_flags import worker_flags
 from mooring.client import ClientError, connect, user_agent
 from mooring.scheduler import config as config_file
@@ -42,6 +43,7 @@ DEFAULT_PORT = 10251
     default=None,
     help="Whether to wait until no other instance works.  [default: what --config says, else no]",
 )
+@lease_flags
 @worker_flags(DEFAULT_PORT)
 @component_flags
 def scheduler(
@@ -52,6 +54,7 @@ def scheduler(
     config_path: Path | None,
     scheduler_name: str | None,
     leader_elect: bool | None,
+    lease_times: ChangedTimes,
     bind_address: str,
     port: int,
     verbose: int,
@@ -67,7 +70,7 @@ def scheduler(
     """
     logs.configure(verbose, "json" if log_format == "json" else "text")
     try:
-        config = _config(config_path, scheduler_name, leader_elect)
+        config = _config(config_path, scheduler_name, leader_elect, lease_times)
         options = for_component(running)
         held = uvloop.run(
             _run(
@@ -86,7 +89,9 @@ def scheduler(
         raise click.ClickException("the lease was lost to another scheduler; start this one again to wait for its turn")
 
 
-def _config(path: Path | None, name: str | None, leader_elect: bool | None) -> SchedulerConfig:
+def _config(
+    path: Path | None, name: str | None, leader_elect: bool | None, lease_times: ChangedTimes
+) -> SchedulerConfig:
     """The file, as the other flags change it."""
     config = SchedulerConfig()
     if path is not None:
@@ -102,9 +107,10 @@ def _config(path: Path | None, name: str | None, leader_elect: bool | None) -> S
                 "--scheduler-name: the configuration has several profiles, which name their schedulers"
             )
         config = replace(config, profiles=(replace(config.profiles[0], scheduler_name=name),))
+    election = replace(config.leader_election, times=lease_times(config.leader_election.times))
     if leader_elect is not None:
-        config = replace(config, leader_election=replace(config.leader_election, enabled=leader_elect))
-    return replace(config, plugins=from_entry_points())
+        election = replace(election, enabled=leader_elect)
+    return replace(config, leader_election=election, plugins=from_entry_points())
 
 
 async def _run(

@@ -30,6 +30,7 @@ from mooring.client.errors import (
     CredentialsError,
     DeadlineError,
     DisconnectedError,
+    NotLeaderError,
     TransportError,
 )
 from mooring.client.events import EventRecorder
@@ -57,6 +58,7 @@ __all__ = [
     "LeaderElector",
     "LeaseTimes",
     "Listing",
+    "NotLeaderError",
     "PatchType",
     "TransportError",
     "Watch",

@@ -10,8 +10,9 @@ now (`Retry-After`) are repeated. Read next: ``informer.py``, which most compone
 """
 
 import asyncio
+import copy
 from builtins import list as list_of  # the class has a method of that name
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -66,6 +67,8 @@ class Client:
         self.scheme = scheme or Scheme()
         self.clock: Clock = clock or SystemClock()
         self.user_agent = user_agent
+        self.guard: Callable[[], None] | None = None
+        """Called before each write is sent; raises where it must not be. Leader election sets it."""
         self._transport = transport
         self._kinds: dict[type[Resource], Kind] = {}
         for kind in self.scheme.served:
@@ -82,6 +85,12 @@ class Client:
 
     async def close(self) -> None:
         await self._transport.close()
+
+    def unguarded(self) -> "Client":
+        """A client on the same connections that nobody guards."""
+        other = copy.copy(self)
+        other.guard = None
+        return other
 
     def kind(self, cls: type[Resource]) -> Kind:
         """The kind that a type stands for; raises ValueError when the scheme does not serve it."""
@@ -413,7 +422,7 @@ class Client:
         headers = self._get_headers
         if body or accept != JSON:
             headers = {"accept": accept, "user-agent": self.user_agent, "content-type": content_type}
-        request = Request(method, path, query, headers, body)
+        request = Request(method, path, query, headers, body, None if method == "GET" else self.guard)
         for attempt in range(1, attempts + 1):
             response = await self._transport.send(request, timeout)
             if response.warnings:

@@ -5,6 +5,7 @@ ClientError
 ├── CredentialsError       a token file or exec plugin gave no credentials
 └── TransportError         the server was not reached, or its answer did not arrive
     ├── ConnectError       nothing was sent: repeat freely
+    ├── NotLeaderError     nothing was sent: another instance may be at work
     ├── DisconnectedError  the connection broke; a write may or may not have happened
     └── DeadlineError      no answer in time; a write may or may not have happened
 """
@@ -28,6 +29,10 @@ class TransportError(ClientError):
 
 class ConnectError(TransportError):
     """No connection: nothing was sent, so it is safe to repeat."""
+
+
+class NotLeaderError(TransportError):
+    """This instance does not surely hold its lease, so nothing was sent: leave the work to the one that does."""
 
 
 class DisconnectedError(TransportError):

@@ -3,7 +3,8 @@
 A connection is an asyncio protocol around httptools' parser; why not a library is told in docs/decisions/client.md.
 Requests go out whole, whole answers come back through one future, and streams hand out all bytes that have arrived
 since they were last asked. A request is repeated by itself only when that cannot do harm: a read, on a connection that
-the server had closed while it was idle.
+the server had closed while it was idle. Behind a balancer, new connections lead to servers that are ready; so after a
+request that nobody answered, all idle connections are given up.
 """
 
 import asyncio
@@ -25,6 +26,8 @@ from mooring.client.transport import Request, Response
 
 _CONNECT_SECONDS = 10.0
 _IDLE_SECONDS = 60.0
+_SILENT_SECONDS = 1.0
+"""When a request is given up after so long without a byte, connections to the same server are not worth a try."""
 _BUFFERED = 4 * 1024 * 1024
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
@@ -87,13 +90,19 @@ class HttpsTransport:
         data = self._serialized(request, credential)
         while True:
             channel = await self._take(credential)
-            reused = channel.used
+            reused, asked = channel.used, asyncio.get_running_loop().time()
             try:
+                if request.guard is not None:
+                    request.guard()
                 reply = channel.ask(data)
                 await reply.end
             except DisconnectedError:
                 if reused and not channel.heard and request.method == "GET":
                     continue
+                raise
+            except asyncio.CancelledError:
+                if not channel.heard and asyncio.get_running_loop().time() - asked > _SILENT_SECONDS:
+                    self._drop_idle()
                 raise
             finally:
                 self._release(channel)
@@ -168,6 +177,10 @@ class HttpsTransport:
             return
         self._context = _tls(self._connection, credential)
         self._identity = identity
+        self._drop_idle()
+
+    def _drop_idle(self) -> None:
+        """Use none of the open connections again, be it that they lead to a server that does not answer any more."""
         for channel in self._idle:
             channel.abort()
         self._idle.clear()

@@ -57,6 +57,8 @@ class InProcessTransport:
     async def _answer(self, request: Request) -> Answer:
         if self._closed:
             raise DisconnectedError("this client was closed")
+        if request.guard is not None:
+            request.guard()
         return await self._handler(request)
 
 

@@ -17,7 +17,7 @@ Read next: ``cache.py`` and ``watch.py``.
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -29,7 +29,7 @@ from mooring.client.backoff import Backoff
 from mooring.client.cache import Cache, Change, Index, ValuesOf
 from mooring.client.client import Client
 from mooring.client.errors import ClientError, DisconnectedError
-from mooring.client.watch import WatchEvent
+from mooring.client.watch import Watch, WatchEvent
 
 T = TypeVar("T", bound=Resource)
 BatchHandler = Callable[[Sequence[Change[T]]], None]
@@ -37,6 +37,8 @@ BatchHandler = Callable[[Sequence[Change[T]]], None]
 BACKOFF = Backoff(initial=0.8, maximum=30.0, jitter=1.0)
 _WATCH_SECONDS = 300
 _SHORTEST_WATCH = 1.0
+_SILENT_SECONDS = 150.0
+"""A server tells at least a bookmark in this time. One that does not may be stopped, while its connection lives on."""
 _AT_ONCE = 1000
 _LISTS_AT_ONCE = 4
 """More would be no faster, and would open a connection each just for the start."""
@@ -205,7 +207,7 @@ class Informer(Generic[T]):
             field_selector=self._field_selector,
             managed_fields=False,
         ) as watch:
-            async for events in watch:
+            async for events in _unless_silent(watch):
                 heard = True
                 self._failures = 0
                 self._take(events)
@@ -307,6 +309,20 @@ class Informers:
 def _report(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("an informer has failed and its cache is no longer up to date", exc_info=error)
+
+
+async def _unless_silent(watch: Watch[T]) -> AsyncIterator[list[WatchEvent[T]]]:
+    """The events of a watch; raises DisconnectedError when none came for too long."""
+    source = aiter(watch)
+    while True:
+        try:
+            async with asyncio.timeout(_SILENT_SECONDS):
+                events = await anext(source)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            raise DisconnectedError(f"the watch told nothing for {_SILENT_SECONDS:g} s, not even a bookmark") from None
+        yield events
 
 
 def _version_is_unknown(error: Exception) -> bool:

@@ -3,6 +3,13 @@
 The rules are Kubernetes': the holder renews the lease, others take it when it was not renewed for its duration. They
 measure that on their own clocks from when they last saw it change, so that clocks need not agree. A holder that cannot
 renew in time stops working before anybody else may begin. The lease announces the component's version in annotations.
+
+A process can be stopped at any time for any time (by a signal, a debugger, a machine without memory), and goes on as if
+nothing had happened. So every write of a component that takes part is guarded: right before it is sent, the clock is
+asked whether the lease is surely still held. What was sent in time and arrives late is for the server to judge: a pod
+that has a node is not bound again, and an object that changed is not overwritten.
+
+Those who wait also watch the lease, lest a renewal that was seen late makes them wait longer than it lasts.
 """
 
 import asyncio
@@ -10,6 +17,7 @@ import math
 import socket
 import uuid
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -21,7 +29,8 @@ from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.base import logs
 from mooring.client.client import Client
-from mooring.client.errors import ClientError
+from mooring.client.errors import ClientError, NotLeaderError
+from mooring.client.watch import WatchEvent
 
 T = TypeVar("T")
 log = logs.get(__name__)
@@ -39,8 +48,8 @@ class LeaseTimes:
     """How often it is tried."""
 
     def __post_init__(self) -> None:
-        if not self.retry_period < self.renew_deadline < self.duration:
-            raise ValueError("leader election needs retry period < renew deadline < lease duration")
+        if not 0 < self.retry_period < self.renew_deadline < self.duration:
+            raise ValueError("leader election needs 0 < retry period < renew deadline < lease duration")
 
 
 def default_identity() -> str:
@@ -62,7 +71,8 @@ class LeaderElector:
         version: str = "",
     ) -> None:
         self.identity = identity or default_identity()
-        self._client = client
+        self._guarded = client
+        self._client = client.unguarded()
         self._clock = client.clock
         self._name = name
         self._namespace = namespace
@@ -70,6 +80,8 @@ class LeaderElector:
         self._annotations = {VERSION_ANNOTATION: version} if version else {}
         self._seen: Lease | None = None
         self._seen_at = 0.0
+        self._held_until = -math.inf
+        self._given_up = asyncio.Event()
 
     @property
     def leader(self) -> str:
@@ -80,11 +92,18 @@ class LeaderElector:
     def is_leader(self) -> bool:
         return self.leader == self.identity
 
+    def check(self) -> None:
+        """Raises NotLeaderError unless nobody else can hold the lease now."""
+        if self._clock.monotonic() >= self._held_until:
+            raise NotLeaderError(f"the lease {self._name} is not held, or was not renewed in time: nothing was written")
+
     async def run(self, lead: Callable[[], Awaitable[None]]) -> bool:
         """Wait for the lease, then run `lead` and keep the lease. True if `lead` ended, False if the lease was lost.
 
-        `lead` is cancelled when the lease is lost, and has ended before this returns or the lease is released.
+        `lead` is cancelled when the lease is lost, and has ended before this returns or the lease is released. The
+        client that the elector was made with writes only while the lease is held, from now on and for good.
         """
+        self._guarded.guard = self.check
         await self._acquire()
         log.info("became the leader", extra={"fields": {"lease": self._name, "identity": self.identity}})
         work = asyncio.ensure_future(lead())
@@ -102,19 +121,55 @@ class LeaderElector:
         return ended
 
     async def _acquire(self) -> None:
-        while not await self._attempt(self._times.renew_deadline):
+        watching = asyncio.ensure_future(self._watch())
+        try:
+            while not await self._attempt(self._times.renew_deadline):
+                await self._until_worth_a_try()
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        """See the lease change as it does. Where that is not possible, attempts from time to time have to do."""
+        selector = f"metadata.name={self._name}"
+        while True:
+            try:
+                async with self._client.watch(Lease, self._namespace, field_selector=selector) as watch:
+                    async for events in watch:
+                        for event in events:
+                            self._hear(event)
+            except (StatusError, ClientError) as error:
+                log.debug("cannot watch the lease %s: %s", self._name, error)
             await self._clock.sleep(self._times.retry_period)
+
+    def _hear(self, event: WatchEvent[Lease]) -> None:
+        if event.type == "BOOKMARK":
+            return
+        if event.type == "DELETED" or not event.object.spec.holder_identity:
+            self._given_up.set()
+        else:
+            self._observe(event.object)
+
+    async def _until_worth_a_try(self) -> None:
+        """Until the lease is given up or runs out; not longer than the retry period, in case it cannot be watched."""
+        seconds = self._times.retry_period
+        if self._seen is not None:
+            left = self._seen_at + self._respected(self._seen.spec) - self._clock.monotonic()
+            if left > 0:
+                seconds = min(seconds, left)
+        with suppress(TimeoutError):
+            await _within(self._clock.sleep(seconds), self._given_up.wait())
+        self._given_up.clear()
 
     async def _keep(self) -> None:
         """Renew the lease; returns when that did not succeed for too long."""
-        renewed = self._clock.monotonic()
+        deadline = self._times.renew_deadline
         while True:
             await self._clock.sleep(self._times.retry_period)
-            left = renewed + self._times.renew_deadline - self._clock.monotonic()
-            began = self._clock.monotonic()
-            if left > 0 and await self._attempt(left):
-                renewed = began
-            elif not self.is_leader or self._clock.monotonic() - renewed >= self._times.renew_deadline:
+            left = self._held_until - self._clock.monotonic()
+            if left > 0 and await self._attempt(min(left, deadline / 2)):  # half: one server may hang, another not
+                continue
+            if not self.is_leader or self._clock.monotonic() >= self._held_until:
                 log.error("lost the lease", extra={"fields": {"lease": self._name, "leader": self.leader}})
                 return
 
@@ -144,6 +199,7 @@ class LeaderElector:
 
     async def _write(self, lease: Lease) -> bool:
         """Make the lease ours, or renew it; False if somebody else has changed it meanwhile."""
+        began = self._clock.monotonic()
         spec, meta = lease.spec, lease.metadata
         now = times.to_microseconds(self._clock.now())
         mine = spec.holder_identity == self.identity
@@ -163,9 +219,11 @@ class LeaderElector:
             self._observe(await self._client.update(wanted))
         except (errors.Conflict, errors.NotFound):
             return False
+        self._held_until = began + self._times.renew_deadline
         return True
 
     async def _create(self) -> bool:
+        began = self._clock.monotonic()
         now = times.to_microseconds(self._clock.now())
         lease = Lease(
             metadata=ObjectMeta(name=self._name, namespace=self._namespace, annotations=self._annotations),
@@ -181,6 +239,7 @@ class LeaderElector:
             self._observe(await self._client.create(lease))
         except errors.AlreadyExists:
             return False
+        self._held_until = began + self._times.renew_deadline
         return True
 
     @property
@@ -191,6 +250,8 @@ class LeaderElector:
         if self._seen is None or self._seen.spec != lease.spec:
             self._seen_at = self._clock.monotonic()
         self._seen = lease
+        if not self.is_leader:
+            self._held_until = -math.inf
 
     def _respected(self, spec: LeaseSpec) -> float:
         """For how long somebody else's lease counts after it was last seen to change: as long as its holder said."""
@@ -198,6 +259,7 @@ class LeaderElector:
 
     async def _release(self) -> None:
         """Give the lease up, so that the next one need not wait for its end."""
+        self._held_until = -math.inf
         lease = self._seen
         if lease is None or not self.is_leader:
             return

@@ -3,7 +3,7 @@
 Transports: ``in_process.py`` (a function call) and ``https.py`` (a pool of connections).
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import quote, urlencode
@@ -18,6 +18,8 @@ class Request:
     query: Sequence[tuple[str, str]] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    guard: Callable[[], None] | None = None
+    """Called when all is ready for sending, and nothing will be waited for any more; raises to prevent it."""
 
     @property
     def target(self) -> str:

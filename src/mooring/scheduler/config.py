@@ -4,13 +4,13 @@
 parallelism) is accepted and has no effect; what it cannot do (extenders) is refused. Called by `mooring scheduler`.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from mooring.api import codec
 from mooring.api.base import Int32, Int64, Object
+from mooring.base import durations
 from mooring.client import LeaseTimes
 from mooring.scheduler.options import COMPONENT, LeaderElection, SchedulerConfig
 from mooring.scheduler.profiles import DEFAULT_PLUGINS, DEFAULT_SCHEDULER, PluginUse, ProfileSpec
@@ -18,9 +18,6 @@ from mooring.scheduler.queue import Backoffs
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 KIND = "KubeSchedulerConfiguration"
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?(?:ns|us|µs|ms|s|m|h))+")
-_PART = re.compile(r"([0-9.]+)(ns|us|µs|ms|s|m|h)")
 
 
 class SchedulerConfigError(ValueError):
@@ -167,9 +164,10 @@ def _leader_election(found: _LeaderElection) -> LeaderElection:
 
 def seconds(text: str, field: str) -> float:
     """A duration as Go writes it: `15s`, `1m30s`, `500ms`."""
-    if not _DURATION.fullmatch(text):
-        raise SchedulerConfigError(f'{field}: "{text}" is not a duration; write one as in 15s or 1m30s')
-    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+    try:
+        return durations.seconds(text)
+    except ValueError as problem:
+        raise SchedulerConfigError(f"{field}: {problem}") from problem
 
 
 # -- profiles

@@ -8,7 +8,9 @@ import pytest
 
 from client_fakes import Answer, FakeTransport, MemoryApi, lost
 from mooring.api import errors
-from mooring.client import Client, LeaderElector, LeaseTimes
+from mooring.api.coordination_v1 import Lease
+from mooring.api.meta_v1 import ObjectMeta
+from mooring.client import Client, LeaderElector, LeaseTimes, NotLeaderError
 from mooring.client.transport import Request
 from mooring.testing.clock import MockClock, settle
 
@@ -21,8 +23,9 @@ class Candidate:
     def __init__(self, api: MemoryApi, clock: MockClock, name: str, log: list[str]) -> None:
         self.failing: Callable[[Request], Answer | None] = lambda _: None
         self._api = api
-        client = Client(FakeTransport(self._answer), user_agent="t", clock=clock)
-        self.elector = LeaderElector(client, "mooring-scheduler", identity=name, version="1.37")
+        self.transport = FakeTransport(self._answer)
+        self.client = Client(self.transport, user_agent="t", clock=clock)
+        self.elector = LeaderElector(self.client, "mooring-scheduler", identity=name, version="1.37")
         self.name = name
         self._log = log
         self.finish = asyncio.Event()
@@ -37,6 +40,15 @@ class Candidate:
             await self.finish.wait()
         finally:
             self._log.append(f"{self.name} stops")
+
+    async def write(self) -> None:
+        """What its component writes; raises NotLeaderError."""
+        name = f"{self.name}-{len(self.transport.requests)}"
+        await self.client.create(Lease(metadata=ObjectMeta(name=name, namespace="default")))
+
+    def hear(self, lease: dict[str, Any]) -> None:
+        """Have its watch tell something."""
+        self.transport.streams[-1].send({"type": "MODIFIED", "object": lease})
 
     async def stop(self) -> None:
         self.task.cancel()
@@ -188,6 +200,65 @@ async def test_two_who_start_together_never_both_lead() -> None:
     assert len(lab.log) == 1
     for each in both:
         await each.stop()
+
+
+@pytest.mark.req("S.3")
+async def test_only_the_leader_writes() -> None:
+    lab = Lab()
+    first, second = lab.candidate("first"), lab.candidate("second")
+    await lab.clock.run(30)
+    await first.write()
+    with pytest.raises(NotLeaderError):
+        await second.write()
+    await first.stop()
+    with pytest.raises(NotLeaderError):
+        await first.write()
+    await lab.clock.run(2)
+    await second.write()
+    await second.stop()
+
+
+@pytest.mark.req("S.3")
+@pytest.mark.parametrize(("seconds", "writes"), [(7.0, True), (12.0, False), (60.0, False)])
+async def test_a_leader_that_was_stopped_for_a_while_notices_before_it_writes(seconds: float, writes: bool) -> None:
+    lab = Lab()
+    stopped = lab.candidate("stopped")
+    await lab.clock.run(10)
+    lab.clock.advance(seconds)  # nothing of the process ran meanwhile, its timers neither
+    if writes:
+        await stopped.write()
+    else:
+        with pytest.raises(NotLeaderError):
+            await stopped.write()
+    await stopped.stop()
+
+
+async def test_a_lease_that_is_seen_to_be_given_up_is_taken_at_once() -> None:
+    lab = Lab()
+    first, second = lab.candidate("first"), lab.candidate("second")
+    await lab.clock.run(10.5)
+    await first.stop()
+    second.hear(lab.lease)
+    await settle()
+    assert lab.log[-1] == "second leads"
+    await second.stop()
+
+
+async def test_who_watches_follows_a_dead_leader_exactly_when_its_lease_runs_out() -> None:
+    lab = Lab()
+    first = lab.candidate("first")
+    await lab.clock.run(1)
+    second = lab.candidate("second")
+    await lab.clock.run(9.5)  # renewed at 10, asked for at 9 and 11: without a watch the renewal would be seen late
+    second.hear(lab.lease)
+    await settle()
+    first.failing = lambda _: lost()
+    await first.stop()
+    await lab.clock.run(14.9)
+    assert "second leads" not in lab.log
+    await lab.clock.run(0.2)
+    assert lab.log[-1] == "second leads"
+    await second.stop()
 
 
 def test_times_that_would_allow_two_leaders_are_refused() -> None:
