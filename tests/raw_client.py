@@ -34,6 +34,13 @@ class RawClient:
         data = await self._reader.readexactly(int(headers.get("content-length", "0")))
         return code, json.loads(data) if data else None
 
+    async def status(self, path: str) -> int:
+        """The code of an answer whose body does not matter."""
+        await self._send("GET", path, None, "")
+        code, headers = await self._head()
+        await self._reader.readexactly(int(headers.get("content-length", "0")))
+        return code
+
     async def watch(self, path: str) -> AsyncIterator[dict[str, Any]]:
         """The events of a watch, until it ends or breaks."""
         await self._send("GET", path, None, "")

@@ -141,6 +141,8 @@ class Protocol(HttpToolsProtocol):
     """One connection."""
 
     limits = Limits()
+    draining = False
+    """Whether the server is about to stop: every answer asks its client to come back on another connection."""
     stopping = False
     """Whether the server stops: who was still shaking hands then comes too late."""
 
@@ -216,7 +218,7 @@ class Protocol(HttpToolsProtocol):
             default_headers=self.server_state.default_headers,
             message_event=asyncio.Event(),
             expect_100_continue=self.expect_100_continue,
-            keep_alive=parser.get_http_version() != "1.0" and parser.should_keep_alive(),
+            keep_alive=parser.get_http_version() != "1.0" and parser.should_keep_alive() and not self.draining,
             on_response=self.on_response_complete,
         )
 
@@ -300,6 +302,7 @@ class HttpServer:
     ) -> None:
         self._socket = listening
         protocol = type("Protocol", (Protocol,), {"limits": limits})  # one of its own for each server
+        self._protocol: type[Protocol] = protocol
         config = uvicorn.Config(
             app,
             http=protocol,
@@ -327,6 +330,10 @@ class HttpServer:
                 self._task.result()
                 raise ListenError("the server ended before it began")
             await asyncio.sleep(0.005)
+
+    def drain(self) -> None:
+        """Go on, but let no client keep its connection, so that few are cut when the server stops."""
+        self._protocol.draining = True
 
     async def stop(self) -> None:
         """Take no more connections, end watches, let the other requests finish."""

@@ -64,6 +64,8 @@ class ServerConfig:
     token_auth_file: Path | None = None
     audit_log: Path | None = None
     limits: Limits = field(default_factory=Limits)
+    shutdown_delay: float = 0.0
+    """For how many seconds a server that was told to stop serves on, so that balancers see that it is not ready."""
 
 
 def for_component(component: Component) -> VersionOptions:

@@ -75,6 +75,7 @@ class ApiServer:
         self._pki = Pki(config.data_dir / "pki", clock)
         self._address = (config.bind_address, config.port)
         self._draining = False
+        self._hurry = asyncio.Event()
         self._started = False
         self._tasks: list[asyncio.Task[None]] = []
         self._http: HttpServer | None = None
@@ -234,14 +235,27 @@ class ApiServer:
     # -- the end
 
     async def stop(self) -> None:
-        """Stop listening: end watches, let the other requests finish."""
+        """Say that it is not ready, serve on until that can be known, then stop: end watches, let requests finish."""
         self._draining = True
         if self._http:
+            self._http.drain()
+            if self._config.shutdown_delay and not self._hurry.is_set():
+                await self._delay()
             await self._http.stop()
             self._http = None
 
+    async def _delay(self) -> None:
+        waiting = [
+            asyncio.create_task(self._clock.sleep(self._config.shutdown_delay)),
+            asyncio.create_task(self._hurry.wait()),
+        ]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()
+
     def stop_at_once(self) -> None:
         """Do not wait for requests that are still going on."""
+        self._hurry.set()
         if self._http:
             self._http.stop_at_once()
 

@@ -18,6 +18,7 @@ from mooring.base import logs
 from mooring.base.component import Component
 from mooring.cli.component_flags import component_flags
 from mooring.cli.data_dir import DataDir
+from mooring.cli.duration import Duration
 from mooring.cli.garbage import collect_garbage_less
 from mooring.cli.signals import StopSignal
 from mooring.store.errors import StoreError
@@ -78,6 +79,13 @@ _DEFAULTS = Limits()
     show_default=True,
     help="Requests a second of one client; administrators and components are exempt.",
 )
+@click.option(
+    "--shutdown-delay-duration",
+    type=Duration(),
+    default="0s",
+    show_default=True,
+    help="How long to serve on after being told to stop, while /readyz tells balancers to choose another server.",
+)
 @click.option("-v", "--verbose", count=True, help="Log requests; twice for more.")
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the log."
@@ -96,6 +104,7 @@ def apiserver(
     max_mutating_requests_inflight: int,
     max_watches: int,
     client_qps: float,
+    shutdown_delay_duration: float,
     verbose: int,
     log_format: str,
 ) -> None:
@@ -124,6 +133,7 @@ def apiserver(
                 client_rate=client_qps,
                 client_burst=max(1, round(2 * client_qps)),
             ),
+            shutdown_delay=shutdown_delay_duration,
         )
         uvloop.run(_serve(config))
     except START_ERRORS as error:
