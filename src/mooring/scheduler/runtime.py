@@ -79,7 +79,8 @@ class Scheduler:
         )
         self.assumptions = Assumptions(self.engine)
         self._informers = Informers(client)
-        self._pods: Informer[Pod] = self._informers.of(Pod, field_selector=_LIVING_PODS)
+        self._pod_informers = Informers(client)
+        self._pods: Informer[Pod] = self._pod_informers.of(Pod, field_selector=_LIVING_PODS)
         recorders = {name: EventRecorder(client, name) for name in self.engine.profiles}
         self._reports = Reports(client, recorders, self._latest)
         self.cycle = Cycle(
@@ -116,10 +117,13 @@ class Scheduler:
         await self._follow()
         self._reports.start()
         try:
-            async with self._informers, asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._start_cycle(), name="cycle")
-                tasks.create_task(self._flush_backoff(), name="backoff")
-                tasks.create_task(self._flush_unschedulable(), name="unschedulable")
+            async with self._informers:
+                # Only then pods: with their nodes and claims unknown, each would be judged anew with each that comes.
+                await self._informers.wait_for_sync()
+                async with self._pod_informers, asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self._start_cycle(), name="cycle")
+                    tasks.create_task(self._flush_backoff(), name="backoff")
+                    tasks.create_task(self._flush_unschedulable(), name="unschedulable")
         finally:
             self._ready.clear()
             await self._reports.stop()
@@ -139,7 +143,7 @@ class Scheduler:
     # -- how
 
     async def _follow(self) -> None:
-        """Connect informers with what they feed. Nodes and volumes come first, so that pods find them there."""
+        """Connect informers with what they feed."""
         self._informers.of(Node).add_batch_handler(self._feed.nodes)
         served = await self._served()
         for cls, kind in OTHER_KINDS.items():
@@ -160,7 +164,7 @@ class Scheduler:
                 await self._client.clock.sleep(_ASK_AGAIN.delay(failures))
 
     async def _start_cycle(self) -> None:
-        await self._informers.wait_for_sync()
+        await self._pod_informers.wait_for_sync()
         counts = {pool.value: number for pool, number in self.queue.counts().items()}
         log.info("scheduling begins", extra={"fields": {"nodes": len(self.engine.cluster), **counts}})
         self._ready.set()
