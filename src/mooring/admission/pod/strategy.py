@@ -26,7 +26,6 @@ from mooring.admission.pod.update import (
     validate_spec_update,
     validate_status_update,
 )
-from mooring.admission.pod.warnings import pod_spec_warnings
 from mooring.admission.strategy import Request, StatusStrategy, Strategy, keep_status
 from mooring.api import field_errors
 from mooring.api.base import copy_of
@@ -100,7 +99,7 @@ class PodStrategy(Strategy[Pod]):
         return errors + validate_spec_update(new.spec, old.spec)
 
     def warnings(self, new: Pod, old: Pod | None, request: Request) -> list[str]:
-        return pod_spec_warnings(new.spec, SPEC) if old is None else []
+        return self._known_specs.warnings(new.spec, SPEC) if old is None else []
 
 
 class PodStatusStrategy(StatusStrategy[Pod]):

@@ -5,7 +5,7 @@ A manager owns what it last wrote. Whoever changes a field by an update or a pat
 apart by manager, operation, version and subresource. Called by ``resources/writing.py``.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -53,7 +53,7 @@ class FieldManagers:
     def __init__(self, scheme: Scheme) -> None:
         self._scheme = scheme
         self._empty: dict[Kind, Tree] = {}
-        self._created: BoundedCache[tuple[Kind, bytes], Fields] = BoundedCache(_REMEMBERED)
+        self._created: BoundedCache[tuple[Kind, type, bytes], Fields] = BoundedCache(_REMEMBERED)
 
     def create(self, kind: Kind, obj: Resource, manager: Manager) -> None:
         """Let the creator own what the object has (still without what admission adds)."""
@@ -130,16 +130,23 @@ class FieldManagers:
 
     def _fields_of_new(self, kind: Kind, obj: Resource) -> Fields:
         """All fields of a new object. Those that are made of one template have the same, but for their metadata."""
-        node = schema_of(kind.type)
+        metadata = structs.replace(obj.metadata, name="")  # which nobody owns
         rest = structs.replace(obj, metadata=_NO_METADATA)
-        content = codec.encode(rest)
-        fields = self._created.get((kind, content))
+        return {
+            **self._added(kind, metadata, {"metadata": {}}, lambda tree: {"metadata": _ownable(tree)}),
+            **self._added(kind, rest, self._empty_tree(kind), lambda tree: relevant(tree, kind, "")),
+        }
+
+    def _added(self, kind: Kind, part: Any, empty: Tree, ownable: Callable[[Tree], Tree]) -> Fields:
+        """What a part of a new object has beside what is always there. The answer is shared, and not to be changed."""
+        content = codec.encode(part)
+        key = (kind, type(part), content)
+        fields = self._created.get(key)
         if fields is None:
-            fields = compare(self._empty_tree(kind), relevant(codec.to_tree(rest), kind, ""), node).added
+            fields = compare(empty, ownable(codec.to_tree(part)), schema_of(kind.type)).added
             if len(content) <= _REMEMBERED_BYTES:
-                self._created.put((kind, content), fields)
-        metadata = {"metadata": _ownable(codec.to_tree(obj.metadata))}
-        return {**compare({"metadata": {}}, metadata, node).added, **fields}
+                self._created.put(key, fields)
+        return fields
 
     def _empty_tree(self, kind: Kind) -> Tree:
         """What an object has before anybody has written anything: the fields that are always there."""

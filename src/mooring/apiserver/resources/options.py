@@ -4,6 +4,7 @@ Called by ``writing.py`` and ``deleting.py``. What is wrong with an option is to
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -40,6 +41,8 @@ class WriteOptions:
 
 def write_options(request: Request, options_kind: str, *, is_apply: bool = False) -> WriteOptions:
     """The options in a query; raises Invalid."""
+    if not request.query and not is_apply:
+        return _without_query(request.user_agent)
     wrong = _dry_run_errors(list(request.query.get("dryRun", ())))
     manager = request.parameter("fieldManager")
     wrong += _manager_errors(manager, required=is_apply)
@@ -56,6 +59,11 @@ def write_options(request: Request, options_kind: str, *, is_apply: bool = False
         validation=FieldValidation(validation) if validation else FieldValidation.WARN,
         force=request.flag("force"),
     )
+
+
+@lru_cache(maxsize=256)
+def _without_query(user_agent: str) -> WriteOptions:
+    return WriteOptions(manager=manager_of(user_agent))
 
 
 def manager_of(user_agent: str) -> str:
