@@ -6,10 +6,11 @@ The registry is handed in: a process that also runs other components shows all m
 from collections.abc import Callable
 from contextlib import suppress
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, generate_latest
 
 from mooring.apiserver.exchange import Exchange
 from mooring.apiserver.http import Response
+from mooring.base.metrics import Counts, Histograms, Shown
 from mooring.store.errors import StoreError
 from mooring.store.kv import Store
 
@@ -33,31 +34,21 @@ _Where = tuple[str, str, str, str, str, str, str]
 
 
 class ServerMetrics:
-    """Counts requests. Children are remembered, because finding one by its labels costs more than counting."""
+    """Counts requests, and shows what the store says of itself."""
 
     def __init__(self, registry: CollectorRegistry, store: Store) -> None:
         self._registry = registry
         self._store = store
-        self.requests = Counter(
+        self._requests = Counts(
             "apiserver_request",
             "Requests by verb, dry run, group, version, resource, scope, component and HTTP code.",
-            ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component", "code"),
-            registry=registry,
+            (*_LABELS, "dry_run", "code"),
         )
-        self.durations = Histogram(
-            "apiserver_request_duration_seconds",
-            "How long requests took, in seconds.",
-            ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"),
-            buckets=_BUCKETS,
-            registry=registry,
+        self._durations = Histograms(
+            "apiserver_request_duration_seconds", "How long requests took.", (*_LABELS, "dry_run"), _BUCKETS
         )
-        self.sizes = Histogram(
-            "apiserver_response_sizes",
-            "How large responses were, in bytes.",
-            _LABELS,
-            buckets=_SIZES,
-            registry=registry,
-        )
+        self._sizes = Histograms("apiserver_response_sizes", "How large responses were, in bytes.", _LABELS, _SIZES)
+        registry.register(Shown(self._requests, self._durations, self._sizes))
         self.long_running = Gauge(
             "apiserver_longrunning_requests", "Watches that are open.", _LABELS, registry=registry
         )
@@ -76,7 +67,6 @@ class ServerMetrics:
         self._stored = {
             field: Gauge(f"mooring_store_{field}", about, registry=registry) for field, about in _STORE.items()
         }
-        self._children: dict[tuple[_Where, str, int], tuple[Counter, Histogram, Histogram]] = {}
 
     def in_flight_from(self, reading: Callable[[], int], writing: Callable[[], int]) -> None:
         """Where to look up how many requests are being worked on."""
@@ -92,19 +82,10 @@ class ServerMetrics:
         if exchange.streaming:
             self.long_running.labels(*where).dec()
         dry_run = "All" if "dryRun" in exchange.request.query else ""
-        key = (where, dry_run, exchange.code)
-        found = self._children.get(key)
-        if found is None:
-            found = self._children[key] = (
-                self.requests.labels(where[0], dry_run, *where[1:], str(exchange.code)),
-                self.durations.labels(where[0], dry_run, *where[1:]),
-                self.sizes.labels(*where),
-            )
-        requests, durations, sizes = found
-        requests.inc()
+        self._requests.add((*where, dry_run, str(exchange.code)))
         if not exchange.streaming:
-            durations.observe(exchange.seconds)
-            sizes.observe(exchange.bytes_sent)
+            self._durations.observe((*where, dry_run), exchange.seconds)
+            self._sizes.observe(where, exchange.bytes_sent)
 
     async def page(self) -> Response:
         """What Prometheus reads."""

@@ -1,11 +1,21 @@
 """The registry of metrics that a component begins with: what it is, which gates are on, and what the process uses.
 
 `cli/` makes one for each component; the component adds its own. Names are those of Kubernetes where it has the same.
+`Counts` and `Histograms` are for what happens thousands of times a second: a few additions to plain numbers, of which
+the page is made when somebody reads it.
 """
 
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+
 from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, disable_created_metrics
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from mooring.base.component import Component
+
+Labels = tuple[str, ...]
 
 # Kubernetes' pages have no `…_created`, and each would be a series more.
 disable_created_metrics()  # type: ignore[no-untyped-call] # prometheus_client gives it no types
@@ -31,3 +41,66 @@ def registry_of(component: Component) -> CollectorRegistry:
         stage = str(state.spec.stage).upper()
         gates.labels(name, "" if stage == "GA" else stage).set(state.enabled)
     return registry
+
+
+def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
+    """Kubernetes' way to write buckets."""
+    return tuple(start * factor**power for power in range(count))
+
+
+class Counts:
+    """A counter by labels."""
+
+    def __init__(self, name: str, about: str, labels: Sequence[str]) -> None:
+        self.name, self.about, self.labels = name, about, labels
+        self.values: dict[Labels, float] = {}
+
+    def add(self, labels: Labels, number: float = 1) -> None:
+        self.values[labels] = self.values.get(labels, 0) + number
+
+    def family(self) -> Metric:
+        family = CounterMetricFamily(self.name, self.about, labels=self.labels)
+        for labels, value in self.values.items():
+            family.add_metric(labels, value)
+        return family
+
+
+class Histograms:
+    """A histogram by labels."""
+
+    def __init__(self, name: str, about: str, labels: Sequence[str], buckets: Sequence[float]) -> None:
+        self.name, self.about, self.labels = name, about, labels
+        self._buckets = tuple(buckets)
+        self._series: dict[Labels, list[float]] = {}
+
+    def observe(self, labels: Labels, value: float, times: int = 1) -> None:
+        series = self._series.get(labels)
+        if series is None:
+            series = self._series[labels] = [0.0] * (len(self._buckets) + 2)
+        series[bisect_left(self._buckets, value)] += times
+        series[-1] += value * times
+
+    def family(self) -> Metric:
+        family = HistogramMetricFamily(self.name, self.about, labels=self.labels)
+        bounds = [*map(str, self._buckets), "+Inf"]
+        for labels, series in self._series.items():
+            total, rows = 0.0, []
+            for bound, number in zip(bounds, series[:-1], strict=True):
+                total += number
+                rows.append((bound, total))
+            family.add_metric(labels, rows, series[-1])
+        return family
+
+
+class Shown(Collector):
+    """Puts such counts on a page."""
+
+    def __init__(self, *parts: Counts | Histograms) -> None:
+        self._parts = parts
+
+    def collect(self) -> Iterator[Metric]:
+        for part in self._parts:
+            yield part.family()
+
+    def describe(self) -> Iterable[Metric]:
+        return ()

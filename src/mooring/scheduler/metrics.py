@@ -7,68 +7,18 @@ somebody reads it. The registry is handed in: a process with other components sh
 on the node still held: what kube-scheduler, which asks anew each time, would have counted. It has KEP-5471's `status`.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from mooring.base.metrics import Counts, Histograms, Labels, exponential
 from mooring.scheduler.engine import Outcome
 from mooring.scheduler.queue import Pool, QueuedPod
 
-Labels = tuple[str, ...]
 Gauges = Callable[[], Iterable[tuple[Labels, float]]]
-
-
-def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
-    """Kubernetes' way to write buckets."""
-    return tuple(start * factor**power for power in range(count))
-
-
-class Counts:
-    """A counter by labels."""
-
-    def __init__(self, name: str, about: str, labels: Sequence[str]) -> None:
-        self.name, self.about, self.labels = name, about, labels
-        self.values: dict[Labels, float] = {}
-
-    def add(self, labels: Labels, number: float = 1) -> None:
-        self.values[labels] = self.values.get(labels, 0) + number
-
-    def family(self) -> Metric:
-        family = CounterMetricFamily(self.name, self.about, labels=self.labels)
-        for labels, value in self.values.items():
-            family.add_metric(labels, value)
-        return family
-
-
-class Durations:
-    """A histogram by labels."""
-
-    def __init__(self, name: str, about: str, labels: Sequence[str], buckets: Sequence[float]) -> None:
-        self.name, self.about, self.labels = name, about, labels
-        self._buckets = tuple(buckets)
-        self._series: dict[Labels, list[float]] = {}
-
-    def observe(self, labels: Labels, value: float, times: int = 1) -> None:
-        series = self._series.get(labels)
-        if series is None:
-            series = self._series[labels] = [0.0] * (len(self._buckets) + 2)
-        series[bisect_left(self._buckets, value)] += times
-        series[-1] += value * times
-
-    def family(self) -> Metric:
-        family = HistogramMetricFamily(self.name, self.about, labels=self.labels)
-        bounds = [*map(str, self._buckets), "+Inf"]
-        for labels, series in self._series.items():
-            total, rows = 0.0, []
-            for bound, number in zip(bounds, series[:-1], strict=True):
-                total += number
-                rows.append((bound, total))
-            family.add_metric(labels, rows, series[-1])
-        return family
 
 
 class SchedulerMetrics(Collector):
@@ -89,46 +39,46 @@ class SchedulerMetrics(Collector):
         self.preemption_attempts = Counts(
             "scheduler_preemption_attempts", "Attempts to make room by preemption that found victims.", ()
         )
-        self.attempt_durations = Durations(
+        self.attempt_durations = Histograms(
             "scheduler_scheduling_attempt_duration_seconds",
             "How long attempts took, from the choice of a node to the binding.",
             ("result", "profile"),
             exponential(0.001, 2, 15),
         )
-        self.scheduling_durations = Durations(
+        self.scheduling_durations = Histograms(
             "scheduler_scheduling_duration_seconds",
             "How long the choice of a node took, by result.",
             ("result", "profile"),
             exponential(0.001, 2, 15),
         )
-        self.algorithm_durations = Durations(
+        self.algorithm_durations = Histograms(
             "scheduler_scheduling_algorithm_duration_seconds",
             "How long filtering and scoring took.",
             (),
             exponential(0.001, 2, 15),
         )
-        self.point_durations = Durations(
+        self.point_durations = Histograms(
             "scheduler_framework_extension_point_duration_seconds",
             "How long all plugins of an extension point took.",
             ("extension_point", "status", "profile"),
             exponential(0.0001, 2, 12),
         )
-        self.plugin_durations = Durations(
+        self.plugin_durations = Histograms(
             "scheduler_plugin_execution_duration_seconds",
             "How long a plugin took at an extension point, each time it was called.",
             ("plugin", "extension_point", "status"),
             exponential(0.00001, 1.5, 20),
         )
-        self.sli_durations = Durations(
+        self.sli_durations = Histograms(
             "scheduler_pod_scheduling_sli_duration_seconds",
             "How long pods took from their first attempt until they were bound.",
             ("attempts",),
             exponential(0.01, 2, 20),
         )
-        self.attempts_per_pod = Durations(
+        self.attempts_per_pod = Histograms(
             "scheduler_pod_scheduling_attempts", "How many attempts pods took.", (), exponential(1, 2, 5)
         )
-        self.victims = Durations(
+        self.victims = Histograms(
             "scheduler_preemption_victims", "How many pods were chosen as victims.", (), exponential(1, 2, 7)
         )
         self._gauges: list[tuple[str, str, Sequence[str], Gauges]] = []
