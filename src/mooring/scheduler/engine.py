@@ -19,9 +19,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import Resource
 from mooring.scheduler import preemption
@@ -275,11 +272,9 @@ class Engine:
         return kept.diagnosis
 
     def _best(self, judgement: Judgement) -> int:
-        totals = judgement.totals
-        if judgement.number_feasible == 1:
+        if judgement.number_feasible == 1 or judgement.best is None:
             return int(judgement.feasible.argmax())
-        best: NDArray[np.intp] = (totals == totals[totals.argmax()]).nonzero()[0]
-        return int(best[0] if len(best) == 1 else best[self._random.randrange(len(best))])
+        return judgement.best.pick(self._random)
 
 
 def fit_message(outcome: Outcome, preempted: Preemption | None = None) -> str:

@@ -15,11 +15,21 @@ Called by ``engine.py``; the outcome for one pod is a `Judgement`. Read next: ``
 from collections.abc import Hashable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from mooring.scheduler.columns.change_log import EVERYTHING, NO_ROWS, NOTHING, ChangedRows, Reader, both, union
+from mooring.scheduler.columns.change_log import (
+    EVERYTHING,
+    NO_ROWS,
+    NOTHING,
+    ChangedRows,
+    Changes,
+    Reader,
+    both,
+    union,
+)
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo, PlacedPod
 from mooring.scheduler.columns.shapes import PodInfo
-from mooring.scheduler.filtering import FilterSlot, NodeFilter, PodFilter, ShapeFilter, ShapeFilterer
+from mooring.scheduler.filtering import FilterSlot, Funnel, NodeFilter, PodFilter, ShapeFilter, ShapeFilterer
 from mooring.scheduler.framework import (
     SKIP,
     SUCCESS,
@@ -34,12 +44,14 @@ from mooring.scheduler.framework import (
 from mooring.scheduler.framework.verdicts import status_of
 from mooring.scheduler.nominations import Expected
 from mooring.scheduler.plan import Plan, PodFilterer, PodScorer
-from mooring.scheduler.scoring import ScoreSlot, ShapeScore, ShapeScorer
+from mooring.scheduler.scoring import BestRows, ScoreSlot, ShapeScore, ShapeScorer
 
 OUT = -1
 """Instead of a total: the node is not feasible."""
 _FEW = 64
 """So many named nodes are judged one by one instead of with all others."""
+_PART = 8
+"""Working on some rows costs less than on all when they are at most one in so many."""
 _NO_MASK: Mask = np.empty(0, np.bool_)
 _NO_POINTS: Scores = np.empty(0, np.int64)
 
@@ -49,6 +61,7 @@ class Judgement:
 
     __slots__ = (
         "asked",
+        "best",
         "considered",
         "cycle",
         "feasible",
@@ -84,6 +97,7 @@ class Judgement:
         self.scores: list[ScoreSlot] = []
         self.totals: Scores = _NO_POINTS
         """`OUT` where the node is not feasible."""
+        self.best: BestRows | None = None
 
 
 class Evaluation:
@@ -113,6 +127,9 @@ class Evaluation:
             found = ShapeScore(scorer, pod, cluster) if isinstance(scorer, ShapeScorer) else scorer
             if not (isinstance(found, ShapeScore) and not found.is_active):
                 self._scores.append(found)
+        shared = [slot for slot in self._scores if isinstance(slot, ShapeScore)]
+        self._by_row = [slot for slot in shared if not slot.is_revised]
+        self._revised = [slot for slot in shared if slot.is_revised]
         self._base: Scores = np.zeros(cluster.capacity, np.int64)
         """The points of plugins that give them row by row."""
         self._sums: Scores = self._base
@@ -120,6 +137,8 @@ class Evaluation:
         self._totals: Scores = np.empty(0, np.int64)
         """... and masked by who was feasible the last time."""
         self._was_feasible: Mask | None = None
+        self._best: BestRows | None = None
+        self._funnel: Funnel | None = None
 
     @property
     def is_worth_keeping(self) -> bool:
@@ -207,33 +226,54 @@ class Evaluation:
         judgement.considered[rows] = True
 
     def _filter(self, judgement: Judgement) -> None:
-        feasible = judgement.considered.copy()
-        number = int(np.count_nonzero(feasible))
-        named = np.flatnonzero(feasible) if judgement.naming and number <= _FEW else None
+        named = np.flatnonzero(judgement.considered) if judgement.naming else None
+        if named is not None and len(named) > _FEW:
+            named = None
         changes = self._reader.changes() if named is None else NOTHING
         self._not_scored = changes if self._not_scored is NOTHING else both(self._not_scored, changes)
+        has_new_nodes = changes.nodes is None or len(changes.nodes) > 0
+        if has_new_nodes:
+            self.stamp += 1
+        if judgement.is_shared and not judgement.naming:
+            self._filter_alike(judgement, changes, has_new_nodes=has_new_nodes)
+        else:
+            self._filter_alone(judgement, changes, named)
+
+    def _filter_alike(self, judgement: Judgement, changes: Changes, *, has_new_nodes: bool) -> None:
+        """For pods that the shape says everything about: as for the last one, up to the first new verdict."""
+        funnel, unchanged = self._funnel, 0
+        if has_new_nodes or funnel is None or funnel.filters != judgement.filters:
+            funnel = self._funnel = Funnel(judgement.considered, judgement.filters)
+        is_same = True
+        for slot in judgement.filters:
+            if slot.update(changes, judgement.considered):
+                is_same = False
+                self.stamp += 1
+            status = slot.status
+            if status is not SUCCESS and status is not SKIP and not (status.is_success or status.is_skip):
+                self._give_up(judgement, status)
+                return
+            unchanged += is_same
+        funnel.drain(unchanged)
+        judgement.feasible, judgement.number_feasible, judgement.asked = funnel.outcome()
+
+    def _filter_alone(self, judgement: Judgement, changes: Changes, named: NDArray[np.intp] | None) -> None:
+        self._funnel = None
+        funnel = Funnel(judgement.considered, judgement.filters)
         for slot in judgement.filters:
             if named is not None and isinstance(slot, ShapeFilter):
                 slot.judge_rows(named)
-            elif slot.update(changes, feasible):
+            elif slot.update(changes, funnel.feasible):
                 self.stamp += 1
-            if slot.status.is_skip:
-                continue
-            if not slot.status.is_success:
-                judgement.refusal = slot.status
-                self._capacity = -1  # the slots after this one have missed the changes: start again
+            if not (slot.status.is_success or slot.status.is_skip):
+                self._give_up(judgement, slot.status)
                 return
-            left = number
-            for_good = 0
-            if slot.asks:
-                passed = feasible & slot.ok
-                left = int(np.count_nonzero(passed))
-                if left < number:
-                    for_good = int(np.count_nonzero(feasible & (slot.codes < 0)))
-                    feasible = passed
-            judgement.asked.append((slot.name, number, number - left - for_good, for_good))
-            number = left
-        judgement.feasible, judgement.number_feasible = feasible, number
+            funnel.take(slot)
+        judgement.feasible, judgement.number_feasible, judgement.asked = funnel.outcome()
+
+    def _give_up(self, judgement: Judgement, status: Status) -> None:
+        judgement.refusal = status
+        self._capacity = -1  # the slots after this one have missed the changes: start again
 
     def _leave_room(self, judgement: Judgement, expected: Expected) -> None:
         """Judge rows again as if the pods that are expected there had come: one for all that look alike."""
@@ -294,36 +334,57 @@ class Evaluation:
         self._add_up(by_row, revised)
         if own or judgement.naming or not judgement.is_shared:
             judgement.totals = np.where(feasible, np.add.reduce([self._sums, *own]), OUT)
+            judgement.best = BestRows(judgement.totals)
             self._was_feasible = None
         else:
             self._mask(feasible, union(by_row, revised))
             judgement.totals = self._totals
+            if self._best is None:
+                self._best = BestRows(self._totals)
+            judgement.best = self._best
 
     def _add_up(self, by_row: ChangedRows, revised: ChangedRows) -> None:
         """Sum up anew where points have changed: those given row by row, and those given for the cluster as a whole."""
-        slots = [slot for slot in self._scores if isinstance(slot, ShapeScore) and slot.is_active]
-        plain = [slot.points for slot in slots if not slot.is_revised]
-        others = [slot.points for slot in slots if slot.is_revised]
+        plain, others = self._by_row, [slot for slot in self._revised if slot.is_active]
         if by_row is None:
-            self._base = _sum(plain) if plain else np.zeros(self._capacity, np.int64)
+            self._base = _sum([slot.points for slot in plain]) if plain else np.zeros(self._capacity, np.int64)
+        elif len(by_row) == 1:
+            row = int(by_row[0])
+            self._base[row] = sum([slot.points.item(row) for slot in plain])
         elif len(by_row):
-            self._base[by_row] = _sum([points[by_row] for points in plain])
+            self._base[by_row] = _sum([slot.points[by_row] for slot in plain])
         if by_row is None or revised is None or (self._sums is self._base) == bool(others):
-            self._sums = _sum([self._base, *others])
+            self._sums = _sum([self._base, *(slot.points for slot in others)])
             self._was_feasible = None
         elif others:
             rows = union(by_row, revised)
-            self._sums[rows] = _sum([self._base[rows], *(points[rows] for points in others)])
+            if rows is not None and len(rows):
+                self._sums[rows] = _sum([self._base[rows], *(slot.points[rows] for slot in others)])
 
     def _mask(self, feasible: Mask, changed: ChangedRows) -> None:
         """Bring `_totals` up to date with `_sums`, of which `changed` rows are new, and with who is feasible now."""
-        if changed is None or self._was_feasible is None:
+        moved: ChangedRows = NO_ROWS
+        if self._was_feasible is not None and feasible is not self._was_feasible:
+            differing = feasible != self._was_feasible
+            moved = differing.nonzero()[0] if _PART * np.count_nonzero(differing) < self._capacity else None
+        if changed is None or moved is None or self._was_feasible is None:
             self._totals = np.where(feasible, self._sums, OUT)
+            self._best = None
         else:
-            rows = union(changed, (feasible != self._was_feasible).nonzero()[0])
-            if rows is not None and len(rows):
-                self._totals[rows] = np.where(feasible[rows], self._sums[rows], OUT)
+            self._mask_rows(feasible, union(changed, moved))
         self._was_feasible = feasible
+
+    def _mask_rows(self, feasible: Mask, rows: ChangedRows) -> None:
+        if rows is None or not len(rows):
+            return
+        if len(rows) == 1:
+            row = int(rows[0])
+            highest = self._totals[row] = self._sums[row] if feasible[row] else OUT
+        else:
+            totals = self._totals[rows] = np.where(feasible[rows], self._sums[rows], OUT)
+            highest = totals.max()
+        if self._best is not None and highest >= self._best.highest:
+            self._best = None  # found again when it is asked for
 
 
 def _sum(arrays: list[Scores]) -> Scores:

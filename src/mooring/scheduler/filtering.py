@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.scheduler.columns.change_log import ChangedRows, Changes
+from mooring.scheduler.columns.change_log import ChangedRows, Changes, union
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.shapes import PodInfo
 from mooring.scheduler.framework import (
@@ -28,6 +28,7 @@ from mooring.scheduler.framework import (
     PreFilterResult,
     Reads,
     RevisedFilter,
+    RevisedRows,
     Rows,
     Status,
     Verdicts,
@@ -54,7 +55,7 @@ class FilterSlot:
         self.reasons: Callable[[int], tuple[str, ...]] = lambda _: ()
 
     def update(self, _changes: Changes, _accepted: Mask) -> bool:
-        """Judge what has changed, if anything. `accepted` are the rows that everybody before accepted."""
+        """Judge what has changed; whether a verdict has. `accepted` are the rows that everybody before accepted."""
         return False
 
     def verdicts(self, _rows: Rows) -> Verdicts | Status | None:
@@ -65,15 +66,34 @@ class FilterSlot:
         """Equal for rows that have the same verdict, also after the same pods are moved; None when nobody knows."""
         return None
 
-    def _take(self, verdicts: Verdicts, nodes: Mask, rows: ChangedRows) -> None:
+    def _take(self, verdicts: Verdicts, nodes: Mask, rows: ChangedRows) -> bool:
+        """Keep verdicts; whether they are others than before."""
+        codes, changed = verdicts.codes, verdicts.reasons != self.reasons
         self.reasons = verdicts.reasons
         if rows is None:
-            self.codes = verdicts.codes
-            self.ok = (verdicts.codes == 0) | ~nodes
+            changed = True
+            self.codes = codes
+            self.ok = (codes == 0) | ~nodes
+            self.asks = not self.ok.all()
+        elif len(rows) == 1:
+            changed = self._take_one(int(codes[0]), int(rows[0]), nodes) or changed
         else:
-            self.codes[rows] = verdicts.codes
-            self.ok[rows] = (verdicts.codes == 0) | ~nodes[rows]
-        self.asks = not self.ok.all()
+            changed = changed or not np.array_equal(self.codes[rows], codes)
+            self.codes[rows] = codes
+            self.ok[rows] = (codes == 0) | ~nodes[rows]
+            self.asks = not self.ok.all()
+        return changed
+
+    def _take_one(self, code: int, row: int, nodes: Mask) -> bool:
+        """As `_take` for one row, the one where the last pod went, without the cost of working on arrays."""
+        changed = code != self.codes[row]
+        ok = code == 0 or not nodes[row]
+        if changed:
+            self.codes[row] = code
+        if ok != self.ok[row]:
+            self.ok[row] = ok
+            self.asks = not ok or not self.ok.all()
+        return bool(changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +102,7 @@ class ShapeFilterer:
 
     plugin: FilterPlugin[Any]
     revised: RevisedFilter[Any] | None
+    revised_rows: RevisedRows[Any] | None
     likeness: LikeRows[Any] | None
     has_pre_filter: bool
 
@@ -95,6 +116,7 @@ class ShapeFilter(FilterSlot):
         self._plugin = plugin
         self._cluster = cluster
         self._revised = filterer.revised
+        self._revised_rows = filterer.revised_rows
         self._likeness = filterer.likeness
         self._revision: int | None = None
         self._is_fresh = False
@@ -118,7 +140,7 @@ class ShapeFilter(FilterSlot):
                 self.status, self.asks, self._is_fresh = SKIP, False, False
                 return changed
             if revision != self._revision:
-                rows = None
+                rows = union(rows, self._rows_since(self._revision))
             self.status, self._revision = SUCCESS, revision
         if not self._is_fresh:
             rows = None
@@ -128,9 +150,13 @@ class ShapeFilter(FilterSlot):
         if isinstance(verdicts, Status):
             self.status, self._is_fresh = verdicts.by(self.name), False
             return True
-        self._take(verdicts, self._cluster.labels.nodes, rows)
         self._is_fresh = True
-        return True
+        return self._take(verdicts, self._cluster.labels.nodes, rows)
+
+    def _rows_since(self, revision: int | None) -> ChangedRows:
+        if self._revised_rows is None or revision is None:
+            return None
+        return self._revised_rows.revised_rows(self._state, revision)
 
     def judge_rows(self, rows: NDArray[np.intp]) -> None:
         """Judge a few rows and let the others pass, which nobody looks at; nothing is kept for the next pod."""
@@ -243,6 +269,43 @@ class NodeFilter(FilterSlot):
             self._statuses.append(status)
         code = self._statuses.index(status)
         return -code if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE else code
+
+
+class Funnel:
+    """The nodes that are left after each filter, and how many. Kept for the next pod of the shape."""
+
+    def __init__(self, considered: Mask, filters: list[FilterSlot]) -> None:
+        self.filters = filters
+        self.feasible = considered.copy()
+        self._number = int(np.count_nonzero(considered))
+        self._stages: list[tuple[Mask, int, tuple[str, int, int, int] | None]] = []
+        """Before each filter, who is left and how many; and what to say about the filter, unless it does not apply."""
+
+    def take(self, slot: FilterSlot) -> None:
+        before, feasible = self._number, self.feasible
+        if slot.status.is_skip:
+            self._stages.append((feasible, before, None))
+            return
+        for_good = 0
+        if slot.asks:
+            passed = feasible & slot.ok
+            self._number = int(np.count_nonzero(passed))
+            if self._number < before:
+                for_good = int(np.count_nonzero(feasible & (slot.codes < 0)))
+                self.feasible = passed
+        said = slot.name, before, before - self._number - for_good, for_good
+        self._stages.append((feasible, before, said))
+
+    def drain(self, unchanged: int) -> None:
+        """Go through the filters again, except for the first ones that are `unchanged`."""
+        if unchanged < len(self._stages):
+            self.feasible, self._number, _ = self._stages[unchanged]
+            del self._stages[unchanged:]
+        for slot in self.filters[len(self._stages) :]:
+            self.take(slot)
+
+    def outcome(self) -> tuple[Mask, int, list[tuple[str, int, int, int]]]:
+        return self.feasible, self._number, [said for _, _, said in self._stages if said is not None]
 
 
 def has_pre_filter(plugin: object) -> bool:

@@ -18,6 +18,7 @@ from mooring.scheduler.framework import (
     NodeScorePlugin,
     Normalizer,
     RevisedFilter,
+    RevisedRows,
     RevisedScore,
     Scope,
     ScorePlugin,
@@ -74,15 +75,17 @@ class Plan:
         if plugin.scope is Scope.POD:
             return PodFilterer(plugin, PassingFilter(plugin.name, has_pre_filter=has_pre_filter(plugin)))
         revised = plugin if isinstance(plugin, RevisedFilter) else None
+        rows = plugin if isinstance(plugin, RevisedRows) else None
         like = plugin if isinstance(plugin, LikeRows) else None
-        return ShapeFilterer(plugin, revised, like, has_pre_filter(plugin))
+        return ShapeFilterer(plugin, revised, rows, like, has_pre_filter(plugin))
 
     @staticmethod
     def _scorer(entry: Weighted[ScorePlugin[Any] | NodeScorePlugin]) -> ShapeScorer | PodScorer:
         plugin, weight = entry.plugin, entry.weight
         if isinstance(plugin, ScorePlugin) and plugin.score_scope is Scope.SHAPE:
             revised = plugin if isinstance(plugin, RevisedScore) else None
-            return ShapeScorer(plugin, weight, revised, plugin if isinstance(plugin, Normalizer) else None)
+            rows = plugin if isinstance(plugin, RevisedRows) else None
+            return ShapeScorer(plugin, weight, revised, rows, plugin if isinstance(plugin, Normalizer) else None)
         vector = plugin if isinstance(plugin, ScorePlugin) else None
         per_node = plugin if vector is None and isinstance(plugin, NodeScorePlugin) else None
         return PodScorer(vector, per_node, weight, ZeroScore(plugin, weight))

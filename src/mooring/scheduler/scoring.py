@@ -3,13 +3,15 @@
 Called by ``evaluation.py``, which says what has changed since the last pod of the shape and who is feasible.
 """
 
+import random
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Pod
-from mooring.scheduler.columns.change_log import NO_ROWS, ChangedRows, Changes
+from mooring.scheduler.columns.change_log import NO_ROWS, ChangedRows, Changes, union
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.shapes import PodInfo
 from mooring.scheduler.framework import (
@@ -21,6 +23,7 @@ from mooring.scheduler.framework import (
     NodeScorePlugin,
     Normalizer,
     Reads,
+    RevisedRows,
     RevisedScore,
     Scores,
     Status,
@@ -54,6 +57,7 @@ class ShapeScorer:
     plugin: VectorPlugin[Any]
     weight: int
     revised: RevisedScore[Any] | None
+    revised_rows: RevisedRows[Any] | None
     normalizer: Normalizer | None
 
 
@@ -65,6 +69,7 @@ class ShapeScore(ScoreSlot):
         super().__init__(plugin, scorer.weight)
         self._plugin = plugin
         self._revised = scorer.revised
+        self._revised_rows = scorer.revised_rows
         self._normalizer = scorer.normalizer
         self._reads_pods = Reads.PODS in plugin.score_reads
         self._state: Any = plugin.pre_score(pod, cluster)
@@ -79,6 +84,8 @@ class ShapeScore(ScoreSlot):
         self._raw: Scores = np.empty(0, np.int64)
         self._is_zero = True
         self._span: tuple[int, ...] = ()
+        self._competing: Mask | None = None
+        """Who was feasible when the span was found."""
 
     def update(self, changes: Changes, feasible: Mask) -> ChangedRows:
         """Score what has changed; the rows whose points are different now."""
@@ -92,7 +99,7 @@ class ShapeScore(ScoreSlot):
                 self.is_active = self._is_fresh = False
                 return changed
             if revision != self._revision:
-                rows = None
+                rows = union(rows, self._rows_since(self._revision))
             self._revision, self.is_active = revision, True
         if not self._is_fresh:
             rows = None
@@ -100,15 +107,25 @@ class ShapeScore(ScoreSlot):
             return self._update_plain(rows)
         return self._update_normalized(self._normalizer, rows, feasible)
 
+    def _rows_since(self, revision: int | None) -> ChangedRows:
+        if self._revised_rows is None or revision is None:
+            return None
+        return self._revised_rows.revised_rows(self._state, revision)
+
     def _update_plain(self, rows: ChangedRows) -> ChangedRows:
         if rows is None:
             self.points = self._plugin.score(self._state, ALL_ROWS) * self.weight
             self._is_fresh = True
+        elif len(rows) == 1:  # the one where the last pod went
+            self.points[int(rows[0])] = int(self._plugin.score(self._state, rows)[0]) * self.weight
         elif len(rows):
             self.points[rows] = self._plugin.score(self._state, rows) * self.weight
         return rows
 
     def _update_normalized(self, normalizer: Normalizer, rows: ChangedRows, feasible: Mask) -> ChangedRows:
+        if self._is_fresh and rows is not None and not len(rows) and (self._is_zero or feasible is self._competing):
+            return rows
+        self._competing = feasible
         if rows is None:
             self._raw = self._plugin.score(self._state, ALL_ROWS)
             self._is_zero = not self._raw.any()
@@ -162,3 +179,28 @@ class NodeScore(ScoreSlot):
             if not 0 <= score <= MAX_NODE_SCORE:
                 raise ValueError(f"plugin {self.name} gave node {info.name} {score} points, not 0 to {MAX_NODE_SCORE}")
             self.points[info.row] = score * weight
+
+
+class BestRows:
+    """The rows with the highest total, of which totals may fall after they were found, but none may rise."""
+
+    def __init__(self, totals: Scores) -> None:
+        self._totals = totals
+        self._find()
+
+    def _find(self) -> None:
+        self.highest = int(self._totals[self._totals.argmax()])
+        self._rows: NDArray[np.intp] = (self._totals == self.highest).nonzero()[0]
+        self._left = len(self._rows)
+
+    def pick(self, lot: random.Random) -> int:
+        """One of them by lot. Those that have fallen behind are noticed when the lot falls on them."""
+        while True:
+            place = lot.randrange(self._left) if self._left > 1 else 0
+            row = int(self._rows[place])
+            if self._totals[row] == self.highest:
+                return row
+            self._left -= 1
+            self._rows[place] = self._rows[self._left]
+            if not self._left:
+                self._find()

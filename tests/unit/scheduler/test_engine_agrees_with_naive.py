@@ -25,6 +25,8 @@ from mooring.api.quantity import Quantity, parse
 from mooring.constraints import node_selector, tolerations
 from mooring.constraints.options import ConstraintOptions
 from mooring.constraints.pod_affinity import AffinityTerm, affinity_term
+from mooring.scheduler import evaluation
+from mooring.scheduler.columns import domains
 from mooring.scheduler.engine import Engine
 
 pytestmark = pytest.mark.req("S.3", "5471.6", "5721.2", "5500.5", "3633.5")
@@ -665,6 +667,12 @@ class Twins:
             self.engine.assume(msgspec.structs.replace(pod, spec=spec), pod.spec.node_name)
         self.engine.put(pod)
 
+    def place(self, pod: Pod, node_name: str | None) -> None:
+        if node_name is not None:
+            self.engine.assume(pod, node_name)
+            spec = msgspec.structs.replace(pod.spec, node_name=node_name)
+            self.naive.pods[pod.metadata.uid] = msgspec.structs.replace(pod, spec=spec)
+
     def remove_pod(self) -> None:
         if self.naive.pods:
             pod = self.naive.pods.pop(self.random.lot.choice(list(self.naive.pods)))
@@ -723,6 +731,32 @@ def test_engine_and_naive_evaluation_agree_on_random_clusters(seed: int) -> None
         twins.change()
     for _ in range(3):
         check(twins, twins.random.pod())
+
+
+@pytest.mark.parametrize("part", [8, 1_000_000], ids=["some rows at a time", "all rows at a time"])
+def test_they_agree_on_like_pods_that_are_placed_one_after_another(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(domains, "_PART", part)
+    monkeypatch.setattr(evaluation, "_PART", part)
+
+    @settings(max_examples=30, deadline=None)
+    @given(st.integers(0, 2**32))
+    def agree(seed: int) -> None:
+        twins = Twins(seed)
+        for _ in range(25):
+            twins.change()
+        templates = [twins.random.pod() for _ in range(2)]
+        for number in range(12):
+            template = templates[number % 5 == 4]
+            pod = msgspec.structs.replace(
+                template,
+                metadata=msgspec.structs.replace(template.metadata, uid=f"like-{number}", name=f"like-{number}"),
+            )
+            check(twins, pod)
+            twins.place(pod, twins.engine.schedule(pod).node)
+            if twins.random.lot.random() < 0.2:
+                twins.change()
+
+    agree()
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -55,6 +55,35 @@ class Changes(NamedTuple):
     """Rows whose node or whose pods have."""
 
 
+class Revisions:
+    """A number that rises with every change of something that concerns many rows, and which rows they were.
+
+    Only the last few changes are remembered.
+    """
+
+    _REMEMBERED = 8
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._rows: list[ChangedRows] = []
+
+    def note(self, rows: ChangedRows = None) -> None:
+        self.number += 1
+        self._rows.append(rows)
+        if len(self._rows) > self._REMEMBERED:
+            del self._rows[0]
+
+    def since(self, number: int) -> ChangedRows:
+        """The rows that changed after the revision `number`; None for all."""
+        behind = self.number - number
+        if behind > len(self._rows):
+            return None
+        found: ChangedRows = NO_ROWS
+        for rows in self._rows[len(self._rows) - behind :]:
+            found = union(found, rows)
+        return found
+
+
 EVERYTHING = Changes(None, None)
 NOTHING = Changes(NO_ROWS, NO_ROWS)
 
@@ -81,6 +110,8 @@ def union(one: ChangedRows, other: ChangedRows) -> ChangedRows:
         return one
     if not len(one) or not len(other):
         return other if not len(one) else one
+    if len(one) == 1 == len(other) and one[0] == other[0]:
+        return one
     return np.concatenate((one, other))
 
 

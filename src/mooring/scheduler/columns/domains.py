@@ -13,10 +13,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.scheduler.columns.change_log import Reader
+from mooring.scheduler.columns.change_log import NO_ROWS, ChangedRows, Reader
 from mooring.scheduler.columns.topology import Mask, RowCounts, Rows, Topology
 
 _FEW = 32
+_SCANS = 4
+"""The rows of so many groups are looked for; beyond that, all rows are taken."""
+_PART = 8
+"""Working on some rows costs less than on all when they are at most one in so many."""
 
 
 class Domains:
@@ -27,6 +31,7 @@ class Domains:
         self._revisions = [topology.revision for topology in topologies]
         self._capacity = capacity
         self._members: list[Mask] | None = None
+        self._among: tuple[Mask, Mask] | None = None
         self.codes: NDArray[np.intp]
         self.parts: list[NDArray[np.intp]]
         """For each topology the code of each group."""
@@ -38,6 +43,8 @@ class Domains:
             self.parts = [np.arange(len(self.topologies[0].values))]
         else:
             self._join()
+        self.groups: NDArray[np.int64] = np.arange(len(self))
+        """The codes of all groups."""
 
     def _join(self) -> None:
         joint = np.zeros(self._capacity, np.intp)
@@ -56,7 +63,12 @@ class Domains:
         return self._capacity == capacity and self._revisions == [topology.revision for topology in self.topologies]
 
     def among(self, rows: Mask) -> Mask:
-        """The groups that have one of `rows`."""
+        """The groups that have one of `rows`, an array that nobody changes."""
+        if self._among is None or self._among[0] is not rows:
+            self._among = rows, self._groups_of(rows)
+        return self._among[1]
+
+    def _groups_of(self, rows: Mask) -> Mask:
         if len(self) <= _FEW:
             if self._members is None:
                 self._members = [np.equal(self.codes, code) for code in range(len(self))]
@@ -64,6 +76,13 @@ class Domains:
         found = np.zeros(len(self), np.bool_)
         found[self.codes[rows]] = True
         return found
+
+    def rows_of(self, groups: NDArray[np.intp]) -> ChangedRows:
+        """The rows that are in a few groups; None when they are so many that all might as well be taken."""
+        if len(groups) > _SCANS:
+            return None
+        rows = np.concatenate([(self.codes == group).nonzero()[0] for group in groups.tolist()])
+        return rows if _PART * len(rows) <= self._capacity else None
 
 
 class CountedDomains:
@@ -73,8 +92,10 @@ class CountedDomains:
     has level n + 1. When a pod comes to a row, that row alone changes its group.
     """
 
-    def __init__(self, domains: Domains, pods: RowCounts, counting: Mask, changes: Reader) -> None:
+    def __init__(self, domains: Domains, pods: RowCounts | None, counting: Mask, changes: Reader) -> None:
+        """Without `pods`, every row that is counting has level 1."""
         self.domains = domains
+        self.counts_pods = pods is not None
         self._pods = pods
         self._counting = counting
         self._changes = changes
@@ -85,7 +106,9 @@ class CountedDomains:
 
     def update(self) -> bool:
         """Take the pods that have come and gone into account; whether any row has changed its group."""
-        changed = self._changes.changes().either
+        changed = self._changes.changes().either if self.counts_pods or not self.levels else NO_ROWS
+        if changed is not None and not len(changed):
+            return False
         if changed is None:
             before = self.codes
             self.codes = self._codes(slice(None))
@@ -107,7 +130,9 @@ class CountedDomains:
         return True
 
     def _codes(self, rows: Rows) -> NDArray[np.intp]:
-        levels = (self._pods.by_row[rows] + 1) * self._counting[rows]
+        levels = self._counting[rows].astype(np.intp)
+        if self._pods is not None:
+            levels *= self._pods.by_row[rows] + 1
         return levels * len(self.domains) + self.domains.codes[rows]
 
     def _make_room(self, code: int) -> None:

@@ -25,6 +25,7 @@ class ResourceColumns:
         shape = (_FIRST + len(self._lines), capacity)
         self.allocatable: Table = np.zeros(shape, np.int64)
         self.used: Table = np.zeros(shape, np.int64)
+        self._states: dict[int, bytes] = {}
 
     def line(self, resource: str) -> int:
         """The line of a resource, made when it is new."""
@@ -34,6 +35,7 @@ class ResourceColumns:
             empty = np.zeros((1, self.allocatable.shape[1]), np.int64)
             self.allocatable = np.concatenate((self.allocatable, empty))
             self.used = np.concatenate((self.used, empty))
+            self._states.clear()
         return line
 
     def scored_line(self, resource: str) -> int:
@@ -46,7 +48,10 @@ class ResourceColumns:
 
     def state(self, row: int) -> bytes:
         """Equal for rows that have, and have used, the same amounts: what holds for one of them holds for the other."""
-        return self.allocatable[:, row].tobytes() + self.used[:, row].tobytes()
+        found = self._states.get(row)
+        if found is None:
+            found = self._states[row] = self.allocatable[:, row].tobytes() + self.used[:, row].tobytes()
+        return found
 
     def put(self, row: int, node: Node) -> bool:
         """Set what a node has; whether that changed anything."""
@@ -62,19 +67,23 @@ class ResourceColumns:
         if np.array_equal(self.allocatable[:, row], column):
             return False
         self.allocatable[:, row] = column
+        self._states.pop(row, None)
         return True
 
     def remove(self, row: int) -> None:
         self.allocatable[:, row] = 0
         self.used[:, row] = 0
+        self._states.pop(row, None)
 
     def add(self, row: int, shape: PodShape) -> None:
         usage = shape.usage if shape.usage is not None else self.usage_of(shape)
         self.used[: len(usage), row] += usage
+        self._states.pop(row, None)
 
     def subtract(self, row: int, shape: PodShape) -> None:
         usage = shape.usage if shape.usage is not None else self.usage_of(shape)
         self.used[: len(usage), row] -= usage
+        self._states.pop(row, None)
 
     def usage_of(self, shape: PodShape) -> Table:
         """What one pod of a shape adds to a node's column; lines that were made later are zero for it."""

@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.scheduler.columns.change_log import ChangeLog
 from mooring.scheduler.columns.weak_list import WeakList
 
 Mask: TypeAlias = NDArray[np.bool_]
@@ -92,6 +93,8 @@ class DomainCounts:
         self.topology = topology
         self.revision = 0
         """Rises when an entry changes."""
+        self.changes = ChangeLog()
+        """The codes of domains whose entry has changed."""
         self._source = source
         self._eligible = eligible
         counted = source.by_row if eligible is None else source.by_row * eligible
@@ -100,6 +103,8 @@ class DomainCounts:
         sums = np.bincount(topology.codes[found], weights=counted[found], minlength=size)
         self._table: NDArray[np.int64] = sums.astype(np.int64)
         self._table[0] = 0
+        self.total = int(self._table.sum())
+        """Of all domains."""
 
     def table(self) -> NDArray[np.int64]:
         """The counts by code, at least one for each domain; 0 for code 0. Not to be changed."""
@@ -109,20 +114,24 @@ class DomainCounts:
     def added(self, row: int, number: int) -> None:
         code = int(self.topology.codes[row])
         if code and (self._eligible is None or self._eligible[row]):
-            self._make_room()
-            self._table[code] += number
+            self._add(code, number)
             self.revision += 1
 
     def moved(self, row: int, before: int, after: int) -> None:
         number = int(self._source.by_row[row])
         if not number or (self._eligible is not None and not self._eligible[row]):
             return
-        self._make_room()
         self.revision += 1
         if before:
-            self._table[before] -= number
+            self._add(before, -number)
         if after:
-            self._table[after] += number
+            self._add(after, number)
+
+    def _add(self, code: int, number: int) -> None:
+        self._make_room()
+        self._table[code] += number
+        self.total += number
+        self.changes.note(code)
 
     def _make_room(self) -> None:
         missing = len(self.topology.values) - len(self._table)

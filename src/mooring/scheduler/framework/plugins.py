@@ -27,6 +27,9 @@ from dataclasses import dataclass, field
 from enum import Enum, Flag, auto
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mooring.api.core_v1 import Pod
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo
 from mooring.scheduler.columns.shapes import PodInfo
@@ -132,6 +135,15 @@ class RevisedFilter(Protocol[S_contra]):
 
 
 @runtime_checkable
+class RevisedRows(Protocol[S_contra]):
+    """`RevisedFilter` and `RevisedScore` plugins that can tell which rows a revision was about."""
+
+    def revised_rows(self, state: S_contra, since: int, /) -> NDArray[np.intp] | None:
+        """The rows whose verdict or points may have changed since a revision; None for all."""
+        ...
+
+
+@runtime_checkable
 class LikeRows(Protocol[S_contra]):
     """SHAPE Filter plugins that read the pods of a row and can tell when two rows look the same to them."""
 
@@ -195,7 +207,8 @@ class RevisedScore(Protocol[S_contra]):
     def score_revision(self, state: S_contra, feasible: Mask, /) -> int | None:
         """A number that changes when points of untouched rows may have; None to leave the plugin out for now.
 
-        `feasible` are the rows that passed every filter, for plugins whose points depend on the competition.
+        `feasible` are the rows that passed every filter, for plugins whose points depend on the competition. The array
+        is never changed: the same one means the same rows.
         """
         ...
 

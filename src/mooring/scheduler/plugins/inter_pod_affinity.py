@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mooring.api.base import Int32, Object
 from mooring.api.core_v1 import Node, Pod
 from mooring.constraints.pod_affinity import AffinityTerm
+from mooring.scheduler.columns.change_log import NO_ROWS, ChangedRows, Revisions, union
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.domains import Domains
 from mooring.scheduler.columns.pod_sets import PodChoice, PodGroup
@@ -45,6 +46,7 @@ REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 _MANY = 1024
 """With so many groups, finding out whether their table has changed costs more than it saves."""
+_ALL_GROUPS = slice(None)
 _REASONS = ("", REASON_AFFINITY, REASON_ANTI_AFFINITY, REASON_EXISTING)
 
 
@@ -95,45 +97,73 @@ class _Terms:
         self.cluster = cluster
         self.existing = existing
         self.domains = Domains((), cluster.capacity)
-        self.revision = 0
-        """Rises when the table changes."""
+        self.revisions = Revisions()
+        """Of the table."""
         self.table: NDArray[np.int64] = np.zeros(0, np.int64)
+        self.counted: list[DomainCounts] = []
+        """What the table is made from ..."""
+        self._positions: list[int] = []
+        """... and how far their changes have been followed."""
 
-    def group(self, counted: Iterable[DomainCounts]) -> bool:
-        """Group rows by the topologies of `counted`; whether the groups are others than before."""
-        topologies = {counts.topology.key: counts.topology for counts in counted}
-        keys = tuple(topology.key for topology in self.domains.topologies)
-        if keys == tuple(topologies) and self.domains.is_current(self.cluster.capacity):
-            return False
-        self.domains = Domains(tuple(topologies.values()), self.cluster.capacity)
-        return True
+    def take(self, counted: list[DomainCounts]) -> bool:
+        """Make the table from `counted` from now on; whether it has to be made anew."""
+        is_same = counted == self.counted and self.domains.is_current(self.cluster.capacity)
+        if not is_same:
+            self.counted = counted
+            topologies = {counts.topology.key: counts.topology for counts in counted}
+            self.domains = Domains(tuple(topologies.values()), self.cluster.capacity)
+        return not is_same
 
-    def at(self, counted: Iterable[DomainCounts]) -> NDArray[np.int64]:
-        """For each group, the sum of the counts in its domains."""
-        return self.weighted_at((counts, 1) for counts in counted)
+    def changed_groups(self) -> NDArray[np.intp] | None:
+        """The groups whose counts have changed since the last call; None when all may have."""
+        before, self._positions = self._positions, [counts.changes.position for counts in self.counted]
+        if len(before) != len(self.counted) or len(self.domains.topologies) != 1:
+            return None
+        found: ChangedRows = NO_ROWS
+        for counts, position in zip(self.counted, before, strict=True):
+            found = union(found, counts.changes.since(position))
+        return found if found is None or len(found) < 2 else np.unique(found)
 
-    def weighted_at(self, weighted: Iterable[tuple[DomainCounts, int]]) -> NDArray[np.int64]:
-        found = np.zeros(len(self.domains), np.int64)
+    def at(self, counted: Sequence[DomainCounts], groups: Rows) -> NDArray[np.int64]:
+        """For each of `groups`, the sum of the counts in its domains."""
+        return self.weighted_at([(counts, 1) for counts in counted], groups)
+
+    def weighted_at(self, weighted: Sequence[tuple[DomainCounts, int]], groups: Rows) -> NDArray[np.int64]:
+        if len(weighted) == 1:
+            [(counts, weight)] = weighted
+            return self._weighted(counts, weight, groups)
+        found = np.zeros_like(self.domains.groups[groups])
         for counts, weight in weighted:
-            table = counts.table()
-            position = self.domains.topologies.index(counts.topology)
-            is_alone = len(self.domains.topologies) == 1
-            part = table[: len(found)] if is_alone else table[self.domains.parts[position]]
-            found += part if weight == 1 else part * weight
+            found += self._weighted(counts, weight, groups)
         return found
 
-    def unlabelled(self, topology: Topology) -> Mask:
-        """The groups of nodes that have no label for a topology."""
-        return np.equal(self.domains.parts[self.domains.topologies.index(topology)], 0)
+    def _weighted(self, counts: DomainCounts, weight: int, groups: Rows) -> NDArray[np.int64]:
+        if len(self.domains.topologies) == 1:
+            part = counts.table()[: len(self.domains)][groups]
+        else:
+            part = counts.table()[self.domains.parts[self.domains.topologies.index(counts.topology)][groups]]
+        return part if weight == 1 else part * weight
+
+    def unlabelled(self, topology: Topology, groups: Rows) -> Mask:
+        """Which of `groups` have nodes without a label for a topology."""
+        return np.equal(self.domains.parts[self.domains.topologies.index(topology)][groups], 0)
 
     def keep(self, table: NDArray[np.int64], *, regrouped: bool) -> int:
         if regrouped or len(table) > _MANY or not np.array_equal(table, self.table):
             self.table = table
-            self.revision += 1
-        return self.revision
+            self.revisions.note()
+        return self.revisions.number
+
+    def keep_some(self, groups: NDArray[np.intp], entries: NDArray[np.int64]) -> int:
+        """Replace some entries of the table."""
+        moved = self.table[groups] != entries
+        if moved.any():
+            self.table[groups] = entries
+            self.revisions.note(self.domains.rows_of(groups[moved]))
+        return self.revisions.number
 
     def of_rows(self, rows: Rows) -> NDArray[np.int64]:
-        return self.table[self.domains.codes[rows]]
+        return self.table.take(self.domains.codes[rows])
 
 
 class _Required(_Terms):
@@ -154,29 +184,42 @@ class _Required(_Terms):
             for pods, term in zip(self._far, terms.anti_affinity, strict=True)
         ]
         self._changes = -1
+        self._begins = False
 
     def judge(self) -> int | None:
         changes = self.existing.catch_up()
         existing = [term.domains for term in self.existing.terms if term.total]
         if not (existing or self._affinity or self._anti_affinity):
             return None
-        changes += sum(counts.revision for counts in (*self._affinity, *self._anti_affinity))
-        regrouped = self.group((*self._affinity, *self._anti_affinity, *existing))
+        own = (*self._affinity, *self._anti_affinity)
+        for counts in own:
+            changes += counts.revision
+        regrouped = self.take([*own, *existing])
         if changes == self._changes and not regrouped:
-            return self.revision
+            return self.revisions.number
         self._changes = changes
-        return self.keep(self._verdicts(existing), regrouped=regrouped)
+        groups, begins = self.changed_groups(), self._may_begin()
+        if groups is None or regrouped or begins != self._begins:
+            self._begins = begins
+            return self.keep(self._verdicts(existing, _ALL_GROUPS), regrouped=regrouped)
+        return self.keep_some(groups, self._verdicts(existing, groups))
 
-    def _verdicts(self, existing: Sequence[DomainCounts]) -> NDArray[np.int64]:
+    def _may_begin(self) -> bool:
+        """The first of a group that wants to be together may begin anywhere."""
+        if not self._affinity or any(counts.total for counts in self._affinity):
+            return False
+        return _choose(self._choices, self._shape, self.cluster)
+
+    def _verdicts(self, existing: Sequence[DomainCounts], groups: Rows) -> NDArray[np.int64]:
         """By group: affinity has the first word, then the pod's own anti-affinity, then that of others."""
-        found = np.where(self.at(existing) > 0, 3, 0)
+        found = np.zeros_like(self.domains.groups[groups])
+        if existing:
+            found[self.at(existing, groups) > 0] = 3
         if self._anti_affinity:
-            found = np.where(self.at(self._anti_affinity) > 0, 2, found)
-        # The first of a group that wants to be together may begin anywhere.
-        alone = not any(counts.table().any() for counts in self._affinity)
-        begins = alone and _choose(self._choices, self._shape, self.cluster)
+            found[self.at(self._anti_affinity, groups) > 0] = 2
         for counts in self._affinity:
-            found[self.unlabelled(counts.topology) if begins else self.at([counts]) == 0] = -1
+            lacking = self.unlabelled(counts.topology, groups) if self._begins else self.at([counts], groups) == 0
+            found[lacking] = -1
         return found
 
 
@@ -191,22 +234,33 @@ class _Preferred(_Terms):
             (pods.by_domain(cluster.topologies.of(entry.term.topology_key)), entry.weight)
             for pods, entry in zip(self._sets, shape.terms.preferred, strict=True)
         ]
+        self._changes = -1
+        self._feasible: Mask | None = None
 
     def score(self, feasible: Mask) -> int | None:
         """Points are normalised among the groups that the feasible nodes are in."""
-        self.existing.catch_up()
+        changes = self.existing.catch_up()
         weighted = [*self._own, *((term.domains, self._weight(term)) for term in self.existing.terms if term.total)]
-        if not any(counts.table().any() for counts, _ in weighted):
+        if not any(counts.total for counts, _ in weighted):
             return None
-        regrouped = self.group(counts for counts, _ in weighted)
-        points = self.weighted_at(weighted)
-        among = points[self.domains.among(feasible)]
-        low, high = (int(among.min()), int(among.max())) if len(among) else (0, 0)
-        if high > low:
-            points = (MAX_NODE_SCORE * ((points - low) / (high - low))).astype(np.int64)
-        else:
-            points = np.zeros_like(points)
-        return self.keep(points, regrouped=regrouped)
+        for counts, _ in self._own:
+            changes += counts.revision
+        regrouped = self.take([counts for counts, _ in weighted])
+        if changes == self._changes and feasible is self._feasible and not regrouped:
+            return self.revisions.number
+        self._changes, self._feasible = changes, feasible
+        return self.keep(self._points(weighted, feasible), regrouped=regrouped)
+
+    def _points(self, weighted: Sequence[tuple[DomainCounts, int]], feasible: Mask) -> NDArray[np.int64]:
+        present = self.domains.among(feasible)
+        if np.count_nonzero(present) < 2:
+            return np.zeros(len(present), np.int64)
+        points = self.weighted_at(weighted, _ALL_GROUPS)
+        among = points[present]
+        low, high = int(among.min()), int(among.max())
+        if high == low:
+            return np.zeros_like(points)
+        return (MAX_NODE_SCORE * ((points - low) / (high - low))).astype(np.int64)
 
     def _weight(self, term: OwnedTerm) -> int:
         return self._hard_weight if term.key.kind is TermKind.AFFINITY else term.key.weight
@@ -236,6 +290,9 @@ class InterPodAffinity:
 
     def filter(self, state: _Required, rows: Rows) -> Verdicts:
         return Verdicts(state.of_rows(rows).astype(np.int32), _reasons)
+
+    def revised_rows(self, state: _Terms, since: int) -> ChangedRows:
+        return state.revisions.since(since)
 
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Preferred | Status:
         if self._ignore_existing and not pod.shape.terms.preferred:

@@ -8,6 +8,7 @@ gathered for rows. Which constraints a pod has: ``spread_constraints.py``.
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.domains import CountedDomains, Domains
 from mooring.scheduler.columns.pod_sets import PodChoice, PodSet
 from mooring.scheduler.columns.shapes import PodInfo, PodShape
-from mooring.scheduler.columns.topology import HOSTNAME, DomainCounts, RowCounts, Topology
+from mooring.scheduler.columns.topology import HOSTNAME, DomainCounts, Topology
 from mooring.scheduler.framework import (
     MAX_NODE_SCORE,
     Action,
@@ -125,6 +126,7 @@ class _Constraints:
             included = affine if counted.constraint.honor_affinity else self.labelled
             counted.include(included & tolerated if counted.constraint.honor_taints else included)
         self.domains = Domains([counted.topology for counted in self.spreads_over()], self.cluster.capacity)
+        self._unlabelled = [(codes == 0).nonzero()[0] for codes in self.domains.parts]
 
     def spreads_over(self) -> list[_Counted]:
         """The constraints whose domains are told apart."""
@@ -154,13 +156,27 @@ class _Hard(_Constraints):
 
     def _verdicts(self) -> Codes:
         """By group of domains, the verdict of the first constraint that refuses."""
+        if len(self.counted) == 1:
+            return self.counted[0].refusals()  # the groups are its domains
         found: Codes = np.zeros(len(self.domains), np.int32)
         for counted, codes in zip(self.counted, self.domains.parts, strict=True):
             found = np.where(found == 0, counted.refusals()[codes], found)
         return found
 
     def verdicts(self, rows: Rows) -> Codes:
-        return self._table[self.domains.codes[rows]]
+        return self._table.take(self.domains.codes[rows])
+
+
+class _Competition(NamedTuple):
+    """The nodes among which points are normalised, and the groups that they are in."""
+
+    feasible: Mask
+    rows: Mask
+    number: int
+    present: NDArray[np.bool_]
+    """By level and domain, see `CountedDomains`."""
+    sizes: list[int]
+    """For each topology, in how many of its domains they are."""
 
 
 class _Soft(_Constraints):
@@ -174,45 +190,62 @@ class _Soft(_Constraints):
         super().__init__(cluster, shape, rules, "ScheduleAnyway")
         self._groups: CountedDomains
         self._table: Scores = np.empty(0, np.int64)
+        self._competition: _Competition | None = None
+        self._counts = -1
 
     def spreads_over(self) -> list[_Counted]:
         return [counted for counted in self.counted if not counted.is_by_host]
 
     def _include(self) -> None:
         super()._include()
+        self._competition = None
         hosts = [counted for counted in self.counted if counted.is_by_host]
-        nothing = RowCounts(self.cluster.capacity)
         # A second constraint over hosts cannot be: keys are unique among those with the same action.
-        pods, counting = (hosts[0].pods, hosts[0].topology.codes > 0) if hosts else (nothing, self.labelled)
+        pods, counting = (hosts[0].pods, hosts[0].topology.codes > 0) if hosts else (None, self.labelled)
         reader = Reader(self.cluster.node_changes, self.cluster.pod_changes)
         self._groups = CountedDomains(self.domains, pods, counting, reader)
 
     def score(self, feasible: Mask) -> int | None:
         if not self.catch_up():
             return None
-        competing = feasible & self.labelled
         regrouped = self._groups.update()
-        present = self._groups.among(competing)
-        table = self._normalized(self._points(int(np.count_nonzero(competing)), present), present)
+        found, counts = self._competition, self.counts_revision()
+        if found is None or regrouped or found.feasible is not feasible:
+            found = self._competition = self._competitors(feasible, found)
+        elif counts == self._counts:
+            return self.revision
+        self._counts = counts
+        table = self._normalized(self._points(found), found.present)
         if regrouped or not np.array_equal(table, self._table):
             self._table = table
             self.revision += 1
         return self.revision
 
-    def _points(self, competing: int, present: NDArray[np.bool_]) -> Scores:
-        """By group: the more pods there are, the more points (they are turned round later)."""
-        points: NDArray[np.float64] = np.zeros(present.shape)
-        levels = np.arange(len(present))[:, None]
+    def _competitors(self, feasible: Mask, last: "_Competition | None") -> "_Competition":
+        if last is not None and last.feasible is feasible:
+            rows, number = last.rows, last.number
+        else:
+            rows = feasible & self.labelled
+            number = int(np.count_nonzero(rows))
+        present = self._groups.among(rows)
         domains = present.any(axis=0)
-        parts = iter(self.domains.parts)
+        sizes = [int(np.count_nonzero(np.bincount(codes[domains]))) for codes in self.domains.parts]
+        return _Competition(feasible, rows, number, present, sizes)
+
+    def _points(self, competition: "_Competition") -> Scores:
+        """By group: the more pods there are, the more points (they are turned round later)."""
+        points: NDArray[np.float64] = np.zeros(competition.present.shape)
+        topologies = zip(self.domains.parts, self._unlabelled, competition.sizes, strict=True)
         for counted in self.counted:
             skew = counted.constraint.max_skew - 1
             if counted.is_by_host:
-                points += np.where(levels > 0, (levels - 1) * math.log(competing + 2) + skew, 0.0)
+                levels = np.arange(len(points))[:, None]
+                points += np.where(levels > 0, (levels - 1) * math.log(competition.number + 2) + skew, 0.0)
             else:
-                codes = next(parts)
-                weight = math.log(len(np.unique(codes[domains])) + 2)
-                points += np.where(codes > 0, counted.counts.table()[codes] * weight + skew, 0.0)
+                codes, unlabelled, size = next(topologies)
+                part = counted.counts.table()[codes] * math.log(size + 2) + skew
+                part[unlabelled] = 0.0
+                points += part
         return np.floor(points + 0.5).astype(np.int64)
 
     def _normalized(self, points: Scores, present: NDArray[np.bool_]) -> Scores:
@@ -220,14 +253,14 @@ class _Soft(_Constraints):
         low, high = (int(among.min()), int(among.max())) if len(among) else (0, 0)
         turned = MAX_NODE_SCORE * (high + low - points) // high if high else np.full_like(points, MAX_NODE_SCORE)
         if self.needs_all_labels:
-            for codes in self.domains.parts:
-                turned[:, codes == 0] = 0
-            if any(counted.is_by_host for counted in self.counted):
+            for unlabelled in self._unlabelled:
+                turned[:, unlabelled] = 0
+            if self._groups.counts_pods:
                 turned[0] = 0
         return turned
 
     def scores(self, rows: Rows) -> Scores:
-        return self._table.ravel()[self._groups.codes[rows]]
+        return self._table.ravel().take(self._groups.codes[rows])
 
 
 class PodTopologySpread:
@@ -245,7 +278,7 @@ class PodTopologySpread:
         return state.judge()
 
     def filter(self, state: _Hard, rows: Rows) -> Verdicts:
-        return Verdicts(state.verdicts(rows), lambda code: (_REASONS[code],))
+        return Verdicts(state.verdicts(rows), _reasons)
 
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Soft:
         return _Soft(cluster, pod.shape, self._rules)
@@ -284,6 +317,10 @@ class PodTopologySpread:
         honours_taints = any(entry.honor_taints for entry in constraints)
         changed = old is not None and new is not None and old.spec.taints != new.spec.taints
         return QueueingHint.of(honours_taints and changed and after is not None)
+
+
+def _reasons(code: int) -> tuple[str, ...]:
+    return (_REASONS[code],)
 
 
 def _counts(constraint: SpreadConstraint, pod: Pod | None) -> bool:
