@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.slow
 
 
 def _run(*command: str | Path, cwd: Path) -> str:
