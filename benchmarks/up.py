@@ -44,9 +44,11 @@ class Run:
         return [first, *Path(f"/proc/{first}/task/{first}/children").read_text().split()]
 
     def memory(self) -> float:
-        """MB of all its processes."""
-        pages = [Path(f"/proc/{pid}/status").read_text() for pid in self.pids()]
-        return sum(int(found[1]) / 1024 for page in pages if (found := re.search(r"VmRSS:\s+(\d+)", page)))
+        """MB of all its processes, with what they share (the code of Python and its libraries) counted once."""
+        pages = [Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in self.pids()]
+        own = [sum(map(int, re.findall(r"Private_\w+:\s+(\d+)", page))) for page in pages]
+        shared = [sum(map(int, re.findall(r"Shared_\w+:\s+(\d+)", page))) for page in pages]
+        return (sum(own) + max(shared)) / 1024
 
     def processor(self) -> list[float]:
         """Seconds that each of its processes has used."""
