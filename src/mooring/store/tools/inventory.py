@@ -1,0 +1,48 @@
+"""What a store holds, in numbers: for `mooring store stats`."""
+
+import heapq
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mooring.store.kv import KeyValue
+from mooring.store.tools.contents import Snapshot, resource_of
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much there is of something."""
+
+    keys: int
+    value_bytes: int
+    largest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """The numbers of one snapshot."""
+
+    resources: dict[str, Size]
+    """By name, the one with the most bytes first."""
+    total: Size
+    largest: Sequence[KeyValue]
+    expiring: int
+    """Keys that the store will delete by itself."""
+
+
+def count(snapshot: Snapshot, largest: int) -> Inventory:
+    """Count a snapshot, and name its largest objects."""
+    sizes: defaultdict[str, list[int]] = defaultdict(list)
+    for kv in snapshot.items:
+        sizes[resource_of(kv.key)].append(len(kv.value))
+    resources = {name: Size(len(each), sum(each), max(each)) for name, each in sizes.items()}
+    return Inventory(
+        dict(sorted(resources.items(), key=lambda item: (-item[1].value_bytes, item[0]))),
+        Size(
+            len(snapshot.items),
+            sum(size.value_bytes for size in resources.values()),
+            max((size.largest for size in resources.values()), default=0),
+        ),
+        heapq.nlargest(largest, snapshot.items, key=lambda kv: len(kv.value)),
+        sum(1 for kv in snapshot.items if kv.expires),
+    )

@@ -1,0 +1,149 @@
+"""Reads the SQLite store of a data directory, also while a server runs on it, without touching anything there.
+
+A server holds its file exclusively, so SQLite will not let anybody else read it. What can be read are the two files
+themselves, `state.db` and `state.db-wal`, and a copy of them is consistent if the write-ahead log was not begun anew
+between the first byte read and the last. For the database itself changes only when pages of the log are brought into
+it; and as long as the log has not been begun anew, it still has those pages, so that in the copy they count instead of
+whatever half a page was copied. The log's first 32 bytes hold random numbers that change when it is begun anew: if they
+have changed, the copy is made again. A log that is cut off in its last record is one that SQLite reads after any crash.
+
+The copy goes into a folder for temporary files (`TMPDIR`), and is opened there as any store.
+"""
+
+import asyncio
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mooring.store.errors import Incomplete, OpenError, StoreError
+from mooring.store.kv import KeyValue
+from mooring.store.sqlite_file import DATABASE, INCOMPLETE, SqliteFile, translated
+from mooring.store.tools.contents import Snapshot
+
+_WAL_HEADER = 32
+_ATTEMPTS = 30
+_PAUSE_SECONDS = 0.05
+_POLL_SECONDS = 0.1
+
+
+class SqliteSource:
+    """The store in a data directory, or in a file that was taken from one."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = str(path)
+        self._database = path if path.is_file() else path / DATABASE
+        self._seen: tuple[tuple[int, int], ...] = ()
+
+    async def snapshot(self) -> Snapshot:
+        with self._opened() as file:
+            return self._read(file)
+
+    def examine(self) -> tuple[list[tuple[str, str]], Snapshot | None]:
+        """What is wrong with the file, each with the key where there is one, and the snapshot if nothing is."""
+        with self._opened() as file:
+            problems = list(file.problems())
+            return problems, None if problems else self._read(file)
+
+    async def changed(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while self._state() == self._seen:
+            if time.monotonic() >= deadline:
+                return False
+            await asyncio.sleep(_POLL_SECONDS)
+        return True
+
+    async def close(self) -> None:
+        """Nothing is held between snapshots."""
+
+    def _read(self, file: SqliteFile) -> Snapshot:
+        live: dict[str, KeyValue] = {}
+        revision, total = file.floor, 0
+        for number, key, kv in file.rows():
+            live.pop(key, None)  # so that keys stand in the order of their last writes
+            revision = max(revision, number)
+            if kv is not None:
+                live[key] = kv
+                total += len(kv.value)
+        items = list(live.values())
+        return Snapshot(
+            self.name,
+            revision,
+            items,
+            file.floor,
+            revision - file.floor,
+            total - sum(len(kv.value) for kv in items),
+            file.size(),
+        )
+
+    @contextmanager
+    def _opened(self) -> Iterator[SqliteFile]:
+        """A copy of the store as it is now, open. Raises `StoreError` that names the original."""
+        self._require()
+        self._seen = self._state()
+        with tempfile.TemporaryDirectory(prefix="mooring-") as folder, _named(Path(folder) / DATABASE, self._database):
+            with translated(self._database):
+                _copy_while_in_use(self._database, Path(folder) / DATABASE)
+            file = SqliteFile.open(Path(folder))
+            try:
+                yield file
+            finally:
+                file.close()
+
+    def _require(self) -> None:
+        if self._database.is_file():
+            return
+        draft = self._database.with_name(INCOMPLETE)
+        if draft.exists():
+            raise Incomplete(f"{draft} was not finished; copy or restore again, or remove it")
+        raise OpenError(f"there is no store in {self._database.parent}")
+
+    def _state(self) -> tuple[tuple[int, int], ...]:
+        """What changes when somebody writes."""
+        files = (path for path in (self._database, _wal_of(self._database)) if path.exists())
+        return tuple((found.st_mtime_ns, found.st_size) for found in map(Path.stat, files))
+
+
+def _wal_of(database: Path) -> Path:
+    return database.with_name(f"{database.name}-wal")
+
+
+def _copy_while_in_use(database: Path, copy: Path) -> None:
+    wal = _wal_of(database)
+    for _ in range(_ATTEMPTS):
+        before = _wal_header(wal)
+        shutil.copyfile(database, copy)
+        _wal_of(copy).unlink(missing_ok=True)
+        if before:
+            try:
+                shutil.copyfile(wal, _wal_of(copy))
+            except FileNotFoundError:  # the server has just stopped
+                continue
+        if _wal_header(wal) == before:
+            return
+        time.sleep(_PAUSE_SECONDS)
+    raise OpenError(f"{database} is written faster than it can be read; try again when its server has less to do")
+
+
+def _wal_header(wal: Path) -> bytes:
+    try:
+        with wal.open("rb") as file:
+            return file.read(_WAL_HEADER)
+    except FileNotFoundError:
+        return b""
+
+
+@contextmanager
+def _named(copy: Path, original: Path) -> Iterator[None]:
+    """Let errors name the file that the user knows."""
+    try:
+        yield
+    except StoreError as error:
+        text = str(error).replace(str(copy), str(original)).replace(str(copy.parent), str(original.parent))
+        if text == str(error):
+            raise
+        renamed = type(error).__new__(type(error), text)
+        renamed.args = (text,)
+        raise renamed from error
