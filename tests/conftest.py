@@ -5,8 +5,11 @@ Where there is no kubectl, tests that drive it are skipped; in CI that would hid
 
 import os
 import shutil
+from collections.abc import Iterator
 
 import pytest
+
+from etcd_servers import EtcdServers, etcd_cluster
 
 
 def pytest_configure() -> None:
@@ -20,3 +23,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     slow = [item for item in items if item.get_closest_marker("slow")]
     config.hook.pytest_deselected(items=slow)
     items[:] = [item for item in items if item not in slow]
+
+
+@pytest.fixture(scope="session")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServers]:
+    """An etcd of one member that tests share, each with a prefix of its own: `etcd.fresh()`."""
+    with etcd_cluster(tmp_path_factory.mktemp("etcd")) as servers:
+        yield servers

@@ -11,9 +11,12 @@
     │   ├── NewerSchema        the file was written by a newer Mooring
     │   ├── Incomplete         a copy into it was not finished
     │   └── NotEmpty           a copy would overwrite what is there
-    └── StorageError           the disk refuses; nothing that was acknowledged is lost
+    └── StorageError           the disk, or etcd, refuses; nothing that was acknowledged is lost
         ├── DiskFull           free some space and try again; the store goes on by itself
         ├── ReadOnly           make the data directory writable
+        ├── TooLarge           the value is larger than the store takes (HTTP 413)
+        ├── Unreachable        etcd did not answer in time: a write may or may not be done (HTTP 504); try again
+        ├── Refused            etcd did not let us in; the message says what to change
         ├── Damaged            restore from a backup; the message says what is broken
         └── StorageFailed      the disk reported an input/output error: writes stop until a restart, reads go on
 
@@ -94,6 +97,18 @@ class DiskFull(StorageError):
 
 class ReadOnly(StorageError):
     """The data directory or the file cannot be written."""
+
+
+class TooLarge(StorageError):
+    """The store has a limit, and this value is above it."""
+
+
+class Unreachable(StorageError):
+    """No server of etcd answered in time. If this was a write, nobody knows yet whether it is done."""
+
+
+class Refused(StorageError):
+    """Wrong user or password, no permission for the prefix, or a certificate that one side does not accept."""
 
 
 class Damaged(StorageError):

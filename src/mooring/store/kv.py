@@ -20,7 +20,7 @@ A worked example. A fresh store is at revision 0, and every write that succeeds 
     watch("/", after=2)            → Compacted, because event 3 is gone; after=3 still works
 
 Two writes never share a revision, not even those of one `write_all`. So whoever has seen an event may resume after its
-revision without missing another one.
+revision without missing another one. (Keys that etcd lets expire together do share one; a batch holds all of them.)
 """
 
 from collections.abc import Sequence
@@ -140,7 +140,10 @@ class Store(Protocol):
         ...
 
     async def write_all(self, writes: Sequence[Write]) -> list[Outcome]:
-        """Several writes in one round to the disk. Each has its own outcome and, if it succeeds, its own revision."""
+        """Several writes at once, to one key in this order. Each has its own outcome and, if it succeeds, revision.
+
+        SQLite does all of them in one round to the disk and in this order; in etcd they are in flight together.
+        """
         ...
 
     async def get(self, key: str) -> KeyValue | None: ...

@@ -1,6 +1,7 @@
-"""What the stores of one process share: all reads, watches, expiry and compaction, out of memory.
+"""What all stores share: reads, watches, expiry and compaction, out of memory.
 
-`memory` adds nothing but a way to write; `sqlite` puts every write on disk before it is applied here. Read `mvcc` next.
+`memory` adds nothing but a way to write; `sqlite` puts every write on disk before it is applied here; `etcd` applies
+what etcd tells. Read `mvcc` next.
 """
 
 import asyncio
@@ -45,12 +46,12 @@ class LocalStore(ABC):
 
     async def range(self, prefix: str, *, after_key: str = "", limit: int = 0, revision: int | None = None) -> Page:
         self._check_open()
-        _check_prefix(prefix)
+        check_prefix(prefix)
         return self._state.range(prefix, after_key, limit, revision)
 
     async def count(self, prefix: str) -> int:
         self._check_open()
-        _check_prefix(prefix)
+        check_prefix(prefix)
         return self._state.count(prefix)
 
     async def revision(self) -> int:
@@ -92,6 +93,9 @@ class LocalStore(ABC):
         """Delete what has expired and forget what is old. The store calls this every second by itself."""
         while due := self._state.expired(self._clock.now().timestamp(), _EXPIRE_AT_ONCE):
             await self.write_all(due)
+        self._forget_by_age()
+
+    def _forget_by_age(self) -> None:
         now = self._clock.monotonic()
         if not self._ages or self._ages[-1][1] != self._state.revision:
             self._ages.append((now, self._state.revision))
@@ -123,6 +127,9 @@ class LocalStore(ABC):
         """Make events visible to readers and watchers, all in one go."""
         for event in events:
             self._state.apply(event)
+        self._publish(events)
+
+    def _publish(self, events: list[Event]) -> None:
         self._hub.publish(events)
         self._forget(self._state.wanted_floor())
 
@@ -147,6 +154,7 @@ def check_writes(writes: Iterable[Write]) -> None:
             raise TypeError(f"the value of {write.key} must be bytes, not {type(write.value).__name__}")
 
 
-def _check_prefix(prefix: str) -> None:
+def check_prefix(prefix: str) -> None:
+    """Refuse what would select half a name."""
     if prefix and not prefix.endswith("/"):
         raise ValueError(f"a prefix must end with '/': {prefix!r}")

@@ -1,21 +1,25 @@
 """The store in memory: what every key holds now, and the events since the floor, from which the past is worked out.
 
-`memory` and `sqlite` keep one each; it knows nothing of tasks, threads or disks. History is one list of events in which
-the event of revision r stands at index r - floor - 1, since every revision is exactly one event:
+Every store keeps one; it knows nothing of tasks, threads or disks. History is one list of events in order:
 
     floor = 3, revision = 6        history = [event 4, event 5, event 6]
 
 To read at revision 4, take the present and undo events 6 and 5. To compact to 5, drop the first two; what event 4 and
-event 5 replaced can then no longer be asked for.
+event 5 replaced can then no longer be asked for. In etcd a revision may have no event here (somebody wrote elsewhere)
+or several (keys that expired together), so places in history are looked up by revision.
 """
 
 import heapq
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 
 from mooring.store.errors import Compacted, FutureRevision
 from mooring.store.kv import Conflict, Delete, Event, KeyValue, Outcome, Page, Write
 from mooring.store.sorted_keys import SortedKeys
+
+_revision_of = attrgetter("revision")
 
 
 @dataclass(frozen=True)
@@ -81,10 +85,19 @@ class Mvcc:
 
     def events_behind(self, revision: int) -> list[Event]:
         """The events after a revision that is not below the floor."""
-        return self._history[revision - self.floor :]
+        return self._history[self._place(revision) :]
+
+    def event_at(self, revision: int, key: str) -> Event | None:
+        """What a revision did to a key, if that is in history."""
+        found = self._history[self._place(revision - 1) : self._place(revision)]
+        return next((event for event in found if event.key == key), None)
+
+    def advance(self, revision: int) -> None:
+        """Nothing has happened here up to a revision."""
+        self.revision = max(self.revision, revision)
 
     def apply(self, event: Event) -> None:
-        """Take over an event, which has the next revision."""
+        """Take over an event, which follows on all that were applied."""
         self.revision = event.revision
         self._replace(event)
         self._history.append(event)
@@ -101,8 +114,9 @@ class Mvcc:
 
     def compact(self, floor: int) -> list[int]:
         """Forget the past before a revision; returns the revisions that need not be stored any longer, in order."""
-        dropped = self._history[: floor - self.floor]
-        del self._history[: floor - self.floor]
+        place = self._place(floor)
+        dropped = self._history[:place]
+        del self._history[:place]
         self.floor = floor
         self.history_bytes -= sum(map(_size, dropped))
         return [revision for event in dropped for revision in _obsolete(event)]
@@ -119,7 +133,7 @@ class Mvcc:
                 break
             surplus_bytes -= _size(event)
             dropped += 1
-        return self.floor + dropped
+        return self._history[dropped - 1].revision if dropped else self.floor
 
     def expired(self, now: float, limit: int) -> list[Delete]:
         """The deletes that are due. They stay due until they are applied."""
@@ -132,6 +146,10 @@ class Mvcc:
         for entry in due:
             heapq.heappush(self._expiring, entry)
         return [Delete(key, expect=revision) for _, revision, key in due]
+
+    def _place(self, revision: int) -> int:
+        """Where in history the events behind a revision begin."""
+        return bisect_right(self._history, revision, key=_revision_of)
 
     def _undone(self, prefix: str, revision: int) -> dict[str, KeyValue | None]:
         """What the keys that changed since a revision were then; None is absent."""

@@ -1,6 +1,6 @@
 """Who is told of what: events are sorted into topics as they are committed, and watchers have a cursor in a topic.
 
-`memory` and `sqlite` share it. A topic is one watched prefix or key, with the events on it that are still in history.
+All stores share it. A topic is one watched prefix or key, with the events on it that are still in history.
 It holds references only, so a thousand watchers of one topic cost a cursor each, and a slow one costs no more than a
 fast one: when history forgets what it has not read, its next read raises `Compacted`.
 
@@ -31,8 +31,12 @@ class Topic:
         self.watchers: set[LocalWatcher] = set()
 
     def behind(self, revision: int, limit: int) -> list[Event]:
+        """The next events: `limit` of them, and those that share the last one's revision."""
         start = bisect_right(self.events, revision, key=_revision_of)
-        return self.events[start : start + limit]
+        end = start + limit
+        while start < end < len(self.events) and self.events[end].revision == self.events[end - 1].revision:
+            end += 1
+        return self.events[start:end]
 
     def extend_back(self, events: list[Event], since: int) -> None:
         """Put older events, taken from history, in front."""
@@ -92,6 +96,14 @@ class WatchHub:
         for topic in self._topics.values():
             topic.forget(floor)
 
+    def restart(self, state: Mvcc) -> None:
+        """History has a hole, and goes on with another state: every watcher must list again."""
+        self.state = state
+        topics, self._topics = self._topics, {}
+        for topic in topics.values():
+            for watcher in topic.watchers:
+                watcher.lose(state.floor)
+
     def __len__(self) -> int:
         return sum(len(topic.watchers) for topic in self._topics.values())
 
@@ -124,6 +136,11 @@ class LocalWatcher:
         if self._waiting and not self._waiting.done():
             self._waiting.set_result(None)
 
+    def lose(self, floor: int) -> None:
+        """What this watcher has not read yet will never be known."""
+        self._error = self._error or Compacted(self._cursor, floor)
+        self.wake()
+
     def close(self) -> None:
         self._error = Closed("the watch was closed")
         self._hub.leave(self, self._topic)
@@ -143,7 +160,7 @@ class LocalWatcher:
         if self._error:
             raise self._error
         events = self._topic.behind(self._cursor, limit)
-        self._cursor = events[-1].revision if len(events) == limit else self._hub.state.revision
+        self._cursor = events[-1].revision if len(events) >= limit else self._hub.state.revision
         return Batch(events, self._cursor)
 
     async def _wait(self, seconds: float | None) -> None:

@@ -1,0 +1,10 @@
+"""A store for several servers: etcd, the engine that Kubernetes itself trusts.
+
+- `config` is what a user says: servers, certificates, prefix.
+- `store` is the `kv.Store`: memory fed by one watch, and writes as transactions. Start there.
+- `client` calls the members of etcd, one after the other if need be; `messages` are what it sends.
+- `keys` and `transactions` translate between our words and etcd's; `feed` is the watch; `leases` and `compaction` are
+  what has to be agreed upon among servers.
+
+Importing this package costs nothing; importing `store` brings gRPC in.
+"""

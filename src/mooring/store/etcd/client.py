@@ -1,0 +1,251 @@
+"""Calls to etcd: one member at a time, and the next one if that does not answer.
+
+The store and its parts call it. A call that fails says which of three things is the case, because only then the caller
+can know what to do:
+
+    NotDone      it certainly did not happen: ask again
+    InDoubt      nobody answered in time: a write may be done, or may still happen
+    StoreError   an answer, and no: see `store.errors`
+"""
+
+import random
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import grpc
+
+from mooring.base import logs
+from mooring.base.clock import Clock
+from mooring.store.errors import Closed, DiskFull, OpenError, Refused, StorageError, TooLarge, Unreachable
+from mooring.store.etcd.config import EtcdConfig, Server
+from mooring.store.etcd.messages import PACKAGE, message
+
+log = logs.get(__name__)
+
+_OPTIONS: list[tuple[str, int]] = [
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),  # etcd has the limit, and says so
+    ("grpc.keepalive_time_ms", 6000),  # etcd takes one in 5 s for an attack
+    ("grpc.keepalive_timeout_ms", 3000),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 1000),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.use_local_subchannel_pool", 1),  # a store that is closed closes its connections
+    ("grpc.enable_retries", 0),  # we do that, knowing what may be repeated
+]
+_SERVICES = {
+    "Range": "KV",
+    "Txn": "KV",
+    "Compact": "KV",
+    "LeaseGrant": "Lease",
+    "Authenticate": "Auth",
+    "Status": "Maintenance",
+}
+_MESSAGES = {"Compact": "Compaction"}
+_BACKOFF_SECONDS = 0.02
+_MOST_BACKOFF_SECONDS = 0.5
+
+
+class NotDone(Exception):  # noqa: N818 - named as `store.errors` does
+    """The call did not happen, and may be repeated."""
+
+
+class InDoubt(Exception):  # noqa: N818 - named as `store.errors` does
+    """The call may or may not have happened, or may yet happen."""
+
+
+class LeaseGone(Exception):  # noqa: N818 - named as `store.errors` does
+    """The lease of a put has ended; nothing was written."""
+
+
+class RevisionGone(Exception):  # noqa: N818 - named as `store.errors` does
+    """The revision was compacted."""
+
+
+class Member:
+    """A connection to one member of etcd."""
+
+    def __init__(self, server: Server, credentials: grpc.ChannelCredentials | None) -> None:
+        self.server = server
+        self.channel = (
+            grpc.aio.secure_channel(server.address, credentials, options=_OPTIONS)
+            if server.tls and credentials
+            else grpc.aio.insecure_channel(server.address, options=_OPTIONS)
+        )
+        self.calls: dict[str, Callable[..., Any]] = {
+            name: self.channel.unary_unary(
+                f"/{PACKAGE}.{service}/{name}",
+                request_serializer=message(f"{_MESSAGES.get(name, name)}Request").SerializeToString,
+                response_deserializer=message(f"{_MESSAGES.get(name, name)}Response").FromString,
+            )
+            for name, service in _SERVICES.items()
+        }
+        self.watch: Callable[..., Any] = self.channel.stream_stream(
+            f"/{PACKAGE}.Watch/Watch",
+            request_serializer=message("WatchRequest").SerializeToString,
+            response_deserializer=message("WatchResponse").FromString,
+        )
+
+
+class EtcdClient:
+    """All members of one etcd."""
+
+    def __init__(self, config: EtcdConfig, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        credentials = _credentials(config) if any(server.tls for server in config.servers) else None
+        self._members = [Member(server, credentials) for server in config.servers]
+        self._at = random.randrange(len(self._members))  # noqa: S311 - to spread servers over members
+        self._token = ""
+        self.trouble = ""
+        """Why the last call had no answer; empty if it had one."""
+
+    async def close(self) -> None:
+        for member in self._members:
+            await member.channel.close()
+
+    def deadline(self) -> float:
+        """When a request that begins now has failed."""
+        return self._clock.monotonic() + self._config.request_seconds
+
+    async def ask(self, method: str, request: Any) -> Any:
+        """Call what may be repeated, until it is answered; raises `Unreachable` if nobody does in time."""
+        deadline, tries = self.deadline(), 0
+        while True:
+            try:
+                return await self.call(method, request, deadline)
+            except (NotDone, InDoubt) as error:
+                tries += 1
+                await self.pause(tries, deadline, error)
+
+    async def revision(self, key: bytes) -> int:
+        """The revision that etcd as a whole has reached: every write that anybody was told of is at or below it."""
+        request = message("RangeRequest")(key=key, count_only=True)
+        return int((await self.ask("Range", request)).header.revision)
+
+    async def call(self, method: str, request: Any, deadline: float) -> Any:
+        """Call one member once. Raises what the head of this file says."""
+        member = self._members[self._at]
+        seconds = min(self._config.attempt_seconds, deadline - self._clock.monotonic())
+        try:
+            if self._config.user and not self._token:
+                await self._authenticate(member, seconds)
+            metadata = (("token", self._token),) if self._token else None
+            response = await member.calls[method](request, timeout=max(0.01, seconds), metadata=metadata)
+        except grpc.aio.AioRpcError as error:
+            self._failed(member, error)
+        except grpc.aio.UsageError:
+            raise Closed("the store is closed") from None
+        self.trouble = ""
+        return response
+
+    async def pause(self, tries: int, deadline: float, error: Exception) -> None:
+        """Wait a little before the next try; raises `Unreachable` if there is no time for one."""
+        seconds = min(_BACKOFF_SECONDS * 2 ** min(tries, 10), _MOST_BACKOFF_SECONDS)
+        if self._clock.monotonic() + seconds >= deadline:
+            raise Unreachable(f"etcd did not answer within {self._config.request_seconds:g}s: {error}") from None
+        await self._clock.sleep(seconds * random.uniform(0.5, 1))  # noqa: S311 - lest all try again at once
+
+    async def watch(self, begin: bytes, end: bytes, start: int) -> AsyncGenerator[Any, None]:
+        """What etcd tells of keys from a revision on, until the connection breaks: `NotDone`."""
+        member = self._members[self._at]
+        request = message("WatchRequest")()
+        request.create_request.key = begin
+        request.create_request.range_end = end
+        request.create_request.start_revision = start
+        metadata = [("hasleader", "true")]  # a member that is cut off from the others ends the watch
+        try:
+            if self._config.user and not self._token:
+                await self._authenticate(member, self._config.attempt_seconds)
+            if self._token:
+                metadata.append(("token", self._token))
+            call = member.watch(metadata=metadata)
+            try:
+                await call.write(request)
+                while (response := await call.read()) is not grpc.aio.EOF:
+                    yield response
+            finally:
+                call.cancel()
+        except grpc.aio.AioRpcError as error:
+            self._failed(member, error)
+        except grpc.aio.UsageError:
+            raise Closed("the store is closed") from None
+        self.leave(member, "the watch ended")
+        raise NotDone("the watch ended")
+
+    def leave(self, member: Member | None, why: str) -> None:
+        """Go on with the next member, unless somebody else has seen to that."""
+        if member is None or self._members[self._at] is member:
+            old = self._members[self._at]
+            self._at = (self._at + 1) % len(self._members)
+            self.trouble = f"{old.server.url}: {why}"
+            log.info("leaving a member of etcd", extra={"fields": {"server": old.server.url, "why": why}})
+
+    def forget_token(self) -> None:
+        """The next call shows user and password again."""
+        self._token = ""
+
+    async def _authenticate(self, member: Member, seconds: float) -> None:
+        request = message("AuthenticateRequest")(name=self._config.user, password=self._config.password)
+        self._token = (await member.calls["Authenticate"](request, timeout=seconds)).token
+
+    def _failed(self, member: Member, error: grpc.aio.AioRpcError) -> NoReturn:
+        """Say what a failed call means."""
+        code, details = error.code(), error.details() or ""
+        text = f"{member.server.url}: {details}"
+        _raise_answer(code, details, text)
+        if "auth token" in details or "revision of auth store is old" in details:
+            self.forget_token()
+            raise NotDone(text)
+        if "too many requests" in details:
+            raise NotDone(text)
+        if code in _SILENCE:
+            self.leave(member, details)
+            raise (NotDone if _never_sent(details) else InDoubt)(text)
+        raise StorageError(f"etcd at {text}")
+
+
+_SILENCE = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.UNKNOWN,
+    grpc.StatusCode.INTERNAL,
+)
+
+
+def _raise_answer(code: grpc.StatusCode, details: str, text: str) -> None:
+    """Raise if a failed call was an answer that asking again would not change."""
+    if code is grpc.StatusCode.OUT_OF_RANGE:
+        raise RevisionGone(text)
+    if "lease not found" in details:
+        raise LeaseGone(text)
+    if "request is too large" in details or "larger than max" in details:
+        raise TooLarge("the object is larger than etcd takes (1.5 MiB, unless its --max-request-bytes says otherwise)")
+    if "space exceeded" in details:
+        raise DiskFull(f"etcd is full: compact and defragment it, then disarm its alarm ({text})")
+    if "invalid user ID or password" in details:
+        raise Refused(f"etcd does not know this user and password ({text})")
+    if "permission denied" in details:
+        raise Refused(f"etcd does not permit this user to use the prefix ({text})")
+    if "user name is empty" in details:
+        raise Refused(f"etcd wants a user and a password ({text})")
+    if "authentication is not enabled" in details:
+        raise Refused(f"a user was given, but authentication is not enabled in etcd ({text})")
+
+
+def _never_sent(details: str) -> bool:
+    """Whether etcd cannot have begun with the call."""
+    return "failed to connect" in details or "no leader" in details or "onnection refused" in details
+
+
+def _credentials(config: EtcdConfig) -> grpc.ChannelCredentials:
+    def read(path: Path | None) -> bytes | None:
+        try:
+            return path.read_bytes() if path else None
+        except OSError as error:
+            raise OpenError(f"{path}: {error.strerror}") from None
+
+    return grpc.ssl_channel_credentials(read(config.ca_file), read(config.key_file), read(config.cert_file))

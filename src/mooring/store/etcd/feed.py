@@ -1,0 +1,98 @@
+"""The watch that fills the memory of a store: one stream over the whole prefix, resumed wherever it breaks.
+
+`store` runs it as a task and hands in what to do. Every response of etcd holds all events of each revision in it, in
+order; a stream that is resumed begins right behind the last revision that was applied, so there is no gap and nothing
+twice. Only if etcd has compacted what we have not seen, there is a hole: then everything is read again.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import Any
+
+from mooring.base import logs
+from mooring.base.clock import Clock
+from mooring.store.errors import StoreError
+from mooring.store.etcd.client import EtcdClient, InDoubt, NotDone
+from mooring.store.etcd.keys import Keys
+
+log = logs.get(__name__)
+
+_PAUSE_SECONDS = 0.1
+
+
+class Feed:
+    """The stream. `run` is a task of the store."""
+
+    def __init__(
+        self,
+        client: EtcdClient,
+        keys: Keys,
+        clock: Clock,
+        *,
+        revision: Callable[[], int],
+        receive: Callable[[Any], None],
+        read_again: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._client = client
+        self._keys = keys
+        self._clock = clock
+        self._revision = revision
+        self._receive = receive
+        self._read_again = read_again
+        self._scope: asyncio.Timeout | None = None
+        self.heard = clock.monotonic()
+        """When etcd last told something."""
+        self.connected = False
+
+    async def run(self) -> None:
+        while True:
+            why = "the member does not tell what others have written"
+            try:
+                async with asyncio.timeout(None) as self._scope:
+                    await self._follow()
+            except TimeoutError:
+                self._client.leave(None, why)
+            except (NotDone, InDoubt, StoreError) as error:
+                why = str(error)
+            finally:
+                self._scope, self.connected = None, False
+            if logs.once(("etcd watch", why)):
+                log.warning("the watch on etcd broke and is resumed", extra={"fields": {"why": why}})
+            await self._clock.sleep(_PAUSE_SECONDS)
+
+    def resume_elsewhere(self) -> None:
+        """Leave a member that seems to be stuck."""
+        if self._scope and not self._scope.expired():
+            self._scope.reschedule(asyncio.get_running_loop().time())
+
+    async def _follow(self) -> None:
+        stream = self._client.watch(self._keys.begin, self._keys.end, self._revision() + 1)
+        async with aclosing(stream):
+            async for response in stream:
+                self.heard = self._clock.monotonic()
+                if response.canceled:
+                    await self._ended(response)
+                    return
+                if response.created:
+                    self.connected = True
+                    if await self._went_back(response):
+                        log.error("etcd is behind what it had told, as after a restore; reading everything again")
+                        await self._read_again()
+                        return
+                self._receive(response)
+
+    async def _ended(self, response: Any) -> None:
+        """Etcd itself ended the watch."""
+        if response.compact_revision:
+            log.warning("etcd has compacted what was not seen yet; reading everything again")
+            await self._read_again()
+            return
+        self._client.forget_token()  # if that is why, the next one will do
+        self._client.leave(None, response.cancel_reason)
+        raise NotDone(response.cancel_reason)
+
+    async def _went_back(self, response: Any) -> bool:
+        """Whether etcd as a whole, and not only a member that lags, is behind what we have seen."""
+        seen = self._revision()
+        return response.header.revision < seen and await self._client.revision(self._keys.store) < seen

@@ -1,0 +1,66 @@
+"""Whose prefix it is. A store that begins marks its prefix; one that is opened looks at the mark first.
+
+`EtcdStore.open` calls it, before anything is read or written.
+"""
+
+import json
+from typing import Any
+
+from mooring.store.errors import Foreign, NewerSchema
+from mooring.store.etcd.client import EtcdClient
+from mooring.store.etcd.keys import Keys
+from mooring.store.etcd.messages import EQUAL, VERSION, message
+
+SCHEMA_VERSION = 1
+_KIND = "MooringStore"
+
+
+async def claim(client: EtcdClient, keys: Keys) -> None:
+    """Make sure that the prefix is ours. Raises `OpenError`, and has then written nothing."""
+    mark = await _mark(client, keys)
+    if mark is None:
+        await _refuse_strangers(client, keys)
+        await _write_mark(client, keys)
+        mark = await _mark(client, keys)
+    _check(mark, keys)
+
+
+async def _mark(client: EtcdClient, keys: Keys) -> bytes | None:
+    response = await client.ask("Range", message("RangeRequest")(key=keys.store))
+    return bytes(response.kvs[0].value) if response.kvs else None
+
+
+async def _write_mark(client: EtcdClient, keys: Keys) -> None:
+    """If two servers begin at the same time, one of them writes it."""
+    request = message("TxnRequest")()
+    request.compare.add(key=keys.store, result=EQUAL, target=VERSION, version=0)
+    put = request.success.add().request_put
+    put.key, put.value = keys.store, json.dumps({"kind": _KIND, "schemaVersion": SCHEMA_VERSION}).encode()
+    await client.ask("Txn", request)
+
+
+async def _refuse_strangers(client: EtcdClient, keys: Keys) -> None:
+    request = message("RangeRequest")(key=keys.begin, range_end=keys.end, limit=1)
+    found = (await client.ask("Range", request)).kvs
+    if found and not found[0].key.startswith(keys.internal):
+        whose = "Kubernetes'" if found[0].value.startswith(b"k8s\0") else "not Mooring's"
+        raise Foreign(
+            f"etcd holds {found[0].key.decode(errors='backslashreplace')} already, which is {whose};"
+            " choose another --etcd-prefix"
+        )
+
+
+def _check(mark: bytes | None, keys: Keys) -> None:
+    try:
+        found: Any = json.loads(mark or b"")
+        kind, version = found["kind"], int(found["schemaVersion"])
+    except (ValueError, KeyError, TypeError):
+        kind, version = "", 0
+    where = keys.store.decode()
+    if kind != _KIND or version < 1:
+        raise Foreign(f"etcd holds something else at {where} than Mooring writes; choose another --etcd-prefix")
+    if version > SCHEMA_VERSION:
+        raise NewerSchema(
+            f"{where} in etcd has schema version {version}, and this Mooring knows up to {SCHEMA_VERSION};"
+            " use the newer Mooring that wrote it"
+        )

@@ -1,0 +1,403 @@
+"""The store of several servers: all reads from memory, all writes in etcd, one watch between them.
+
+    write ──► transaction in etcd ──► acknowledged at revision r ─┐
+                                                                  ├─► applied in order ──► readers and watchers
+    other servers' writes ──► etcd's watch (`feed`) ──────────────┘
+
+A write of our own is applied as soon as everything before it is, usually without waiting for the watch to tell it; what
+the watch tells later is skipped by its revision. A read asks etcd for its revision first, and waits until memory has
+reached it, so it shows every write that anybody was told of, through whichever server. Readers that come while such a
+question is under way share the next one.
+
+Revisions are etcd's own. Two differences to the other stores: a group of writes is several transactions in flight, so
+only writes to one key keep their order; and keys that expire together share a revision.
+"""
+
+import asyncio
+import heapq
+from collections.abc import Iterable, Sequence
+from itertools import count
+from typing import Any, Self
+
+import msgspec
+
+from mooring.base import logs
+from mooring.base.clock import Clock, SystemClock
+from mooring.store.errors import (
+    Compacted,
+    Damaged,
+    FutureRevision,
+    OpenError,
+    StorageError,
+    Unreachable,
+)
+from mooring.store.etcd import identity
+from mooring.store.etcd.client import EtcdClient, InDoubt, LeaseGone, NotDone, RevisionGone
+from mooring.store.etcd.compaction import Compactor, compact, compacted_revision
+from mooring.store.etcd.config import EtcdConfig
+from mooring.store.etcd.feed import Feed
+from mooring.store.etcd.keys import Keys
+from mooring.store.etcd.leases import Leases
+from mooring.store.etcd.messages import DELETE, message
+from mooring.store.etcd.transactions import conflict, event_of, is_result_of, transaction
+from mooring.store.kv import Event, KeyValue, Outcome, Page, Put, Stats, Write
+from mooring.store.local import LocalStore, check_prefix, check_writes
+from mooring.store.mvcc import HistoryLimits, Mvcc
+
+log = logs.get(__name__)
+
+_PAGE = 2000
+_HISTORY_AT_START = 10_000
+"""How many revisions back a server that starts can tell of, for watches and pages that began elsewhere."""
+_TICK_SECONDS = 0.05
+_STALLED_SECONDS = 1.5
+_IN_FLIGHT = 256
+
+
+class EtcdStore(LocalStore):
+    """A `kv.Store` in etcd. `await EtcdStore.open(config)` starts it, `await store.close()` ends it."""
+
+    def __init__(self, config: EtcdConfig, clock: Clock, limits: HistoryLimits) -> None:
+        super().__init__(clock, limits)
+        self._keys = Keys(config)
+        self._client = EtcdClient(config, clock)
+        self._leases = Leases(self._client, clock)
+        self._compactor = Compactor(self._client, self._keys, clock, config.compaction_seconds)
+        self._feed = Feed(
+            self._client,
+            self._keys,
+            clock,
+            revision=lambda: self._state.revision,
+            receive=self._receive,
+            read_again=self._read_again,
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+        self._acknowledged: dict[int, Write] = {}  # writes of ours that wait for those before them
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []  # a heap by revision
+        self._numbers = count()
+        self._question: asyncio.Future[int] | None = None  # whose answer is not being fetched yet
+        self._asking: asyncio.Task[None] | None = None
+        self._ticking: asyncio.Task[None] | None = None
+        self._writing: set[asyncio.Task[Any]] = set()
+        self._slots = asyncio.Semaphore(_IN_FLIGHT)
+
+    @classmethod
+    async def open(cls, config: EtcdConfig, *, clock: Clock | None = None, limits: HistoryLimits | None = None) -> Self:
+        """Connect, and read everything under the prefix. Raises `OpenError` or `StorageError`."""
+        store = cls(config, clock or SystemClock(), limits or HistoryLimits())
+        try:
+            await identity.claim(store._client, store._keys)
+            await store._load()
+            store._run(store._feed.run(), "etcd watch")
+            await store.revision()
+        except RevisionGone as error:
+            await store.close()
+            raise OpenError(f"etcd was compacted while it was read; try again ({error})") from None
+        except BaseException:
+            await store.close()
+            raise
+        store._run(store._compactor.run(), "etcd compaction")
+        store._start_maintenance()
+        return store
+
+    @property
+    def failure(self) -> StorageError | None:
+        """Why the store cannot be used now; None while it can."""
+        return Unreachable(self._client.trouble) if self._client.trouble and not self._feed.connected else None
+
+    # -- writing
+
+    async def write_all(self, writes: Sequence[Write]) -> list[Outcome]:
+        self._check_open()
+        check_writes(writes)
+        if len(writes) == 1:
+            return [await self._tracked(self._write(writes[0]))]
+        chains: dict[str, list[int]] = {}
+        for place, write in enumerate(writes):
+            chains.setdefault(write.key, []).append(place)
+        outcomes: dict[int, Outcome] = {}
+
+        async def follow(places: list[int]) -> None:
+            for place in places:
+                outcomes[place] = await self._write(writes[place])
+
+        results = await self._tracked(asyncio.gather(*map(follow, chains.values()), return_exceptions=True))
+        for error in results:
+            if error is not None:
+                raise error
+        return [outcomes[place] for place in range(len(writes))]
+
+    async def _tracked(self, work: Any) -> Any:
+        """Work that `close` waits for."""
+        task = asyncio.ensure_future(work)
+        self._writing.add(task)
+        task.add_done_callback(self._writing.discard)
+        return await task
+
+    async def _write(self, write: Write) -> Outcome:
+        """One transaction, repeated for as long as it is certain that this does no harm."""
+        began, in_doubt, tries = self._state.revision, False, 0
+        deadline = self._client.deadline()
+        key = self._keys.stored(write.key)
+        while True:
+            lease = await self._leases.lease(write.ttl) if isinstance(write, Put) else 0
+            try:
+                async with self._slots:
+                    response = await self._client.call("Txn", transaction(write, key, lease), deadline)
+            except LeaseGone:
+                self._leases.forget(lease)
+                continue
+            except (NotDone, InDoubt) as error:
+                if isinstance(error, InDoubt):
+                    if write.expect is None:
+                        raise Unreachable(f"the outcome of the write is not known: {error}") from None
+                    in_doubt = True
+                tries += 1
+                await self._client.pause(tries, deadline, error)
+                continue
+            revision = response.header.revision
+            if response.succeeded:
+                return await self._done(write, revision)
+            if in_doubt:
+                return await self._judged(write, response, began)
+            return conflict(write, response, self._keys)
+
+    async def _done(self, write: Write, revision: int) -> Event:
+        """A write that etcd has acknowledged, as soon as readers see it."""
+        if revision > self._state.revision:
+            self._acknowledged[revision] = write
+            self._apply_acknowledged()
+            await self._reach(revision)
+        event = self._state.event_at(revision, write.key)
+        if event is None:  # memory was read anew meanwhile, or has forgotten it already
+            raise Unreachable(f"the write is done, at revision {revision}, but it is not known what it replaced")
+        return event
+
+    async def _judged(self, write: Write, response: Any, began: int) -> Outcome:
+        """The outcome of a write that was sent more than once, and now finds that its precondition does not hold.
+
+        Only the first write upon the revision it expects can have succeeded. If that was ours, it is done; if it was
+        another one, ours never can be.
+        """
+        await self._reach(response.header.revision)
+        if began < self._state.floor:
+            raise Unreachable("the outcome of the write is not known: history was forgotten meanwhile")
+        for event in self._state.events_behind(began):
+            if event.key == write.key and is_result_of(event, write):
+                return event
+        return conflict(write, response, self._keys)
+
+    # -- reading
+
+    async def get(self, key: str) -> KeyValue | None:
+        await self.revision()
+        return self._state.get(key)
+
+    async def range(self, prefix: str, *, after_key: str = "", limit: int = 0, revision: int | None = None) -> Page:
+        self._check_open()
+        check_prefix(prefix)
+        if revision is None or revision > self._state.revision:
+            await self.revision()
+        elif revision < self._state.floor:
+            return await self._range_in_etcd(prefix, after_key, limit, revision)
+        return self._state.range(prefix, after_key, limit, revision)
+
+    async def count(self, prefix: str) -> int:
+        await self.revision()
+        return await super().count(prefix)
+
+    async def revision(self) -> int:
+        self._check_open()
+        loop = asyncio.get_running_loop()
+        if self._question is None:
+            self._question = loop.create_future()
+            self._question.add_done_callback(_heard)
+            if self._asking is None:
+                self._asking = loop.create_task(self._ask(), name="etcd revision")
+        revision = await asyncio.shield(self._question)
+        await self._reach(revision)
+        return self._state.revision
+
+    async def _ask(self) -> None:
+        """Ask etcd how far it is, one question after the other, until nobody waits."""
+        try:
+            while question := self._question:
+                self._question = None
+                try:
+                    question.set_result(await self._client.revision(self._keys.store))
+                except Exception as error:  # whatever it is, those who wait must hear of it
+                    question.set_exception(error)
+        finally:
+            self._asking = None
+
+    async def _reach(self, revision: int) -> None:
+        """Wait until memory has everything up to a revision."""
+        if revision <= self._state.revision:
+            return
+        reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (revision, next(self._numbers), reached))
+        deadline = self._client.deadline()
+        while not reached.done():
+            await asyncio.wait([reached], timeout=_TICK_SECONDS)
+            if reached.done():
+                break
+            now = self._clock.monotonic()
+            if now >= deadline:
+                reached.cancel()
+                raise Unreachable(f"etcd has reached revision {revision}, but does not tell what it holds")
+            if now - self._feed.heard >= _STALLED_SECONDS:
+                self._feed.heard = now
+                self._feed.resume_elsewhere()
+            elif self._ticking is None:
+                self._ticking = asyncio.create_task(self._tick(), name="etcd tick")
+
+    async def _tick(self) -> None:
+        """Write something, so that the watch tells how far it is although the last writes were in other prefixes."""
+        request = message("TxnRequest")()
+        request.success.add().request_put.key = self._keys.tick
+        try:
+            await self._client.ask("Txn", request)
+            await asyncio.sleep(_TICK_SECONDS)
+        except StorageError as error:
+            log.info("etcd could not be written", extra={"fields": {"error": str(error)}})
+        finally:
+            self._ticking = None
+
+    async def _range_in_etcd(self, prefix: str, after_key: str, limit: int, revision: int) -> Page:
+        """A page at a revision that memory does not know, but etcd perhaps does."""
+        if revision <= 0:
+            raise Compacted(revision, self._state.floor)
+        begin, end = self._keys.between(prefix, after_key)
+        if begin >= end:
+            return Page([], revision, 0)
+        request = message("RangeRequest")(key=begin, range_end=end, limit=limit, revision=revision)
+        try:
+            response = await self._client.ask("Range", request)
+        except RevisionGone:
+            raise Compacted(revision, self._state.floor) from None
+        items = [kv for kv in map(self._keys.entry, response.kvs) if kv]
+        return Page(items, revision, response.count - len(response.kvs))
+
+    # -- memory
+
+    async def _load(self) -> None:
+        """Fill an empty memory: everything as it was a while ago, so that the watch brings history with it."""
+        now = await self._client.revision(self._keys.store)
+        start = max(await compacted_revision(self._client, self._keys), now - _HISTORY_AT_START, 1)
+        try:
+            self._state = await self._snapshot(start)
+        except RevisionGone:
+            self._state = await self._snapshot(now)
+        self._hub.restart(self._state)
+
+    async def _read_again(self) -> None:
+        """History has a hole: begin anew with the present, and let every watcher do the same."""
+        self._state = await self._snapshot(await self._client.revision(self._keys.store))
+        self._acknowledged.clear()
+        self._ages.clear()
+        self._hub.restart(self._state)
+        self._wake()
+
+    async def _snapshot(self, revision: int) -> Mvcc:
+        """All keys as they were at a revision. Raises `RevisionGone`."""
+        state = Mvcc(self._limits)
+        begin = self._keys.begin
+        while True:
+            request = message("RangeRequest")(key=begin, range_end=self._keys.end, limit=_PAGE, revision=revision)
+            response = await self._client.ask("Range", request)
+            for entry in response.kvs:
+                if kv := self._keys.entry(entry):
+                    state.restore(Event(kv.mod_revision, kv.key, None, kv))
+            if not response.more:
+                state.start_at(revision)
+                return state
+            begin = response.kvs[-1].key + b"\0"
+
+    def _receive(self, response: Any) -> None:
+        """Apply what the watch tells."""
+        known, told = self._state.revision, []
+        for event in response.events:
+            revision = event.kv.mod_revision
+            if revision <= known:  # a write of our own
+                continue
+            self._acknowledged.pop(revision, None)
+            entry = self._entry(event)
+            if entry is not None:
+                told.append(entry)
+            self._state.advance(revision)
+        self._publish(told)
+        self._apply_acknowledged()
+        self._wake()
+
+    def _entry(self, event: Any) -> Event | None:
+        """Apply one event of etcd; None if readers are not to see it."""
+        try:
+            key = self._keys.key_of(event.kv.key)
+        except Damaged as error:
+            log.error("a key in etcd is ignored", extra={"fields": {"error": str(error)}})
+            return None
+        previous = self._state.get(key) if key else None
+        if key is None or (event.type == DELETE and previous is None):
+            return None
+        current = None if event.type == DELETE else self._keys.entry(event.kv)
+        applied = Event(event.kv.mod_revision, key, previous, current)
+        self._state.apply(applied)
+        return applied
+
+    def _apply_acknowledged(self) -> None:
+        """Apply writes of our own that follow on what is in memory."""
+        told: list[Event] = []
+        while write := self._acknowledged.pop(self._state.revision + 1, None):
+            event = event_of(write, self._state.revision + 1, self._state.get(write.key))
+            self._state.apply(event)
+            told.append(event)
+        if told:
+            self._publish(told)
+            self._wake()
+
+    def _wake(self) -> None:
+        while self._waiting and self._waiting[0][0] <= self._state.revision:
+            reached = heapq.heappop(self._waiting)[2]
+            if not reached.done():
+                reached.set_result(None)
+
+    # -- the rest
+
+    async def compact(self, revision: int) -> None:
+        if revision > await self.revision():
+            raise FutureRevision(revision, self._state.revision)
+        await compact(self._client, revision)
+        self._forget(revision)
+
+    async def maintain(self) -> None:
+        """Forget what is old; keys that have expired are deleted by etcd."""
+        self._forget_by_age()
+
+    async def stats(self) -> Stats:
+        stats = await super().stats()
+        status = await self._client.ask("Status", message("StatusRequest")())
+        return msgspec.structs.replace(stats, file_bytes=status.dbSize)
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        await super().close()
+        if self._writing:
+            await asyncio.wait(self._writing)
+        tasks = [task for task in (*self._tasks, self._asking, self._ticking) if task]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._client.close()
+
+    def _run(self, work: Any, name: str) -> None:
+        self._tasks.append(asyncio.create_task(work, name=name))
+
+    def _discard(self, revisions: Iterable[int]) -> None:
+        """Etcd is compacted for all servers together."""
+
+
+def _heard(question: asyncio.Future[int]) -> None:
+    """An answer that everybody who asked has stopped waiting for is no mistake."""
+    if not question.cancelled():
+        question.exception()

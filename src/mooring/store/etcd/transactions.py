@@ -1,0 +1,48 @@
+"""Our writes as transactions of etcd, and their outcomes as ours. `store` sends them."""
+
+from typing import Any
+
+from mooring.store.etcd.keys import Keys
+from mooring.store.etcd.messages import EQUAL, GREATER, MOD, VERSION, message
+from mooring.store.kv import Conflict, Delete, Event, KeyValue, Write
+
+_TxnRequest = message("TxnRequest")
+
+
+def transaction(write: Write, key: bytes, lease: int) -> Any:
+    """The write if its precondition holds, else a look at what is there instead."""
+    request = _TxnRequest()
+    if write.expect is not None:  # in etcd, too, an absent key was modified at revision 0
+        request.compare.add(key=key, result=EQUAL, target=MOD, mod_revision=write.expect)
+    if isinstance(write, Delete):
+        request.compare.add(key=key, result=GREATER, target=VERSION, version=0)
+        request.success.add().request_delete_range.key = key
+    else:
+        put = request.success.add().request_put
+        put.key, put.value, put.lease = key, write.value, lease
+    if request.compare:
+        request.failure.add().request_range.key = key
+    return request
+
+
+def conflict(write: Write, response: Any, keys: Keys) -> Conflict:
+    """What a transaction found whose precondition did not hold."""
+    found = response.responses[0].response_range.kvs
+    return Conflict(write.key, keys.entry(found[0]) if found else None)
+
+
+def event_of(write: Write, revision: int, previous: KeyValue | None) -> Event:
+    """What a write did that took a revision."""
+    if isinstance(write, Delete):
+        return Event(revision, write.key, previous, None)
+    created = previous.create_revision if previous else revision
+    return Event(revision, write.key, previous, KeyValue(write.key, write.value, created, revision))
+
+
+def is_result_of(event: Event, write: Write) -> bool:
+    """Whether this event, on the write's key, is what the write would have done."""
+    if write.expect != (event.previous.mod_revision if event.previous else 0):
+        return False
+    if isinstance(write, Delete):
+        return event.current is None
+    return event.current is not None and event.current.value == write.value
