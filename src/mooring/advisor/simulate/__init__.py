@@ -1,0 +1,74 @@
+"""What would happen if: a cluster, changes to it, and where every pod would go.
+
+    snapshot = dump([Path("cluster.yaml")])
+    scenario = Scenario(steps=(Step((Drain(("worker-1",)),)),))
+    result = simulate(snapshot, scenario)
+    result.counts.pending, result.placements
+
+Pods are made by the controllers' functions, admitted by the server's and placed by the scheduler's engine and queue;
+only time is virtual. Nothing is written anywhere. Read next:
+
+    changes         what can be done to a cluster        scenario_file   the same from YAML
+    running         steps and time                       applying        how a change is carried out
+    world           the simulated cluster                scheduling      how pods get nodes
+    workloads       where pods come from                 evictions       how they have to leave
+    results         what comes out                       reports, html   how it is shown
+"""
+
+from contextlib import suppress
+
+from mooring.advisor.simulate.changes import (
+    Add,
+    AddNodes,
+    Change,
+    Cordon,
+    Drain,
+    Label,
+    Remove,
+    RemoveNodes,
+    Scenario,
+    ScenarioError,
+    Step,
+    Taint,
+    Untaint,
+)
+from mooring.advisor.simulate.comparing import compare
+from mooring.advisor.simulate.options import Settings
+from mooring.advisor.simulate.outcome import result_of
+from mooring.advisor.simulate.results import Simulation
+from mooring.advisor.simulate.running import Progress, Running, Tell
+from mooring.advisor.snapshot import Snapshot
+
+__all__ = [
+    "Add",
+    "AddNodes",
+    "Change",
+    "Cordon",
+    "Drain",
+    "Label",
+    "Progress",
+    "Remove",
+    "RemoveNodes",
+    "Scenario",
+    "ScenarioError",
+    "Settings",
+    "Simulation",
+    "Step",
+    "Taint",
+    "Untaint",
+    "compare",
+    "simulate",
+]
+
+
+def simulate(
+    snapshot: Snapshot, scenario: Scenario, settings: Settings | None = None, *, tell: Tell | None = None
+) -> Simulation:
+    """Carry a scenario out on a copy of a cluster. Raises ScenarioError for a step that is impossible.
+
+    A KeyboardInterrupt ends it early: the result is then not complete, and says so.
+    """
+    running = Running(snapshot, scenario, settings or Settings(), tell)
+    with suppress(KeyboardInterrupt):  # the result tells how far it got
+        running.run()
+    return result_of(running, snapshot)

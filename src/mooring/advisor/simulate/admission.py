@@ -1,0 +1,86 @@
+"""What the API server says to new objects: the same admission, with lookups into the simulated cluster."""
+
+from collections.abc import Iterable
+
+from mooring.admission.options import AdmissionOptions
+from mooring.admission.pipeline import admit_create
+from mooring.admission.registry import strategy_of
+from mooring.admission.strategy import NoCluster, Priority, Request
+from mooring.advisor.simulate.clock import VirtualClock
+from mooring.api import errors
+from mooring.api.core_v1 import Namespace, Pod
+from mooring.api.meta_v1 import Resource
+from mooring.api.scheduling_v1 import PriorityClass
+from mooring.api.storage_v1 import StorageClass
+from mooring.scheduler.columns.cluster import Cluster
+
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+
+
+class _Lookups(NoCluster):
+    """Answers from the cluster as it is. What a dump leaves out is taken to be as its pods and objects imply."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.namespaces: set[str] = set()
+        """Where there is something, though the dump has no Namespace of that name."""
+        self.priorities: dict[str, Priority] = {}
+        """What pods of the snapshot say about PriorityClasses that it does not have."""
+
+    def namespace_phase(self, name: str) -> str | None:
+        known = self._cluster.objects(Namespace)
+        found = known.get(name)
+        if found is not None:
+            return found.status.phase or "Active"
+        return "Active" if not known or name in self.namespaces or name == "default" else None
+
+    def priority_class(self, name: str) -> Priority | None:
+        found = self._cluster.objects(PriorityClass).get(name)
+        if found is not None:
+            return _priority(found)
+        return self.priorities.get(name) or super().priority_class(name)
+
+    def default_priority_class(self) -> Priority | None:
+        found = [each for each in self._cluster.objects(PriorityClass).values() if each.global_default]
+        return _priority(min(found, key=lambda each: each.value)) if found else None
+
+    def default_storage_class(self) -> str | None:
+        classes = self._cluster.objects(StorageClass).values()
+        marked = [each for each in classes if each.metadata.annotations.get(_DEFAULT_CLASS) == "true"]
+        newest = max(
+            marked, key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.name), default=None
+        )
+        return newest.metadata.name if newest is not None else None
+
+
+def _priority(found: PriorityClass) -> Priority:
+    return Priority(found.metadata.name, found.value, found.preemption_policy or "PreemptLowerPriority")
+
+
+class Admission:
+    def __init__(self, options: AdmissionOptions, cluster: Cluster, clock: VirtualClock) -> None:
+        self._options = options
+        self._clock = clock
+        self._lookups = _Lookups(cluster)
+
+    def learn(self, objects: Iterable[Resource]) -> None:
+        """Take what pods and others imply about things that a dump may lack."""
+        for obj in objects:
+            self._lookups.namespaces.add(obj.metadata.namespace)
+            if isinstance(obj, Pod) and obj.spec.priority_class_name and obj.spec.priority is not None:
+                name, policy = obj.spec.priority_class_name, obj.spec.preemption_policy or "PreemptLowerPriority"
+                self._lookups.priorities[name] = Priority(name, obj.spec.priority, policy)
+
+    def refusal(self, obj: Resource) -> str:
+        """Admit an object, in place; what the server says against it, empty when it takes it."""
+        try:
+            strategy = strategy_of(type(obj))
+        except KeyError:
+            return ""  # no rules
+        namespace = obj.metadata.namespace if strategy.namespaced else ""
+        request = Request(options=self._options, lookups=self._lookups, now=self._clock.now(), namespace=namespace)
+        try:
+            admit_create(obj, request)
+        except errors.StatusError as refusal:
+            return str(refusal)
+        return ""

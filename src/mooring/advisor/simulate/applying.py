@@ -1,0 +1,228 @@
+"""Carries out the changes of a scenario on the simulated cluster."""
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import TypeVar
+
+from msgspec import structs
+
+from mooring.advisor.simulate import changes, making, manifests
+from mooring.advisor.simulate.changes import Change, Patterns, ScenarioError
+from mooring.advisor.simulate.identity import uid_of
+from mooring.advisor.simulate.pods import SimulatedPod
+from mooring.advisor.simulate.world import World
+from mooring.advisor.snapshot.objects import scheme
+from mooring.api.base import copy_of
+from mooring.api.core_v1 import Node, PersistentVolumeClaim, Pod
+from mooring.api.core_v1 import Taint as NodeTaint
+from mooring.api.meta_v1 import Resource
+
+T = TypeVar("T", bound=Resource)
+_KEEP_STATUS = frozenset({"Node", "PersistentVolume", "ResourceSlice", "ResourceClaim"})
+"""What says in its status how large or how used it is; a manifest for a simulation may say it at once."""
+
+
+class Applying:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.last: tuple[Resource, ...] = ()
+        """The workloads and pods of the last `Add`."""
+
+    def apply(self, change: Change) -> str:
+        """Do it; what was done, for the timeline. Raises ScenarioError."""
+        match change:
+            case changes.Add():
+                return self._add(change)
+            case changes.Remove():
+                return self._remove(change)
+            case changes.AddNodes():
+                return self._add_nodes(change)
+            case changes.RemoveNodes():
+                names = self._nodes(change.nodes)
+                for name in names:
+                    self._world.remove_node(name)
+                return f"remove {_several(names)}"
+            case changes.Drain():
+                return self._drain(change)
+            case _:
+                return self._change_nodes(change)
+
+    # -- objects
+
+    def _add(self, change: changes.Add) -> str:
+        self.last = tuple(obj for obj in change.objects if isinstance(obj, Pod | making.WORKLOADS))
+        told = []
+        for obj in change.objects:
+            if isinstance(obj, Pod):
+                self._add_pods(obj, 1 if change.replicas is None else change.replicas)
+            else:
+                wanted = obj if change.replicas is None else making.with_replicas(obj, change.replicas)
+                self._add_object(copy_of(wanted))
+            told.append(f"{obj.kind.lower()}/{obj.metadata.name or obj.metadata.generate_name}")
+        self._world.workloads.retry_refused()
+        return f"add {_several(told)}" + (f", {change.replicas} replicas" if change.replicas is not None else "")
+
+    def _add_object(self, obj: Resource) -> None:
+        name = f"{obj.kind}/{obj.metadata.name}"
+        status = getattr(obj, "status", None)
+        refusal = self._world.admission.refusal(obj)
+        if refusal:
+            self._world.record.refused(name, refusal)
+            return
+        if obj.kind in _KEEP_STATUS:
+            obj.status = status  # type: ignore[attr-defined] # these kinds have one
+        if isinstance(obj, Node):
+            self._world.put_node(_with_uid(obj))
+        elif isinstance(obj, PersistentVolumeClaim):
+            self._world.claims.create(obj)
+        elif isinstance(obj, making.WORKLOADS):
+            self._world.workloads.put(obj)
+        else:
+            self._world.put_object(_with_uid(obj))
+
+    def _add_pods(self, pod: Pod, number: int) -> None:
+        for index in range(number):
+            self.add_pod(pod, index, number)
+
+    def add_pod(self, pod: Pod, index: int, number: int) -> SimulatedPod | None:
+        """Create one of several pods of a manifest; None when the server refuses it."""
+        made = copy_of(pod)
+        meta = made.metadata
+        base = meta.name or meta.generate_name.rstrip("-")
+        meta.name = base if number == 1 and (meta.namespace, base) not in self._world.taken else f"{base}-{index}"
+        while (meta.namespace, meta.name) in self._world.taken:
+            index += 1
+            meta.name = f"{base}-{index}"
+        refusal = self._world.admission.refusal(made)
+        if refusal:
+            self._world.record.refused(f"Pod/{meta.name}", refusal)
+            return None
+        meta.uid = uid_of("Pod", meta.namespace, meta.name)
+        self._world.create(made, None)
+        return self._world.pods[meta.uid]
+
+    def _remove(self, change: changes.Remove) -> str:
+        world = self._world
+        what = f"{change.kind}/{change.name}"
+        if change.kind == "Node":
+            return self.apply(changes.RemoveNodes((change.name,)))
+        if change.kind == "Pod":
+            pods = [pod for pod in world.pods.values() if pod.name == f"{change.namespace}/{change.name}"]
+            for pod in pods:
+                world.delete(pod, recreate=True)
+            found = bool(pods)
+        elif world.workloads.remove(change.kind, change.namespace, change.name):
+            found = True
+        else:
+            obj = self._object(change)
+            if obj is not None:
+                world.remove_object(obj)
+            found = obj is not None
+        if not found:
+            raise ScenarioError(f"remove: there is no {what} in the namespace {change.namespace}")
+        return f"remove {what.lower()}"
+
+    def _object(self, change: changes.Remove) -> Resource | None:
+        for kind in scheme().known:
+            if kind.kind == change.kind and scheme().hub(kind) is kind:
+                objects = self._world.engine.cluster.objects(kind.type)
+                key = f"{change.namespace}/{change.name}" if kind.namespaced else change.name
+                return objects.get(key)
+        return None
+
+    # -- nodes
+
+    def _nodes(self, patterns: Patterns) -> list[str]:
+        """The nodes that are meant, in the order of the patterns."""
+        known = [info.name for info in self._world.engine.cluster.node_infos()]
+        found: dict[str, None] = {}
+        for pattern in patterns:
+            if pattern in self._world.engine.cluster.row_of:
+                found[pattern] = None
+                continue
+            matching = [name for name in known if fnmatchcase(name, pattern)]
+            if not matching:
+                near = get_close_matches(pattern, known, n=3)
+                hint = f"; did you mean {' or '.join(near)}?" if near else ""
+                raise ScenarioError(f"there is no node {pattern}{hint}")
+            found |= dict.fromkeys(matching)
+        return list(found)
+
+    def _each(self, patterns: Patterns, change: Callable[[Node], Node]) -> list[str]:
+        names = self._nodes(patterns)
+        for name in names:
+            info = self._world.engine.cluster.node(name)
+            if info is not None:
+                self._world.put_node(change(info.node))
+        return names
+
+    def _change_nodes(self, change: Change) -> str:
+        match change:
+            case changes.Taint():
+                taint = change.taint
+                if taint.effect == "NoExecute" and not taint.time_added:
+                    taint = structs.replace(taint, time_added=self._world.written_now())
+                names = self._each(change.nodes, lambda node: _tainted(node, taint))
+                written = f"{taint.key}={taint.value}" if taint.value else taint.key
+                return f"taint {_several(names)} {written}:{taint.effect}"
+            case changes.Untaint():
+                names = self._each(change.nodes, lambda node: _untainted(node, change.key, change.effect))
+                return f"untaint {_several(names)} {change.key}"
+            case changes.Label():
+                names = self._each(change.nodes, lambda node: _labelled(node, change.key, change.value))
+                return f"label {_several(names)} {change.key}" + ("-" if change.value is None else f"={change.value}")
+            case changes.Cordon():
+                names = self._each(change.nodes, lambda node: _cordoned(node, unschedulable=change.unschedulable))
+                for name in () if change.unschedulable else names:
+                    self._world.drains.end(name)
+                return f"{'' if change.unschedulable else 'un'}cordon {_several(names)}"
+            case _:
+                raise AssertionError(f"{change} is not about nodes")
+
+    def _drain(self, change: changes.Drain) -> str:
+        names = self._each(change.nodes, lambda node: _cordoned(node, unschedulable=True))
+        for name in names:
+            self._world.drains.begin(name)
+        return f"drain {_several(names)}"
+
+    def _add_nodes(self, change: changes.AddNodes) -> str:
+        cluster = self._world.engine.cluster
+        number, index = 0, len(cluster)
+        while number < change.number:
+            node = next(manifests.nodes_like(change.templates, 1, index))
+            index += 1
+            if node.metadata.name not in cluster.row_of:
+                self._world.put_node(node)
+                number += 1
+        return f"add {change.number} nodes"
+
+
+def _tainted(node: Node, taint: NodeTaint) -> Node:
+    kept = [each for each in node.spec.taints if (each.key, each.effect) != (taint.key, taint.effect)]
+    return structs.replace(node, spec=structs.replace(node.spec, taints=[*kept, taint]))
+
+
+def _untainted(node: Node, key: str, effect: str) -> Node:
+    kept = [each for each in node.spec.taints if each.key != key or (effect and each.effect != effect)]
+    return structs.replace(node, spec=structs.replace(node.spec, taints=kept))
+
+
+def _labelled(node: Node, key: str, value: str | None) -> Node:
+    labels = {name: old for name, old in node.metadata.labels.items() if name != key}
+    if value is not None:
+        labels[key] = value
+    return structs.replace(node, metadata=structs.replace(node.metadata, labels=labels))
+
+
+def _cordoned(node: Node, *, unschedulable: bool) -> Node:
+    return structs.replace(node, spec=structs.replace(node.spec, unschedulable=unschedulable))
+
+
+def _with_uid(obj: T) -> T:
+    meta = obj.metadata
+    return structs.replace(obj, metadata=structs.replace(meta, uid=uid_of(obj.kind, meta.namespace, meta.name)))
+
+
+def _several(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} more"

@@ -1,0 +1,225 @@
+"""Volumes and devices: what the volume and resource claim controllers do around a pod, in no time.
+
+The scheduler's plugins choose a volume or a device and set it aside (`reserve`); here the choice is written into the
+simulated cluster, where a server and its controllers would write it. A volume that is made can be used where the CSI
+driver of the chosen node says; without a driver that says something, everywhere.
+"""
+
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from mooring.advisor.simulate.identity import suffix_of, uid_of
+from mooring.advisor.simulate.pods import SimulatedPod
+from mooring.api.core_v1 import (
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeSpec,
+    Pod,
+    PodResourceClaimStatus,
+    VolumeNodeAffinity,
+)
+from mooring.api.meta_v1 import ObjectMeta, OwnerReference
+from mooring.api.resource_v1 import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
+from mooring.api.storage_v1 import CSINode, StorageClass
+from mooring.scheduler.columns.cluster import object_key
+from mooring.scheduler.engine import Outcome
+
+if TYPE_CHECKING:
+    from mooring.advisor.simulate.world import World
+
+_NO_PROVISIONER = "kubernetes.io/no-provisioner"
+_POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
+
+
+class Claims:
+    def __init__(self, world: "World") -> None:
+        self._world = world
+
+    # -- before a pod is scheduled
+
+    def create(self, claim: PersistentVolumeClaim) -> None:
+        """Create a volume claim unless it is there; one that need not wait for a pod gets its volume."""
+        meta = claim.metadata
+        cluster = self._world.engine.cluster
+        if object_key(meta.namespace, meta.name) in cluster.objects(PersistentVolumeClaim):
+            return
+        claim = structs.replace(claim, api_version="v1", kind="PersistentVolumeClaim", spec=structs.replace(claim.spec))
+        if self._world.admission.refusal(claim):
+            return  # then its pod says that there is no such claim
+        claim.metadata.uid = uid_of("PersistentVolumeClaim", meta.namespace, meta.name)
+        self._world.put_object(self._bound_at_once(claim))
+
+    def prepare(self, pod: Pod) -> Pod:
+        """Make what a new pod wants made for it: claims of templates and of ephemeral volumes."""
+        for volume in pod.spec.volumes:
+            if volume.ephemeral is not None and volume.ephemeral.volume_claim_template is not None:
+                wanted = volume.ephemeral.volume_claim_template
+                meta = ObjectMeta(
+                    name=f"{pod.metadata.name}-{volume.name}",
+                    namespace=pod.metadata.namespace,
+                    labels=wanted.metadata.labels,
+                    annotations=wanted.metadata.annotations,
+                    owner_references=[_owned_by(pod)],
+                )
+                self.create(PersistentVolumeClaim(metadata=meta, spec=wanted.spec))
+        statuses = list(pod.status.resource_claim_statuses)
+        known = {entry.name for entry in statuses}
+        for entry in pod.spec.resource_claims:
+            if entry.resource_claim_template_name and entry.name not in known:
+                made = self._claim_of_template(pod, entry.name, entry.resource_claim_template_name)
+                if made is not None:
+                    statuses.append(PodResourceClaimStatus(name=entry.name, resource_claim_name=made))
+        if len(statuses) == len(pod.status.resource_claim_statuses):
+            return pod
+        return structs.replace(pod, status=structs.replace(pod.status, resource_claim_statuses=statuses))
+
+    def _claim_of_template(self, pod: Pod, entry: str, template_name: str) -> str | None:
+        namespace = pod.metadata.namespace
+        templates = self._world.engine.cluster.objects(ResourceClaimTemplate)
+        template = templates.get(object_key(namespace, template_name))
+        if template is None:
+            return None
+        name = f"{pod.metadata.name}-{entry}-{suffix_of(pod.metadata.uid, entry)}"
+        meta = ObjectMeta(
+            name=name,
+            namespace=namespace,
+            uid=uid_of("ResourceClaim", namespace, name),
+            labels=template.spec.metadata.labels,
+            annotations={**template.spec.metadata.annotations, _POD_CLAIM_NAME: entry},
+            owner_references=[_owned_by(pod)],
+        )
+        claim = ResourceClaim(
+            api_version="resource.k8s.io/v1", kind="ResourceClaim", metadata=meta, spec=template.spec.spec
+        )
+        self._world.put_object(claim)
+        return name
+
+    def _bound_at_once(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        storage = self._class_of(claim)
+        if storage is None or storage.volume_binding_mode == "WaitForFirstConsumer":
+            return claim
+        return self._provisioned(claim, "") if storage.provisioner != _NO_PROVISIONER else claim
+
+    def _class_of(self, claim: PersistentVolumeClaim) -> StorageClass | None:
+        name = claim.spec.storage_class_name
+        return self._world.engine.cluster.objects(StorageClass).get(name) if name else None
+
+    # -- when it has got a node
+
+    def settle(self, outcome: Outcome, pod: Pod, node: str) -> None:
+        """Write what the plugins have set aside for a pod on its node, and let them forget that they have."""
+        for plugin in outcome.profile.reserve:
+            state = outcome.cycle.pre_filter.get(str(getattr(plugin, "name", "")))
+            if state is None:
+                continue
+            if plugin.name == "VolumeBinding" and state.reserved is not None:  # type: ignore[attr-defined] # all have one
+                volumes = state.reserved
+                plugin.unreserve(outcome.cycle, pod, node)
+                for binding in volumes.static:
+                    self._bind(binding.volume, binding.claim)
+                for claim in volumes.provisions:
+                    self._world.put_object(self._provisioned(claim, node))
+            elif plugin.name == "DynamicResources":  # type: ignore[attr-defined] # as above
+                reserved = {claim.metadata.uid: claim for claim in state.reserved}
+                plugin.unreserve(outcome.cycle, pod, node)
+                for claim in state.claims:
+                    self._give(reserved.get(claim.metadata.uid, claim), pod)
+
+    def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
+        bound = structs.replace(volume, status=structs.replace(volume.status, phase="Bound"))
+        self._world.put_object(bound)
+        self._world.put_object(_bound_to(claim, volume.metadata.name))
+
+    def _provisioned(self, claim: PersistentVolumeClaim, node: str) -> PersistentVolumeClaim:
+        """Make a volume for a claim; the claim, bound to it."""
+        meta = claim.metadata
+        storage = self._class_of(claim)
+        name = f"pvc-{meta.uid}"
+        volume = PersistentVolume(
+            api_version="v1",
+            kind="PersistentVolume",
+            metadata=ObjectMeta(name=name, uid=uid_of("PersistentVolume", name)),
+            spec=PersistentVolumeSpec(
+                capacity=dict(claim.spec.resources.requests),
+                access_modes=claim.spec.access_modes,
+                storage_class_name=claim.spec.storage_class_name or "",
+                claim_ref=ObjectReference(
+                    kind="PersistentVolumeClaim", namespace=meta.namespace, name=meta.name, uid=meta.uid
+                ),
+                node_affinity=self._reach(storage.provisioner if storage is not None else "", node),
+            ),
+        )
+        volume.status.phase = "Bound"
+        self._world.put_object(volume)
+        return _bound_to(claim, name)
+
+    def _reach(self, driver: str, node: str) -> VolumeNodeAffinity | None:
+        """Where a volume that a driver makes for a node can be used."""
+        info = self._world.engine.cluster.node(node) if node else None
+        found = self._world.engine.cluster.objects(CSINode).get(node)
+        if info is None or found is None:
+            return None
+        keys = next((entry.topology_keys for entry in found.spec.drivers if entry.name == driver), [])
+        labels = info.node.metadata.labels
+        wanted = [
+            NodeSelectorRequirement(key=key, operator="In", values=[labels[key]]) for key in keys if key in labels
+        ]
+        if not wanted:
+            return None
+        return VolumeNodeAffinity(
+            required=NodeSelector(node_selector_terms=[NodeSelectorTerm(match_expressions=wanted)])
+        )
+
+    def _give(self, claim: ResourceClaim, pod: Pod) -> None:
+        users = [*claim.status.reserved_for]
+        if all(user.uid != pod.metadata.uid for user in users):
+            users.append(ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid))
+        self._world.put_object(structs.replace(claim, status=structs.replace(claim.status, reserved_for=users)))
+
+    # -- when it goes
+
+    def release(self, pod: SimulatedPod) -> None:
+        """Free the devices of a pod that is gone, and delete what was made for it alone."""
+        meta, cluster = pod.pod.metadata, self._world.engine.cluster
+        for volume in pod.pod.spec.volumes:
+            if volume.ephemeral is not None:
+                key = object_key(meta.namespace, f"{meta.name}-{volume.name}")
+                claim = cluster.objects(PersistentVolumeClaim).get(key)
+                if claim is not None:
+                    self._world.remove_object(claim)
+        names = [entry.resource_claim_name for entry in pod.pod.status.resource_claim_statuses]
+        names += [entry.resource_claim_name for entry in pod.pod.spec.resource_claims]
+        for name in filter(None, names):
+            found = cluster.objects(ResourceClaim).get(object_key(meta.namespace, name))
+            if found is None:
+                continue
+            if any(owner.uid == meta.uid for owner in found.metadata.owner_references):
+                self._world.remove_object(found)
+                continue
+            users = [user for user in found.status.reserved_for if user.uid != meta.uid]
+            if len(users) < len(found.status.reserved_for):
+                allocation = found.status.allocation if users else None
+                status = structs.replace(found.status, reserved_for=users, allocation=allocation)
+                self._world.put_object(structs.replace(found, status=status))
+
+
+def _owned_by(pod: Pod) -> OwnerReference:
+    meta = pod.metadata
+    return OwnerReference(
+        api_version="v1", kind="Pod", name=meta.name, uid=meta.uid, controller=True, block_owner_deletion=True
+    )
+
+
+def _bound_to(claim: PersistentVolumeClaim, volume: str) -> PersistentVolumeClaim:
+    annotations = {**claim.metadata.annotations, "pv.kubernetes.io/bind-completed": "yes"}
+    return structs.replace(
+        claim,
+        metadata=structs.replace(claim.metadata, annotations=annotations),
+        spec=structs.replace(claim.spec, volume_name=volume),
+        status=structs.replace(claim.status, phase="Bound"),
+    )

@@ -1,0 +1,33 @@
+"""The difference between two runs of one scenario under two configurations."""
+
+from mooring.advisor.simulate.results import Comparison, Elsewhere, Simulation
+
+
+def compare(one: Simulation, other: Simulation) -> Comparison:
+    """What `other` does otherwise. Pods have the same names in both, because names do not depend on chance."""
+    here, there = _places(one), _places(other)
+    common = [pod for pod in here if pod in there]
+    moved = [Elsewhere(pod=pod, node=here[pod], other_node=there[pod]) for pod in common if here[pod] != there[pod]]
+    waiting, other_waiting = _waiting(one), _waiting(other)
+    return Comparison(
+        configuration=one.configuration,
+        other_configuration=other.configuration,
+        same=len(common) - len(moved),
+        elsewhere=tuple(sorted(moved, key=lambda each: each.pod)),
+        only_pending_here=tuple(sorted(waiting - other_waiting)),
+        only_pending_there=tuple(sorted(other_waiting - waiting)),
+        counts=one.counts,
+        other_counts=other.counts,
+        after=one.utilisation.after,
+        other_after=other.utilisation.after,
+    )
+
+
+def _places(result: Simulation) -> dict[str, str]:
+    found = {placement.pod: placement.node for placement in result.placements}
+    found.update((pod, "") for group in result.pending for pod in group.pods)
+    return found
+
+
+def _waiting(result: Simulation) -> set[str]:
+    return {pod for group in result.pending for pod in group.pods}

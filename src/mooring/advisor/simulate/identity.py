@@ -1,0 +1,22 @@
+"""Names and uids for what a simulation makes: always the same for the same object, so that two runs can be compared."""
+
+from hashlib import blake2b
+
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+"""Kubernetes' letters for made-up names: no vowels and no look-alikes, so that no words come out."""
+
+
+def uid_of(*parts: object) -> str:
+    """A uid of the usual form that depends on the parts alone."""
+    digits = blake2b("\0".join(map(str, parts)).encode(), digest_size=16).hexdigest()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def suffix_of(*parts: object) -> str:
+    """Five letters, as Kubernetes adds them to `generateName`."""
+    number = int.from_bytes(blake2b("\0".join(map(str, parts)).encode(), digest_size=8).digest(), "big")
+    letters = []
+    for _ in range(5):
+        number, position = divmod(number, len(_ALPHABET))
+        letters.append(_ALPHABET[position])
+    return "".join(letters)

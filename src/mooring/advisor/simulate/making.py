@@ -1,0 +1,128 @@
+"""How the pods of a workload are made: by the same functions as the controllers make them. Plain functions."""
+
+from collections.abc import Iterator
+
+from msgspec import structs
+
+from mooring.advisor.simulate.pods import Workload
+from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
+from mooring.api.batch_v1 import Job
+from mooring.api.core_v1 import Pod, PodTemplateSpec, ReplicationController
+from mooring.api.meta_v1 import ObjectMeta, OwnerReference, Resource
+from mooring.controllers.workloads import daemon_nodes, job_indexes, stateful_pods
+from mooring.controllers.workloads.deployment_replica_sets import template_hash
+from mooring.controllers.workloads.job_pods import indexed
+from mooring.controllers.workloads.job_tally import INDEX, is_indexed
+from mooring.controllers.workloads.revisions import POD_LABEL
+
+WORKLOADS = Deployment | ReplicaSet | ReplicationController | StatefulSet | Job | DaemonSet
+_ENDED = frozenset({"Complete", "Failed"})
+
+
+def reference_to(owner: Resource) -> OwnerReference:
+    return OwnerReference(
+        api_version=owner.api_version,
+        kind=owner.kind,
+        name=owner.metadata.name,
+        uid=owner.metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
+
+
+def workload_of(obj: ReplicaSet | ReplicationController | StatefulSet | Job | DaemonSet) -> Workload:
+    """The workload that an object describes; a Deployment is one through its ReplicaSets."""
+    return Workload(reference_to(obj), obj.metadata.namespace, obj, template=obj.spec.template, wanted=wanted_by(obj))
+
+
+def wanted_by(obj: Resource) -> int:
+    """How many pods a workload should have; those of a DaemonSet depend on nodes, so 0."""
+    if isinstance(obj, Job):
+        spec, status = obj.spec, obj.status
+        if spec.suspend or any(entry.type in _ENDED and entry.status == "True" for entry in status.conditions):
+            return 0
+        most = 1 if spec.parallelism is None else spec.parallelism
+        return most if spec.completions is None else max(min(most, spec.completions - status.succeeded), 0)
+    if isinstance(obj, Deployment | ReplicaSet | ReplicationController | StatefulSet):
+        return 1 if obj.spec.replicas is None else obj.spec.replicas
+    return 0
+
+
+def with_replicas(obj: Resource, replicas: int) -> Resource:
+    """The same workload in another size; DaemonSets have none of their own."""
+    if isinstance(obj, Job):
+        more = obj.spec.completions is not None
+        spec = structs.replace(obj.spec, parallelism=replicas, completions=replicas if more else None)
+        return structs.replace(obj, spec=spec)
+    if isinstance(obj, Deployment | ReplicaSet | ReplicationController | StatefulSet):
+        return structs.replace(obj, spec=structs.replace(obj.spec, replicas=replicas))
+    return obj
+
+
+def template_of(pod: Pod) -> PodTemplateSpec:
+    """What a pod was probably made from, for workloads of which there are only pods."""
+    meta = ObjectMeta(labels=pod.metadata.labels, annotations=pod.metadata.annotations)
+    return PodTemplateSpec(metadata=meta, spec=structs.replace(pod.spec, node_name="", ephemeral_containers=[]))
+
+
+def slot_of(owner: OwnerReference, pod: Pod) -> str:
+    """Which pod of its workload a pod is, where these are not all alike."""
+    if owner.kind == "StatefulSet":
+        return pod.metadata.name.rpartition("-")[2]
+    if owner.kind == "DaemonSet":
+        return daemon_nodes.node_of(pod)
+    return pod.metadata.annotations.get(INDEX, "")
+
+
+def has_slots(owner: Workload) -> bool:
+    """Whether its pods are not all alike: then each is made and admitted on its own."""
+    return owner.kind in ("StatefulSet", "DaemonSet") or (isinstance(owner.object, Job) and is_indexed(owner.object))
+
+
+def slots(owner: Workload) -> Iterator[str]:
+    """The pods that a workload with slots should have, in their order; those of DaemonSets are found by node."""
+    obj = owner.object
+    if isinstance(obj, StatefulSet):
+        first = stateful_pods.start_ordinal(obj)
+        yield from map(str, range(first, first + owner.wanted))
+    elif isinstance(obj, Job):
+        done = job_indexes.parse(obj.status.completed_indexes, obj.spec.completions or 0)
+        left = (index for index in range(obj.spec.completions or 0) if index not in done)
+        yield from (str(index) for index, _ in zip(left, range(owner.wanted), strict=False))
+
+
+def is_ordered(owner: Workload) -> bool:
+    """Whether a pod is only made when the one before it runs."""
+    obj = owner.object
+    return isinstance(obj, StatefulSet) and obj.spec.pod_management_policy in ("", "OrderedReady")
+
+
+def new_pod(owner: Workload, slot: str) -> Pod:
+    """A pod as the controller sends it to the server. It shares parts with the template: to be copied first."""
+    obj, template = owner.object, owner.template
+    if template is None:
+        raise AssertionError(f"{owner.told} has no template")
+    if isinstance(obj, StatefulSet):
+        revision = f"{owner.name}-{template_hash(template, None)}"
+        return stateful_pods.new_pod(obj, int(slot), template, revision, owner.reference)
+    labels, annotations, spec = template.metadata.labels, template.metadata.annotations, template.spec
+    name, generated = "", f"{owner.name}-"
+    if owner.kind == "DaemonSet":
+        spec = daemon_nodes.spec_for(spec, slot)
+        labels = {**labels, POD_LABEL: template_hash(template, None)}
+    elif owner.kind == "StatefulSet":  # one of which there are only pods
+        name, generated = f"{owner.name}-{slot}", ""
+    elif slot and isinstance(obj, Job):
+        made, changes = indexed(obj, int(slot), 0)
+        spec, labels, annotations = made.spec, changes["labels"], changes["annotations"]
+        generated = changes["generate_name"]
+    meta = ObjectMeta(
+        name=name,
+        generate_name=generated,
+        namespace=owner.namespace,
+        labels=labels,
+        annotations=annotations,
+        finalizers=template.metadata.finalizers,
+        owner_references=[owner.reference],
+    )
+    return Pod(api_version="v1", kind="Pod", metadata=meta, spec=spec)

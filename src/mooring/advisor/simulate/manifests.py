@@ -1,0 +1,110 @@
+"""Objects and node templates from manifests, read strictly: a field that no server knows is an error here too."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import structs
+
+from mooring.advisor.simulate.changes import ScenarioError
+from mooring.advisor.simulate.identity import uid_of
+from mooring.advisor.snapshot.objects import newest_of, scheme
+from mooring.api import yaml_documents
+from mooring.api.core_v1 import Node, NodeStatus
+from mooring.api.from_tree import FieldValidation, from_tree
+from mooring.api.json_tree import DecodeError
+from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.api.quantity import parse
+
+_HOSTNAME = "kubernetes.io/hostname"
+_ZONE = "topology.kubernetes.io/zone"
+_ZONES = ("zone-a", "zone-b", "zone-c")
+
+
+def read_objects(text: str | bytes, source: str) -> tuple[Resource, ...]:
+    """What a text describes, each in the newest version of its kind. Raises ScenarioError with file and line."""
+    try:
+        documents = yaml_documents.read(text)
+    except DecodeError as problem:
+        raise ScenarioError(f"{source}: {problem}") from problem
+    found: list[Resource] = []
+    for document in documents:
+        found += (_typed(tree, f"{source}:{document.line}") for tree in _single(document.tree))
+    if not found:
+        raise ScenarioError(f"{source}: there is no object in it")
+    return tuple(found)
+
+
+def from_trees(trees: list[Any], path: str) -> tuple[Resource, ...]:
+    """The same of objects that are part of another document, at a path in it."""
+    return tuple(_typed(tree, f"{path}[{index}]") for index, given in enumerate(trees) for tree in _single(given))
+
+
+def _single(tree: Any) -> Iterator[Any]:
+    items = tree.get("items") if isinstance(tree, dict) and str(tree.get("kind", "")).endswith("List") else None
+    if isinstance(items, list):
+        for item in items:
+            yield from _single(item)
+    else:
+        yield tree
+
+
+def _typed(tree: Any, place: str) -> Resource:
+    if not isinstance(tree, dict) or not tree.get("kind") or not tree.get("apiVersion"):
+        raise ScenarioError(f"{place}: expected an object with apiVersion and kind")
+    kind = scheme().kind(str(tree["apiVersion"]), str(tree["kind"]))
+    if kind is None:
+        raise ScenarioError(f"{place}: Mooring does not know {tree['apiVersion']} {tree['kind']}")
+    try:
+        obj, _ = from_tree(tree, kind.type, FieldValidation.STRICT)
+    except DecodeError as problem:
+        raise ScenarioError(f"{place}: {tree['kind']}: {problem}") from problem
+    if kind.namespaced and not obj.metadata.namespace:
+        obj.metadata.namespace = "default"
+    return newest_of(obj)
+
+
+def read_nodes(text: str | bytes, source: str) -> tuple[Node, ...]:
+    """The node templates in a file."""
+    objects = read_objects(text, source)
+    nodes = tuple(obj for obj in objects if isinstance(obj, Node))
+    if len(nodes) != len(objects):
+        other = next(obj for obj in objects if not isinstance(obj, Node))
+        raise ScenarioError(f"{source}: a template for nodes has Nodes in it, not a {other.kind}")
+    for node in nodes:
+        if not node.status.allocatable and not node.status.capacity:
+            raise ScenarioError(f"{source}: the node {node.metadata.name} has no status.allocatable: no pod would fit")
+    return nodes
+
+
+def nodes_like(templates: tuple[Node, ...], number: int, first: int = 0) -> Iterator[Node]:
+    """So many nodes with names of their own, like the templates in turn."""
+    templates = templates or tuple(_default_node(zone) for zone in _ZONES)
+    for index in range(first, first + number):
+        yield _node_like(templates[index % len(templates)], index)
+
+
+def _node_like(template: Node, index: int) -> Node:
+    meta = template.metadata
+    name = f"{(meta.name or 'node').rstrip('-')}-{index}"
+    status = template.status
+    amounts = status.allocatable or status.capacity
+    return structs.replace(
+        template,
+        metadata=ObjectMeta(
+            name=name,
+            uid=uid_of("Node", name),
+            labels={**meta.labels, _HOSTNAME: name},
+            annotations=meta.annotations,
+        ),
+        status=structs.replace(status, allocatable=amounts, capacity=status.capacity or amounts),
+    )
+
+
+def _default_node(zone: str) -> Node:
+    amounts = {"cpu": parse("32"), "memory": parse("128Gi"), "pods": parse("110")}
+    return Node(
+        api_version="v1",
+        kind="Node",
+        metadata=ObjectMeta(name="node", labels={_ZONE: zone}),
+        status=NodeStatus(capacity=amounts, allocatable=amounts),
+    )

@@ -1,0 +1,156 @@
+"""Makes the result of a run: what became of every pod, grouped as people ask for it."""
+
+from mooring.advisor.simulate import results
+from mooring.advisor.simulate.pods import SimulatedPod
+from mooring.advisor.simulate.record import Departure
+from mooring.advisor.simulate.results import (
+    Blocked,
+    Counts,
+    NodeUse,
+    PendingGroup,
+    Placement,
+    RejectedGroup,
+    Simulation,
+    Utilisation,
+)
+from mooring.advisor.simulate.running import Running
+from mooring.advisor.simulate.utilisation import Usage, usage_of
+from mooring.advisor.simulate.world import World
+from mooring.advisor.snapshot import Snapshot
+from mooring.api import times
+
+_WAITING = "not tried yet"
+
+
+def result_of(running: Running, snapshot: Snapshot) -> Simulation:
+    """What is known, whether the run has ended or was interrupted."""
+    world, scenario = running.world, running.scenario
+    placements = _placements(world)
+    pending = _pending(world)
+    rejected = _rejected(world)
+    after = usage_of(world.engine.cluster)
+    blocked = tuple(
+        Blocked(pod=pod.name, node=pod.node, message=why) for pod, why in world.drains.refused.values() if pod.node
+    )
+    alive, waiting = running.numbers()
+    successors = {pod.replaces: pod for pod in world.pods.values() if pod.replaces}
+    return Simulation(
+        name=scenario.name,
+        cluster=snapshot.origin,
+        configuration=world.settings.description,
+        seed=scenario.seed,
+        started_at=times.to_seconds(world.clock.start),
+        seconds=round(world.clock.monotonic(), 3),
+        is_complete=running.is_complete,
+        counts=Counts(
+            nodes=len(world.engine.cluster),
+            pods=len(world.pods),
+            running=alive,
+            placed=len(placements),
+            pending=max(waiting, 0),
+            rejected=sum(group.count for group in rejected),
+            preempted=len(world.record.preemptions),
+            evicted=len(world.record.evictions),
+            blocked=len(blocked),
+        ),
+        utilisation=Utilisation(before=running.before.whole(), after=after.whole()),
+        placements=placements,
+        pending=pending,
+        rejected=rejected,
+        preempted=tuple(_departure(each, successors, by=each.cause) for each in world.record.preemptions),
+        evicted=tuple(_departure(each, successors, cause=each.cause) for each in world.record.evictions),
+        blocked=blocked,
+        nodes=_nodes(running.before, after, world),
+        timeline=tuple(running.timeline),
+        room=running.room,
+        notes=(*(str(note) for note in snapshot.notes), *scenario.notes, *world.record.notes),
+    )
+
+
+def _placements(world: World) -> tuple[Placement, ...]:
+    found = [pod for pod in world.pods.values() if pod.node and pod.placed_at is not None]
+    found.sort(key=lambda pod: (pod.placed_at, pod.name))
+    return tuple(
+        Placement(
+            pod=pod.name, owner=_owner(pod), node=pod.node, at=round(pod.placed_at or 0.0, 3), replaces=pod.replaces
+        )
+        for pod in found
+    )
+
+
+def _pending(world: World) -> tuple[PendingGroup, ...]:
+    groups: dict[str, list[SimulatedPod]] = {}
+    for pod in world.pods.values():
+        if not pod.node:
+            groups.setdefault(_reason(world, pod), []).append(pod)
+    made = [
+        PendingGroup(
+            message=message,
+            count=len(pods),
+            owners=tuple(dict.fromkeys(_owner(pod) or pod.name for pod in pods)),
+            pods=tuple(sorted(pod.name for pod in pods)),
+        )
+        for message, pods in groups.items()
+    ]
+    return tuple(sorted(made, key=lambda group: (-group.count, group.message)))
+
+
+def _reason(world: World, pod: SimulatedPod) -> str:
+    if pod.message:
+        return pod.message
+    queued = world.queue.find(pod.key)
+    if queued is not None and queued.gated_by:
+        for plugin in world.engine.profiles[queued.profile].pre_enqueue:
+            status = plugin.pre_enqueue(pod.pod)
+            if not status.is_success:
+                return status.message
+    told = (entry for entry in pod.pod.status.conditions if entry.type == "PodScheduled" and entry.status == "False")
+    return next((entry.message for entry in told if entry.message), _WAITING)
+
+
+def _rejected(world: World) -> tuple[RejectedGroup, ...]:
+    found: dict[tuple[str, str], int] = {}
+    for refusal in world.record.refusals:
+        key = (refusal.name, refusal.message)
+        found[key] = found.get(key, 0) + refusal.number
+    for owner in world.workloads.all():
+        if owner.refusal:
+            missing = max(owner.wanted - len(owner.pods), 1)
+            found[owner.told, owner.refusal] = found.get((owner.told, owner.refusal), 0) + missing
+    return tuple(RejectedGroup(name=name, message=message, count=count) for (name, message), count in found.items())
+
+
+def _departure(
+    each: Departure, successors: dict[str, SimulatedPod], *, cause: str = "", by: str = ""
+) -> results.Departure:
+    successor = successors.get(each.name)
+    return results.Departure(
+        pod=each.name,
+        owner=each.owner,
+        node=each.node,
+        at=round(each.at, 3),
+        cause=cause,
+        by=by,
+        replacement=successor.name if successor is not None else "",
+        replacement_node=successor.node if successor is not None else "",
+    )
+
+
+def _nodes(before: Usage, after: Usage, world: World) -> tuple[NodeUse, ...]:
+    found = [
+        NodeUse(
+            name=info.name,
+            pods=len(info.placed),
+            unschedulable=info.node.spec.unschedulable,
+            before=before.on(info.name) if info.name in before.rows else None,
+            after=after.on(info.name),
+        )
+        for info in world.engine.cluster.node_infos()
+    ]
+    gone = (name for name in before.names if name not in after.rows)
+    found += [NodeUse(name=name, pods=0, before=before.on(name)) for name in gone]
+    return tuple(found)
+
+
+def _owner(pod: SimulatedPod) -> str:
+    return pod.owner.told if pod.owner is not None else ""

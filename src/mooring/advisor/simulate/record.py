@@ -1,0 +1,50 @@
+"""What happened in a simulation, noted as it happens; ``outcome.py`` makes the result of it."""
+
+from dataclasses import dataclass, field
+
+from mooring.advisor.simulate.clock import VirtualClock
+from mooring.advisor.simulate.pods import SimulatedPod
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A pod that had to go."""
+
+    at: float
+    name: str
+    owner: str
+    node: str
+    cause: str
+    """Why, or which pod took its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An object that the server did not take."""
+
+    name: str
+    message: str
+    number: int = 1
+
+
+@dataclass(slots=True)
+class Record:
+    clock: VirtualClock
+    evictions: list[Departure] = field(default_factory=list)
+    preemptions: list[Departure] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    attempts: int = 0
+
+    def evicted(self, pod: SimulatedPod, cause: str) -> None:
+        self.evictions.append(self._departure(pod, cause))
+
+    def preempted(self, pod: SimulatedPod, by: str) -> None:
+        self.preemptions.append(self._departure(pod, by))
+
+    def _departure(self, pod: SimulatedPod, cause: str) -> Departure:
+        owner = pod.owner.told if pod.owner is not None else ""
+        return Departure(self.clock.monotonic(), pod.name, owner, pod.node, cause)
+
+    def refused(self, name: str, message: str) -> None:
+        self.refusals.append(Refusal(name, message))

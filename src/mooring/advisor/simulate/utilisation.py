@@ -1,0 +1,90 @@
+"""How much of a cluster's resources is requested: of the whole, and node by node. Reads the scheduler's columns."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.advisor.simulate.results import Distribution, ResourceUse
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.requests import CPU
+from mooring.scheduler.columns.resources import POD_COUNT
+
+PODS = "pods"
+_BUCKETS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The requested part of each resource on each node, at one moment."""
+
+    names: tuple[str, ...]
+    rows: dict[str, int]
+    """The position of a node in the arrays, by its name."""
+    allocatable: dict[str, NDArray[np.float64]]
+    requested: dict[str, NDArray[np.float64]]
+
+    def fractions(self, resource: str) -> NDArray[np.float64]:
+        return _divided(self.requested[resource], self.allocatable[resource])
+
+    def whole(self) -> tuple[ResourceUse, ...]:
+        return tuple(self._use(resource) for resource in self.allocatable)
+
+    def on(self, name: str) -> dict[str, float]:
+        row = self.rows[name]
+        found = {}
+        for resource, allocatable in self.allocatable.items():
+            if allocatable[row]:
+                found[resource] = round(float(self.requested[resource][row] / allocatable[row]), 4)
+        return found
+
+    def _use(self, resource: str) -> ResourceUse:
+        allocatable, requested = self.allocatable[resource], self.requested[resource]
+        total, used = float(allocatable.sum()), float(requested.sum())
+        return ResourceUse(
+            resource=resource,
+            allocatable=total,
+            requested=used,
+            fraction=round(used / total, 4) if total else 0.0,
+            nodes=_distribution(self.fractions(resource)[allocatable > 0]),
+        )
+
+
+def usage_of(cluster: Cluster) -> Usage:
+    """Look at all nodes. Resources that no node has are left out."""
+    infos = list(cluster.node_infos())
+    rows = np.array([info.row for info in infos], np.intp)
+    table = cluster.resources
+    allocatable: dict[str, NDArray[np.float64]] = {}
+    requested: dict[str, NDArray[np.float64]] = {}
+    for resource, line in {**table.resources(), PODS: POD_COUNT}.items():
+        has = table.allocatable[line, rows].astype(np.float64)
+        if has.any():
+            unit = 1000.0 if resource == CPU else 1.0  # the columns reckon in thousandths of a core
+            allocatable[resource] = has / unit
+            requested[resource] = table.used[line, rows].astype(np.float64) / unit
+    names = tuple(info.name for info in infos)
+    return Usage(names, {name: row for row, name in enumerate(names)}, allocatable, requested)
+
+
+def part_of(cluster: Cluster, resource: str) -> float:
+    """The requested part of one resource of the whole cluster."""
+    line = cluster.resources.line(resource)
+    total = int(cluster.resources.allocatable[line].sum())
+    return round(int(cluster.resources.used[line].sum()) / total, 4) if total else 0.0
+
+
+def _divided(requested: NDArray[np.float64], allocatable: NDArray[np.float64]) -> NDArray[np.float64]:
+    out = np.zeros_like(requested)
+    np.divide(requested, allocatable, out=out, where=allocatable > 0)
+    return out
+
+
+def _distribution(fractions: NDArray[np.float64]) -> Distribution:
+    if not len(fractions):
+        return Distribution(least=0.0, median=0.0, p90=0.0, most=0.0, histogram=(0,) * (_BUCKETS + 1))
+    # A node that is used to exactly 10% belongs to the first tenth; rounding hides what dividing adds.
+    tenths = np.ceil(np.round(fractions * _BUCKETS, 9)).astype(np.int64) - 1
+    counts = np.bincount(np.clip(tenths, 0, _BUCKETS), minlength=_BUCKETS + 1)
+    least, median, p90, most = (round(float(np.quantile(fractions, part)), 4) for part in (0.0, 0.5, 0.9, 1.0))
+    return Distribution(least=least, median=median, p90=p90, most=most, histogram=tuple(counts.tolist()))

@@ -1,0 +1,388 @@
+"""The workloads of a simulated cluster: they make pods through admission, replace those that go, and roll out changes.
+
+What controllers do in many small steps is done here at once; the pods are made by the controllers' own functions
+(``making.py``), and the sizes in a rolling update are the controllers' (``deployment_pace.py``).
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import structs
+
+from mooring.advisor.simulate import making
+from mooring.advisor.simulate.identity import suffix_of, uid_of
+from mooring.advisor.simulate.pods import SimulatedPod, Workload
+from mooring.advisor.snapshot import Snapshot
+from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, ReplicaSetStatus, StatefulSet
+from mooring.api.base import copy_of
+from mooring.api.batch_v1 import Job
+from mooring.api.core_v1 import Node, Pod, ReplicationController
+from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.controllers.workloads import deployment_pace as pace
+from mooring.controllers.workloads import stateful_pods
+from mooring.controllers.workloads.daemon_nodes import Placement
+from mooring.controllers.workloads.deployment_replica_sets import new_replica_set, same_template
+
+if TYPE_CHECKING:
+    from mooring.advisor.simulate.world import World
+
+T = TypeVar("T", bound=Resource)
+Key = tuple[str, str, str]
+"""Kind, namespace and name."""
+_GENERATED_BASE = 63 - 5
+MakesPods = ReplicaSet | ReplicationController | StatefulSet | Job | DaemonSet
+
+
+class Workloads:
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self._all: dict[Key, Workload] = {}
+        self._deployments: dict[tuple[str, str], Deployment] = {}
+        self._sets: dict[tuple[str, str], list[Workload]] = {}
+        """ReplicaSets, by namespace and name of their Deployment."""
+        self._rolling: dict[tuple[str, str], Deployment] = {}
+        """Deployments with pods of several templates."""
+        self._daemons: list[Workload] = []
+        self._placements: dict[Key, Placement] = {}
+
+    # -- what is there
+
+    def load(self, snapshot: Snapshot) -> None:
+        """Take the workloads of a snapshot, before its pods."""
+        for kind in (ReplicaSet, ReplicationController, StatefulSet, Job, DaemonSet):
+            for obj in snapshot.all(kind):
+                self._keep(making.workload_of(_identified(obj)))  # type: ignore[arg-type] # one of these kinds
+        for deployment in snapshot.all(Deployment):
+            found = _identified(deployment)
+            self._deployments[_key_of(found)] = found
+            for owner in self._sets.get(_key_of(found), ()):
+                owner.deployment = found
+            self._rolling[_key_of(found)] = found
+
+    def adopt(self, pod: SimulatedPod) -> None:
+        """Find the workload of a pod of the snapshot; one that is not there itself is known by its pods."""
+        reference = next((entry for entry in pod.pod.metadata.owner_references if entry.controller), None)
+        if reference is None or reference.kind == "Node":  # static pods come and go with their node
+            return
+        key = (reference.kind, pod.pod.metadata.namespace, reference.name)
+        owner = self._all.get(key)
+        if owner is None:
+            owner = self._all[key] = Workload(reference, key[1], template=making.template_of(pod.pod))
+        if owner.object is None:
+            owner.wanted += 1
+        pod.owner, pod.slot = owner, making.slot_of(reference, pod.pod)
+        self.joined(owner, pod)
+
+    def all(self) -> Iterable[Workload]:
+        return self._all.values()
+
+    def find(self, kind: str, namespace: str, name: str) -> Resource | None:
+        if kind == "Deployment":
+            return self._deployments.get((namespace, name))
+        owner = self._all.get((kind, namespace, name))
+        return owner.object if owner is not None else None
+
+    def joined(self, owner: Workload, pod: SimulatedPod) -> None:
+        owner.pods[pod.key] = pod
+        if pod.slot:
+            owner.by_slot[pod.slot] = pod
+
+    def left(self, owner: Workload, pod: SimulatedPod) -> None:
+        owner.pods.pop(pod.key, None)
+        if owner.by_slot.get(pod.slot) is pod:
+            del owner.by_slot[pod.slot]
+
+    # -- changes
+
+    def put(self, obj: Resource) -> None:
+        """A workload is new or has changed: make, delete or roll out pods."""
+        obj = self._with_identity(obj)
+        if isinstance(obj, Deployment):
+            self._put_deployment(obj)
+            return
+        if not isinstance(obj, MakesPods):
+            raise AssertionError(f"{obj.kind} makes no pods")
+        key = (obj.kind, obj.metadata.namespace, obj.metadata.name)
+        owner = self._all.get(key)
+        if owner is None:
+            owner = self._keep(making.workload_of(obj))
+        else:
+            changed = owner.template != obj.spec.template
+            owner.object, owner.wanted = obj, making.wanted_by(obj)
+            owner.template, owner.prototype, owner.refusal = obj.spec.template, None, ""
+            self._placements.pop(key, None)
+            if changed and isinstance(obj, StatefulSet | DaemonSet):  # ReplicaSets and Jobs keep the pods they have
+                for pod in list(owner.pods.values()):
+                    self._world.delete(pod, recreate=False)
+        self._world.put_object(obj)
+        self.reconcile(owner)
+
+    def remove(self, kind: str, namespace: str, name: str) -> bool:
+        """Delete a workload and its pods; whether it was there."""
+        if kind == "Deployment":
+            deployment = self._deployments.pop((namespace, name), None)
+            self._rolling.pop((namespace, name), None)
+            owners = [] if deployment is None else self._sets.pop((namespace, name), [])
+        else:
+            found = self._all.get((kind, namespace, name))
+            owners = [found] if found is not None else []
+            deployment = None
+        for owner in owners:
+            owner.is_gone = True
+            if owner in self._daemons:
+                self._daemons.remove(owner)
+            self._all.pop((owner.kind, owner.namespace, owner.name), None)
+            for pod in list(owner.pods.values()):
+                self._world.delete(pod, recreate=False)
+            if owner.object is not None:
+                self._world.remove_object(owner.object)
+        return bool(owners) or deployment is not None
+
+    def reconcile(self, owner: Workload) -> None:
+        """Make the pods that a workload lacks, and delete those that it has too many."""
+        if owner.is_gone:
+            return
+        if owner.kind == "DaemonSet":
+            for info in list(self._world.engine.cluster.node_infos()):
+                self._daemon(owner, info.node)
+        elif making.has_slots(owner) and owner.object is not None:
+            self._reconcile_slots(owner)
+        else:
+            self._reconcile_alike(owner)
+
+    def reconcile_all(self) -> None:
+        """Bring every workload to what it should be, as controllers do that have just been started."""
+        for deployment in list(self._deployments.values()):
+            if not self._sets.get(_key_of(deployment)):
+                self._put_deployment(deployment)
+        for owner in list(self._all.values()):
+            if owner.object is not None:
+                self.reconcile(owner)
+
+    def retry_refused(self) -> None:
+        """Something has been added: perhaps what was refused before is possible now."""
+        for owner in list(self._all.values()):
+            if owner.refusal:
+                self.reconcile(owner)
+
+    def node_changed(self, node: Node) -> None:
+        """A node is new or has other labels or taints: DaemonSets look at it."""
+        for owner in self._daemons:
+            self._daemon(owner, node)
+
+    def lost(self, pod: SimulatedPod) -> None:
+        """A pod went that its workload wants to have."""
+        owner = pod.owner
+        if owner is None or owner.is_gone:
+            return
+        owner.lost.append(pod.name)
+        if owner.kind == "DaemonSet":
+            info = self._world.engine.cluster.node(pod.slot)
+            if info is not None:
+                self._daemon(owner, info.node)
+        elif making.has_slots(owner) and owner.object is None:
+            self._make(owner, pod.slot)
+        else:
+            self.reconcile(owner)
+        owner.lost.clear()
+
+    def roll_on(self) -> bool:
+        """Take the next step of every rolling update that can take one; whether there was any."""
+        moved = [self._roll(deployment) for deployment in list(self._rolling.values())]  # all of them, not the first
+        return any(moved)
+
+    # -- Deployments
+
+    def _put_deployment(self, deployment: Deployment) -> None:
+        self._deployments[_key_of(deployment)] = deployment
+        self._rolling[_key_of(deployment)] = deployment
+        sets = list(self._sets.get(_key_of(deployment), ()))
+        for owner in sets:
+            owner.deployment = deployment
+        if self._current(deployment, sets) is None:
+            views = [_view(owner) for owner in sets]
+            made = new_replica_set(deployment, views, making.reference_to(deployment), None)
+            made.metadata.uid = uid_of("ReplicaSet", made.metadata.namespace, made.metadata.name)
+            made = structs.replace(made, api_version="apps/v1", kind="ReplicaSet")
+            owner = self._keep(making.workload_of(made))
+            owner.deployment = deployment
+            owner.wanted = 0
+            self._world.put_object(made)
+        self._roll(deployment)
+
+    def _roll(self, deployment: Deployment) -> bool:
+        """One step towards the current template and size; whether something was done."""
+        sets = self._sets.get(_key_of(deployment), [])
+        new = self._current(deployment, sets)
+        if new is None or deployment.spec.paused:
+            return False
+        old = [owner for owner in sets if owner is not new and (owner.wanted or owner.pods)]
+        before = [(owner, owner.wanted) for owner in sets]
+        if not old:
+            self._rolling.pop(_key_of(deployment), None)
+            self._resize(new, pace.replicas(deployment))
+        elif not pace.is_rolling(deployment):
+            for owner in old:
+                self._resize(owner, 0)
+            self._resize(new, pace.replicas(deployment))
+        else:
+            self._resize(new, pace.new_size(deployment, [_view(owner) for owner in sets], new.wanted))
+            sizes = pace.old_sizes(deployment, _view(new), [_view(owner) for owner in old])
+            for owner in old:
+                self._resize(owner, sizes.get(owner.name, owner.wanted))
+        return any(owner.wanted != size for owner, size in before)
+
+    def _resize(self, owner: Workload, size: int) -> None:
+        if owner.wanted != size:
+            owner.wanted = size
+            self.reconcile(owner)
+
+    def _current(self, deployment: Deployment, sets: Iterable[Workload]) -> Workload | None:
+        template = deployment.spec.template
+        alike = (owner for owner in sets if owner.template is not None and same_template(owner.template, template))
+        return next(alike, None)
+
+    # -- pods
+
+    def _reconcile_alike(self, owner: Workload) -> None:
+        surplus = len(owner.pods) - owner.wanted
+        if surplus > 0:
+            # Those that wait go first, then the youngest.
+            ordered = sorted(owner.pods.values(), key=lambda pod: (bool(pod.node), -(pod.created_at or -1.0)))
+            for pod in ordered[:surplus]:
+                self._world.delete(pod, recreate=False)
+        while len(owner.pods) < owner.wanted:
+            if not self._make(owner, ""):
+                return
+        owner.refusal = ""
+
+    def _reconcile_slots(self, owner: Workload) -> None:
+        wanted = list(making.slots(owner))
+        names = set(wanted)
+        for surplus in [pod for pod in owner.pods.values() if pod.slot not in names]:
+            self._world.delete(surplus, recreate=False)
+        is_ordered = making.is_ordered(owner)
+        for slot in wanted:
+            pod: SimulatedPod | None = owner.by_slot.get(slot)
+            if pod is None:
+                if not self._make(owner, slot):
+                    return
+                pod = owner.by_slot[slot]
+            if is_ordered and not pod.node:
+                break
+        owner.refusal = ""
+
+    def _daemon(self, owner: Workload, node: Node) -> None:
+        """See to it that a DaemonSet has a pod on a node, or none, as it should."""
+        if owner.template is None or owner.object is None:
+            return
+        key = (owner.kind, owner.namespace, owner.name)
+        placement = self._placements.get(key)
+        if placement is None:
+            constraints = self._world.settings.features.constraints
+            placement = self._placements[key] = Placement(owner.template.spec, constraints)
+        should_run, may_stay = placement.judge(node)
+        pod = owner.by_slot.get(node.metadata.name)
+        if pod is None and should_run:
+            self._make(owner, node.metadata.name)
+        elif pod is not None and not should_run and not may_stay:
+            self._world.delete(pod, recreate=False)
+
+    def _make(self, owner: Workload, slot: str) -> bool:
+        """Create one pod; whether the server lets it."""
+        pod = self._admitted(owner, slot)
+        if pod is None:
+            return False
+        if isinstance(owner.object, StatefulSet):
+            for claim in stateful_pods.claims(owner.object, int(slot), owner.reference):
+                self._world.claims.create(claim)
+        self._world.create(pod, owner, slot, owner.lost.popleft() if owner.lost else "")
+        return True
+
+    def _admitted(self, owner: Workload, slot: str) -> Pod | None:
+        if not slot and owner.prototype is not None:
+            return self._like(owner, owner.prototype)
+        pod = copy_of(making.new_pod(owner, slot))
+        meta = pod.metadata
+        meta.name = meta.name or self._free_name(owner, meta.generate_name)
+        refusal = self._world.admission.refusal(pod)
+        if refusal:
+            owner.refusal = refusal.replace(meta.name, meta.generate_name or meta.name)
+            return None
+        meta.uid = self._new_uid(owner, meta)
+        if not slot:
+            owner.prototype = pod
+        return pod
+
+    def _like(self, owner: Workload, prototype: Pod) -> Pod:
+        """Another pod of the same template: a new name; all else is shared."""
+        given = prototype.metadata
+        meta = ObjectMeta(
+            name=self._free_name(owner, given.generate_name),
+            generate_name=given.generate_name,
+            namespace=given.namespace,
+            labels=given.labels,
+            annotations=given.annotations,
+            owner_references=given.owner_references,
+            creation_timestamp=self._world.written_now(),
+            generation=1,
+        )
+        meta.uid = self._new_uid(owner, meta)
+        return Pod(api_version="v1", kind="Pod", metadata=meta, spec=prototype.spec, status=prototype.status)
+
+    def _free_name(self, owner: Workload, generated: str) -> str:
+        while True:
+            owner.made += 1
+            name = generated[:_GENERATED_BASE] + suffix_of(owner.kind, owner.namespace, owner.name, owner.made)
+            if (owner.namespace, name) not in self._world.taken:
+                return name
+
+    def _new_uid(self, owner: Workload, meta: ObjectMeta) -> str:
+        owner.made += 1
+        return uid_of("Pod", meta.namespace, meta.name, owner.made)
+
+    # -- how
+
+    def _keep(self, owner: Workload) -> Workload:
+        self._all[owner.kind, owner.namespace, owner.name] = owner
+        above = _deployment_of(owner)
+        if above is not None:
+            self._sets.setdefault(above, []).append(owner)
+        if owner.kind == "DaemonSet":
+            self._daemons.append(owner)
+        return owner
+
+    def _with_identity(self, obj: Resource) -> Resource:
+        """The uid of the object that it replaces, or one that is always the same."""
+        meta = obj.metadata
+        before = self.find(obj.kind, meta.namespace, meta.name)
+        uid = before.metadata.uid if before is not None else uid_of(obj.kind, meta.namespace, meta.name)
+        return structs.replace(obj, metadata=structs.replace(meta, uid=uid))
+
+
+def _identified(obj: T) -> T:
+    """The object with a uid: those of manifests have none."""
+    meta = obj.metadata
+    if meta.uid:
+        return obj
+    return structs.replace(obj, metadata=structs.replace(meta, uid=uid_of(obj.kind, meta.namespace, meta.name)))
+
+
+def _key_of(obj: Resource) -> tuple[str, str]:
+    return obj.metadata.namespace, obj.metadata.name
+
+
+def _deployment_of(owner: Workload) -> tuple[str, str] | None:
+    """Namespace and name of the Deployment that a ReplicaSet belongs to."""
+    references = owner.object.metadata.owner_references if owner.object is not None else []
+    above = next((entry for entry in references if entry.controller and entry.kind == "Deployment"), None)
+    return (owner.namespace, above.name) if above is not None and owner.kind == "ReplicaSet" else None
+
+
+def _view(owner: Workload) -> ReplicaSet:
+    """A ReplicaSet as the arithmetic of rolling updates wants it."""
+    if not isinstance(owner.object, ReplicaSet):
+        raise AssertionError(f"{owner.told} is no ReplicaSet")
+    spec = structs.replace(owner.object.spec, replicas=owner.wanted)
+    status = ReplicaSetStatus(replicas=len(owner.pods), available_replicas=owner.placed)
+    return structs.replace(owner.object, spec=spec, status=status)

@@ -1,0 +1,249 @@
+"""The simulated cluster: the scheduler's engine and queue, pods with their workloads, budgets, claims and evictions.
+
+Every change goes through here, so that everybody hears of it who would in a real cluster: the queue wakes pods that it
+may help, workloads replace what they lose, budgets count. Nothing takes time here; ``running.py`` lets it pass.
+Read next: ``scheduling.py`` for how pods get nodes, ``workloads.py`` for where they come from.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from mooring.advisor.simulate.admission import Admission
+from mooring.advisor.simulate.budgets import Budgets
+from mooring.advisor.simulate.claims import Claims
+from mooring.advisor.simulate.clock import VirtualClock, moment_of
+from mooring.advisor.simulate.evictions import Drains, TaintEvictions
+from mooring.advisor.simulate.identity import uid_of
+from mooring.advisor.simulate.options import Settings
+from mooring.advisor.simulate.pods import SimulatedPod, Workload
+from mooring.advisor.simulate.record import Record
+from mooring.advisor.simulate.workloads import Workloads
+from mooring.advisor.snapshot import Snapshot, engine
+from mooring.api import times
+from mooring.api.core_v1 import Node, Pod
+from mooring.api.meta_v1 import Resource
+from mooring.api.policy_v1 import PodDisruptionBudget
+from mooring.api.resource_v1 import ResourceClaimTemplate
+from mooring.api.scheduling_v1 import PriorityClass
+from mooring.scheduler.events import OTHER_KINDS, node_action
+from mooring.scheduler.framework import Action, ClusterEvent, Kind
+from mooring.scheduler.queue import Pool, SchedulingQueue
+
+_ENDED = frozenset({"Succeeded", "Failed"})
+_POD_ADDED = ClusterEvent(Kind.ASSIGNED_POD, Action.ADD)
+_POD_DELETED = ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE)
+
+
+class World:
+    def __init__(self, snapshot: Snapshot, settings: Settings, seed: int) -> None:
+        snapshot = _identified(snapshot)
+        self.settings = settings
+        self.clock = VirtualClock(moment_of(snapshot))
+        self.engine = engine(
+            snapshot, profiles=settings.profiles, features=settings.features, registry=settings.registry, seed=seed
+        )
+        # Pods that were refused wait their whole backoff: here nothing takes so long that one could be tried early.
+        self.queue = SchedulingQueue(
+            self.engine.profiles, self.clock, backoffs=settings.backoffs, pop_from_backoff=False
+        )
+        self.admission = Admission(settings.admission, self.engine.cluster, self.clock)
+        self.budgets = Budgets(self.engine)
+        self.claims = Claims(self)
+        self.workloads = Workloads(self)
+        self.taints = TaintEvictions(self)
+        self.drains = Drains(self)
+        self.record = Record(self.clock)
+        self.pods: dict[str, SimulatedPod] = {}
+        """All that are there, by key."""
+        self.taken: set[tuple[str, str]] = set()
+        """Namespaces and names of pods."""
+        self.revision = 0
+        """Rises with every change."""
+        self._node_versions = 0
+        self._load(snapshot)
+
+    # -- beginning
+
+    def _load(self, snapshot: Snapshot) -> None:
+        for obj in (*snapshot.all(PriorityClass), *snapshot.all(ResourceClaimTemplate)):
+            self.engine.put(obj)
+        for kind in snapshot.kinds():
+            self.admission.learn(snapshot.all(kind))
+        self.workloads.load(snapshot)
+        for pod in snapshot.all(Pod):
+            if pod.status.phase in _ENDED:
+                continue
+            found = SimulatedPod(pod, None, node=pod.spec.node_name, is_ready=_is_ready(pod))
+            self.pods[found.key] = found
+            self.taken.add((pod.metadata.namespace, pod.metadata.name))
+            self.workloads.adopt(found)
+        for budget in snapshot.all(PodDisruptionBudget):
+            self.budgets.put(budget, list(self.pods.values()))
+
+    def begin(self, *, keep_pending: bool) -> None:
+        """Let controllers and the scheduler look at what there is."""
+        for pod in list(self.pods.values()):
+            if pod.pod.metadata.deletion_timestamp is not None:
+                self.delete(pod, recreate=True)
+            elif not pod.node and not keep_pending:
+                self._wait(pod)
+        if not keep_pending:
+            self.workloads.reconcile_all()
+        for info in list(self.engine.cluster.node_infos()):
+            self.taints.node_changed(info.node)
+
+    # -- pods
+
+    def create(self, pod: Pod, owner: Workload | None, slot: str = "", replaces: str = "") -> None:
+        """A pod that the server has admitted."""
+        if pod.spec.resource_claims or pod.spec.volumes:
+            pod = self.claims.prepare(pod)
+        made = SimulatedPod(pod, owner, created_at=self.clock.monotonic(), replaces=replaces, slot=slot)
+        self.pods[made.key] = made
+        self.taken.add((pod.metadata.namespace, pod.metadata.name))
+        self.revision += 1
+        if owner is not None:
+            self.workloads.joined(owner, made)
+        self.budgets.came(made)
+        if pod.spec.node_name:
+            self.place(made, pod.spec.node_name)
+        else:
+            self._wait(made)
+
+    def _wait(self, pod: SimulatedPod) -> None:
+        name = pod.pod.spec.scheduler_name
+        if name in self.engine.profiles:
+            self.queue.add(pod.pod)
+        else:
+            pod.message = f"waits for the scheduler {name}, which is not simulated"
+
+    def place(self, pod: SimulatedPod, node: str) -> None:
+        """A pod has got its node, and runs."""
+        self.engine.assume(pod.pod, node)
+        pod.node, pod.placed_at, pod.message = node, self.clock.monotonic(), ""
+        self.revision += 1
+        self.budgets.placed(pod)
+        if self._somebody_waits():
+            self.queue.move(_POD_ADDED, None, pod.pod)
+        self.taints.consider(pod)
+        owner = pod.owner
+        if owner is not None and pod.slot and owner.kind == "StatefulSet" and len(owner.pods) < owner.wanted:
+            self.workloads.reconcile(owner)
+
+    def delete(self, pod: SimulatedPod, *, recreate: bool) -> None:
+        """A pod is gone at once; its workload makes another one if it is to."""
+        was_healthy, node = pod.is_healthy, pod.node
+        nominated = self.engine.nominations.node_of(pod.pod)
+        del self.pods[pod.key]
+        meta = pod.pod.metadata
+        self.taken.discard((meta.namespace, meta.name))
+        self.engine.remove(pod.pod)
+        self.queue.delete(pod.pod)
+        self.budgets.left(pod, was_healthy=was_healthy)
+        self.revision += 1
+        pod.node = ""
+        if pod.owner is not None:
+            self.workloads.left(pod.owner, pod)
+        self.claims.release(pod)
+        if (node or nominated) and self._somebody_waits():
+            self.queue.move(_POD_DELETED, _on(pod.pod, node or nominated or ""), None)
+        if recreate:
+            self.workloads.lost(pod)
+
+    def evict(self, pod: SimulatedPod, cause: str) -> None:
+        self.record.evicted(pod, cause)
+        self.delete(pod, recreate=True)
+
+    def pods_on(self, node: str) -> list[SimulatedPod]:
+        info = self.engine.cluster.node(node)
+        return [] if info is None else [self.pods[key] for key in info.placed if key in self.pods]
+
+    def _somebody_waits(self) -> bool:
+        counts = self.queue.counts()
+        return counts[Pool.UNSCHEDULABLE] > 0 or counts[Pool.GATED] > 0
+
+    # -- nodes
+
+    def put_node(self, node: Node) -> None:
+        """A node is new or has changed."""
+        self._node_versions += 1
+        meta = structs.replace(
+            node.metadata,
+            uid=node.metadata.uid or uid_of("Node", node.metadata.name),
+            resource_version=f"simulated-{self._node_versions}",
+        )
+        node = structs.replace(node, metadata=meta)
+        info = self.engine.cluster.node(meta.name)
+        old = info.node if info is not None else None
+        self.engine.put(node)
+        self.revision += 1
+        action = Action.ADD if old is None else node_action(old, node)
+        if action:
+            self.queue.move(ClusterEvent(Kind.NODE, action), old, node)
+            self.workloads.node_changed(node)
+            self.taints.node_changed(node)
+
+    def remove_node(self, name: str) -> None:
+        """A node is gone, and with it its pods."""
+        info = self.engine.cluster.node(name)
+        if info is None:
+            return
+        pods = self.pods_on(name)
+        self.engine.remove(info.node)
+        self.drains.end(name)
+        self.revision += 1
+        self.queue.move(ClusterEvent(Kind.NODE, Action.DELETE), info.node, None)
+        for pod in pods:
+            self.evict(pod, "the node was removed")
+
+    # -- everything else
+
+    def put_object(self, obj: Resource) -> None:
+        old = self.engine.cluster.objects(type(obj)).get(_object_key(obj))
+        self.engine.put(obj)
+        self.revision += 1
+        if isinstance(obj, PodDisruptionBudget):
+            self.budgets.put(obj, list(self.pods.values()))
+        kind = OTHER_KINDS.get(type(obj))
+        if kind is not None:
+            action = Action.ADD if old is None else Action.UPDATE_OTHER
+            self.queue.move(ClusterEvent(kind, action), old, obj)
+
+    def remove_object(self, obj: Resource) -> None:
+        self.engine.remove(obj)
+        self.revision += 1
+        if isinstance(obj, PodDisruptionBudget):
+            self.budgets.remove(obj)
+        kind = OTHER_KINDS.get(type(obj))
+        if kind is not None:
+            self.queue.move(ClusterEvent(kind, Action.DELETE), obj, None)
+
+    def written_now(self) -> str:
+        return times.to_seconds(self.clock.now())
+
+
+def _identified(snapshot: Snapshot) -> Snapshot:
+    """The snapshot with uids for nodes of manifests, by which DaemonSets tell them apart."""
+    nodes = [
+        structs.replace(node, metadata=structs.replace(node.metadata, uid=uid_of("Node", node.metadata.name)))
+        for node in snapshot.all(Node)
+        if not node.metadata.uid
+    ]
+    return snapshot.replace(put=nodes) if nodes else snapshot
+
+
+def _object_key(obj: Resource) -> str:
+    meta = obj.metadata
+    return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+
+
+def _on(pod: Pod, node: str) -> Pod:
+    """The pod as if it had been bound, for hints that look where a pod was."""
+    return pod if pod.spec.node_name else structs.replace(pod, spec=structs.replace(pod.spec, node_name=node))
+
+
+def _is_ready(pod: Pod) -> bool:
+    """Whether the pod counts as healthy. Of one that no kubelet has told about, all is well."""
+    found: Sequence[str] = [entry.status for entry in pod.status.conditions if entry.type == "Ready"]
+    return found[0] == "True" if found else True
