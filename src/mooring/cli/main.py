@@ -11,6 +11,7 @@ COMMANDS = {
     "scheduler": "mooring.cli.scheduler:scheduler",
     "lint": "mooring.cli.lint:lint",
     "controllers": "mooring.cli.controllers:controllers",
+    "store": "mooring.cli.store:store",
     "demo": "mooring.cli.demo:demo",
     "version": "mooring.cli.version:version",
     "gates": "mooring.cli.gates:gates",

@@ -4,12 +4,16 @@ While a store is being filled it has the key `MARKER`, and whoever would serve i
 that is begun again finds out what is there already and writes only the rest.
 """
 
+import math
 import time
 from collections.abc import Collection, Sequence
 
 from mooring.store.errors import Incomplete, NotEmpty, RevisionError
 from mooring.store.kv import Delete, KeyValue, Put, Store, Write
 from mooring.store.tools.contents import MARKER, ROOT, Snapshot
+
+_TTL_STEP = 60.0
+"""Seconds to which times to live are rounded up: in etcd, keys with the same one share a lease."""
 
 
 async def require_complete(store: Store) -> None:
@@ -96,7 +100,7 @@ class StoreTarget:
             ttl = kv.expires - time.time()
             if ttl <= 0:
                 return None if present is None else Delete(kv.key)
-            return Put(kv.key, kv.value, ttl=ttl)
+            return Put(kv.key, kv.value, ttl=math.ceil(ttl / _TTL_STEP) * _TTL_STEP)
         if present is not None and present.value == kv.value and not present.expires:
             return None
         return Put(kv.key, kv.value)

@@ -1,0 +1,152 @@
+"""Where stores are: what users write in `mooring store`, and what is opened for it.
+
+~/.mooring                         a data directory, or the file `state.db` in it
+etcd://10.0.0.1:2379/registry      etcd, several servers with commas between them; etcds:// with TLS
+monday.backup                      a file that `mooring store backup` wrote
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mooring.store.errors import OpenError
+from mooring.store.etcd.config import DEFAULT_PREFIX, EtcdConfig, Server
+from mooring.store.kv import Store
+from mooring.store.sqlite_file import DATABASE
+from mooring.store.tools.backup_file import BackupSource, is_backup
+from mooring.store.tools.contents import Source, Target
+from mooring.store.tools.live import StoreSource, StoreTarget
+from mooring.store.tools.sqlite_source import SqliteSource
+from mooring.store.tools.sqlite_target import SqliteTarget
+
+DEFAULT_PLACE = "~/.mooring"
+
+
+@dataclass(frozen=True, slots=True)
+class EtcdPlace:
+    """An address of etcd."""
+
+    text: str
+    addresses: tuple[str, ...]
+    prefix: str
+    tls: bool
+
+
+Place = Path | EtcdPlace
+
+
+@dataclass(frozen=True, slots=True)
+class EtcdAccess:
+    """How to be let into etcd."""
+
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    user: str = ""
+    password: str = ""
+
+
+class PlaceType(click.ParamType[Place]):
+    """Reads a place."""
+
+    name = "place"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Place:
+        if not isinstance(value, str):
+            return value  # type: ignore[no-any-return] # converted already
+        if not value:
+            self.fail("the name is empty; use . for the current directory", param, ctx)
+        scheme, mark, rest = value.partition("://")
+        if not mark:
+            return Path(value).expanduser()
+        if scheme not in ("etcd", "etcds"):
+            self.fail(f"{value!r}: write etcd://host:2379/prefix, or the name of a directory or a file", param, ctx)
+        servers, slash, prefix = rest.partition("/")
+        addresses = tuple(part.strip() for part in servers.split(",") if part.strip())
+        if not addresses:
+            self.fail(f"{value!r} names no server; write etcd://host:2379/prefix", param, ctx)
+        return EtcdPlace(value, addresses, slash + prefix.rstrip("/") if prefix else DEFAULT_PREFIX, scheme == "etcds")
+
+
+def etcd_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the flags that say how to be let into etcd, and hand them over as `access`."""
+    file = click.Path(path_type=Path, dir_okay=False)
+
+    @click.option("--etcd-cafile", type=file, help="The authority that signed the certificates of etcd.")
+    @click.option("--etcd-certfile", type=file, help="The certificate to show to etcd.")
+    @click.option("--etcd-keyfile", type=file, help="The key of that certificate.")
+    @click.option("--etcd-user", default="", metavar="NAME", help="The user in etcd.")
+    @click.option("--etcd-password-file", type=file, help="A file with that user's password.")
+    @wraps(command)
+    def wrapped(
+        *args: Any,
+        etcd_cafile: Path | None,
+        etcd_certfile: Path | None,
+        etcd_keyfile: Path | None,
+        etcd_user: str,
+        etcd_password_file: Path | None,
+        **rest: Any,
+    ) -> None:
+        password = ""
+        if etcd_password_file is not None:
+            try:
+                password = etcd_password_file.read_text().strip()
+            except (OSError, UnicodeDecodeError) as error:
+                raise click.UsageError(f"--etcd-password-file: {error}") from error
+        access = EtcdAccess(etcd_cafile, etcd_certfile, etcd_keyfile, etcd_user, password)
+        command(*args, access=access, **rest)
+
+    return wrapped
+
+
+async def open_source(place: Place, access: EtcdAccess) -> Source:
+    """What is read. Raises `StoreError`."""
+    if isinstance(place, EtcdPlace):
+        return StoreSource(await open_etcd(place, access), place.text)
+    if place.is_file() and is_backup(place):
+        return BackupSource(place)
+    if not place.exists():
+        raise OpenError(f"{place} does not exist")
+    return SqliteSource(place)
+
+
+async def open_target(place: Place, access: EtcdAccess, *, overwrite: bool, bump: int = 0) -> Target:
+    """What is written. Raises `StoreError`."""
+    if isinstance(place, EtcdPlace):
+        return StoreTarget(await open_etcd(place, access), place.text, overwrite=overwrite)
+    return SqliteTarget(directory_of(place), overwrite=overwrite, bump=bump)
+
+
+async def open_etcd(place: EtcdPlace, access: EtcdAccess) -> Store:
+    """A store in etcd. Raises `StoreError`."""
+    from mooring.store.etcd.store import EtcdStore  # noqa: PLC0415 - brings gRPC in, which few need
+
+    return await EtcdStore.open(etcd_config(place, access))
+
+
+def etcd_config(place: EtcdPlace, access: EtcdAccess) -> EtcdConfig:
+    """Certificates mean TLS, also where the address does not say so."""
+    tls = place.tls or bool(access.ca_file or access.cert_file)
+    servers = tuple(Server.parse(f"{'https' if tls else 'http'}://{address}") for address in place.addresses)
+    config = EtcdConfig(servers=servers, prefix=place.prefix)
+    return replace(
+        config,
+        ca_file=access.ca_file,
+        cert_file=access.cert_file,
+        key_file=access.key_file,
+        user=access.user,
+        password=access.password,
+    )
+
+
+def directory_of(place: Path) -> Path:
+    """The data directory that a path means; raises `OpenError` for a file that is none's."""
+    if place.name == DATABASE and not place.is_dir():
+        return place.parent
+    if place.is_file():
+        raise OpenError(f"{place} is a file; name the data directory")
+    return place
