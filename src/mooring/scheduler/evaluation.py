@@ -50,7 +50,7 @@ OUT = -1
 """Instead of a total: the node is not feasible."""
 _FEW = 64
 """So many named nodes are judged one by one instead of with all others."""
-_PART = 8
+_PART = 64
 """Working on some rows costs less than on all when they are at most one in so many."""
 _NO_MASK: Mask = np.empty(0, np.bool_)
 _NO_POINTS: Scores = np.empty(0, np.int64)
@@ -379,11 +379,16 @@ class Evaluation:
             return
         if len(rows) == 1:
             row = int(rows[0])
-            highest = self._totals[row] = self._sums[row] if feasible[row] else OUT
+            before, after = self._totals.item(row), self._sums.item(row) if feasible[row] else OUT
+            self._totals[row] = after
+            has_risen = after > before
+            highest = after
         else:
-            totals = self._totals[rows] = np.where(feasible[rows], self._sums[rows], OUT)
-            highest = totals.max()
-        if self._best is not None and highest >= self._best.highest:
+            totals = np.where(feasible[rows], self._sums[rows], OUT)
+            has_risen = bool((totals > self._totals[rows]).any())
+            self._totals[rows] = totals
+            highest = int(totals.max())
+        if has_risen and self._best is not None and highest >= self._best.highest:
             self._best = None  # found again when it is asked for
 
 

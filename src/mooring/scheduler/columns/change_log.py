@@ -13,6 +13,7 @@ ChangedRows: TypeAlias = NDArray[np.intp] | None
 """Row numbers, some perhaps twice; None stands for all rows."""
 NO_ROWS: NDArray[np.intp] = np.empty(0, np.intp)
 _SLACK = 256
+_FEW = 8
 
 
 class ChangeLog:
@@ -44,6 +45,11 @@ class ChangeLog:
         if number == 1:
             return np.array(self._rows[-1:], np.intp)
         return np.array(list(set(self._rows[start:])), np.intp)
+
+    def few_since(self, position: int) -> set[int] | None:
+        """As `since`, for readers who go through them one by one; None also when they are more than a few."""
+        start = position - self._forgotten
+        return None if start < 0 or len(self._rows) - start > _FEW else set(self._rows[start:])
 
 
 class Changes(NamedTuple):

@@ -88,6 +88,8 @@ class Cluster:
         self.row_of: dict[str, int] = {}
         self.nodes_revision = 0
         """Rises when a node comes or goes."""
+        self.objects_revision = 0
+        """Rises with every change among objects other than nodes and pods."""
         self.unschedulable: NDArray[np.bool_] = np.zeros(_CAPACITY, np.bool_)
         self.namespaces: dict[str, Mapping[str, str]] = {}
         """Labels by name."""
@@ -157,6 +159,7 @@ class Cluster:
             kind = type(thing)
             self._objects.setdefault(kind, {})[_key_of(thing)] = thing
             self._revisions[kind] = self._revisions.get(kind, 0) + 1
+            self.objects_revision += 1
             if isinstance(thing, Namespace):
                 self._put_namespace(thing.metadata.name, thing.metadata.labels)
 
@@ -167,6 +170,7 @@ class Cluster:
             self.remove_pod(thing)
         elif self._objects.get(type(thing), {}).pop(_key_of(thing), None) is not None:
             self._revisions[type(thing)] += 1
+            self.objects_revision += 1
             if isinstance(thing, Namespace):
                 self._put_namespace(thing.metadata.name, None)
 

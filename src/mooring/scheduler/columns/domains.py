@@ -13,13 +13,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.scheduler.columns.change_log import NO_ROWS, ChangedRows, Reader
+from mooring.scheduler.columns.change_log import NO_ROWS, ChangedRows, Reader, union
 from mooring.scheduler.columns.topology import Mask, RowCounts, Rows, Topology
 
 _FEW = 32
-_SCANS = 4
-"""The rows of so many groups are looked for; beyond that, all rows are taken."""
-_PART = 8
+_PART = 64
 """Working on some rows costs less than on all when they are at most one in so many."""
 
 
@@ -43,8 +41,6 @@ class Domains:
             self.parts = [np.arange(len(self.topologies[0].values))]
         else:
             self._join()
-        self.groups: NDArray[np.int64] = np.arange(len(self))
-        """The codes of all groups."""
 
     def _join(self) -> None:
         joint = np.zeros(self._capacity, np.intp)
@@ -77,12 +73,12 @@ class Domains:
         found[self.codes[rows]] = True
         return found
 
-    def rows_of(self, groups: NDArray[np.intp]) -> ChangedRows:
+    def rows_of(self, groups: Sequence[int]) -> ChangedRows:
         """The rows that are in a few groups; None when they are so many that all might as well be taken."""
-        if len(groups) > _SCANS:
-            return None
-        rows = np.concatenate([(self.codes == group).nonzero()[0] for group in groups.tolist()])
-        return rows if _PART * len(rows) <= self._capacity else None
+        found: ChangedRows = NO_ROWS
+        for group in groups:
+            found = union(found, (self.codes == group).nonzero()[0])
+        return found if found is None or _PART * len(found) <= self._capacity else None
 
 
 class CountedDomains:

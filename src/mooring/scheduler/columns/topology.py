@@ -111,6 +111,10 @@ class DomainCounts:
         self._make_room()
         return self._table
 
+    def at(self, code: int) -> int:
+        """The count of one domain."""
+        return self._table.item(code) if code < len(self._table) else 0
+
     def added(self, row: int, number: int) -> None:
         code = int(self.topology.codes[row])
         if code and (self._eligible is None or self._eligible[row]):

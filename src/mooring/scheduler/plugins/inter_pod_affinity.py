@@ -5,7 +5,7 @@ without a chosen pod; and no placed pod's anti-affinity may choose the new pod. 
 take points for whole domains. Everything is judged by domain (`columns.domains`), from counts that the columns keep.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mooring.api.base import Int32, Object
 from mooring.api.core_v1 import Node, Pod
 from mooring.constraints.pod_affinity import AffinityTerm
-from mooring.scheduler.columns.change_log import NO_ROWS, ChangedRows, Revisions, union
+from mooring.scheduler.columns.change_log import ChangedRows, Revisions
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.domains import Domains
 from mooring.scheduler.columns.pod_sets import PodChoice, PodGroup
@@ -46,7 +46,6 @@ REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 _MANY = 1024
 """With so many groups, finding out whether their table has changed costs more than it saves."""
-_ALL_GROUPS = slice(None)
 _REASONS = ("", REASON_AFFINITY, REASON_ANTI_AFFINITY, REASON_EXISTING)
 
 
@@ -114,39 +113,36 @@ class _Terms:
             self.domains = Domains(tuple(topologies.values()), self.cluster.capacity)
         return not is_same
 
-    def changed_groups(self) -> NDArray[np.intp] | None:
-        """The groups whose counts have changed since the last call; None when all may have."""
+    def changed_groups(self) -> set[int] | None:
+        """The groups whose counts have changed since the last call, when they are few; None when any may have."""
         before, self._positions = self._positions, [counts.changes.position for counts in self.counted]
         if len(before) != len(self.counted) or len(self.domains.topologies) != 1:
             return None
-        found: ChangedRows = NO_ROWS
+        found: set[int] = set()
         for counts, position in zip(self.counted, before, strict=True):
-            found = union(found, counts.changes.since(position))
-        return found if found is None or len(found) < 2 else np.unique(found)
-
-    def at(self, counted: Sequence[DomainCounts], groups: Rows) -> NDArray[np.int64]:
-        """For each of `groups`, the sum of the counts in its domains."""
-        return self.weighted_at([(counts, 1) for counts in counted], groups)
-
-    def weighted_at(self, weighted: Sequence[tuple[DomainCounts, int]], groups: Rows) -> NDArray[np.int64]:
-        if len(weighted) == 1:
-            [(counts, weight)] = weighted
-            return self._weighted(counts, weight, groups)
-        found = np.zeros_like(self.domains.groups[groups])
-        for counts, weight in weighted:
-            found += self._weighted(counts, weight, groups)
+            groups = counts.changes.few_since(position)
+            if groups is None:
+                return None
+            found |= groups
         return found
 
-    def _weighted(self, counts: DomainCounts, weight: int, groups: Rows) -> NDArray[np.int64]:
-        if len(self.domains.topologies) == 1:
-            part = counts.table()[: len(self.domains)][groups]
-        else:
-            part = counts.table()[self.domains.parts[self.domains.topologies.index(counts.topology)][groups]]
-        return part if weight == 1 else part * weight
+    def at(self, counted: Iterable[DomainCounts]) -> NDArray[np.int64]:
+        """For each group, the sum of the counts in its domains."""
+        return self.weighted_at((counts, 1) for counts in counted)
 
-    def unlabelled(self, topology: Topology, groups: Rows) -> Mask:
-        """Which of `groups` have nodes without a label for a topology."""
-        return np.equal(self.domains.parts[self.domains.topologies.index(topology)][groups], 0)
+    def weighted_at(self, weighted: Iterable[tuple[DomainCounts, int]]) -> NDArray[np.int64]:
+        found = np.zeros(len(self.domains), np.int64)
+        for counts, weight in weighted:
+            table = counts.table()
+            position = self.domains.topologies.index(counts.topology)
+            is_alone = len(self.domains.topologies) == 1
+            part = table[: len(found)] if is_alone else table[self.domains.parts[position]]
+            found += part if weight == 1 else part * weight
+        return found
+
+    def unlabelled(self, topology: Topology) -> Mask:
+        """The groups of nodes that have no label for a topology."""
+        return np.equal(self.domains.parts[self.domains.topologies.index(topology)], 0)
 
     def keep(self, table: NDArray[np.int64], *, regrouped: bool) -> int:
         if regrouped or len(table) > _MANY or not np.array_equal(table, self.table):
@@ -154,12 +150,13 @@ class _Terms:
             self.revisions.note()
         return self.revisions.number
 
-    def keep_some(self, groups: NDArray[np.intp], entries: NDArray[np.int64]) -> int:
-        """Replace some entries of the table."""
-        moved = self.table[groups] != entries
-        if moved.any():
-            self.table[groups] = entries
-            self.revisions.note(self.domains.rows_of(groups[moved]))
+    def keep_some(self, entries: Mapping[int, int]) -> int:
+        """Replace the entries of some groups."""
+        moved = [group for group, entry in entries.items() if self.table.item(group) != entry]
+        if moved:
+            for group in moved:
+                self.table[group] = entries[group]
+            self.revisions.note(self.domains.rows_of(moved))
         return self.revisions.number
 
     def of_rows(self, rows: Rows) -> NDArray[np.int64]:
@@ -201,8 +198,8 @@ class _Required(_Terms):
         groups, begins = self.changed_groups(), self._may_begin()
         if groups is None or regrouped or begins != self._begins:
             self._begins = begins
-            return self.keep(self._verdicts(existing, _ALL_GROUPS), regrouped=regrouped)
-        return self.keep_some(groups, self._verdicts(existing, groups))
+            return self.keep(self._verdicts(existing), regrouped=regrouped)
+        return self.keep_some({group: self._verdict(existing, group) for group in groups})
 
     def _may_begin(self) -> bool:
         """The first of a group that wants to be together may begin anywhere."""
@@ -210,17 +207,24 @@ class _Required(_Terms):
             return False
         return _choose(self._choices, self._shape, self.cluster)
 
-    def _verdicts(self, existing: Sequence[DomainCounts], groups: Rows) -> NDArray[np.int64]:
+    def _verdicts(self, existing: Sequence[DomainCounts]) -> NDArray[np.int64]:
         """By group: affinity has the first word, then the pod's own anti-affinity, then that of others."""
-        found = np.zeros_like(self.domains.groups[groups])
-        if existing:
-            found[self.at(existing, groups) > 0] = 3
+        found = np.where(self.at(existing) > 0, 3, 0)
         if self._anti_affinity:
-            found[self.at(self._anti_affinity, groups) > 0] = 2
+            found = np.where(self.at(self._anti_affinity) > 0, 2, found)
         for counts in self._affinity:
-            lacking = self.unlabelled(counts.topology, groups) if self._begins else self.at([counts], groups) == 0
-            found[lacking] = -1
+            found[self.unlabelled(counts.topology) if self._begins else self.at([counts]) == 0] = -1
         return found
+
+    def _verdict(self, existing: Sequence[DomainCounts], group: int) -> int:
+        """As `_verdicts`, for one group where the groups are the domains of a topology."""
+        for counts in self._affinity:
+            if group == 0 if self._begins else counts.at(group) == 0:
+                return -1
+        for counts in self._anti_affinity:
+            if counts.at(group):
+                return 2
+        return 3 if any(counts.at(group) for counts in existing) else 0
 
 
 class _Preferred(_Terms):
@@ -255,7 +259,7 @@ class _Preferred(_Terms):
         present = self.domains.among(feasible)
         if np.count_nonzero(present) < 2:
             return np.zeros(len(present), np.int64)
-        points = self.weighted_at(weighted, _ALL_GROUPS)
+        points = self.weighted_at(weighted)
         among = points[present]
         low, high = int(among.min()), int(among.max())
         if high == low:

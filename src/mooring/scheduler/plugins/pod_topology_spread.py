@@ -58,20 +58,22 @@ class _Counted:
         self.pods: PodSet = cluster.pod_sets.pod_set(choice)
         self.counts: DomainCounts
         self._matches_itself = int(constraint.selector.matches(shape.labels))
-        self._domains: NDArray[np.bool_]
+        self._domains: NDArray[np.intp]
+        self._number_of_codes = 0
 
     def include(self, nodes: Mask) -> None:
         """Count on these nodes from now on."""
         self.counts = self.pods.by_domain(self.topology, nodes)
-        self._domains = np.bincount(self.topology.codes[nodes], minlength=len(self.topology.values)) > 0
-        self._domains[0] = False
+        numbers = np.bincount(self.topology.codes[nodes], minlength=len(self.topology.values))
+        numbers[0] = 0
+        self._number_of_codes = len(numbers)
+        self._domains = numbers.nonzero()[0]
 
     def refusals(self) -> Codes:
         """By domain, the verdict on nodes there."""
-        table = self.counts.table()[: len(self._domains)]
-        among = table[self._domains]
-        least = int(among.min()) if len(among) else _NO_DOMAIN
-        if len(among) < self.constraint.min_domains:
+        table = self.counts.table()[: self._number_of_codes]
+        least = int(np.minimum.reduce(table.take(self._domains), initial=_NO_DOMAIN))
+        if len(self._domains) < self.constraint.min_domains:
             least = 0
         refused = (table + (self._matches_itself - least) > self.constraint.max_skew).astype(np.int32)
         refused[0] = -2
@@ -94,18 +96,15 @@ class _Constraints:
         self._rules = rules
         self._action = action
         self._required = node_selector.required_affinity(shape.spec, rules.features.constraints)
+        self._objects_revision = -1
         self._rules_revision = -1
         self._nodes_revision = (-1, -1)
 
     def catch_up(self) -> bool:
         """Count anew where needed; whether there are constraints at all."""
-        rules = self._rules.revision(self._shape)
-        if rules != self._rules_revision:
-            self._rules_revision = rules
-            constraints = self._rules.of(self._shape, self._action)
-            if constraints != [counted.constraint for counted in self.counted]:
-                self._nodes_revision = (-1, -1)
-                self.counted = [_Counted(constraint, self._shape, self.cluster) for constraint in constraints]
+        if self._objects_revision != self.cluster.objects_revision:
+            self._objects_revision = self.cluster.objects_revision
+            self._find_constraints()
         if not self.counted:
             return False
         nodes = (self.cluster.labels.revision, self.cluster.taints.revision)
@@ -113,6 +112,15 @@ class _Constraints:
             self._nodes_revision = nodes
             self._include()
         return True
+
+    def _find_constraints(self) -> None:
+        rules = self._rules.revision(self._shape)
+        if rules != self._rules_revision:
+            self._rules_revision = rules
+            constraints = self._rules.of(self._shape, self._action)
+            if constraints != [counted.constraint for counted in self.counted]:
+                self._nodes_revision = (-1, -1)
+                self.counted = [_Counted(constraint, self._shape, self.cluster) for constraint in constraints]
 
     def _include(self) -> None:
         self.revision += 1
@@ -148,7 +156,7 @@ class _Hard(_Constraints):
         seen = (self.revision, self.counts_revision())
         if seen != self._seen:
             table = self._verdicts()
-            if not np.array_equal(table, self._table):
+            if table.tobytes() != self._table.tobytes():  # for small tables much faster than comparing arrays
                 self._table = table
                 self.revision += 1
             self._seen = (self.revision, seen[1])
@@ -216,7 +224,7 @@ class _Soft(_Constraints):
             return self.revision
         self._counts = counts
         table = self._normalized(self._points(found), found.present)
-        if regrouped or not np.array_equal(table, self._table):
+        if regrouped or table.tobytes() != self._table.tobytes():
             self._table = table
             self.revision += 1
         return self.revision
@@ -250,7 +258,7 @@ class _Soft(_Constraints):
 
     def _normalized(self, points: Scores, present: NDArray[np.bool_]) -> Scores:
         among = points[present]
-        low, high = (int(among.min()), int(among.max())) if len(among) else (0, 0)
+        low, high = (int(np.minimum.reduce(among)), int(np.maximum.reduce(among))) if len(among) else (0, 0)
         turned = MAX_NODE_SCORE * (high + low - points) // high if high else np.full_like(points, MAX_NODE_SCORE)
         if self.needs_all_labels:
             for unlabelled in self._unlabelled:
