@@ -15,6 +15,7 @@ from mooring.apiserver.limits import Limits
 from mooring.base.component import Component, resolve
 from mooring.base.known_gates import COMPATIBILITY_VERSIONS
 from mooring.base.version import ComponentVersions, Version
+from mooring.store.etcd.config import EtcdConfig
 
 DEFAULT_PORT = 6443
 DEFAULT_ADDRESS = "127.0.0.1"
@@ -55,6 +56,8 @@ class ServerConfig:
     component: Component = field(default_factory=resolve)
     ephemeral: bool = False
     """Keep objects in memory only."""
+    etcd: EtcdConfig | None = None
+    """Keep objects in etcd, which other servers may share; the data directory then holds no store."""
     bind_address: str = DEFAULT_ADDRESS
     port: int = DEFAULT_PORT
     """0 takes any free port."""

@@ -283,4 +283,8 @@ class ApiServer:
 async def _open_store(config: ServerConfig, clock: Clock) -> Store:
     if config.ephemeral:
         return await MemoryStore.open(clock=clock)
+    if config.etcd:
+        from mooring.store.etcd.store import EtcdStore  # noqa: PLC0415 - brings gRPC in, which a store in a file spares
+
+        return await EtcdStore.open(config.etcd, clock=clock)
     return await SqliteStore.open(config.data_dir, clock=clock)

@@ -19,9 +19,11 @@ from mooring.base.component import Component
 from mooring.cli.component_flags import component_flags
 from mooring.cli.data_dir import DataDir
 from mooring.cli.duration import Duration
+from mooring.cli.etcd_flags import etcd_flags
 from mooring.cli.garbage import collect_garbage_less
 from mooring.cli.signals import StopSignal
 from mooring.store.errors import StoreError
+from mooring.store.etcd.config import EtcdConfig
 
 DEFAULT_DATA_DIR = Path("~/.mooring")
 START_ERRORS = (AuditLogError, ListenError, PkiError, SchemeError, StoreError, TokenFileError)
@@ -90,10 +92,12 @@ _DEFAULTS = Limits()
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the log."
 )
+@etcd_flags
 @component_flags
 def apiserver(
     *,
     running: Component,
+    etcd: EtcdConfig | None,
     data_dir: Path,
     port: int,
     bind_address: str,
@@ -114,6 +118,7 @@ def apiserver(
     Examples:
       mooring apiserver --data-dir /var/lib/mooring
       mooring apiserver --port 0 --emulation-version 1.36 -v
+      mooring apiserver --etcd-servers https://10.0.0.1:2379,https://10.0.0.2:2379 --etcd-cafile ca.crt
       KUBECONFIG=~/.mooring/admin.kubeconfig kubectl get nodes
     """
     logs.configure(verbose, "json" if log_format == "json" else "text")
@@ -121,6 +126,7 @@ def apiserver(
         config = ServerConfig(
             data_dir=data_dir.expanduser(),
             component=running,
+            etcd=etcd,
             bind_address=bind_address,
             port=port,
             runtime_config=parse_runtime_config(runtime_config),

@@ -36,6 +36,7 @@ def run(config: UpConfig, process: WorkerProcess | None) -> None:
             data_dir=config.data_dir,
             component=config.component,
             ephemeral=config.ephemeral,
+            etcd=config.etcd,
             bind_address=config.bind_address,
             port=config.port,
             runtime_config=parse_runtime_config(config.runtime_config),

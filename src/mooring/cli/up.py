@@ -17,8 +17,10 @@ from mooring.base import logs
 from mooring.base.component import Component
 from mooring.cli.component_flags import component_flags
 from mooring.cli.data_dir import DataDir
+from mooring.cli.etcd_flags import etcd_flags
 from mooring.cli.garbage import garbage_waits
 from mooring.cli.worker_process import WorkerConfig, WorkerProcess
+from mooring.store.etcd.config import EtcdConfig
 
 PARTS = ("scheduler", "controllers", "nodes")
 DEFAULT_DATA_DIR = "~/.mooring"
@@ -31,6 +33,7 @@ class UpConfig:
     component: Component
     data_dir: Path
     ephemeral: bool
+    etcd: EtcdConfig | None
     bind_address: str
     port: int
     nodes: str
@@ -94,10 +97,12 @@ class _Parts(click.ParamType[frozenset[str]]):
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the log."
 )
+@etcd_flags
 @component_flags
 def up(
     *,
     running: Component,
+    etcd: EtcdConfig | None,
     data_dir: Path | None,
     ephemeral: bool,
     port: int,
@@ -120,6 +125,7 @@ def up(
       mooring up --nodes 5
       mooring up --ephemeral --port 0 --nodes nodes.yaml --kubeconfig /tmp/kubeconfig
       mooring up --without scheduler --emulation-version 1.36
+      mooring up --etcd-servers http://127.0.0.1:2379
     """
     logs.configure(verbose, "json" if log_format == "json" else "text")
     workers = WorkerConfig(
@@ -131,6 +137,8 @@ def up(
         verbosity=verbose,
         json_logs=log_format == "json",
     )
+    if etcd and ephemeral:
+        raise click.UsageError("--ephemeral keeps nothing, and --etcd-servers keeps it in etcd: choose one of the two")
     if nodes != "0" and not workers.nodes:
         raise click.UsageError("--nodes wants simulated nodes, but --without leaves them out: choose one of the two")
     with garbage_waits(), ExitStack() as stack:
@@ -139,6 +147,7 @@ def up(
             component=running,
             data_dir=folder.expanduser().absolute(),
             ephemeral=ephemeral,
+            etcd=etcd,
             bind_address=bind_address,
             port=port,
             nodes=nodes,

@@ -248,7 +248,7 @@ class EtcdStore(LocalStore):
             if now - self._feed.heard >= _STALLED_SECONDS:
                 self._feed.heard = now
                 self._feed.resume_elsewhere()
-            elif self._ticking is None:
+            elif self._feed.connected and self._ticking is None:
                 self._ticking = asyncio.create_task(self._tick(), name="etcd tick")
 
     async def _tick(self) -> None:
