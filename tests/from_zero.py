@@ -43,6 +43,12 @@ class FromZero:
     async def revision(self) -> int:
         return await self.store.revision() - self.zero
 
+    def peek(self, key: str) -> KeyValue | None:
+        return self._kv(self.store.peek(key))
+
+    def peek_all(self, prefix: str) -> list[KeyValue]:
+        return [here for kv in self.store.peek_all(prefix) if (here := self._kv(kv))]
+
     def watch(self, selection: str, *, after: int) -> "WatcherFromZero":
         return WatcherFromZero(self, self.store.watch(selection, after=after + self.zero))
 

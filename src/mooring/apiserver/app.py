@@ -38,6 +38,7 @@ from mooring.apiserver.security.authz import Authorizer, attributes_of, forbidde
 from mooring.apiserver.security.impersonation import impersonated
 from mooring.apiserver.security.reviews import Reviews
 from mooring.apiserver.skew import SkewWatch
+from mooring.apiserver.store_errors import status_of
 from mooring.base import logs
 from mooring.base.clock import Clock
 from mooring.store.errors import StoreError
@@ -211,7 +212,7 @@ class Application:
             exchange.reason = "ClientGone"
             return Response(499, b"")
         if isinstance(error, StoreError):
-            error = errors.service_unavailable(f"the store cannot be asked now: {error}")
+            error = status_of(error)
         if not isinstance(error, StatusError):
             fields = {"method": request.method, "path": request.path, "request_id": request.request_id}
             log.error("A request failed unexpectedly", exc_info=error, extra={"fields": fields})

@@ -158,6 +158,18 @@ class Store(Protocol):
         """The revision of the last write. Every read from now on shows at least that."""
         ...
 
+    def peek(self, key: str) -> KeyValue | None:
+        """What this server knows of a key, at once: at least what the last `revision` or write told it.
+
+        Where several servers share a store, `get` asks whether somebody else knows better. Whoever reads many keys
+        calls `revision` once and then this; so may those who only need a good guess, because a swap follows.
+        """
+        ...
+
+    def peek_all(self, prefix: str) -> list[KeyValue]:
+        """The same, of all keys under a prefix."""
+        ...
+
     def watch(self, selection: str, *, after: int) -> Watcher:
         """Every event behind revision `after` on a prefix or on one key. What is wrong comes from `Watcher.next`."""
         ...

@@ -58,6 +58,15 @@ class LocalStore(ABC):
         self._check_open()
         return self._state.revision
 
+    def peek(self, key: str) -> KeyValue | None:
+        self._check_open()
+        return self._state.get(key)
+
+    def peek_all(self, prefix: str) -> list[KeyValue]:
+        self._check_open()
+        check_prefix(prefix)
+        return self._state.range(prefix, "", 0, None).items
+
     def watch(self, selection: str, *, after: int) -> LocalWatcher:
         self._check_open()
         return self._hub.watch(selection, after)

@@ -1,8 +1,8 @@
 """What admission may look up in the cluster: namespaces, PriorityClasses and StorageClasses, fetched for one request.
 
-Admission asks without waiting, while the store answers only to those who wait: so what a request may need is read
-beforehand. Reading anew each time means that a namespace can be used the moment its creation was acknowledged; decoding
-is spared as long as nothing has changed.
+Admission asks without waiting, so what a request may need is read beforehand: what this server knows, and only if it
+does not know what the request names, what other servers may know. So a namespace can be used the moment its creation
+was acknowledged, by whichever server. Decoding is spared as long as nothing has changed.
 """
 
 from collections.abc import Callable, Mapping
@@ -65,16 +65,20 @@ class ClusterFacts:
         phase = await self.namespace_phase(namespace) if namespace else None
         phases = {namespace: phase} if phase else {}
         if isinstance(obj, Pod):
-            priorities, default = await self._priorities.summary()
+            priorities, default = self._priorities.summary()
+            if obj.spec.priority_class_name and obj.spec.priority_class_name not in priorities:
+                await self._store.revision()
+                priorities, default = self._priorities.summary()
             return Facts(phases, priorities, default)
         if isinstance(obj, PersistentVolumeClaim):
-            default_class, expandable = await self._storage_classes.summary()
+            default_class, expandable = self._storage_classes.summary()
             return Facts(phases, storage_class=default_class, expandable_classes=expandable)
         return Facts(phases)
 
     async def namespace_phase(self, name: str) -> str | None:
         """The phase of a namespace now, None when there is none of that name."""
-        kv = await self._store.get(f"/registry/namespaces/{name}")
+        key = f"/registry/namespaces/{name}"
+        kv = self._store.peek(key) or await self._store.get(key)
         if kv is None:
             self._namespaces.pop(name, None)
             return None
@@ -96,8 +100,8 @@ class _Collection(Generic[R, T]):
         self._seen: list[KeyValue] = []
         self._summary = sum_up([])
 
-    async def summary(self) -> T:
-        items = (await self._store.range(self._prefix)).items
+    def summary(self) -> T:
+        items = self._store.peek_all(self._prefix)
         if items != self._seen:
             self._summary = self._sum_up([codec.decode_own(kv.value, self._type) for kv in items])
             self._seen = items

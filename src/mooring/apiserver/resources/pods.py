@@ -74,10 +74,11 @@ class Pods:
         for _ in range(_ATTEMPTS):
             puts: list[Put] = []
             bound: list[int] = []
+            await self._registry.store.revision()  # once for all of them
             for index in open_:
                 binding = bindings[index]
                 try:
-                    puts.append(await self._put(binding.metadata.namespace, binding))
+                    puts.append(self._put(binding.metadata.namespace, binding))
                     bound.append(index)
                 except StatusError as error:
                     statuses[index] = error.status
@@ -106,7 +107,8 @@ class Pods:
             )
         binding.metadata.namespace = namespace
         if dry_run:
-            await self._put(namespace, binding)
+            await self._registry.store.revision()
+            self._put(namespace, binding)
             status = _success()
         else:
             [status] = await self.bind_many([binding])
@@ -114,11 +116,11 @@ class Pods:
             raise errors.from_status(status)
         return Response(201, codec.encode(status))
 
-    async def _put(self, namespace: str, binding: Binding) -> Put:
-        """The write that binds a pod; raises when it cannot be bound."""
+    def _put(self, namespace: str, binding: Binding) -> Put:
+        """The write that binds a pod as it is known here; raises when it cannot be bound."""
         stored = self._stored
         key = stored.key(namespace, binding.metadata.name)
-        kv = await self._registry.store.get(key)
+        kv = self._registry.store.peek(key)
         if kv is None:
             raise errors.not_found("pods", binding.metadata.name)
         return _bound(stored, kv, binding, self._registry.clock.now())

@@ -40,6 +40,7 @@ _SERVICES = {
     "Txn": "KV",
     "Compact": "KV",
     "LeaseGrant": "Lease",
+    "LeaseTimeToLive": "Lease",
     "Authenticate": "Auth",
     "Status": "Maintenance",
 }

@@ -6,7 +6,7 @@
 import json
 from typing import Any
 
-from mooring.store.errors import Foreign, NewerSchema
+from mooring.store.errors import Foreign, NewerSchema, OpenError
 from mooring.store.etcd.client import EtcdClient
 from mooring.store.etcd.keys import Keys
 from mooring.store.etcd.messages import EQUAL, VERSION, message
@@ -22,6 +22,15 @@ async def claim(client: EtcdClient, keys: Keys) -> None:
         await _refuse_strangers(client, keys)
         await _write_mark(client, keys)
         mark = await _mark(client, keys)
+    _check(mark, keys)
+
+
+async def require(client: EtcdClient, keys: Keys) -> None:
+    """Make sure that the prefix is ours already, for those who only read. Raises `OpenError`."""
+    mark = await _mark(client, keys)
+    if mark is None:
+        await _refuse_strangers(client, keys)
+        raise OpenError(f"there is no store under {keys.begin.decode()} in etcd")
     _check(mark, keys)
 
 

@@ -37,6 +37,8 @@ _MESSAGES: dict[str, str] = {
     " cancel_reason=6:string events=11:*Event",
     "LeaseGrantRequest": "TTL=1:int64 ID=2:int64",
     "LeaseGrantResponse": "header=1:ResponseHeader ID=2:int64 TTL=3:int64 error=4:string",
+    "LeaseTimeToLiveRequest": "ID=1:int64",
+    "LeaseTimeToLiveResponse": "header=1:ResponseHeader ID=2:int64 TTL=3:int64",
     "AuthenticateRequest": "name=1:string password=2:string",
     "AuthenticateResponse": "header=1:ResponseHeader token=2:string",
     "StatusRequest": "",

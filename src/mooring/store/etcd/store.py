@@ -158,9 +158,8 @@ class EtcdStore(LocalStore):
             revision = response.header.revision
             if response.succeeded:
                 return await self._done(write, revision)
-            if in_doubt:
-                return await self._judged(write, response, began)
-            return conflict(write, response, self._keys)
+            await self._reach(revision)  # lest whoever reads again in memory finds what has just failed
+            return self._judged(write, response, began) if in_doubt else conflict(write, response, self._keys)
 
     async def _done(self, write: Write, revision: int) -> Event:
         """A write that etcd has acknowledged, as soon as readers see it."""
@@ -173,13 +172,12 @@ class EtcdStore(LocalStore):
             raise Unreachable(f"the write is done, at revision {revision}, but it is not known what it replaced")
         return event
 
-    async def _judged(self, write: Write, response: Any, began: int) -> Outcome:
+    def _judged(self, write: Write, response: Any, began: int) -> Outcome:
         """The outcome of a write that was sent more than once, and now finds that its precondition does not hold.
 
         Only the first write upon the revision it expects can have succeeded. If that was ours, it is done; if it was
         another one, ours never can be.
         """
-        await self._reach(response.header.revision)
         if began < self._state.floor:
             raise Unreachable("the outcome of the write is not known: history was forgotten meanwhile")
         for event in self._state.events_behind(began):
