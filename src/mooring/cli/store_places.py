@@ -19,9 +19,9 @@ from mooring.store.kv import Store
 from mooring.store.sqlite_file import DATABASE
 from mooring.store.tools.backup_file import BackupSource, is_backup
 from mooring.store.tools.contents import Source, Target
-from mooring.store.tools.live import StoreSource, StoreTarget
 from mooring.store.tools.sqlite_source import SqliteSource
 from mooring.store.tools.sqlite_target import SqliteTarget
+from mooring.store.tools.store_target import StoreTarget
 
 DEFAULT_PLACE = "~/.mooring"
 
@@ -106,7 +106,9 @@ def etcd_flags(command: Callable[..., None]) -> Callable[..., None]:
 async def open_source(place: Place, access: EtcdAccess) -> Source:
     """What is read. Raises `StoreError`."""
     if isinstance(place, EtcdPlace):
-        return StoreSource(await open_etcd(place, access), place.text)
+        from mooring.store.tools.etcd_source import EtcdSource  # noqa: PLC0415 - brings gRPC in, which few need
+
+        return await EtcdSource.open(etcd_config(place, access), place.text)
     if place.is_file() and is_backup(place):
         return BackupSource(place)
     if not place.exists():

@@ -19,16 +19,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.store.errors import Damaged, Foreign, Incomplete, InUse, NewerSchema, NotEmpty, OpenError, StoreError
-from mooring.store.kv import Delete, Event, KeyValue, Put
+from mooring.store.kv import Delete, Event, KeyValue, Put, Store
 from mooring.store.memory import MemoryStore
 from mooring.store.mvcc import HistoryLimits
 from mooring.store.sqlite import SqliteStore
 from mooring.store.tools import sqlite_source, transfer
 from mooring.store.tools.backup_file import BackupSource, BackupTarget, read
 from mooring.store.tools.contents import MARKER, Snapshot, Source, Target
-from mooring.store.tools.live import StoreSource, StoreTarget, require_complete
 from mooring.store.tools.sqlite_source import SqliteSource
 from mooring.store.tools.sqlite_target import SqliteTarget
+from mooring.store.tools.store_target import StoreTarget, require_complete
 
 pytestmark = pytest.mark.req("S.7")
 
@@ -69,6 +69,27 @@ async def back_up(directory: Path, file: Path) -> None:
 
 def plain(items: Sequence[KeyValue]) -> dict[str, bytes]:
     return {kv.key: kv.value for kv in items}
+
+
+class MemorySource:
+    """Any store as a source."""
+
+    def __init__(self, store: Store) -> None:
+        self.name = "memory"
+        self._store = store
+        self._revision = 0
+
+    async def snapshot(self) -> Snapshot:
+        page = await self._store.range("")
+        self._revision = page.revision
+        return Snapshot(self.name, page.revision, sorted(page.items, key=lambda kv: kv.mod_revision))
+
+    async def changed(self, seconds: float) -> bool:
+        with self._store.watch("", after=self._revision) as watcher:
+            return bool((await watcher.next(timeout=seconds)).events)
+
+    async def close(self) -> None:
+        await self._store.close()
 
 
 def names(folder: Path) -> list[str]:
@@ -125,7 +146,7 @@ async def test_a_store_of_another_kind_gets_the_same_keys_and_goes_back(tmp_path
     expiring = await store.get("/registry/events/a/e")
     assert expiring
     assert expiring.expires
-    await copy(StoreSource(store, "memory"), SqliteTarget(tmp_path / "b"))
+    await copy(MemorySource(store), SqliteTarget(tmp_path / "b"))
     assert plain((await contents(tmp_path / "b"))[1]) == plain((await contents(tmp_path / "a"))[1])
 
 
@@ -133,7 +154,7 @@ async def test_what_changes_during_a_copy_arrives_too(tmp_path: Path) -> None:
     store = await MemoryStore.open()
     await store.write_all([Put(f"/registry/pods/a/{i}", b"1") for i in range(1200)])
 
-    class Busy(StoreSource):
+    class Busy(MemorySource):
         left = 3
 
         async def snapshot(self) -> Snapshot:
@@ -146,7 +167,7 @@ async def test_what_changes_during_a_copy_arrives_too(tmp_path: Path) -> None:
             return found
 
     target = SqliteTarget(tmp_path)
-    copied = await transfer.copy(Busy(store, "memory"), target, quietly)
+    copied = await transfer.copy(Busy(store), target, quietly)
     await target.close()
     assert (copied.caught_up, copied.rounds, copied.revision) == (True, 5, await store.revision())
     assert await contents(tmp_path) == (await store.revision(), (await store.range("")).items)
@@ -156,7 +177,7 @@ async def test_what_changes_during_a_copy_arrives_too(tmp_path: Path) -> None:
 async def test_following_ends_with_everything_that_was_there_when_it_was_told_to_stop(tmp_path: Path) -> None:
     store, stop = await MemoryStore.open(), asyncio.Event()
     target = SqliteTarget(tmp_path)
-    following = asyncio.create_task(transfer.copy(StoreSource(store, "memory"), target, quietly, stop=stop))
+    following = asyncio.create_task(transfer.copy(MemorySource(store), target, quietly, stop=stop))
     for number in range(20):
         await store.write(Put(f"/registry/pods/a/{number}", b"1"))
         await asyncio.sleep(0.005)
@@ -201,6 +222,19 @@ async def test_a_second_copy_into_a_store_writes_only_what_differs(tmp_path: Pat
     assert plain((await store.range("")).items) == plain((await contents(tmp_path / "a"))[1])
     # the marker put and deleted, one value, one stray key, and the event, whose time to live is counted anew
     assert await store.revision() == before + 5
+    await store.close()
+
+
+async def test_a_target_that_somebody_else_writes_to_is_given_up() -> None:
+    store = await MemoryStore.open()
+    target = StoreTarget(store, "memory")
+    first, second = KeyValue("/registry/pods/a/b", b"1", 1, 1), KeyValue("/registry/pods/a/b", b"2", 1, 2)
+    await target.begin(Snapshot("other", 1, [first]))
+    await target.put([first])
+    await target.put([second])
+    await store.write(Put("/registry/pods/a/b", b"mine"))
+    with pytest.raises(StoreError, match="somebody else writes to memory, /registry/pods/a/b for one"):
+        await target.put([first])
     await store.close()
 
 
@@ -262,7 +296,7 @@ async def test_an_interrupted_copy_leaves_the_store_that_it_would_have_replaced(
     assert await contents(tmp_path) == before
 
 
-async def test_a_store_that_was_not_filled_to_the_end_is_neither_served_nor_copied(tmp_path: Path) -> None:
+async def test_a_store_that_was_not_filled_to_the_end_is_not_served_and_a_second_copy_goes_on(tmp_path: Path) -> None:
     await fill(tmp_path)
     snapshot = await SqliteSource(tmp_path).snapshot()
     store = await MemoryStore.open()
@@ -270,10 +304,8 @@ async def test_a_store_that_was_not_filled_to_the_end_is_neither_served_nor_copi
     target = StoreTarget(store, "memory")
     await target.begin(snapshot)
     await target.put(snapshot.items[:5])
-    with pytest.raises(Incomplete, match=f"a copy into this store, from {tmp_path}, was not finished"):
+    with pytest.raises(Incomplete, match=f"a copy from {tmp_path} into this store was not finished"):
         await require_complete(store)
-    with pytest.raises(Incomplete):
-        await StoreSource(store, "memory").snapshot()
     await transfer.copy(SqliteSource(tmp_path), StoreTarget(store, "memory"), quietly, once=True)  # without --overwrite
     await require_complete(store)
     assert plain((await store.range("")).items) == plain(snapshot.items)

@@ -2,12 +2,12 @@
 
 Everything is read from a `Source` and written to a `Target`, so that a copy, a backup and a restore are one loop:
 
-    SqliteSource · StoreSource (etcd) · BackupSource  ──►  transfer.copy  ──►  SqliteTarget · StoreTarget · BackupTarget
+    SqliteSource · EtcdSource · BackupSource  ──►  transfer.copy  ──►  SqliteTarget · StoreTarget · BackupTarget
                          │
                          └──►  verify.problems, inventory.count
 
 - `contents` is the interface: start there. `transfer` is the loop.
 - `sqlite_source` reads a data directory, also while a server runs on it; `sqlite_target` makes one.
-- `live` reads and writes any `kv.Store`, which for users is etcd.
+- `etcd_source` reads a store in etcd; `store_target` writes into any `kv.Store`, which for users is etcd.
 - `backup_file` is the format of backups.
 """

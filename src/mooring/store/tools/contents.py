@@ -69,3 +69,8 @@ class Target(Protocol):
 def resource_of(key: str) -> str:
     """The resource that a key belongs to, `pods` of `/registry/pods/default/web`; empty for keys of no resource."""
     return key.removeprefix(ROOT).partition("/")[0] if key.startswith(ROOT) else ""
+
+
+def unfinished(marker: bytes) -> str:
+    """What to say of a store that has the key `MARKER`, with its value."""
+    return f"a copy {marker.decode(errors='replace')} into this store was not finished; wait for it, or run it again"
