@@ -157,12 +157,13 @@ def scheduler_flags(command: Callable[..., None]) -> Callable[..., None]:
     @component_flags
     @wraps(command)
     def wrapped(*args: Any, running: "Component", scheduler_config: Path | None, **rest: Any) -> None:
-        command(*args, running=running, scheduler=_scheduler(running, scheduler_config), **rest)
+        command(*args, running=running, scheduler=scheduler_choice(running, scheduler_config), **rest)
 
     return wrapped
 
 
-def _scheduler(running: "Component", path: Path | None) -> SchedulerChoice:
+def scheduler_choice(running: "Component", path: Path | None) -> SchedulerChoice:
+    """The scheduler of a configuration file, or the one without any."""
     from mooring.scheduler import config  # noqa: PLC0415 - as above
     from mooring.scheduler.framework.registry import PluginError, from_entry_points  # noqa: PLC0415 - as above
     from mooring.scheduler.options import SchedulerConfig, for_component  # noqa: PLC0415 - as above
