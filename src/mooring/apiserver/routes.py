@@ -10,6 +10,8 @@ from mooring.api.kinds import Kind
 from mooring.api.scheme import Scheme
 from mooring.apiserver.http import Request
 
+MANY = "-"
+"""In place of a name: several objects, which the body names. No object can have this name."""
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 
@@ -86,7 +88,7 @@ def _resource(
     kind = scheme.resource(group, version, rest[0])
     if kind is None or len(rest) > 3:
         return None
-    if kind.namespaced and not namespace and len(rest) > 1:
+    if kind.namespaced and not namespace and len(rest) > 1 and rest != ["resourceclaims", MANY, "status"]:
         return None
     name, subresource = (*rest[1:], "", "")[:2]
     if subresource and kind.subresource(subresource) is None:

@@ -13,6 +13,7 @@
 | ``informer.py``, ``cache.py`` | the objects of a kind, kept up to date, with handlers and indexes |
 | ``workqueue.py``, ``backoff.py`` | what to work on next, and when to try again |
 | ``leader_election.py``, ``events.py`` | one leader among several instances; events for people |
+| ``bulk_binding.py``, ``bulk_claims.py`` | many writes of the scheduler in one call, where the server offers it |
 | ``errors.py`` | what can go wrong on the way; what the server says is in ``mooring.api.errors`` |
 
 Read next: ``client.py``, then ``informer.py``.
@@ -20,6 +21,7 @@ Read next: ``client.py``, then ``informer.py``.
 
 from mooring.client.backoff import Backoff
 from mooring.client.bulk_binding import BulkBinding
+from mooring.client.bulk_claims import BulkClaims
 from mooring.client.cache import Change, Index, key_of
 from mooring.client.client import Client, PatchType
 from mooring.client.connect import connect, user_agent
@@ -43,6 +45,7 @@ from mooring.client.workqueue import WorkQueue
 __all__ = [
     "Backoff",
     "BulkBinding",
+    "BulkClaims",
     "Change",
     "Client",
     "ClientError",

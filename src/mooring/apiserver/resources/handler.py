@@ -12,6 +12,7 @@ from mooring.admission.options import AdmissionOptions
 from mooring.api import errors
 from mooring.api.scheme import Scheme
 from mooring.apiserver.http import Request, Response
+from mooring.apiserver.resources.claims import Claims
 from mooring.apiserver.resources.deleting import Deleting
 from mooring.apiserver.resources.pods import Pods
 from mooring.apiserver.resources.reading import Reading
@@ -19,7 +20,8 @@ from mooring.apiserver.resources.registry import Call, Guard, Registry, Tables
 from mooring.apiserver.resources.scaling import Scaling
 from mooring.apiserver.resources.watching import Watching
 from mooring.apiserver.resources.writing import Writing
-from mooring.apiserver.routes import ResourceRoute
+from mooring.apiserver.routes import MANY, ResourceRoute
+from mooring.apiserver.store_errors import status_of
 from mooring.base.clock import Clock, SystemClock
 from mooring.store.errors import StoreError
 from mooring.store.kv import Store
@@ -46,6 +48,7 @@ class Resources:
         deleting = Deleting(self.registry, reading)
         self._watching = Watching(self.registry)
         self._pods = Pods(self.registry, deleting)
+        self._claims = Claims(self.registry, writing)
         scaling = Scaling(self.registry, writing)
         self._verbs: dict[str, Handler] = {
             "get": reading.get,
@@ -78,13 +81,15 @@ class Resources:
         try:
             return await self._handle(request, route)
         except StoreError as error:
-            raise errors.service_unavailable(f"the store cannot do this now: {error}") from None
+            raise status_of(error) from None
 
     async def _handle(self, request: Request, route: ResourceRoute) -> Response:
         kind = route.kind
         verb = route.verb(request)
         if kind.kind == "Binding" and kind.group == "" and verb == "create":
             return await self._pods.bindings(request, route)
+        if route.name == MANY and not route.namespace and verb == "update" and kind == self.registry.stored(kind).hub:
+            return await self._claims.update_many(request, route)
         self._check_verb(route, verb)
         call = Call(
             request=request,

@@ -124,14 +124,14 @@ class Writing:
             kv = await registry.find(call)
             old = stored.decode(kv.value, kv.mod_revision)
             new = change(old)
-            _check_preconditions(call, new, old)
+            check_preconditions(call, new, old)
             keep_managers = managed_already or self._managers.forgets(new)
             request = await registry.admission_request(call, new)
             request.warnings = call.warnings
             admit_update(new, old, request, part)
             registry.guard(call.request.user, new, old)
             if not keep_managers:
-                self._managers.update(call.kind, old, new, self._manager(call, options))
+                self.own(call, options, old, new)
             value = stored.encode(new)
             if options.dry_run or value == kv.value:
                 return Written(value, kv.mod_revision)
@@ -141,6 +141,10 @@ class Writing:
             if outcome.current is None:
                 raise call.not_found()
         raise errors.conflict(call.kind.plural, call.name, group=call.kind.group)
+
+    def own(self, call: Call, options: WriteOptions, old: Resource, new: Resource) -> None:
+        """Note in `managedFields` who has changed what."""
+        self._managers.update(call.kind, old, new, self._manager(call, options))
 
     async def _apply(self, call: Call, options: WriteOptions) -> Written:
         applied = self.applier(call, options, self.read_config(call, call.kind))
@@ -205,7 +209,7 @@ def _check_name(call: Call, obj: Resource) -> None:
     obj.metadata.name = call.name
 
 
-def _check_preconditions(call: Call, new: Resource, old: Resource) -> None:
+def check_preconditions(call: Call, new: Resource, old: Resource) -> None:
     """What a client says of the object it changes must be true of the one that is there."""
     given, stored = new.metadata, old.metadata
     if given.resource_version == "0":

@@ -3,7 +3,8 @@
 Called by ``plugins/dynamic_resources.py`` before a pod is bound, and when that or the search for a node has failed.
 """
 
-from collections.abc import Awaitable
+import asyncio
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -23,6 +24,11 @@ log = logs.get(__name__)
 FINALIZER = "resource.kubernetes.io/delete-protection"
 """Keeps a claim that is in use."""
 _ATTEMPTS = 5
+_GROUP = 100
+"""Small enough that the server, which works on a group in one go, does not let others wait for long."""
+_GROUPS_AT_ONCE = 2
+"""The server works on one while the other travels."""
+_SINGLY_AT_ONCE = 32
 _LOOK_AGAIN, _LOOK_AGAIN_AT_LEAST = 0.1, 5.0
 """How soon, in seconds, the server is asked again, and how often it is at least."""
 
@@ -31,35 +37,107 @@ class ClaimWriteError(Exception):
     """A claim cannot be given to a pod any more."""
 
 
-async def give(client: "Client", claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None) -> ResourceClaim:
-    """Write that the pod uses the claim, and the allocation if it has none yet; what was written.
+class ClaimWriter:
+    """Writes the claims of all pods of a scheduler: in groups where the server offers that, else each by itself.
 
-    Others may write to the claim at the same time: on a conflict it is read again. When the server does not answer, it
-    is read until it is known what was written: devices of an allocation that was must not be given to anybody else.
-    Raises ClaimWriteError when somebody has deleted the claim or allocated it otherwise, or the server refuses.
+    A group is whatever came while the last one was under way. Singly, only so many are written at a time that others
+    (bindings, events) get their turn on the client's connections.
     """
-    from mooring.client import ClientError  # noqa: PLC0415 - simulations, which write nothing, need not load it
 
-    conflicts = failures = 0
-    while True:
+    def __init__(self, client: "Client") -> None:
+        from mooring.client import BulkClaims  # noqa: PLC0415 - simulations, which write nothing, need not load it
+
+        self._client = client
+        self._bulk = BulkClaims(client)
+        self._waiting: list[tuple[ResourceClaim, asyncio.Future[ResourceClaim | None]]] = []
+        self._groups: set[asyncio.Task[None]] = set()
+        self._slots = asyncio.Semaphore(_SINGLY_AT_ONCE)
+
+    async def give(self, claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None) -> ResourceClaim:
+        """Write that the pod uses the claim, and the allocation if it has none yet; what was written.
+
+        Others may write to the claim at the same time: on a conflict it is read again. When the server does not answer,
+        it is read until it is known what was written: devices of an allocation that was must not be given to anybody
+        else. Raises ClaimWriteError when somebody has deleted the claim or allocated it otherwise, or it is refused.
+        """
+        from mooring.client import ClientError  # noqa: PLC0415 - as above
+
+        conflicts = failures = 0
+        while True:
+            try:
+                if conflicts or failures:
+                    claim = await self._client.get(ResourceClaim, claim.metadata.name, claim.metadata.namespace)
+                    if is_reserved_for(pod, claim) and claim.status.allocation is not None:
+                        return claim  # it had been written
+                _check(claim, allocation)
+                return await self._write(claim, pod, allocation, with_others=not failures)
+            except Conflict as problem:
+                conflicts += 1
+                if conflicts == _ATTEMPTS:
+                    raise ClaimWriteError(str(problem)) from problem
+            except (StatusError, ClientError) as problem:
+                if isinstance(problem, StatusError) and problem.status.code < 500:
+                    raise ClaimWriteError(str(problem)) from problem
+                failures += 1
+                if failures == 1:
+                    log.warning("the server did not say whether a claim was allocated, looking it up: %s", problem)
+                await self._client.clock.sleep(min(_LOOK_AGAIN * 2**failures, _LOOK_AGAIN_AT_LEAST))
+
+    async def _write(
+        self, claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None, *, with_others: bool
+    ) -> ResourceClaim:
+        status = claim.status
+        if allocation is not None:
+            now = times.to_seconds(self._client.clock.now())
+            status = structs.replace(claim.status, allocation=structs.replace(allocation, allocation_timestamp=now))
+        if not is_reserved_for(pod, claim):
+            reference = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
+            status = structs.replace(status, reserved_for=[*status.reserved_for, reference])
+        if with_others and self._bulk.is_offered:
+            written = await self._in_group(structs.replace(claim, status=status))
+            if written is not None:
+                return written
+        async with self._slots:
+            if allocation is not None and FINALIZER not in claim.metadata.finalizers:
+                metadata = structs.replace(claim.metadata, finalizers=[*claim.metadata.finalizers, FINALIZER])
+                claim = await self._client.update(structs.replace(claim, metadata=metadata))
+            return await self._client.update_status(structs.replace(claim, status=status))
+
+    # -- groups
+
+    async def _in_group(self, claim: ResourceClaim) -> ResourceClaim | None:
+        """Write a claim with others; None when the server does not offer that. Raises what it says about this one."""
+        outcome: asyncio.Future[ResourceClaim | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((claim, outcome))
+        self._begin()
+        return await outcome
+
+    def _begin(self) -> None:
+        while self._waiting and len(self._groups) < _GROUPS_AT_ONCE:
+            group, self._waiting = self._waiting[:_GROUP], self._waiting[_GROUP:]
+            task = asyncio.get_running_loop().create_task(self._send(group))
+            self._groups.add(task)
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._groups.discard(task)
+        if not task.cancelled():
+            self._begin()
+
+    async def _send(self, group: Sequence[tuple[ResourceClaim, asyncio.Future[ResourceClaim | None]]]) -> None:
+        wanted = [(claim, future) for claim, future in group if not future.done()]
+        outcomes: Sequence[ResourceClaim | Exception | None]
         try:
-            if conflicts or failures:
-                claim = await client.get(ResourceClaim, claim.metadata.name, claim.metadata.namespace)
-                if is_reserved_for(pod, claim) and claim.status.allocation is not None:
-                    return claim  # it had been written
-            _check(claim, allocation)
-            return await _write(client, claim, pod, allocation)
-        except Conflict as problem:
-            conflicts += 1
-            if conflicts == _ATTEMPTS:
-                raise ClaimWriteError(str(problem)) from problem
-        except (StatusError, ClientError) as problem:
-            if isinstance(problem, StatusError) and problem.status.code < 500:
-                raise ClaimWriteError(str(problem)) from problem
-            failures += 1
-            if failures == 1:
-                log.warning("the server did not say whether a claim was allocated, looking it up: %s", problem)
-            await client.clock.sleep(min(_LOOK_AGAIN * 2**failures, _LOOK_AGAIN_AT_LEAST))
+            outcomes = await self._bulk.update_status([claim for claim, _ in wanted]) or [None] * len(wanted)
+        except Exception as problem:  # each pod is told, none waits for ever
+            outcomes = [problem] * len(wanted)
+        for (_, future), outcome in zip(wanted, outcomes, strict=True):
+            if future.done():
+                continue  # nobody waits any more
+            if isinstance(outcome, Exception):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
 
 
 def _check(claim: ResourceClaim, allocation: AllocationResult | None) -> None:
@@ -69,22 +147,6 @@ def _check(claim: ResourceClaim, allocation: AllocationResult | None) -> None:
         raise ClaimWriteError(f"claim {full_name(claim)} got allocated elsewhere in the meantime")
     if allocation is None and claim.status.allocation is None:
         raise ClaimWriteError(f"claim {full_name(claim)} got deallocated in the meantime")
-
-
-async def _write(
-    client: "Client", claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None
-) -> ResourceClaim:
-    status = claim.status
-    if allocation is not None:
-        if FINALIZER not in claim.metadata.finalizers:
-            metadata = structs.replace(claim.metadata, finalizers=[*claim.metadata.finalizers, FINALIZER])
-            claim = await client.update(structs.replace(claim, metadata=metadata))
-        now = times.to_seconds(client.clock.now())
-        status = structs.replace(claim.status, allocation=structs.replace(allocation, allocation_timestamp=now))
-    if not is_reserved_for(pod, claim):
-        reference = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
-        status = structs.replace(status, reserved_for=[*status.reserved_for, reference])
-    return await client.update_status(structs.replace(claim, status=status))
 
 
 async def take_back(client: "Client", claim: ResourceClaim, pod: Pod) -> None:

@@ -111,6 +111,7 @@ class DynamicResources(Proportional):
             self._binding_seconds = self._seconds("bindingTimeout", args.binding_timeout)
         options = handle.features.constraints
         self._client = handle.client
+        self._writer = writing.ClaimWriter(handle.client) if handle.client is not None else None
         self._selector_options = replace(options, cel=False)
         self._claims = assumed(handle.cluster, ResourceClaim)
         self._memo = shared_memo(handle.cluster, options)
@@ -260,14 +261,14 @@ class DynamicResources(Proportional):
 
     async def pre_bind(self, cycle: CycleState, pod: Pod, _node_name: str) -> Status:
         state: PodState | None = cycle.pre_filter.get(self.name)
-        if state is None or self._client is None:
+        if state is None or self._client is None or self._writer is None:
             return SUCCESS
         for index, claim in enumerate(state.claims):
             if is_reserved_for(pod, claim):
                 continue
             allocation = state.allocations.get(claim.metadata.uid)
             try:
-                written = await writing.give(self._client, claim, pod, allocation)
+                written = await self._writer.give(claim, pod, allocation)
             except writing.ClaimWriteError as problem:
                 return error(str(problem))
             state.claims[index] = written

@@ -1,0 +1,96 @@
+"""Giving devices to many claims at once, for Mooring's scheduler: `PUT resourceclaims/-/status` with a list.
+
+Kubernetes' scheduler protects a claim with a finalizer first and writes the allocation afterwards, one claim at a time.
+Here an allocation brings its finalizer with it, all claims go to the store in one round, and each gets a Status of its
+own in the answer, with the new resourceVersion. It takes the right to update `resourceclaims/status` everywhere.
+"""
+
+from typing import cast
+
+from mooring.admission.pipeline import admit_update
+from mooring.api import codec, errors
+from mooring.api.codec import FieldValidation
+from mooring.api.errors import StatusError
+from mooring.api.meta_v1 import ListMeta, ResourceList, Status
+from mooring.api.resource_v1 import ResourceClaim
+from mooring.apiserver.http import Request, Response
+from mooring.apiserver.resources.options import WriteOptions, check_object, read_body, write_options
+from mooring.apiserver.resources.pods import StatusList
+from mooring.apiserver.resources.registry import Call, Registry
+from mooring.apiserver.resources.writing import Writing, check_preconditions
+from mooring.apiserver.routes import ResourceRoute
+from mooring.store.kv import Event, Put
+
+PROTECTION = "resource.kubernetes.io/delete-protection"
+"""The finalizer that keeps a claim while devices are allocated for it."""
+
+
+class ResourceClaimList(ResourceList):
+    """Claims with their new status; of the rest of them only name, namespace, uid and resourceVersion count."""
+
+    items: list[ResourceClaim] = []  # noqa: RUF012 - msgspec copies the empty list
+
+
+class Claims:
+    def __init__(self, registry: Registry, writing: Writing) -> None:
+        self._registry = registry
+        self._writing = writing
+
+    async def update_many(self, request: Request, route: ResourceRoute) -> Response:
+        """Change the status of claims, of all for which that is possible."""
+        options = write_options(request, "UpdateOptions")
+        if options.dry_run:
+            raise errors.bad_request("a list of claims cannot be tried without writing it")
+        kind = route.kind
+        many = read_body(request, ResourceClaimList, "ResourceClaimList", kind.api_version, FieldValidation.STRICT)
+        puts: list[Put] = []
+        outcomes: list[Status | None] = []
+        for claim in many.object.items:
+            try:
+                puts.append(await self._put(_call(self._registry, request, route, claim), claim, options))
+                outcomes.append(None)
+            except StatusError as error:
+                outcomes.append(error.status)
+        events = iter(await self._registry.store.write_all(puts) if puts else [])
+        items = [
+            _outcome(next(events), claim) if outcome is None else outcome
+            for claim, outcome in zip(many.object.items, outcomes, strict=True)
+        ]
+        return Response(200, codec.encode(StatusList(kind="StatusList", api_version="v1", items=items)))
+
+    async def _put(self, call: Call, new: ResourceClaim, options: WriteOptions) -> Put:
+        """The write that changes a claim; raises when it cannot be changed like this."""
+        registry = self._registry
+        check_object(new, call.kind)
+        kv = await registry.find(call)
+        old = cast("ResourceClaim", call.stored.decode(kv.value, kv.mod_revision))
+        check_preconditions(call, new, old)
+        admit_update(new, old, await registry.admission_request(call, new), call.subresource)
+        registry.guard(call.request.user, new, old)
+        self._writing.own(call, options, old, new)
+        if new.status.allocation is not None and PROTECTION not in new.metadata.finalizers:
+            if new.metadata.deletion_timestamp is not None:
+                why = "it is being deleted"
+                raise errors.conflict(call.kind.plural, call.name, why, group=call.kind.group)
+            new.metadata.finalizers = [*new.metadata.finalizers, PROTECTION]
+        return Put(kv.key, call.stored.encode(new), expect=kv.mod_revision)
+
+
+def _call(registry: Registry, request: Request, route: ResourceRoute, claim: ResourceClaim) -> Call:
+    """What a request for this claim alone would be."""
+    return Call(
+        request=request,
+        kind=route.kind,
+        stored=registry.stored(route.kind),
+        namespace=claim.metadata.namespace,
+        name=claim.metadata.name,
+        subresource=route.subresource,
+        accepted=request.accepted(),
+    )
+
+
+def _outcome(written: object, claim: ResourceClaim) -> Status:
+    if isinstance(written, Event):
+        version = ListMeta(resource_version=str(written.revision))
+        return Status(kind="Status", api_version="v1", metadata=version, status="Success", code=200)
+    return errors.conflict("resourceclaims", claim.metadata.name, group="resource.k8s.io").status
