@@ -6,7 +6,7 @@ line.
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import Any
 from urllib.parse import quote
@@ -26,9 +26,9 @@ Paint = Callable[[str, Severity], str]
 def lines(report: Report, paint: Paint) -> Iterator[str]:
     """A line a finding, as compilers write them; the further lines of a message are indented."""
     for finding in report.findings:
-        place = _printable(f"{finding.file}:{finding.line}:{finding.column}")
-        subject = f"{_printable(finding.object)}: " if finding.object else ""
-        first, *more = _printable(_message(finding)).split("\n")
+        place = printable(f"{finding.file}:{finding.line}:{finding.column}")
+        subject = f"{printable(finding.object)}: " if finding.object else ""
+        first, *more = printable(_message(finding)).split("\n")
         yield f"{place}: {paint(f'{finding.severity} {finding.rule.id}', finding.severity)} {subject}{first}"
         for line in more:
             yield f"    {line}"
@@ -70,18 +70,18 @@ def as_json(report: Report) -> str:
     return _json(data)
 
 
-def as_sarif(report: Report) -> str:
-    """For code scanning."""
+def as_sarif(report: Report, tool: str = "mooring lint", rules: Sequence[Rule] = RULES) -> str:
+    """For code scanning. `mooring audit` writes its findings so too, with rules of its own."""
     driver = {
-        "name": "mooring lint",
+        "name": tool,
         "version": mooring.__version__,
         "semanticVersion": mooring.__version__,
-        "rules": [_sarif_rule(rule) for rule in RULES],
+        "rules": [_sarif_rule(rule) for rule in rules],
     }
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
-        "results": [_sarif_result(finding) for finding in report.findings],
+        "results": [_sarif_result(finding, rules) for finding in report.findings],
     }
     return _json({"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]})
 
@@ -95,18 +95,18 @@ def _sarif_rule(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _sarif_result(finding: Finding) -> dict[str, Any]:
-    location: dict[str, Any] = {
-        "physicalLocation": {
+def _sarif_result(finding: Finding, rules: Sequence[Rule]) -> dict[str, Any]:
+    location: dict[str, Any] = {}
+    if finding.file:  # objects of a live cluster have none
+        location["physicalLocation"] = {
             "artifactLocation": {"uri": quote(finding.file.removeprefix("./"), errors="replace")},
             "region": {"startLine": finding.line, "startColumn": finding.column},
         }
-    }
     if finding.object:
         location["logicalLocations"] = [{"fullyQualifiedName": finding.object, "kind": "object"}]
     return {
         "ruleId": finding.rule.id,
-        "ruleIndex": RULES.index(finding.rule),
+        "ruleIndex": rules.index(finding.rule),
         "level": _SARIF_LEVELS[finding.severity],
         "message": {"text": _message(finding)},
         "locations": [location],
@@ -160,7 +160,7 @@ def _count(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
@@ -171,4 +171,4 @@ def _json(data: Any) -> str:
 
 
 def _xml(text: str) -> str:
-    return escape(_printable(text)).replace("\n", "&#10;")
+    return escape(printable(text)).replace("\n", "&#10;")

@@ -1,0 +1,154 @@
+"""An audit from end to end: every object of a snapshot, what it uses, what would happen, and what to do about it.
+
+    question = ask(component.resolve(), disable=["TaintTolerationComparisonOperators"])
+    audit(snapshot, question).findings
+
+Nothing is changed and nothing is asked of a server: the answers are those of admission, the scheduler's engine and the
+eviction rules as they would be. ``rehearsal.py`` compares them with what really happens on a copy.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from mooring.advisor.audit import options as audit_options
+from mooring.advisor.audit import scheduler_config
+from mooring.advisor.audit.options import Options, Question
+from mooring.advisor.audit.outcomes import Outcomes, Subject
+from mooring.advisor.audit.pods import Pods
+from mooring.advisor.audit.results import Audit, Effect, Finding, ObjectReference
+from mooring.advisor.audit.served import Served
+from mooring.advisor.audit.steps import Steps
+from mooring.advisor.audit.uses import Uses
+from mooring.advisor.lint.linter import without_logs
+from mooring.advisor.snapshot import RawObject, Snapshot
+from mooring.api import codec
+from mooring.api.codec import DecodeError, FieldValidation
+from mooring.api.meta_v1 import Resource
+from mooring.scheduler.profiles import ProfileSpec
+
+_DEFAULT_NAMESPACE = "default"
+
+
+def audit(
+    snapshot: Snapshot,
+    question: Question,
+    *,
+    profiles: Sequence[ProfileSpec] = (ProfileSpec(),),
+    scheduler_config_file: Path | None = None,
+    has_stored_versions: bool = False,
+    now: datetime | None = None,
+) -> Audit:
+    """What would break. `has_stored_versions`: the snapshot's objects say the version in which they are stored."""
+    with without_logs():
+        return _Auditor(snapshot, question, profiles, now or datetime.now(UTC)).run(
+            str(scheduler_config_file or ""), has_stored_versions=has_stored_versions
+        )
+
+
+class _Auditor:
+    def __init__(self, snapshot: Snapshot, question: Question, profiles: Sequence[ProfileSpec], now: datetime) -> None:
+        self._snapshot = snapshot
+        self._question = question
+        self._profiles = profiles
+        self._options = audit_options.build(question)
+        self._uses = Uses(self._options, now)
+        self._pods = Pods(snapshot, self._options, now, profiles)
+        self._outcomes = Outcomes(snapshot, self._options, self._uses, self._pods, now)
+        self._served = Served(self._options)
+        self._notes = [*question.notes, *(str(note) for note in snapshot.notes)]
+
+    def run(self, config_file: str, *, has_stored_versions: bool) -> Audit:
+        raw = self._snapshot.raw()
+        subjects: dict[ObjectReference, Subject] = {}
+        findings: list[Finding] = []
+        for each in raw:
+            reference = reference_of(each, self._options)
+            findings += self._served.of(each, reference, as_stored=has_stored_versions)
+            obj = _decoded(each, self._options)
+            if obj is not None:
+                subjects[reference] = Subject(obj, reference)
+                findings += self._outcomes.of(subjects[reference])
+        findings += self._suffering(findings, subjects)
+        findings += scheduler_config.findings(self._profiles, config_file, self._snapshot, self._options, self._uses)
+        options = self._options
+        return Audit(
+            origin=self._snapshot.origin,
+            current=options.now.flags,
+            target=None if options.is_inventory else options.then.flags,
+            gates=list(options.changes),
+            objects=len(raw),
+            findings=findings,
+            steps=Steps(self._snapshot, options, subjects).of(findings),
+            notes=self._notes,
+        )
+
+    def _suffering(self, findings: Iterable[Finding], subjects: dict[ObjectReference, Subject]) -> Iterator[Finding]:
+        """Pods that are worse off although they use nothing themselves: their volume or claim does."""
+        told = {finding.object for finding in findings if finding.object.kind == "Pod"}
+        gone = next((change for change in self._options.changes if not change.enabled), None)
+        by_name = {(r.namespace, r.name): r for r in subjects if r.kind == "Pod" and r.stored}
+        for pod, fate in self._pods.suffering():
+            reference = by_name.get((pod.metadata.namespace, pod.metadata.name))
+            if reference is not None and reference not in told and gone is not None:
+                yield Finding(
+                    object=reference,
+                    feature=gone.gate,
+                    proposal=gone.proposal,
+                    effect=fate.effect,
+                    breaks=fate.effect in (Effect.EVICTED, Effect.STUCK_PENDING),
+                    message=f"{fate.why} (because of what it refers to)",
+                )
+
+
+def subjects_of(snapshot: Snapshot, question: Question) -> list[Subject]:
+    """The objects that an audit looks at, for a rehearsal with the same ones."""
+    options = audit_options.build(question)
+    found = ((_decoded(raw, options), reference_of(raw, options)) for raw in snapshot.raw())
+    return [Subject(obj, reference) for obj, reference in found if obj is not None and obj.metadata.name]
+
+
+def _decoded(raw: RawObject, options: Options) -> Resource | None:
+    """An object in the newest version of its kind; the snapshot has noted those that cannot be read."""
+    scheme = options.now.scheme
+    kind = scheme.kind(raw.api_version, raw.kind)
+    if kind is None:
+        return None
+    try:
+        found = codec.decode_tree(raw.tree, kind.type, FieldValidation.IGNORE).object
+    except DecodeError:
+        return None
+    obj = scheme.convert(found, scheme.hub(kind))
+    if kind.namespaced and not obj.metadata.namespace:
+        obj.metadata.namespace = _DEFAULT_NAMESPACE
+    return obj
+
+
+def reference_of(raw: RawObject, options: Options) -> ObjectReference:
+    """What to call an object."""
+    metadata = raw.tree.get("metadata") if isinstance(raw.tree, dict) else None
+    stored = isinstance(metadata, dict) and bool(metadata.get("uid"))
+    kind = options.now.scheme.kind(raw.api_version, raw.kind)
+    namespaced = kind.namespaced if kind is not None else bool(raw.namespace)
+    name = raw.name
+    if not name and isinstance(metadata, dict) and isinstance(metadata.get("generateName"), str):
+        name = f"{metadata['generateName']}*"
+    return ObjectReference(
+        api_version=raw.api_version,
+        kind=raw.kind,
+        namespace=raw.namespace or (_DEFAULT_NAMESPACE if namespaced else ""),
+        name=name,
+        file=raw.file,
+        line=raw.line,
+        stored=stored,
+        owner=_owner(metadata),
+    )
+
+
+def _owner(metadata: Any) -> str:
+    owners = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
+    for each in owners if isinstance(owners, list) else ():
+        if isinstance(each, dict) and each.get("controller"):
+            return f"{each.get('kind')} {each.get('name')}"
+    return ""

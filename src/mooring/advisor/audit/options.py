@@ -1,0 +1,293 @@
+"""The question of an audit: what runs now and what is to run, as the options that follow from both, read once.
+
+`ask` judges the flags together; `Options` is what the rest of the audit goes by: admission as it is now and as it would
+be, and a `Switch` for each gate and version that something may depend on. A switch is admission with everything on but
+that one thing, so that a use of it is whatever admission then refuses or drops. Nobody keeps a table of uses.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from mooring.admission import options as admission_options
+from mooring.admission.options import AdmissionOptions
+from mooring.advisor.audit.results import Flags, GateChange
+from mooring.api.kinds import Kind
+from mooring.api.scheme import Scheme
+from mooring.base import component as components
+from mooring.base import known_gates
+from mooring.base.component import Component
+from mooring.base.gates import FeatureGates, GateError
+from mooring.base.known_gates import LABEL_KEYS_IN_SPREAD_MERGE
+from mooring.base.version import BINARY, OLDEST_MIN_COMPATIBILITY, ComponentVersions, Version, VersionError
+from mooring.constraints import options as constraint_options
+from mooring.constraints.options import ConstraintOptions
+from mooring.scheduler.framework import SchedulerFeatures
+from mooring.scheduler.framework import options as scheduler_options
+
+COMPATIBILITY = "minimumCompatibility"
+API = "api"
+PROPOSALS: Mapping[str, str] = {
+    known_gates.COMPARISON_OPERATORS: "KEP-5471",
+    known_gates.SEMVER_OPERATORS: "KEP-5721",
+    known_gates.CEL: "KEP-5500",
+    known_gates.LABEL_KEYS_IN_POD_AFFINITY: "KEP-3633",
+    known_gates.COMPATIBILITY_VERSIONS: "KEP-4330",
+    COMPATIBILITY: "KEP-4330",
+    API: "KEP-4330",
+}
+NONE_SET: Mapping[str, bool] = MappingProxyType({})
+
+
+class QuestionError(ValueError):
+    """What is asked for is not possible; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What runs now, and what is to run; the same twice for an inventory."""
+
+    current: Component
+    target: Component | None = None
+    runtime_config: Mapping[str, bool] = field(default_factory=dict)
+    target_runtime_config: Mapping[str, bool] = field(default_factory=dict)
+    asks_for_rollback_of_binaries: bool = False
+    """Whether `--to-min-compatibility` was given: servers of that version may have to read what is stored."""
+    notes: tuple[str, ...] = ()
+
+
+def ask(
+    current: Component,
+    *,
+    to_emulation: str | None = None,
+    to_min_compatibility: str | None = None,
+    disable: Sequence[str] = (),
+    enable: Sequence[str] = (),
+    runtime_config: Mapping[str, bool] = NONE_SET,
+    to_runtime_config: Mapping[str, bool] | None = None,
+) -> Question:
+    """The question that the flags ask. Raises `QuestionError`."""
+    if to_runtime_config is None:
+        to_runtime_config = runtime_config
+    asked = to_emulation or to_min_compatibility or disable or enable or to_runtime_config != runtime_config
+    if not asked:
+        return Question(current, None, runtime_config, runtime_config)
+    try:
+        target, notes = _target(current, to_emulation, to_min_compatibility, disable, enable)
+    except (GateError, VersionError) as error:
+        raise QuestionError(str(error)) from error
+    return Question(current, target, runtime_config, to_runtime_config, bool(to_min_compatibility), notes)
+
+
+def _target(
+    current: Component,
+    to_emulation: str | None,
+    to_min_compatibility: str | None,
+    disable: Sequence[str],
+    enable: Sequence[str],
+) -> tuple[Component, tuple[str, ...]]:
+    versions = current.versions
+    emulation = Version.parse(to_emulation) if to_emulation else versions.emulation
+    lowest = to_min_compatibility
+    if lowest is None:
+        usual = ComponentVersions.resolve(emulation).min_compatibility
+        now_usual = ComponentVersions.resolve(versions.emulation).min_compatibility
+        chosen = versions.min_compatibility
+        lowest = str(usual if chosen == now_usual else min(chosen, emulation))
+    notes: list[str] = []
+    wanted: dict[str, bool] = {}
+    for name, on in _chosen(current.gates).items():
+        if name in disable or name in enable:
+            continue
+        try:
+            components.resolve(gates=_text({name: on}), emulation=str(emulation), min_compatibility=lowest)
+        except GateError as error:
+            if "depends on" not in str(error):
+                notes.append(f"--feature-gates={name}={str(on).lower()} has to go: {error}")
+                continue
+        wanted[name] = on
+    for name in disable:
+        gate = next((gate for gate in known_gates.KNOWN if gate.name == name), None)
+        if gate is not None and gate.at(emulation) is None:
+            notes.append(f"{name} does not exist at {emulation}: it is off there anyway")
+            continue
+        wanted[name] = False
+    wanted |= dict.fromkeys(enable, True)
+    target = components.resolve(gates=_text(wanted), emulation=str(emulation), min_compatibility=lowest)
+    return target, tuple(notes)
+
+
+def _chosen(gates: FeatureGates) -> dict[str, bool]:
+    return {name: state.enabled for name, state in gates.states.items() if state.enabled != state.default}
+
+
+def _text(wanted: Mapping[str, bool]) -> str:
+    return ",".join(f"{name}={str(on).lower()}" for name, on in wanted.items())
+
+
+def flags_of(component: Component, runtime_config: Mapping[str, bool]) -> Flags:
+    """The flags that start such a component."""
+    return Flags(
+        emulation_version=str(component.versions.emulation),
+        min_compatibility_version=str(component.versions.min_compatibility),
+        feature_gates=_chosen(component.gates),
+        runtime_config=dict(runtime_config),
+    )
+
+
+def component_of(version: Mapping[str, str], gates: Mapping[str, bool]) -> tuple[Component, tuple[str, ...]]:
+    """What a live server runs with, by its `/version` and the gates that its metrics show, and what is only assumed.
+
+    A server that is older or newer than what can be emulated is taken as the nearest that can.
+    """
+    notes: list[str] = []
+    emulation = _shown(version, "emulation") or _shown(version, "") or BINARY
+    nearest = min(max(emulation, Version(1, 31)), BINARY)
+    if nearest != emulation:
+        notes.append(f"the server is of version {emulation}; it is judged as {nearest}, the nearest there is")
+    lowest = _shown(version, "minCompatibility")
+    lowest = min(max(lowest, OLDEST_MIN_COMPATIBILITY), nearest) if lowest else None
+    known = {gate.name for gate in known_gates.KNOWN}
+    wanted = {name: on for name, on in gates.items() if name in known}
+    if not wanted:
+        notes.append("the server does not show its feature gates; they are assumed to be as its version has them")
+    try:
+        found = components.resolve(emulation=str(nearest), min_compatibility=str(lowest) if lowest else None)
+    except (GateError, VersionError) as error:
+        raise QuestionError(str(error)) from error
+    states = {
+        name: replace(state, enabled=wanted.get(name, state.enabled)) for name, state in found.gates.states.items()
+    }
+    return Component(found.versions, FeatureGates(states)), tuple(notes)
+
+
+def _shown(version: Mapping[str, str], prefix: str) -> Version | None:
+    names = (f"{prefix}Major", f"{prefix}Minor") if prefix else ("major", "minor")
+    major, minor = (version.get(name, "").rstrip("+") for name in names)
+    return Version(int(major), int(minor)) if major.isdigit() and minor.isdigit() else None
+
+
+# -- what follows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Switch:
+    """One thing that may be used: admission with everything on, and with all but it."""
+
+    feature: str
+    off: AdmissionOptions
+    needs: str = ""
+    """The minimum compatibility version from which on it may be used."""
+
+    @property
+    def proposal(self) -> str:
+        return PROPOSALS.get(self.feature, "")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Side:
+    """What follows from the flags of one moment."""
+
+    flags: Flags
+    scheme: Scheme
+    admission: AdmissionOptions
+    constraints: ConstraintOptions
+    features: SchedulerFeatures
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Options:
+    """What an audit goes by."""
+
+    everything: AdmissionOptions
+    """Admission with all gates on that refuses nothing for its age."""
+    nothing: AdmissionOptions
+    """Admission with all gates off and the oldest minimum compatibility version."""
+    switches: tuple[Switch, ...]
+    now: Side
+    then: Side
+    changes: tuple[GateChange, ...]
+    is_inventory: bool
+    _target: Version
+    _judges_stored: bool
+
+    def reads(self, kind: Kind) -> bool:
+        """Whether a server of the minimum compatibility version that is aimed at knows a version of a kind."""
+        return not self._judges_stored or kind.lifecycle.known_at(self._target)
+
+    @property
+    def oldest_reader(self) -> str:
+        return str(self._target)
+
+
+def build(question: Question) -> Options:
+    """Read versions and gates. Raises `SchemeError` when a runtime configuration is wrong."""
+    target = question.target or question.current
+    everything = _admission(_all_gates(on=True), BINARY)
+    return Options(
+        everything=everything,
+        nothing=_admission(_all_gates(on=False), OLDEST_MIN_COMPATIBILITY),
+        switches=tuple(_switches(everything)),
+        now=_side(question.current, question.runtime_config),
+        then=_side(target, question.target_runtime_config if question.target else question.runtime_config),
+        changes=tuple(_changes(question.current, target)),
+        is_inventory=question.target is None,
+        _target=target.versions.min_compatibility,
+        _judges_stored=question.asks_for_rollback_of_binaries,
+    )
+
+
+def _side(component: Component, runtime_config: Mapping[str, bool]) -> Side:
+    return Side(
+        flags=flags_of(component, runtime_config),
+        scheme=Scheme(component.versions, runtime_config),
+        admission=admission_options.for_component(component),
+        constraints=constraint_options.from_gates(component.gates),
+        features=scheduler_options.from_gates(component.gates),
+    )
+
+
+def _all_gates(*, on: bool, but: str = "") -> FeatureGates:
+    states = components.resolve().gates.states
+    return FeatureGates({name: replace(state, enabled=on and name != but) for name, state in states.items()})
+
+
+def _admission(gates: FeatureGates, min_compatibility: Version) -> AdmissionOptions:
+    return admission_options.for_component(Component(ComponentVersions(BINARY, BINARY, min_compatibility), gates))
+
+
+def _switches(everything: AdmissionOptions) -> Iterator[Switch]:
+    for gate in known_gates.KNOWN:
+        if gate.name == LABEL_KEYS_IN_SPREAD_MERGE:
+            continue  # it decides who reads `matchLabelKeys`, not whether anybody does
+        off = _admission(_all_gates(on=True, but=gate.name), BINARY)
+        if off != everything:
+            needs = max((spec.min_compatibility for spec in gate.history if spec.min_compatibility), default=None)
+            yield Switch(gate.name, off, str(needs) if needs else "")
+    version = BINARY.minus(1)
+    while version >= OLDEST_MIN_COMPATIBILITY:
+        yield Switch(COMPATIBILITY, _admission(_all_gates(on=True), version), str(version.plus(1)))
+        version = version.minus(1)
+
+
+def _changes(current: Component, target: Component) -> Iterator[GateChange]:
+    for gate in known_gates.KNOWN:
+        was, becomes = current.gates.enabled(gate.name), target.gates.enabled(gate.name)
+        if was != becomes:
+            reason = _reason(gate.name, target, on=becomes)
+            yield GateChange(gate=gate.name, proposal=PROPOSALS.get(gate.name, ""), enabled=becomes, reason=reason)
+
+
+def _reason(name: str, target: Component, *, on: bool) -> str:
+    state = target.gates.states.get(name)
+    versions = target.versions
+    if state is None:
+        return f"it does not exist at {versions.emulation}"
+    if state.enabled != state.default:
+        return "it is switched " + ("on" if on else "off")
+    needed = state.spec.min_compatibility
+    if not on and state.spec.default and needed is not None:
+        return (
+            f"its default needs a minimum compatibility version of {needed}, and that is {versions.min_compatibility}"
+        )
+    return f"it is {state.spec.stage} and {'on' if on else 'off'} by default at {versions.emulation}"

@@ -1,0 +1,168 @@
+"""What becomes of the pods of a cluster: who is evicted, and who finds no node any more.
+
+Running pods are asked what the eviction controllers ask: when do they have to go, with the rules as they are and as
+they would be. Pending pods are put before two schedulers, one of each sort, in the order in which a queue would. Called
+by ``outcomes.py``.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from mooring.advisor.audit.options import Options, Side
+from mooring.advisor.audit.results import Effect
+from mooring.advisor.snapshot import Snapshot, engine
+from mooring.advisor.snapshot.engines import waits
+from mooring.api.core_v1 import Node, Pod
+from mooring.api.resource_v1 import DeviceTaint, DeviceTaintRule, ResourceClaim, ResourceSlice
+from mooring.constraints import node_selector, tolerations
+from mooring.constraints.options import ConstraintOptions
+from mooring.constraints.tolerations import NO_EXECUTE
+from mooring.controllers.device_taint_eviction import claim_keys
+from mooring.controllers.eviction import bound_at
+from mooring.controllers.taint_eviction import no_execute_taints
+from mooring.scheduler.engine import UnknownSchedulerError
+from mooring.scheduler.profiles import ProfileSpec
+
+ENDED = frozenset({"Succeeded", "Failed"})
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What becomes of a pod, and why."""
+
+    effect: Effect
+    why: str = ""
+
+
+class Pods:
+    """The fates of the pods of a snapshot."""
+
+    def __init__(
+        self, snapshot: Snapshot, options: Options, now: datetime, profiles: Sequence[ProfileSpec] = (ProfileSpec(),)
+    ) -> None:
+        self._snapshot = snapshot
+        self._options = options
+        self._now = now
+        self._profiles = profiles
+        self._is_same = options.now.features == options.then.features
+
+    def fate(self, pod: Pod) -> Fate:
+        """What becomes of one pod."""
+        if pod.status.phase in ENDED or pod.metadata.deletion_timestamp is not None:
+            return Fate(Effect.FINISHED, "the pod has ended, or is about to go")
+        if pod.spec.node_name:
+            return self._running(pod)
+        return self._waiting(pod)
+
+    def suffering(self) -> Iterator[tuple[Pod, Fate]]:
+        """All pods that are worse off, whether they use anything themselves or not."""
+        if self._is_same:
+            return
+        for pod in self._snapshot.all(Pod):
+            if pod.metadata.uid:
+                fate = self.fate(pod)
+                if fate.effect in (Effect.EVICTED, Effect.STUCK_PENDING):
+                    yield pod, fate
+
+    # -- running
+
+    def _running(self, pod: Pod) -> Fate:
+        before, after = (self._due(pod, side.constraints) for side in (self._options.now, self._options.then))
+        if after is None or (before is not None and before <= after):
+            return Fate(Effect.KEEPS_RUNNING, "it has its node and stays there")
+        taint = self._untolerated(pod)
+        what = f" {{{taint.key}: {taint.value}}}" if taint else ""
+        when = "at once" if after <= self._now else f"at {after.isoformat(timespec='seconds')}"
+        return Fate(Effect.EVICTED, f"it no longer tolerates the NoExecute taint{what} and is evicted {when}")
+
+    def _due(self, pod: Pod, options: ConstraintOptions) -> datetime | None:
+        """When a pod has to leave its node, or the devices that it uses."""
+        moments = []
+        node = self._snapshot.find(Node, "", pod.spec.node_name)
+        bound = bound_at(pod)
+        if node is not None:
+            moments.append(tolerations.eviction_time(no_execute_taints(node), pod.spec.tolerations, bound, options))
+        for key in claim_keys(pod):
+            claim = self._snapshot.find(ResourceClaim, *key.split("/", 1))
+            allocation = claim.status.allocation if claim is not None else None
+            for result in allocation.devices.results if allocation is not None else ():
+                taints = self._device_taints.get((result.driver, result.pool, result.device), [])
+                moments.append(tolerations.device_eviction_time(taints, result.tolerations, bound, options))
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def _untolerated(self, pod: Pod) -> tolerations.TaintLike | None:
+        node = self._snapshot.find(Node, "", pod.spec.node_name)
+        options = self._options.then.constraints
+        return tolerations.find_untolerated(no_execute_taints(node), pod.spec.tolerations, options) if node else None
+
+    @cached_property
+    def _device_taints(self) -> dict[tuple[str, str, str], list[DeviceTaint]]:
+        found: dict[tuple[str, str, str], list[DeviceTaint]] = {}
+        for each in self._snapshot.all(ResourceSlice):
+            for device in each.spec.devices:
+                key = (each.spec.driver, each.spec.pool.name, device.name)
+                found.setdefault(key, []).extend(taint for taint in device.taints if taint.effect == NO_EXECUTE)
+        for rule in self._snapshot.all(DeviceTaintRule):
+            wanted = rule.spec.device_selector
+            if wanted is None or rule.spec.taint.effect != NO_EXECUTE:
+                continue
+            for (driver, pool, name), taints in found.items():
+                if wanted.driver in (None, driver) and wanted.pool in (None, pool) and wanted.device in (None, name):
+                    taints.append(rule.spec.taint)
+        return found
+
+    # -- waiting
+
+    def _waiting(self, pod: Pod) -> Fate:
+        if pod.spec.scheduling_gates:
+            return Fate(Effect.ALREADY_PENDING, "it waits for its scheduling gates")
+        key = (pod.metadata.namespace, pod.metadata.name)
+        before, after = (outcome.get(key) for outcome in self._places)
+        if after is None or before is None:
+            return Fate(Effect.ALREADY_PENDING, f"it waits for the scheduler {pod.spec.scheduler_name}")
+        if not after:
+            return Fate(Effect.STILL_SCHEDULABLE, "there is a node for it all the same")
+        if not before:
+            return Fate(Effect.STUCK_PENDING, f"no node is left for it: {after}")
+        if self._eligible(pod, self._options.now) and not self._eligible(pod, self._options.then):
+            return Fate(Effect.STUCK_PENDING, f"it waits now for room, and then no node is left for it: {after}")
+        return Fate(Effect.ALREADY_PENDING, f"it finds no node now either: {before}")
+
+    @cached_property
+    def _places(self) -> tuple[dict[Key, str], dict[Key, str]]:
+        """Why each pending pod gets no node, now and then; empty texts for those that get one."""
+        before = self._schedule(self._options.now)
+        return before, before if self._is_same else self._schedule(self._options.then)
+
+    def _schedule(self, side: Side) -> dict[Key, str]:
+        made = engine(self._snapshot, profiles=self._profiles, features=side.features)
+        waiting = [
+            pod for pod in self._snapshot.all(Pod) if pod.metadata.uid and waits(pod) and not pod.spec.scheduling_gates
+        ]
+        waiting.sort(key=lambda pod: (-(pod.spec.priority or 0), pod.metadata.creation_timestamp or ""))
+        outcomes: dict[Key, str] = {}
+        for pod in waiting:
+            try:
+                outcome = made.schedule(pod)
+            except UnknownSchedulerError:
+                continue
+            node = outcome.node
+            if node is not None:
+                made.assume(pod, node)
+            else:
+                node = made.preempt(outcome).node
+            key = (pod.metadata.namespace, pod.metadata.name)
+            outcomes[key] = "" if node is not None else outcome.message or "no node fits"
+        return outcomes
+
+    def _eligible(self, pod: Pod, side: Side) -> bool:
+        """Whether there is a node that node affinity and taints leave, room or no room."""
+        required = node_selector.required_affinity(pod.spec, side.constraints)
+        return any(
+            required.matches(node.metadata.labels, node.metadata.name)
+            and tolerations.find_untolerated(node.spec.taints, pod.spec.tolerations, side.constraints) is None
+            for node in self._snapshot.all(Node)
+        )

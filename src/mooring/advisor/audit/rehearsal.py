@@ -1,0 +1,331 @@
+"""A rollback on a copy: what really happens, next to what was foretold.
+
+The objects are put into a store as they are now. Two copies of it are served, one with the flags as they are and one
+with those to come, each with scheduler and controllers; when they have come to rest, every object is asked after: can
+it be read, may it be written back, may what controllers make from it be created, and what became of the pods. What is
+different between the two copies is what the new flags broke, and nothing else.
+
+How a control plane is put together is for the command line to know: it hands in `Start`. Read next: `_Probe`.
+"""
+
+import asyncio
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import structs
+
+from mooring.advisor.audit.judging import missing
+from mooring.advisor.audit.made import is_over, made_from
+from mooring.advisor.audit.results import Audit, Effect, Finding, ObjectReference, Observation, Rehearsal
+from mooring.api import codec, errors
+from mooring.api.base import copy_of
+from mooring.api.core_v1 import Event, Namespace, Pod
+from mooring.api.kinds import Kind
+from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.apiserver.resources.stored import Stored
+from mooring.client import Client
+from mooring.store.kv import Put, Store
+
+_POLL_SECONDS = 0.1
+_QUIET_SECONDS = 1.0
+_BATCH = 500
+_FAILURES = frozenset({"FailedCreate", "ReplicaSetCreateError"})
+_FIRST = ("Namespace", "PriorityClass", "StorageClass", "DeviceClass")
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """A control plane that runs."""
+
+    client: Client
+    store: Store
+
+
+class Start(Protocol):
+    """Starts a control plane on a data directory, with the flags to come or with those of now."""
+
+    def __call__(
+        self, folder: Path, *, then: bool, with_workers: bool = True
+    ) -> AbstractAsyncContextManager[Plane]: ...
+
+
+Subject = tuple[Resource, ObjectReference]
+"""An object in the newest version of its kind, and what to call it."""
+
+
+@dataclass(slots=True)
+class Copy:
+    """What is rehearsed with."""
+
+    stored: list[Subject] = field(default_factory=list)
+    manifests: list[Subject] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What was seen of one object in one of the copies."""
+
+    outcome: str
+    detail: str = ""
+
+
+_Key = tuple[ObjectReference, str]
+_View = Mapping[_Key, _Seen]
+EXPECTED: Mapping[Effect, tuple[str, str]] = {
+    Effect.CREATE_REJECTED: ("create", "rejected"),
+    Effect.FIELD_DROPPED: ("create", "changed"),
+    Effect.UPDATE_REJECTED: ("update", "rejected"),
+    Effect.NOT_SERVED: ("read", "not served"),
+    Effect.EVICTED: ("pod", "evicted"),
+    Effect.STUCK_PENDING: ("pod", "pending"),
+    Effect.ALREADY_PENDING: ("pod", "pending"),
+    Effect.STILL_SCHEDULABLE: ("pod", "scheduled"),
+    Effect.KEEPS_RUNNING: ("pod", "running"),
+}
+"""What a rehearsal sees when a prediction comes true. The others say that nothing is different."""
+_HARMLESS = frozenset({"accepted", "served", "scheduled", "works"})
+
+
+async def rehearse(audit: Audit, copy: Copy, start: Start, folder: Path, seconds: float) -> Audit:
+    """The same audit with what happened on a copy in `folder`, whose planes have `seconds` to come to rest."""
+    began = time.monotonic()
+    notes: list[str] = []
+    first, second = folder / "now", folder / "then"
+    async with start(first, then=False, with_workers=False) as plane:
+        taken = await _load(plane, copy, notes)
+    await asyncio.to_thread(shutil.copytree, first, second)
+    views: list[dict[_Key, _Seen]] = []
+    for place, then in ((first, False), (second, True)):
+        async with start(place, then=then) as plane:
+            await _until_at_rest(plane.store, seconds)
+            views.append(await _Probe(plane).look_at(taken))
+    report = Rehearsal(
+        objects=len(taken),
+        seconds=round(time.monotonic() - began, 2),
+        broken=list(_broken(*views)),
+        differences=list(_differences(audit.findings, *views)),
+        notes=notes,
+    )
+    return structs.replace(audit, rehearsal=report)
+
+
+# -- the copy
+
+
+async def _load(plane: Plane, copy: Copy, notes: list[str]) -> list[Subject]:
+    """Put stored objects into the store as they are; create the rest, as somebody would have."""
+    scheme = plane.client.scheme
+    taken: list[Subject] = []
+    writes: list[Put] = []
+    for obj, reference in [*_namespaces(copy), *copy.stored]:
+        kind = scheme.kind_of(obj)
+        stored = Stored(scheme, kind)
+        writes.append(Put(stored.key(obj.metadata.namespace, obj.metadata.name), stored.encode(copy_of(obj))))
+        if reference.kind:
+            taken.append((obj, reference))
+    for begin in range(0, len(writes), _BATCH):
+        await plane.store.write_all(writes[begin : begin + _BATCH])
+    for obj, reference in sorted(copy.manifests, key=lambda each: each[1].kind not in _FIRST):
+        try:
+            made = copy_of(obj)
+            made.api_version = ""  # in whichever version is served
+            created = await plane.client.create(made)
+        except (errors.StatusError, ValueError) as refusal:
+            notes.append(f"{reference} is left out, since it is refused now as well: {refusal}")
+            continue
+        taken.append((scheme.convert(created, scheme.hub(scheme.kind_of(created))), reference))
+    return taken
+
+
+def _namespaces(copy: Copy) -> list[Subject]:
+    """The namespaces that objects are in and that are not among them."""
+    objects = [obj for obj, _ in (*copy.stored, *copy.manifests)]
+    there = {obj.metadata.name for obj in objects if isinstance(obj, Namespace)} | {"default"}
+    names = sorted({obj.metadata.namespace for obj in objects} - there - {""})
+    nobody = ObjectReference(api_version="", kind="")
+    return [
+        (_identified(Namespace(metadata=ObjectMeta(name=name), api_version="v1", kind="Namespace")), nobody)
+        for name in names
+    ]
+
+
+def _identified(namespace: Namespace) -> Namespace:
+    namespace.metadata.uid = f"rehearsal-{namespace.metadata.name}"
+    namespace.metadata.creation_timestamp = "2020-01-01T00:00:00Z"
+    namespace.status.phase = "Active"
+    return namespace
+
+
+async def _until_at_rest(store: Store, seconds: float) -> None:
+    """Wait until nothing is written any more, or for as long as is given."""
+    deadline = time.monotonic() + seconds
+    revision, since = -1, time.monotonic()
+    while time.monotonic() < deadline and time.monotonic() - since < _QUIET_SECONDS:
+        await asyncio.sleep(_POLL_SECONDS)
+        current = (await store.range("/registry/pods/", limit=1)).revision
+        if current != revision:
+            revision, since = current, time.monotonic()
+
+
+# -- what is seen
+
+
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """Looks at one of the copies."""
+
+    plane: Plane
+
+    async def look_at(self, taken: Sequence[Subject]) -> dict[_Key, _Seen]:
+        """What there is to see, by object and by what was tried."""
+        seen: dict[_Key, _Seen] = {}
+        failing = await self._failing()
+        for obj, reference in taken:
+            body = await self._read(obj, reference)
+            seen[reference, "read"] = _Seen("not served" if body is None else "served")
+            if body is None:
+                continue  # nothing can be written that is not served
+            if isinstance(obj, Pod) and reference.stored:
+                seen[reference, "pod"] = await self._pod(obj)
+            if body:
+                seen[reference, "update"] = await self._update(obj, reference, body)
+            if not reference.stored or (made_from(obj) is not None and not is_over(obj)):
+                seen[reference, "create"] = await self._create(obj, stored=reference.stored)
+            failure = failing.get((reference.kind, reference.namespace, reference.name))
+            seen[reference, "controller"] = _Seen("fails", failure) if failure else _Seen("works")
+        return seen
+
+    async def _read(self, obj: Resource, reference: ObjectReference) -> bytes | None:
+        """The object in its own version; empty if it has gone, None if the version is not served."""
+        try:
+            return (await self.plane.client.raw("GET", _path(self._kind(reference), obj))).body
+        except errors.NotFound as missing:
+            details = missing.status.details
+            return b"" if details is not None and details.name else None
+
+    def _kind(self, reference: ObjectReference) -> Kind:
+        kind = self.plane.client.scheme.kind(reference.api_version, reference.kind)
+        if kind is None:
+            raise LookupError(f"{reference} was decoded, so its kind is known")
+        return kind
+
+    async def _update(self, obj: Resource, reference: ObjectReference, body: bytes) -> _Seen:
+        path = _path(self._kind(reference), obj)
+        try:
+            await self.plane.client.raw("PUT", path, query=[("dryRun", "All")], body=body)
+        except (errors.Invalid, errors.Forbidden, errors.BadRequest) as refusal:
+            return _Seen("rejected", str(refusal))
+        except errors.StatusError:
+            pass  # it has changed or gone in the meantime
+        return _Seen("accepted")
+
+    async def _create(self, obj: Resource, *, stored: bool) -> _Seen:
+        """Whether what is made from a stored object, or another one like a manifest, may be created."""
+        made = made_from(obj) if stored else None
+        wanted = copy_of(made.object if made else obj)
+        if made is None:
+            metadata = obj.metadata
+            wanted.metadata = ObjectMeta(
+                generate_name="rehearsal-",
+                namespace=metadata.namespace,
+                labels=metadata.labels,
+                annotations=metadata.annotations,
+            )
+        if isinstance(wanted, Pod):  # what a server fills in
+            wanted.spec.node_name, wanted.spec.priority, wanted.spec.preemption_policy = "", None, None
+        wanted.api_version = wanted.kind = ""
+        try:
+            created = await self.plane.client.create(wanted, dry_run=True)
+        except (errors.StatusError, ValueError) as refusal:
+            return _Seen("rejected", str(refusal))
+        lost = sorted(missing(codec.to_tree(wanted).get("spec"), codec.to_tree(created).get("spec"), "spec"))
+        return _Seen("changed", f"without {', '.join(lost)}") if lost else _Seen("accepted")
+
+    async def _pod(self, pod: Pod) -> _Seen:
+        try:
+            found = await self.plane.client.get(Pod, pod.metadata.name, pod.metadata.namespace)
+        except errors.NotFound:
+            return _Seen("evicted")
+        if found.metadata.deletion_timestamp is not None and pod.metadata.deletion_timestamp is None:
+            return _Seen("evicted")
+        if pod.spec.node_name:
+            return _Seen("running")
+        if found.spec.node_name or found.status.nominated_node_name:
+            return _Seen("scheduled")
+        return _Seen("pending", next((c.message for c in found.status.conditions if c.type == "PodScheduled"), ""))
+
+    async def _failing(self) -> dict[tuple[str, str, str], str]:
+        """The controllers' complaints, by the object that they are about and by its owner."""
+        found: dict[tuple[str, str, str], str] = {}
+        owners = {
+            (each.kind, obj.metadata.namespace, obj.metadata.name): (owner.kind, obj.metadata.namespace, owner.name)
+            for each in self.plane.client.scheme.served
+            if each.kind == "ReplicaSet"
+            for obj in (await self.plane.client.list(each.type)).items
+            for owner in obj.metadata.owner_references
+        }
+        for event in (await self.plane.client.list(Event)).items:
+            if event.reason in _FAILURES:
+                about = event.involved_object
+                key = (about.kind, about.namespace, about.name)
+                found[key] = found[owners.get(key, key)] = event.message
+        return found
+
+
+def _path(kind: Kind, obj: Resource) -> str:
+    base = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
+    namespace = f"/namespaces/{obj.metadata.namespace}" if kind.namespaced else ""
+    return f"{base}{namespace}/{kind.plural}/{obj.metadata.name}"
+
+
+# -- what it comes to
+
+
+def _broken(now: _View, then: _View) -> Iterator[Observation]:
+    """What is worse than it is without the change."""
+    for (reference, subject), after in then.items():
+        before = now.get((reference, subject))
+        if before is not None and before.outcome != after.outcome and after.outcome not in _HARMLESS:
+            yield Observation(
+                object=reference,
+                subject=subject,
+                predicted=before.outcome,
+                observed=after.outcome,
+                detail=after.detail,
+            )
+
+
+def _differences(findings: Sequence[Finding], now: _View, then: _View) -> Iterator[Observation]:
+    """Where a prediction did not come true, and what happened that nobody foretold."""
+    predicted = _predicted(findings)
+    for (reference, subject), after in then.items():
+        before, wanted = now.get((reference, subject)), predicted.get((reference, subject))
+        if wanted is None and (before is None or after.outcome in (before.outcome, *_HARMLESS)):
+            continue
+        if wanted is None and subject == "controller" and predicted.get((reference, "create")) == "rejected":
+            continue  # the loop that was foretold
+        if wanted != after.outcome:
+            yield Observation(
+                object=reference,
+                subject=subject,
+                predicted=wanted or (before.outcome if before else ""),
+                observed=after.outcome,
+                agrees=False,
+                detail=after.detail,
+            )
+
+
+def _predicted(findings: Sequence[Finding]) -> dict[_Key, str]:
+    """What the findings say will be seen; of several about one thing the worst."""
+    predicted: dict[_Key, str] = {}
+    for finding in sorted(findings, key=lambda each: each.breaks):
+        if finding.effect in EXPECTED:
+            subject, outcome = EXPECTED[finding.effect]
+            if predicted.get((finding.object, subject)) != "rejected":
+                predicted[finding.object, subject] = outcome
+    return predicted

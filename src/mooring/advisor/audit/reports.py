@@ -1,0 +1,161 @@
+"""An audit as text for people, and as SARIF for code scanning. JSON and YAML are the result itself.
+
+Names and values come from objects that anybody may have written: control characters are shown, not sent to a terminal.
+Called by the command line.
+"""
+
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
+
+from mooring.advisor.audit.results import Audit, Effect, Finding, Observation, Rehearsal, Step
+from mooring.advisor.lint import findings as lint_findings
+from mooring.advisor.lint import reports as lint_reports
+from mooring.advisor.lint.reports import printable
+from mooring.advisor.lint.rules import Rule, Severity
+
+_MOST_LINES = 20
+Tone = Literal["bad", "good", "title", "quiet"]
+Paint = Callable[[str, Tone], str]
+"""Colours a text."""
+
+_ABOUT = {
+    Effect.CREATE_REJECTED: ("A001", "create-rejected", "The server refuses to create it, or what is made from it"),
+    Effect.STUCK_PENDING: ("A002", "stuck-pending", "A pending pod finds no node any more"),
+    Effect.EVICTED: ("A003", "evicted", "A running pod is evicted"),
+    Effect.FIELD_DROPPED: ("A004", "field-dropped", "The server drops a field of what is created"),
+    Effect.UPDATE_REJECTED: ("A005", "update-rejected", "A stored object can no longer be changed"),
+    Effect.NEVER_MATCHES: ("A006", "never-matches", "A node affinity matches no node any more"),
+    Effect.NOT_SERVED: ("A007", "not-served", "The API version is no longer served"),
+    Effect.STORED_UNREADABLE: ("A008", "stored-unreadable", "What is stored cannot be read by an older server"),
+    Effect.KEPT: ("A020", "kept", "The object stays; another one like it is refused"),
+    Effect.KEEPS_RUNNING: ("A021", "keeps-running", "A running pod stays where it is"),
+    Effect.STILL_SCHEDULABLE: ("A022", "still-schedulable", "A pending pod finds a node all the same"),
+    Effect.ALREADY_PENDING: ("A023", "already-pending", "A pending pod finds no node now either"),
+    Effect.FINISHED: ("A024", "finished", "Nothing is made from it any more"),
+    Effect.ALREADY_OFF: ("A025", "already-off", "What it uses is off now as well"),
+    Effect.UNAFFECTED: ("A029", "unaffected", "It uses something that gates or versions decide about, and may go on"),
+}
+RULES: dict[Effect, Rule] = {
+    effect: Rule(number, name, Severity.ERROR if number < "A020" else Severity.INFO, about)
+    for effect, (number, name, about) in _ABOUT.items()
+}
+"""By effect; ``docs/audit.md`` lists them, and a test compares. A number is never used again."""
+
+
+def as_sarif(audit: Audit) -> str:
+    """For code scanning."""
+    report = lint_findings.Report()
+    for each in audit.findings:
+        rule, ref = RULES[each.effect], each.object
+        text = each.message or f"uses {each.feature}"
+        report.findings.append(
+            lint_findings.Finding(rule, rule.severity, ref.file, ref.line or 1, 1, str(ref), each.field, text)
+        )
+    return lint_reports.as_sarif(report, "mooring audit", tuple(RULES.values()))
+
+
+def lines(audit: Audit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
+    """For people. Pods that one controller made share a line, unless it is `wide`."""
+    yield f"{printable(audit.origin)}: {audit.objects} objects"
+    yield f"  now   {audit.current.arguments()}"
+    if audit.target is not None:
+        yield f"  then  {audit.target.arguments()}"
+    for note in audit.notes if wide else ():
+        yield f"  note  {printable(note)}"
+    shown = [f for f in audit.findings if wide or audit.target is None or f.effect is not Effect.UNAFFECTED]
+    for feature in dict.fromkeys(f.feature for f in shown):
+        yield ""
+        yield from _feature(audit, feature, [f for f in shown if f.feature == feature], paint, wide=wide)
+    quiet = [change for change in audit.gates if change.gate not in {f.feature for f in shown}]
+    if quiet:
+        yield ""
+    for change in quiet:
+        yield f"{_gate(audit, change.gate)}: nothing uses it"
+    if audit.steps:
+        yield from _steps(audit.steps, paint)
+    if audit.rehearsal is not None:
+        yield from _rehearsal(audit.rehearsal, paint, wide=wide)
+
+
+def summary(audit: Audit) -> str:
+    """The last line."""
+    using = len({f.object for f in audit.findings if f.feature})
+    if audit.target is None:
+        return f"{len(audit.findings)} uses in {using} of {audit.objects} objects"
+    broken = len({f.object for f in audit.findings if f.breaks})
+    verdict = f"{broken} of {audit.objects} objects break" if broken else "nothing breaks"
+    return f"{verdict}; {using} use something that gates or versions decide about"
+
+
+def _gate(audit: Audit, feature: str) -> str:
+    change = next((each for each in audit.gates if each.gate == feature), None)
+    proposal = next((f.proposal for f in audit.findings if f.feature == feature and f.proposal), "")
+    proposal = proposal or (change.proposal if change else "")
+    name = f"{feature} ({proposal})" if proposal else feature
+    return f"{name} goes {'on' if change.enabled else 'off'}: {change.reason}" if change else name
+
+
+def _feature(audit: Audit, feature: str, found: Sequence[Finding], paint: Paint, *, wide: bool) -> Iterator[str]:
+    yield paint(_gate(audit, feature), "title")
+    for effect in sorted({f.effect for f in found}, key=lambda each: RULES[each].id):
+        same = [f for f in found if f.effect is effect]
+        for group in _groups(same, wide=wide):
+            first = group[0]
+            mark = (
+                paint("breaks", "bad")
+                if first.breaks
+                else paint("  uses" if effect is Effect.UNAFFECTED else "    ok", "good")
+            )
+            more = f" and {len(group) - 1} more of {first.object.owner}" if len(group) > 1 else ""
+            place = f" ({first.object.file}:{first.object.line})" if first.object.file else ""
+            yield f"  {mark}  {printable(str(first.object) + more + place)}"
+            used = f"{first.field}: {first.value}" if first.value else first.field
+            if used:
+                yield f"          {printable(used)}" + (f"  (from {first.needs} on)" if first.needs and wide else "")
+            if first.message:
+                yield from (f"          {paint(printable(line), 'quiet')}" for line in first.message.split("\n"))
+
+
+def _groups(found: Sequence[Finding], *, wide: bool) -> list[list[Finding]]:
+    groups: dict[object, list[Finding]] = {}
+    for index, finding in enumerate(found):
+        own = (finding.object.owner, finding.field, finding.value, finding.effect)
+        groups.setdefault(index if wide or not finding.object.owner else own, []).append(finding)
+    return list(groups.values())
+
+
+def _steps(steps: Sequence[Step], paint: Paint) -> Iterator[str]:
+    yield ""
+    yield paint("What to do, in this order", "title")
+    for number, step in enumerate(steps, 1):
+        yield f"  {number}. {printable(step.title)}"
+        if step.because:
+            text = f'{step.proposal}: "{step.because}"'
+            yield from textwrap.wrap(text, 110, initial_indent="     ", subsequent_indent="     ")
+        for command in step.commands:
+            note = f"  # {command.why}" if command.why and command.ready else ""
+            if not command.ready:
+                yield f"     {paint('by hand', 'bad')}: {printable(command.why)}"
+            yield f"     $ {printable(command.run)}{paint(printable(note), 'quiet')}"
+
+
+def _rehearsal(rehearsal: Rehearsal, paint: Paint, *, wide: bool) -> Iterator[str]:
+    yield ""
+    title = f"Rehearsal on a copy of {rehearsal.objects} objects, {rehearsal.seconds:.1f} s"
+    yield paint(title, "title")
+    yield from (f"  note    {printable(note)}" for note in rehearsal.notes)
+    shown = rehearsal.broken if wide else rehearsal.broken[:_MOST_LINES]
+    for each in shown:
+        yield f"  {paint('broke', 'bad')}   {_observed(each)}"
+    if len(shown) < len(rehearsal.broken):
+        yield f"  … and {len(rehearsal.broken) - len(shown)} more, with -o wide"
+    for each in rehearsal.differences:
+        yield f"  {paint('differs', 'bad')} {_observed(each)} (the prediction was: {printable(each.predicted)})"
+    if not rehearsal.differences:
+        yield f"  {paint('all as predicted', 'good')}"
+
+
+def _observed(each: Observation) -> str:
+    detail = f": {each.detail}" if each.detail else ""
+    return printable(f"{each.object}, {each.subject}: {each.observed}{detail}")

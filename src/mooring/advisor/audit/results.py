@@ -1,0 +1,202 @@
+"""What an audit says: typed, frozen, and the same in Python, as JSON and over HTTP (`advisor.mooring.dev/v1`, `Audit`).
+
+``auditor.py`` makes one; ``reports.py`` writes it for people and for code scanning.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+API_VERSION = "advisor.mooring.dev/v1"
+
+
+class Effect(StrEnum):
+    """What would happen to an object that uses something, or to the pods that are made from it."""
+
+    UNAFFECTED = "Unaffected"
+    """Nothing: there is no change, or what it uses stays allowed."""
+    ALREADY_OFF = "AlreadyOff"
+    """Nothing new: what it uses is off now as well, and only objects that have it may keep it."""
+    KEPT = "Kept"
+    """The object stays as it is and may be updated; another one like it would be refused."""
+    KEEPS_RUNNING = "KeepsRunning"
+    """A pod that has a node stays there."""
+    FINISHED = "Finished"
+    """It has ended, or is an old revision: nothing is made from it any more."""
+    STILL_SCHEDULABLE = "StillSchedulable"
+    """A pending pod finds a node all the same."""
+    ALREADY_PENDING = "AlreadyPending"
+    """A pending pod stays pending, for reasons that are there now."""
+    EVICTED = "Evicted"
+    """A running pod no longer tolerates a NoExecute taint and is evicted."""
+    STUCK_PENDING = "StuckPending"
+    """A pending pod finds no node any more."""
+    CREATE_REJECTED = "CreateRejected"
+    """The server refuses to create it, or what a controller makes from it, again and again: a hot loop."""
+    FIELD_DROPPED = "FieldDropped"
+    """The server drops a field of what is created, with a warning."""
+    UPDATE_REJECTED = "UpdateRejected"
+    """The stored object can no longer be changed."""
+    NEVER_MATCHES = "NeverMatches"
+    """A volume's or scheduler's node affinity matches no node any more."""
+    NOT_SERVED = "NotServed"
+    """The API version that it is written in is no longer served."""
+    STORED_UNREADABLE = "StoredUnreadable"
+    """A server of the minimum compatibility version cannot read what is stored."""
+
+
+BREAKING = frozenset(
+    {
+        Effect.EVICTED,
+        Effect.STUCK_PENDING,
+        Effect.CREATE_REJECTED,
+        Effect.FIELD_DROPPED,
+        Effect.UPDATE_REJECTED,
+        Effect.NEVER_MATCHES,
+        Effect.NOT_SERVED,
+        Effect.STORED_UNREADABLE,
+    }
+)
+
+
+class _Result(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A struct with the habits of the API."""
+
+
+class ObjectReference(_Result, frozen=True, order=True, kw_only=True):
+    """An object, and where it was read."""
+
+    api_version: str
+    kind: str
+    namespace: str = ""
+    name: str = ""
+    file: str = ""
+    line: int = 0
+    stored: bool = True
+    """Whether a server has it; a manifest is still to be applied."""
+    owner: str = ""
+    """The controller that made it: `ReplicaSet web-7d4b`."""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+class Finding(_Result, frozen=True, kw_only=True):
+    """A use of something that versions or gates decide about, and what would happen."""
+
+    object: ObjectReference
+    field: str = ""
+    """The path of the field, as errors of the API server write it."""
+    value: str = ""
+    """What stands there."""
+    feature: str
+    """The feature gate; `minimumCompatibility` for what only newer servers read; `api` for versions of the API."""
+    proposal: str = ""
+    """The Kubernetes enhancement proposal."""
+    needs: str = ""
+    """The minimum compatibility version that it needs, where that is known."""
+    effect: Effect
+    breaks: bool = False
+    message: str = ""
+    """What happens, in a sentence; a refusal in the server's own words."""
+
+
+class Flags(_Result, frozen=True, kw_only=True):
+    """How the components are started."""
+
+    emulation_version: str
+    min_compatibility_version: str
+    feature_gates: dict[str, bool] = {}
+    """Those that are not as the versions have them."""
+    runtime_config: dict[str, bool] = {}
+
+    def arguments(self) -> str:
+        """As the command line has them."""
+        words = [
+            f"--emulation-version={self.emulation_version}",
+            f"--min-compatibility-version={self.min_compatibility_version}",
+        ]
+        for flag, pairs in (("feature-gates", self.feature_gates), ("runtime-config", self.runtime_config)):
+            if pairs:
+                words.append(f"--{flag}=" + ",".join(f"{name}={str(on).lower()}" for name, on in pairs.items()))
+        return " ".join(words)
+
+
+class GateChange(_Result, frozen=True, kw_only=True):
+    """A gate that goes on or off."""
+
+    gate: str
+    proposal: str = ""
+    enabled: bool
+    """What it becomes."""
+    reason: str = ""
+
+
+class Command(_Result, frozen=True, kw_only=True):
+    """A command to type. Those without `ready` need a decision first, which `why` names."""
+
+    run: str
+    ready: bool = True
+    why: str = ""
+
+
+class Step(_Result, frozen=True, kw_only=True):
+    """One thing to do, in order."""
+
+    title: str
+    because: str = ""
+    """The proposal's own sentence."""
+    proposal: str = ""
+    commands: list[Command] = []
+
+
+class Observation(_Result, frozen=True, kw_only=True):
+    """One thing that a rehearsal looked at: what was foretold, and what happened."""
+
+    object: ObjectReference
+    subject: str
+    """`create`, `update`, `read`, `pod`, `pods`."""
+    predicted: str
+    observed: str
+    agrees: bool = True
+    detail: str = ""
+
+
+class Rehearsal(_Result, frozen=True, kw_only=True):
+    """What happened on a copy."""
+
+    objects: int
+    seconds: float
+    broken: list[Observation] = []
+    """What was different with the new flags from what it was without them."""
+    differences: list[Observation] = []
+    """Where the prediction was wrong."""
+    notes: list[str] = []
+
+
+class Audit(_Result, frozen=True, kw_only=True):
+    """The answer."""
+
+    api_version: str = API_VERSION
+    kind: str = "Audit"
+    origin: str
+    current: Flags
+    target: Flags | None = None
+    """None for an inventory."""
+    gates: list[GateChange] = []
+    objects: int = 0
+    """How many were looked at."""
+    findings: list[Finding] = []
+    steps: list[Step] = []
+    notes: list[str] = []
+    rehearsal: Rehearsal | None = None
+
+    @property
+    def breaks(self) -> int:
+        """How much would break."""
+        return sum(finding.breaks for finding in self.findings)
+
+    def tree(self) -> dict[str, object]:
+        """Plain dicts and lists, as JSON has them; the kind is always there."""
+        plain: dict[str, object] = msgspec.to_builtins(self)
+        return {"apiVersion": self.api_version, "kind": self.kind, **plain}

@@ -1,0 +1,125 @@
+"""Pods without what is about to go: the same tolerations and node affinity in words that every version knows.
+
+A comparison is replaced by what it means today: `Gt 900` by `Equal` for each value above 900 that taints have, a
+version operator or CEL expression by the labels or names of the nodes that it chooses. So nothing moves when the
+template is changed, and nothing is tolerated that was not. Called by ``steps.py``, which makes patches of it.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from mooring.api.core_v1 import (
+    Node,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PodSpec,
+    Taint,
+    Toleration,
+)
+from mooring.constraints import expressions, node_selector, semver, tolerations
+from mooring.constraints.options import ConstraintOptions
+from mooring.constraints.tolerations import NO_EXECUTE, NUMERIC
+
+HOSTNAME = "kubernetes.io/hostname"
+NOTHING = "no-node-matched"
+"""Stands for a choice that chooses nothing today, so that it does not begin to choose everything."""
+MOST_VALUES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Rewriter:
+    """Knows the nodes, and what works now and then."""
+
+    nodes: Sequence[Node]
+    now: ConstraintOptions
+    then: ConstraintOptions
+
+    def tolerations(self, given: Sequence[Toleration]) -> list[Toleration]:
+        """Tolerations of the same taints, as far as there are any today."""
+        return [made for each in given for made in self._toleration(each)]
+
+    def equals(self, toleration: Toleration) -> list[Toleration]:
+        """What stands for a toleration that stops working; nothing for one that goes on."""
+        return self._toleration(toleration) if self._stops(toleration) else []
+
+    def node_affinity(self, given: NodeAffinity) -> NodeAffinity:
+        """Node affinity for the same nodes."""
+        required = given.required_during_scheduling_ignored_during_execution
+        preferred = given.preferred_during_scheduling_ignored_during_execution
+        return structs.replace(
+            given,
+            required_during_scheduling_ignored_during_execution=self.selector(required) if required else None,
+            preferred_during_scheduling_ignored_during_execution=[
+                structs.replace(each, preference=self._term(each.preference)) for each in preferred
+            ],
+        )
+
+    def selector(self, given: NodeSelector) -> NodeSelector:
+        return structs.replace(given, node_selector_terms=[self._term(each) for each in given.node_selector_terms])
+
+    # -- tolerations
+
+    def _stops(self, given: Toleration) -> bool:
+        if given.expression:
+            return self.now.cel and not self.then.cel
+        if given.operator in NUMERIC:
+            return self.now.numeric_tolerations and not self.then.numeric_tolerations
+        return given.operator in semver.OPERATORS and self.now.semver_operators and not self.then.semver_operators
+
+    def _toleration(self, given: Toleration) -> list[Toleration]:
+        if not self._stops(given):
+            return [given]
+        made: dict[tuple[str, str, str], Toleration] = {}
+        for taint in self._taints():
+            if tolerations.tolerates(given, taint, self.now):
+                effect = taint.effect if given.expression else given.effect
+                seconds = given.toleration_seconds if effect == NO_EXECUTE else None
+                made[taint.key, taint.value, effect] = Toleration(
+                    key=taint.key, operator="Equal", value=taint.value, effect=effect, toleration_seconds=seconds
+                )
+        return [made[key] for key in sorted(made)]
+
+    def _taints(self) -> Iterator[Taint]:
+        for node in self.nodes:
+            yield from node.spec.taints
+
+    # -- node affinity
+
+    def _term(self, given: NodeSelectorTerm) -> NodeSelectorTerm:
+        wanted = [self._requirement(each) for each in given.match_expressions]
+        stops = bool(given.match_cel_expressions) and self.now.cel and not self.then.cel
+        if not stops:
+            return structs.replace(given, match_expressions=wanted)
+        chosen = [node for node in self.nodes if _all_true(given.match_cel_expressions, node)]
+        names = sorted({node.metadata.labels.get(HOSTNAME, node.metadata.name) for node in chosen})
+        wanted.append(NodeSelectorRequirement(key=HOSTNAME, operator="In", values=names or [NOTHING]))
+        return structs.replace(given, match_expressions=wanted, match_cel_expressions=[])
+
+    def _requirement(self, given: NodeSelectorRequirement) -> NodeSelectorRequirement:
+        if given.operator not in semver.OPERATORS or not self.now.semver_operators or self.then.semver_operators:
+            return given
+        asked = node_selector.requirement(given, self.now)
+        values = {
+            node.metadata.labels[given.key]
+            for node in self.nodes
+            if given.key in node.metadata.labels and asked is not None and asked.matches(node.metadata.labels)
+        }
+        return structs.replace(given, operator="In", values=sorted(values) or [NOTHING])
+
+
+def _all_true(texts: Iterable[str], node: Node) -> bool:
+    conditions = [expressions.node_expression(text) for text in texts]
+    return all(condition is not None and condition.matches(node.metadata.labels) for condition in conditions)
+
+
+def is_too_long(spec: PodSpec) -> bool:
+    """Whether what was rewritten is more than anybody wants in a template."""
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
+    terms = required.node_selector_terms if required is not None else []
+    longest = max((len(entry.values) for term in terms for entry in term.match_expressions), default=0)
+    return len(spec.tolerations) > MOST_VALUES or longest > MOST_VALUES

@@ -1,0 +1,328 @@
+"""What to do, in which order, with commands to type: first the objects, then the components.
+
+The order is the proposals' own and is quoted: down, workloads change first, then pending pods go, then scheduler before
+API server; up, the API server comes first. Patches say with a `test` what they expect, so that one that came too late
+does nothing. Called by ``auditor.py``; read next: ``rewriting.py``.
+"""
+
+import json
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import structs
+
+from mooring.advisor.audit import rewriting
+from mooring.advisor.audit.options import Options
+from mooring.advisor.audit.outcomes import Subject
+from mooring.advisor.audit.results import Command, Effect, Finding, ObjectReference, Step
+from mooring.advisor.audit.rewriting import Rewriter
+from mooring.advisor.lint import specs
+from mooring.advisor.snapshot import Snapshot
+from mooring.api import apps_v1, batch_v1, codec
+from mooring.api.core_v1 import Node, PersistentVolume, Pod, ReplicationController
+from mooring.api.kinds import GroupVersion
+from mooring.api.meta_v1 import Resource
+
+_PATCHABLE = (
+    apps_v1.Deployment,
+    apps_v1.StatefulSet,
+    apps_v1.DaemonSet,
+    apps_v1.ReplicaSet,
+    ReplicationController,
+    batch_v1.CronJob,
+)
+UPDATE_FIRST = {
+    "KEP-5471": "Update identified workloads to use `Equal` or remove numeric tolerations",
+    "KEP-5721": "Update identified workloads to remove semantic version operators.",
+    "KEP-5500": "Update identified workloads to remove CEL expressions fields",
+    "KEP-3633": "the newly created Pod's matchLabelKeys or mismatchLabelKeys field is ignored and silently dropped.",
+    "KEP-4330": "new values needing the ratcheting may only be written if the compatibility version >= 1.30.",
+}
+DELETE_PENDING = {
+    "KEP-5471": "Delete pending pods that use `Lt`/`Gt` operators",
+    "KEP-5721": "Delete pending pods that use `SemverGt`/`SemverLt`/`SemverEq` operators",
+    "KEP-5500": "Delete pending pods that use `matchCELExpressions` and `expressions` fields",
+}
+SCHEDULER_FIRST = "Disable feature gate in kube-scheduler first, then kube-apiserver"
+SERVER_FIRST = (
+    "Enable the feature gate in kube-apiserver first then kube-scheduler. This ensures the API server can accept and "
+    "validate pods with the new operators before the kube-scheduler tries to process them."
+)
+ONLY_SERVER = (
+    "The feature can be disabled in Alpha and Beta versions by restarting kube-apiserver the feature-gate off."
+)
+RESTART = (
+    "For each control plane component, in the recommended order: Cluster admin restarts the component with "
+    "`--emulation-version` set"
+)
+STORAGE = (
+    "To enable upgrades and rollbacks, the version selected for storage in etcd in version N must be (en/de)codable "
+    "for k8s versions N-1 through N+1."
+)
+_SCHEDULERS = ("KEP-5471", "KEP-5721", "KEP-5500")
+_CHANGED_BY_HAND = "no patch says the same with what stays: decide what the pods should do instead"
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Makes the steps of one audit."""
+
+    snapshot: Snapshot
+    options: Options
+    subjects: Mapping[ObjectReference, Subject]
+
+    def of(self, findings: Sequence[Finding]) -> list[Step]:
+        """All steps, in order; none when nothing is asked."""
+        if self.options.is_inventory:
+            return []
+        breaking = [finding for finding in findings if finding.breaks]
+        return [
+            *self._manifests(breaking),
+            *self._workloads(breaking),
+            *self._pods(breaking),
+            *self._others(breaking),
+            *self._restarts(),
+            *self._stored(breaking),
+        ]
+
+    # -- objects
+
+    def _manifests(self, breaking: Sequence[Finding]) -> Iterator[Step]:
+        """Files that cannot be applied any more."""
+        places = {(f.object.file, f.object.line): f for f in breaking if not f.object.stored and f.object.file}
+        files = dict.fromkeys(file for file, _ in places)
+        if files:
+            flags = self.options.then.flags.arguments()
+            run = f"mooring lint {flags} {' '.join(map(shlex.quote, files))}"
+            yield Step(
+                title="Change the manifests that the new flags refuse",
+                commands=[Command(run=run, why="names file, line and field of each")],
+            )
+
+    def _workloads(self, breaking: Sequence[Finding]) -> Iterator[Step]:
+        for proposal, found in _by_proposal(f for f in breaking if self._is_template(f.object)).items():
+            references = dict.fromkeys(f.object for f in found)
+            commands = [command for reference in references for command in self._workload(reference)]
+            if commands:
+                yield Step(
+                    title="Change the workloads whose pods would be refused or changed",
+                    because=UPDATE_FIRST.get(proposal, ""),
+                    proposal=proposal,
+                    commands=commands,
+                )
+
+    def _is_template(self, reference: ObjectReference) -> bool:
+        subject = self.subjects.get(reference)
+        return (
+            reference.stored
+            and subject is not None
+            and not isinstance(subject.object, Pod)
+            and specs.pod_spec(subject.object) is not None
+        )
+
+    def _workload(self, reference: ObjectReference) -> Iterator[Command]:
+        obj = self.subjects[reference].object
+        owner = next((each for each in obj.metadata.owner_references if each.controller), None)
+        if owner is not None:
+            return  # the owner's template is the one to change
+        at = specs.pod_spec(obj)
+        if at is None:
+            return
+        if isinstance(obj, batch_v1.Job):
+            why = "the template of a Job cannot be changed: let it end first, or delete it and create it anew"
+            yield Command(run=_kubectl("delete", "job", reference), ready=False, why=why)
+            return
+        operations = self._operations(at.spec, at.path)
+        if not operations or not isinstance(obj, _PATCHABLE):
+            yield Command(run=_kubectl("edit", _plural(reference), reference), ready=False, why=_CHANGED_BY_HAND)
+            return
+        yield _patch(_plural(reference), reference, operations)
+
+    def _operations(self, spec: Any, path: str) -> list[dict[str, Any]]:
+        """The JSON patch that takes what stops working out of a PodSpec; empty if there is none that does all of it."""
+        rewriter = self._rewriter()
+        made = structs.replace(spec, tolerations=rewriter.tolerations(spec.tolerations))
+        base = "/" + path.replace(".", "/")
+        operations = _replaced(f"{base}/tolerations", spec.tolerations, made.tolerations)
+        affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+        if affinity is not None:
+            rewritten = rewriter.node_affinity(affinity)
+            made = structs.replace(made, affinity=structs.replace(spec.affinity, node_affinity=rewritten))
+            operations += _replaced(f"{base}/affinity/nodeAffinity", affinity, rewritten)
+        return [] if rewriting.is_too_long(made) else operations
+
+    def _rewriter(self) -> Rewriter:
+        return Rewriter(self.snapshot.all(Node), self.options.now.constraints, self.options.then.constraints)
+
+    def _pods(self, breaking: Sequence[Finding]) -> Iterator[Step]:
+        found = [f for f in breaking if f.object.kind == "Pod" and f.object.stored]
+        evicted = dict.fromkeys(f.object for f in found if f.effect is Effect.EVICTED)
+        commands = [command for reference in evicted for command in self._stay(reference)]
+        if commands:
+            title = "Let running pods tolerate their nodes' taints in words that stay"
+            yield Step(title=title, commands=commands)
+        stuck = [f for f in found if f.effect is Effect.STUCK_PENDING]
+        for proposal, those in _by_proposal(stuck).items():
+            references = dict.fromkeys(f.object for f in those)
+            force = "--force --grace-period=0"
+            yield Step(
+                title="Delete the pending pods that would be stuck; their controllers make new ones",
+                because=DELETE_PENDING.get(proposal, ""),
+                proposal=proposal,
+                commands=[Command(run=f"{_kubectl('delete', 'pod', each)} {force}") for each in references],
+            )
+
+    def _stay(self, reference: ObjectReference) -> Iterator[Command]:
+        """A pod may be given more tolerations while it runs."""
+        subject = self.subjects.get(reference)
+        if subject is None or not isinstance(subject.object, Pod):
+            return
+        rewriter = self._rewriter()
+        more = [made for each in subject.object.spec.tolerations for made in rewriter.equals(each)]
+        add = [{"op": "add", "path": "/spec/tolerations/-", "value": codec.to_tree(made)} for made in more]
+        if add:
+            yield _patch("pod", reference, add)
+
+    def _others(self, breaking: Sequence[Finding]) -> Iterator[Step]:
+        commands = []
+        references = [f.object for f in breaking if f.object.stored and f.object.kind != "Pod"]
+        for reference in dict.fromkeys(each for each in references if not self._is_template(each)):
+            subject = self.subjects.get(reference)
+            effects = {f.effect for f in breaking if f.object == reference}
+            if subject is not None and effects - {Effect.STORED_UNREADABLE, Effect.NOT_SERVED}:
+                commands.append(self._other(subject.object, reference))
+        if commands:
+            yield Step(title="Change what is neither pod nor workload", commands=commands)
+        lost = [f for f in breaking if f.effect is Effect.NOT_SERVED]
+        if lost:
+            yield self._versions(lost)
+
+    def _other(self, obj: Resource, reference: ObjectReference) -> Command:
+        if isinstance(obj, PersistentVolume) and self.options.now.admission.mutable_pv_node_affinity:
+            required = obj.spec.node_affinity and obj.spec.node_affinity.required
+            if required:
+                path = "/spec/nodeAffinity/required"
+                return _patch("pv", reference, _replaced(path, required, self._rewriter().selector(required)))
+        why = "its spec cannot be changed: save it, change the copy, and make it anew"
+        return Command(run=f"{_kubectl('get', _plural(reference), reference)} -o yaml", ready=False, why=why)
+
+    def _versions(self, lost: Sequence[Finding]) -> Step:
+        commands = []
+        for finding in lost:
+            group = GroupVersion.parse(finding.value).group
+            kind = self.options.now.scheme.kind(finding.value, finding.object.kind)
+            others = [each for each in self.options.then.scheme.served if kind and each.family == kind.family]
+            if kind is None or not others:
+                continue
+            plural = f"{others[0].plural}.{others[0].version}.{group}"
+            why = f"the same object as {others[0].api_version}; write manifests like this"
+            commands.append(Command(run=f"{_kubectl('get', plural, finding.object)} -o yaml", why=why))
+        title = "Write manifests and clients for API versions that stay"
+        unserved = sorted({f.value for f in lost})
+        return Step(title=f"{title} (not {', '.join(unserved)})", proposal="KEP-4330", commands=commands)
+
+    # -- components
+
+    def _restarts(self) -> Iterator[Step]:
+        now, then = self.options.now.flags, self.options.then.flags
+        goes_up = any(change.enabled for change in self.options.changes) and not any(
+            not change.enabled for change in self.options.changes
+        )
+        arguments = _changed_arguments(now, then)
+        proposals = [change.proposal for change in self.options.changes]
+        order: tuple[str, ...] = ("scheduler", "controllers", "apiserver")
+        because, proposal = SCHEDULER_FIRST, next((each for each in proposals if each in _SCHEDULERS), "")
+        if goes_up:
+            order, because = ("apiserver", "controllers", "scheduler"), SERVER_FIRST
+        elif proposals and set(proposals) <= {"KEP-3633"}:
+            order, because, proposal = ("apiserver",), ONLY_SERVER, "KEP-3633"
+        if now.emulation_version != then.emulation_version and not proposal:
+            because, proposal = RESTART, "KEP-4330"
+        elif not proposal:
+            because = ""
+        for position, name in enumerate(order):
+            yield Step(
+                title=f"Restart {_COMPONENTS[name]}" + (" first" if position == 0 and len(order) > 1 else ""),
+                because=because if position == 0 else "",
+                proposal=proposal if position == 0 else "",
+                commands=[Command(run=f"mooring {name} {arguments}", why="beside its other flags")],
+            )
+
+    def _stored(self, breaking: Sequence[Finding]) -> Iterator[Step]:
+        """What is stored in a version that older servers cannot read, once the server writes another one."""
+        unreadable = [f for f in breaking if f.effect is Effect.STORED_UNREADABLE]
+        if not unreadable:
+            return
+        commands = []
+        for version, kind_name in dict.fromkeys((f.value, f.object.kind) for f in unreadable):
+            kind = self.options.then.scheme.kind(version, kind_name)
+            if kind is None:
+                continue
+            name = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+            everywhere = " -A" if kind.namespaced else ""
+            if self.options.reads(self.options.then.scheme.storage(kind)):
+                run = f"kubectl get {name}{everywhere} -o json | kubectl replace -f -"
+                commands.append(Command(run=run, why="each is stored again, in the version that the server writes now"))
+            else:
+                why = f"{self.options.oldest_reader} has no version of this kind"
+                commands.append(Command(run=f"kubectl delete {name} --all{everywhere}", ready=False, why=why))
+        yield Step(title="Write again what is stored", because=STORAGE, proposal="KEP-4330", commands=commands)
+
+
+_COMPONENTS = {"scheduler": "the scheduler", "controllers": "the controllers", "apiserver": "the API server"}
+_SHORT = {
+    "Deployment": "deployment",
+    "StatefulSet": "statefulset",
+    "DaemonSet": "daemonset",
+    "ReplicaSet": "replicaset",
+    "ReplicationController": "replicationcontroller",
+    "CronJob": "cronjob",
+    "PersistentVolume": "pv",
+}
+
+
+def _plural(reference: ObjectReference) -> str:
+    group = GroupVersion.parse(reference.api_version).group
+    return _SHORT.get(reference.kind) or (f"{reference.kind.lower()}.{group}" if group else reference.kind.lower())
+
+
+def _kubectl(verb: str, resource: str, reference: ObjectReference) -> str:
+    namespace = f" -n {shlex.quote(reference.namespace)}" if reference.namespace else ""
+    return f"kubectl {verb}{namespace} {resource} {shlex.quote(reference.name)}"
+
+
+def _patch(resource: str, reference: ObjectReference, operations: list[dict[str, Any]]) -> Command:
+    body = shlex.quote(json.dumps(operations, ensure_ascii=False))
+    return Command(run=f"{_kubectl('patch', resource, reference)} --type=json -p {body}")
+
+
+def _replaced(path: str, old: Any, new: Any) -> list[dict[str, Any]]:
+    """A patch that puts `new` in the place of `old`, and nothing if that is gone by then."""
+    before, after = codec.to_tree(old), codec.to_tree(new)
+    if before == after:
+        return []
+    check = {"op": "test", "path": path, "value": before}
+    if not after:
+        return [check, {"op": "remove", "path": path}]
+    return [check, {"op": "replace", "path": path, "value": after}]
+
+
+def _by_proposal(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
+    """Findings by proposal; an object that several speak of goes with the first."""
+    groups: dict[str, list[Finding]] = {}
+    seen: dict[ObjectReference, str] = {}
+    for finding in findings:
+        proposal = seen.setdefault(finding.object, finding.proposal)
+        groups.setdefault(proposal, []).append(finding)
+    return groups
+
+
+def _changed_arguments(now: Any, then: Any) -> str:
+    """The flags that are different, as the command line has them."""
+    old = set(now.arguments().split())
+    gates = {name for name in now.feature_gates if name not in then.feature_gates}
+    words = [word for word in then.arguments().split() if word not in old]
+    note = "".join(f" # without --feature-gates={name}" for name in sorted(gates))
+    return " ".join(words) + note
