@@ -300,11 +300,11 @@ def _print_stats(snapshot: Snapshot, counted: inventory.Inventory) -> None:
         click.echo()
         print_table(["LARGEST OBJECTS", "BYTES"], [[kv.key, f"{len(kv.value):,}"] for kv in counted.largest])
     click.echo()
-    print_table(["STORE", snapshot.name], [[name, f"{number:,}"] for name, number in _numbers(snapshot, counted)])
+    print_table(["STORE", snapshot.name], _numbers(snapshot, counted))
 
 
-def _numbers(snapshot: Snapshot, counted: inventory.Inventory) -> list[tuple[str, int]]:
-    return [
+def _numbers(snapshot: Snapshot, counted: inventory.Inventory) -> list[list[str]]:
+    numbers = [
         ("revision", snapshot.revision),
         ("oldest revision", snapshot.floor),
         ("history, events", snapshot.history_events),
@@ -312,6 +312,7 @@ def _numbers(snapshot: Snapshot, counted: inventory.Inventory) -> list[tuple[str
         ("keys that expire", counted.expiring),
         ("file, bytes", snapshot.file_bytes),
     ]
+    return [[name, "-" if number is None else f"{number:,}"] for name, number in numbers]
 
 
 def _stats_data(snapshot: Snapshot, counted: inventory.Inventory) -> dict[str, Any]:

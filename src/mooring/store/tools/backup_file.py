@@ -161,7 +161,7 @@ class BackupSource:
 
     async def snapshot(self) -> Snapshot:
         header, items = read(self._path)
-        return Snapshot(self.name, header.revision, items, header.revision, file_bytes=self._path.stat().st_size)
+        return Snapshot(self.name, header.revision, items, file_bytes=self._path.stat().st_size)
 
     async def changed(self, seconds: float) -> bool:  # noqa: ARG002 - a file does not change
         return False

@@ -21,10 +21,10 @@ class Snapshot:
     revision: int
     items: Sequence[KeyValue]
     """In the order of their last writes."""
-    floor: int = 0
-    """The oldest revision that can still be asked for."""
-    history_events: int = 0
-    history_bytes: int = 0
+    floor: int | None = None
+    """The oldest revision that can still be asked for; None, as the next two, where nobody knows."""
+    history_events: int | None = None
+    history_bytes: int | None = None
     file_bytes: int = 0
 
 

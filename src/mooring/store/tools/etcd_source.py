@@ -8,7 +8,6 @@ from mooring.base.clock import SystemClock
 from mooring.store.errors import Incomplete, OpenError
 from mooring.store.etcd import identity
 from mooring.store.etcd.client import EtcdClient, RevisionGone
-from mooring.store.etcd.compaction import compacted_revision
 from mooring.store.etcd.config import EtcdConfig
 from mooring.store.etcd.keys import Keys
 from mooring.store.etcd.messages import message
@@ -47,11 +46,8 @@ class EtcdSource:
         if any(kv.key == MARKER for kv in items):
             raise Incomplete(unfinished(next(kv.value for kv in items if kv.key == MARKER)))
         items.sort(key=lambda kv: kv.mod_revision)
-        floor = await compacted_revision(self._client, self._keys)
         status = await self._client.ask("Status", message("StatusRequest")())
-        return Snapshot(
-            self.name, self._revision, items, floor, history_events=self._revision - floor, file_bytes=status.dbSize
-        )
+        return Snapshot(self.name, self._revision, items, file_bytes=status.dbSize)
 
     async def changed(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
