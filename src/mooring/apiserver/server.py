@@ -51,6 +51,7 @@ from mooring.base.metrics import registry_of
 from mooring.store.kv import Store
 from mooring.store.memory import MemoryStore
 from mooring.store.sqlite import SqliteStore
+from mooring.store.tools.store_target import require_complete
 
 log = logs.get(__name__)
 
@@ -102,6 +103,7 @@ class ApiServer:
             if store is None:
                 store = await _open_store(config, clock)
                 undo.push_async_callback(store.close)
+                await require_complete(store)
             server = cls(config, store, clock, registry or registry_of(config.component))
             undo.push_async_callback(server.close)
             await server._begin()
