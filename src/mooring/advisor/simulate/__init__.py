@@ -38,6 +38,13 @@ from mooring.advisor.simulate.outcome import result_of
 from mooring.advisor.simulate.results import Simulation
 from mooring.advisor.simulate.running import Progress, Running, Tell
 from mooring.advisor.snapshot import Snapshot
+from mooring.api.apps_v1 import DaemonSet, Deployment
+from mooring.api.batch_v1 import Job
+from mooring.api.core_v1 import Node, Pod
+from mooring.api.meta_v1 import Resource
+from mooring.api.resource_v1 import ResourceClaimTemplate
+from mooring.api.scheduling_v1 import PriorityClass
+from mooring.scheduler.events import OTHER_KINDS
 
 __all__ = [
     "Add",
@@ -57,6 +64,7 @@ __all__ = [
     "Taint",
     "Untaint",
     "compare",
+    "kinds_of_interest",
     "simulate",
 ]
 
@@ -72,3 +80,8 @@ def simulate(
     with suppress(KeyboardInterrupt):  # the result tells how far it got
         running.run()
     return result_of(running, snapshot)
+
+
+def kinds_of_interest() -> tuple[type[Resource], ...]:
+    """What of a live cluster a simulation looks at."""
+    return (Node, Pod, Deployment, DaemonSet, Job, PriorityClass, ResourceClaimTemplate, *OTHER_KINDS)

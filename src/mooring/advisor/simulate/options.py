@@ -1,6 +1,5 @@
 """What a simulation judges by: the server's and the scheduler's options at given versions and gates, read once."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mooring.admission import options as admission_options
@@ -8,7 +7,6 @@ from mooring.admission.options import AdmissionOptions
 from mooring.base.component import Component
 from mooring.scheduler.framework import Registry, SchedulerFeatures
 from mooring.scheduler.framework import options as scheduler_features
-from mooring.scheduler.options import SchedulerConfig
 from mooring.scheduler.plugins import IN_TREE
 from mooring.scheduler.profiles import ProfileSpec
 from mooring.scheduler.queue import Backoffs
@@ -28,16 +26,16 @@ class Settings:
 
 
 def for_component(
-    component: Component, config: SchedulerConfig | None = None, description: str = "the defaults"
+    component: Component,
+    profiles: tuple[ProfileSpec, ...] = (ProfileSpec(),),
+    registry: Registry = IN_TREE,
+    description: str = "the defaults",
 ) -> Settings:
     """Read a component's versions and gates, once."""
-    config = config or SchedulerConfig()
-    plugins: Mapping[str, object] = config.plugins
     return Settings(
         admission=admission_options.for_component(component),
         features=scheduler_features.from_gates(component.gates),
-        profiles=config.profiles,
-        registry={**IN_TREE, **config.plugins} if plugins else IN_TREE,
-        backoffs=config.backoffs,
+        profiles=profiles,
+        registry=registry,
         description=description,
     )

@@ -33,7 +33,6 @@ def result_of(running: Running, snapshot: Snapshot) -> Simulation:
         Blocked(pod=pod.name, node=pod.node, message=why) for pod, why in world.drains.refused.values() if pod.node
     )
     alive, waiting = running.numbers()
-    successors = {pod.replaces: pod for pod in world.pods.values() if pod.replaces}
     return Simulation(
         name=scenario.name,
         cluster=snapshot.origin,
@@ -57,8 +56,8 @@ def result_of(running: Running, snapshot: Snapshot) -> Simulation:
         placements=placements,
         pending=pending,
         rejected=rejected,
-        preempted=tuple(_departure(each, successors, by=each.cause) for each in world.record.preemptions),
-        evicted=tuple(_departure(each, successors, cause=each.cause) for each in world.record.evictions),
+        preempted=tuple(_departure(each, world, by=each.cause) for each in world.record.preemptions),
+        evicted=tuple(_departure(each, world, cause=each.cause) for each in world.record.evictions),
         blocked=blocked,
         nodes=_nodes(running.before, after, world),
         timeline=tuple(running.timeline),
@@ -120,13 +119,13 @@ def _rejected(world: World) -> tuple[RejectedGroup, ...]:
     return tuple(RejectedGroup(name=name, message=message, count=count) for (name, message), count in found.items())
 
 
-def _departure(
-    each: Departure, successors: dict[str, SimulatedPod], *, cause: str = "", by: str = ""
-) -> results.Departure:
-    successor = successors.get(each.name)
+def _departure(each: Departure, world: World, *, cause: str = "", by: str = "") -> results.Departure:
+    successor = each.pod.successor
+    while successor is not None and world.pods.get(successor.key) is not successor:
+        successor = successor.successor  # that one had to go as well
     return results.Departure(
-        pod=each.name,
-        owner=each.owner,
+        pod=each.pod.name,
+        owner=_owner(each.pod),
         node=each.node,
         at=round(each.at, 3),
         cause=cause,

@@ -21,7 +21,9 @@ class SimulatedPod:
     placed_at: float | None = None
     """None while it waits, and for pods that had their node already."""
     replaces: str = ""
-    """The pod in whose place it was made."""
+    """The name of the pod in whose place it was made."""
+    successor: "SimulatedPod | None" = None
+    """The pod that was made in its place."""
     message: str = ""
     """Why it has no node yet."""
     slot: str = ""
@@ -63,8 +65,8 @@ class Workload:
     refusal: str = ""
     """What the server says against its pods."""
     made: int = 0
-    lost: deque[str] = field(default_factory=deque)
-    """Names of pods that went and have not been replaced yet."""
+    lost: deque[SimulatedPod] = field(default_factory=deque)
+    """Pods that went and have not been replaced yet."""
     is_gone: bool = False
 
     @property

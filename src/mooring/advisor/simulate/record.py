@@ -11,8 +11,7 @@ class Departure:
     """A pod that had to go."""
 
     at: float
-    name: str
-    owner: str
+    pod: SimulatedPod
     node: str
     cause: str
     """Why, or which pod took its place."""
@@ -37,14 +36,10 @@ class Record:
     attempts: int = 0
 
     def evicted(self, pod: SimulatedPod, cause: str) -> None:
-        self.evictions.append(self._departure(pod, cause))
+        self.evictions.append(Departure(self.clock.monotonic(), pod, pod.node, cause))
 
     def preempted(self, pod: SimulatedPod, by: str) -> None:
-        self.preemptions.append(self._departure(pod, by))
-
-    def _departure(self, pod: SimulatedPod, cause: str) -> Departure:
-        owner = pod.owner.told if pod.owner is not None else ""
-        return Departure(self.clock.monotonic(), pod.name, owner, pod.node, cause)
+        self.preemptions.append(Departure(self.clock.monotonic(), pod, pod.node, by))
 
     def refused(self, name: str, message: str) -> None:
         self.refusals.append(Refusal(name, message))

@@ -175,7 +175,7 @@ class Workloads:
         owner = pod.owner
         if owner is None or owner.is_gone:
             return
-        owner.lost.append(pod.name)
+        owner.lost.append(pod)
         if owner.kind == "DaemonSet":
             info = self._world.engine.cluster.node(pod.slot)
             if info is not None:
@@ -296,7 +296,7 @@ class Workloads:
         if isinstance(owner.object, StatefulSet):
             for claim in stateful_pods.claims(owner.object, int(slot), owner.reference):
                 self._world.claims.create(claim)
-        self._world.create(pod, owner, slot, owner.lost.popleft() if owner.lost else "")
+        self._world.create(pod, owner, slot, owner.lost.popleft() if owner.lost else None)
         return True
 
     def _admitted(self, owner: Workload, slot: str) -> Pod | None:

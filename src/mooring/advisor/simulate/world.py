@@ -95,11 +95,13 @@ class World:
 
     # -- pods
 
-    def create(self, pod: Pod, owner: Workload | None, slot: str = "", replaces: str = "") -> None:
+    def create(self, pod: Pod, owner: Workload | None, slot: str = "", instead_of: SimulatedPod | None = None) -> None:
         """A pod that the server has admitted."""
         if pod.spec.resource_claims or pod.spec.volumes:
             pod = self.claims.prepare(pod)
-        made = SimulatedPod(pod, owner, created_at=self.clock.monotonic(), replaces=replaces, slot=slot)
+        made = SimulatedPod(pod, owner, created_at=self.clock.monotonic(), slot=slot)
+        if instead_of is not None:
+            made.replaces, instead_of.successor = instead_of.name, made
         self.pods[made.key] = made
         self.taken.add((pod.metadata.namespace, pod.metadata.name))
         self.revision += 1

@@ -1,0 +1,256 @@
+"""What is on the page: numbers first, then pictures, then every pod in tables."""
+
+from collections.abc import Iterable, Sequence
+
+from mooring.advisor.simulate import reports
+from mooring.advisor.simulate.clock import written
+from mooring.advisor.simulate.html import pictures
+from mooring.advisor.simulate.html.markup import Markup, tag, together
+from mooring.advisor.simulate.html.pictures import Cell
+from mooring.advisor.simulate.html.style import CSS
+from mooring.advisor.simulate.results import Comparison, Departure, Simulation
+
+_MOST_ROWS = 2000
+"""Of a table: browsers take their time over more. The command's other outputs have all."""
+_MOST_MAPS = 4
+
+
+def page(result: Simulation) -> str:
+    """The whole document."""
+    title = result.name or "What would happen"
+    body = together(
+        tag("header", _head(result, title)),
+        tag("main", *_sections(result)),
+        tag("footer", f"Simulated by Mooring from {result.cluster}. Nothing was changed. Seed {result.seed}."),
+    )
+    head = together(
+        Markup('<meta charset="utf-8">'),
+        Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Markup(
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        ),
+        tag("title", f"{title} - Mooring"),
+        tag("style", Markup(CSS)),
+    )
+    return f"<!DOCTYPE html>\n{tag('html', tag('head', head), tag('body', body), lang='en')}\n"
+
+
+def _head(result: Simulation, title: str) -> Markup:
+    told = (
+        f"{result.cluster[:1].upper()}{result.cluster[1:]}, {result.configuration}. "
+        f"{written(result.seconds)} of virtual time from {result.started_at}."
+    )
+    warning = Markup("")
+    if not result.is_complete:
+        warning = tag("p", "It was interrupted: this is how far it got.", class_="notice")
+    return together(tag("h1", title), tag("p", told, class_="soft"), warning, _figures(result))
+
+
+def _figures(result: Simulation) -> Markup:
+    counts = result.counts
+    shown = [
+        ("pods run", counts.running, "good" if not counts.pending else ""),
+        ("pending", counts.pending, "bad" if counts.pending else ""),
+        ("placed", counts.placed, ""),
+        ("evicted", counts.evicted, ""),
+        ("preempted", counts.preempted, "bad" if counts.preempted else ""),
+        ("rejected", counts.rejected, "bad" if counts.rejected else ""),
+        ("nodes", counts.nodes, ""),
+    ]
+    if result.room is not None:
+        shown.insert(0, (f"more {result.room.workload} fit", result.room.fits, "good"))
+    figures = [
+        tag("div", tag("b", f"{number:,}"), tag("span", what), class_=f"figure {mood}".strip())
+        for what, number, mood in shown
+    ]
+    return tag("div", *figures, class_="figures")
+
+
+def _sections(result: Simulation) -> Iterable[Markup]:
+    if result.room is not None:
+        yield _card("How many more fit", tag("p", f"{result.room.fits:,} more of {result.room.workload}. The next one: "
+                                             f"{result.room.limit}"))  # fmt: skip
+    yield _utilisation(result)
+    yield _heat_maps(result)
+    if len(result.timeline) > 1:
+        yield _timeline(result)
+    if result.pending:
+        yield _pending(result)
+    if result.rejected:
+        rows = [(group.name, f"{group.count:,}", group.message) for group in result.rejected]
+        yield _card("What the API server refuses", _table(("What", "Number", "Why"), rows))
+    if result.comparison is not None:
+        yield _comparison(result.comparison)
+    yield from _departures("Evicted pods", "Why", result.evicted)
+    yield from _departures("Preempted pods", "By", result.preempted)
+    if result.blocked:
+        rows = [(each.pod, each.node, each.message) for each in result.blocked]
+        yield _card("Pods that a drain had to leave", _table(("Pod", "Node", "Why"), rows))
+    if result.placements:
+        placed = [
+            (each.pod, each.node, written(each.at), each.owner or "-", each.replaces or "-")
+            for each in result.placements[:_MOST_ROWS]
+        ]
+        yield _card(
+            "Where pods went",
+            _table(("Pod", "Node", "At", "Owner", "In place of"), placed),
+            _rest(len(result.placements)),
+        )
+
+
+def _card(title: str, *content: object) -> Markup:
+    return tag("section", tag("h2", title), *content, class_="card")
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> Markup:
+    head = tag("thead", tag("tr", *(tag("th", cell, scope="col") for cell in header)))
+    body = tag("tbody", *(tag("tr", *(tag("td", cell) for cell in row)) for row in rows))
+    return tag("div", tag("table", head, body), class_="scroll", tabindex="0", role="region", aria_label=header[0])
+
+
+def _rest(number: int) -> Markup:
+    if number <= _MOST_ROWS:
+        return Markup("")
+    return tag("p", f"and {number - _MOST_ROWS:,} more; the outputs json and csv have all of them.", class_="soft")
+
+
+def _utilisation(result: Simulation) -> Markup:
+    use = result.utilisation
+    before = {each.resource: each for each in use.before}
+    cpu = next((each for each in use.after if each.resource == "cpu"), use.after[0] if use.after else None)
+    rows = [
+        (
+            each.resource,
+            reports.amount(each.resource, each.allocatable),
+            reports.amount(each.resource, before[each.resource].requested) if each.resource in before else "-",
+            reports.amount(each.resource, each.requested),
+            f"{each.nodes.least:.0%} / {each.nodes.median:.0%} / {each.nodes.p90:.0%} / {each.nodes.most:.0%}",
+        )
+        for each in use.after
+    ]
+    legend = tag(
+        "div",
+        tag("span", tag("i", style="background:var(--one-soft)"), "before (outlined)"),
+        tag("span", tag("i", style="background:var(--one)"), "after"),
+        class_="legend",
+    )
+    left = together(tag("h3", "Of the whole cluster"), pictures.utilisation(use.before, use.after))
+    right = Markup("")
+    if cpu is not None:
+        right = together(
+            tag("h3", f"Nodes by how much of their {cpu.resource} is requested"),
+            pictures.histogram(before.get(cpu.resource), cpu),
+        )
+    return _card(
+        "Utilisation",
+        tag("div", tag("div", left), tag("div", right), class_="pair"),
+        legend,
+        tag(
+            "details",
+            tag("summary", "In numbers"),
+            _table(("Resource", "Allocatable", "Before", "After", "Nodes: least / half / 90% / most"), rows),
+        ),
+    )
+
+
+def _heat_maps(result: Simulation) -> Markup:
+    resources = [use.resource for use in result.utilisation.after][:_MOST_MAPS]
+    ordered = sorted(result.nodes, key=lambda node: _natural(node.name))
+    drawn: list[Markup] = []
+    for resource in resources:
+        # An absent resource is an empty square; a node that is not there is a dashed one.
+        was = [Cell(node.name, None if node.before is None else node.before.get(resource, 0.0)) for node in ordered]
+        now = [
+            Cell(node.name, None if node.after is None else node.after.get(resource, 0.0), node.unschedulable)
+            for node in ordered
+        ]
+        drawn.append(
+            tag(
+                "div",
+                tag("div", tag("h3", f"{resource} before"), pictures.heat_map(f"{resource} by node, before", was)),
+                tag("div", tag("h3", f"{resource} after"), pictures.heat_map(f"{resource} by node, after", now)),
+                class_="pair",
+            )
+        )
+    told = "A square is a node, in the order of their names; point at one to see which."
+    return _card("Nodes", tag("p", told, class_="soft"), *drawn, pictures.heat_legend())
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Sorts `node-10` behind `node-9`."""
+    parts: list[tuple[int, str]] = []
+    number = ""
+    for letter in f"{name}\0":
+        if letter.isascii() and letter.isdigit():
+            number += letter
+            continue
+        if number:
+            parts.append((int(number[:18]), ""))
+            number = ""
+        parts.append((-1, letter))
+    return parts
+
+
+def _timeline(result: Simulation) -> Markup:
+    events = [moment for moment in result.timeline if moment.event]
+    legend = tag(
+        "div",
+        tag("span", tag("i", style="background:var(--one-soft);border-color:var(--one)"), "running (solid line)"),
+        tag("span", tag("i", style="background:var(--two-soft);border-color:var(--two)"), "pending (dashed line)"),
+        class_="legend",
+    )
+    rows = [
+        (number, written(moment.at), moment.event, f"{moment.running:,}", f"{moment.pending:,}", f"{moment.cpu:.1%}")
+        for number, moment in enumerate(events, 1)
+    ]
+    table = _table(("", "At", "What was done", "Running after it", "Pending", "CPU"), rows) if rows else Markup("")
+    return _card("Pods over time", pictures.timeline(result.timeline, result.seconds), legend, Markup("<br>"), table)
+
+
+def _pending(result: Simulation) -> Markup:
+    rows = [
+        (f"{group.count:,}", ", ".join(group.owners[:5]) + (" …" if len(group.owners) > 5 else ""), group.message)
+        for group in result.pending[:_MOST_ROWS]
+    ]
+    return _card(
+        "Why pods are pending",
+        tag("p", "By what most nodes say.", class_="soft"),
+        pictures.reasons(result.pending),
+        _table(("Pods", "Of", "Message"), rows),
+    )
+
+
+def _departures(title: str, why: str, found: Sequence[Departure]) -> Iterable[Markup]:
+    if found:
+        rows = [
+            (
+                each.pod,
+                each.node,
+                written(each.at),
+                each.cause or each.by,
+                f"{each.replacement} on {each.replacement_node}" if each.replacement_node
+                else f"{each.replacement} (pending)" if each.replacement else "-",
+            )
+            for each in found[:_MOST_ROWS]
+        ]  # fmt: skip
+        yield _card(title, _table(("Pod", "From", "At", why, "In its place"), rows), _rest(len(found)))
+
+
+def _comparison(found: Comparison) -> Markup:
+    other = {use.resource: use for use in found.other_after}
+    numbers: list[Sequence[object]] = [
+        (use.resource, f"{use.fraction:.1%}", f"{other[use.resource].fraction:.1%}")
+        for use in found.after
+        if use.resource in other
+    ]
+    numbers += [
+        (name, getattr(found.counts, name), getattr(found.other_counts, name))
+        for name in ("pending", "preempted", "evicted", "rejected")
+    ]
+    rows = [(each.pod, each.node or "pending", each.other_node or "pending") for each in found.elsewhere[:_MOST_ROWS]]
+    return _card(
+        f"Compared with {found.other_configuration}",
+        tag("p", f"{len(found.elsewhere):,} pods go elsewhere, {found.same:,} to the same node.", class_="soft"),
+        _table(("What", found.configuration, found.other_configuration), numbers),
+        *((tag("h3", "Pods that go elsewhere"), _table(("Pod", "Here", "There"), rows)) if rows else ()),
+    )

@@ -1,0 +1,288 @@
+"""The drawings of the report as inline SVG: heat maps of nodes, a timeline, bars and histograms.
+
+Each has a title and a description for those who do not see it, and says in numbers or patterns what colours say.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mooring.advisor.simulate.clock import written
+from mooring.advisor.simulate.html.markup import Markup, tag
+from mooring.advisor.simulate.results import Moment, PendingGroup, ResourceUse
+
+Scale = Callable[[float], float]
+"""From what is shown to where on the picture."""
+_MOST_CELLS = 2400
+"""Of a heat map; with more nodes a cell stands for several."""
+_STEPS = ("h0", "h1", "h2", "h3", "h4", "h5", "h6", "h7", "h8", "h9")
+
+
+def _svg(width: float, height: float, title: str, description: str, *content: object) -> Markup:
+    return tag(
+        "svg",
+        tag("title", title),
+        tag("desc", description),
+        *content,
+        viewBox=f"0 0 {width:g} {height:g}",
+        role="img",
+        aria_label=f"{title}. {description}",
+    )
+
+
+def _text(x: float, y: float, content: object, *, anchor: str = "start", class_: str | None = None) -> Markup:
+    return tag("text", content, x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor, class_=class_)
+
+
+def _rect(x: float, y: float, width: float, height: float, fill: str, *content: object, **more: object) -> Markup:
+    size = {"x": f"{x:.1f}", "y": f"{y:.1f}", "width": f"{max(width, 0):.1f}", "height": f"{max(height, 0):.1f}"}
+    return tag("rect", *content, **size, fill=fill, **more)
+
+
+# -- heat map
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A node, or several neighbours."""
+
+    name: str
+    part: float | None
+    """None when it is not there at that time."""
+    marked: bool = False
+    """Cordoned."""
+
+
+def shade(part: float) -> str:
+    """The colour of a part that is used."""
+    return "over" if part > 1.0 else _STEPS[min(int(part * 10), 9)]
+
+
+def cells(found: Sequence[Cell]) -> list[Cell]:
+    """At most so many that they can be told apart: neighbours are averaged."""
+    size = math.ceil(len(found) / _MOST_CELLS)
+    if size <= 1:
+        return list(found)
+    made = []
+    for start in range(0, len(found), size):
+        group = found[start : start + size]
+        parts = [cell.part for cell in group if cell.part is not None]
+        name = f"{group[0].name} … {group[-1].name} ({len(group)} nodes)"
+        made.append(Cell(name, sum(parts) / len(parts) if parts else None, any(cell.marked for cell in group)))
+    return made
+
+
+def heat_map(title: str, found: Sequence[Cell]) -> Markup:
+    """Nodes as squares, in their order; a dot marks those that take no more pods."""
+    shown = cells(found)
+    columns = max(min(len(shown), 60), math.ceil(math.sqrt(len(shown) * 1.8)), 12)
+    step = 520 / columns
+    step = min(step, 34.0)
+    gap = min(step * 0.12, 2.0)
+    rows = max(math.ceil(len(shown) / columns), 1)
+    drawn: list[Markup] = []
+    for index, cell in enumerate(shown):
+        x, y = (index % columns) * step, (index // columns) * step
+        told = "not there" if cell.part is None else f"{cell.part:.0%}"
+        hint = tag("title", f"{cell.name}: {told}{', cordoned' if cell.marked else ''}")
+        if cell.part is None:
+            drawn.append(
+                _rect(x + gap, y + gap, step - 2 * gap, step - 2 * gap, "none", hint, stroke="var(--line)",
+                      stroke_dasharray="2 2")
+            )  # fmt: skip
+            continue
+        fill = f"var(--{shade(cell.part)})"
+        drawn.append(_rect(x + gap / 2, y + gap / 2, step - gap, step - gap, fill, hint, rx=f"{min(step / 6, 3):.1f}"))
+        if cell.marked:
+            drawn.append(
+                tag(
+                    "circle", cx=f"{x + step / 2:.1f}", cy=f"{y + step / 2:.1f}", r=f"{step / 6:.1f}", fill="var(--ink)"
+                )
+            )
+    parts = [cell.part for cell in found if cell.part is not None]
+    mean = sum(parts) / len(parts) if parts else 0.0
+    description = f"{len(parts)} nodes, on average {mean:.0%} requested, at most {max(parts, default=0.0):.0%}."
+    return _svg(columns * step, rows * step, title, description, *drawn)
+
+
+def heat_legend() -> Markup:
+    entries = [
+        tag("span", tag("i", style=f"background:var(--{name})"), f"{index * 10} to {index * 10 + 10}%")
+        for index, name in enumerate(_STEPS)
+    ]
+    entries.append(tag("span", tag("i", style="background:var(--over)"), "more than there is"))
+    entries.append(tag("span", "● cordoned"))
+    return tag("div", *entries, class_="legend")
+
+
+# -- timeline
+
+
+def timeline(moments: Sequence[Moment], end: float) -> Markup:
+    """Running and pending pods over time, with a mark where something was done."""
+    width, height, left, top, bottom = 1060.0, 260.0, 52.0, 34.0, 34.0
+    most = max((moment.running + moment.pending for moment in moments), default=0) or 1
+    last = max(end, moments[-1].at if moments else 0.0, 1.0)
+
+    def x(at: float) -> float:
+        return left + (width - left - 14) * at / last
+
+    def y(number: float) -> float:
+        return height - bottom - (height - top - bottom) * number / most
+
+    running = [(moment.at, float(moment.running)) for moment in moments]
+    total = [(moment.at, float(moment.running + moment.pending)) for moment in moments]
+    lines = []
+    for part in (0.0, 0.5, 1.0):
+        at = y(most * part)
+        lines.append(
+            tag("line", x1=f"{left:g}", x2=f"{width - 14:g}", y1=f"{at:.1f}", y2=f"{at:.1f}", stroke="var(--line)")
+        )
+        lines.append(_text(left - 8, at + 4, f"{round(most * part):,}", anchor="end"))
+    parts = (0.0, 0.25, 0.5, 0.75, 1.0)
+    lines += [_text(x(last * part), height - 12, written(last * part), anchor=_anchor(part)) for part in parts]
+    areas = [
+        tag("path", d=_steps(total, last, x, y, height - bottom), fill="var(--two-soft)", stroke="var(--two)",
+            stroke_dasharray="5 3"),
+        tag("path", d=_steps(running, last, x, y, height - bottom), fill="var(--one-soft)", stroke="var(--one)",
+            stroke_width="1.5"),
+    ]  # fmt: skip
+    marks: list[Markup] = []
+    events = [moment for moment in moments if moment.event]
+    for moment in events:
+        at = x(moment.at)
+        marks.append(
+            tag("line", tag("title", f"{written(moment.at)}: {moment.event}"), x1=f"{at:.1f}", x2=f"{at:.1f}",
+                y1=f"{top - 8:g}", y2=f"{height - bottom:g}", stroke="var(--ink)", stroke_dasharray="1 3")
+        )  # fmt: skip
+    marks += _numbers(events, x, top)
+    final = moments[-1] if moments else None
+    description = f"At the end {final.running} pods run and {final.pending} are pending." if final is not None else ""
+    return _svg(width, height, "Pods over time", description, *lines, *areas, *marks)
+
+
+def _anchor(part: float) -> str:
+    """Labels at the ends stay inside of the picture."""
+    return "start" if part == 0.0 else "end" if part == 1.0 else "middle"
+
+
+def _numbers(events: Sequence[Moment], x: Scale, top: float) -> list[Markup]:
+    """The numbers of the events above their marks, one label for those at the same place."""
+    places: dict[int, list[int]] = {}
+    for number, moment in enumerate(events, 1):
+        places.setdefault(round(x(moment.at) / 26), []).append(number)
+    labels = []
+    for numbers in places.values():
+        at = x(events[numbers[0] - 1].at)
+        told = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
+        labels.append(_text(at, top - 14, told, anchor="middle", class_="strong"))
+    return labels
+
+
+def _steps(points: Sequence[tuple[float, float]], last: float, x: Scale, y: Scale, floor: float) -> str:
+    """The outline of an area whose height changes at points in time."""
+    if not points:
+        return ""
+    parts = [f"M{x(points[0][0]):.1f},{floor:.1f}"]
+    before = 0.0
+    for at, value in points:
+        parts.append(f"L{x(at):.1f},{y(before):.1f}L{x(at):.1f},{y(value):.1f}")
+        before = value
+    parts.append(f"L{x(last):.1f},{y(before):.1f}L{x(last):.1f},{floor:.1f}Z")
+    return "".join(parts)
+
+
+# -- bars
+
+
+def utilisation(before: Sequence[ResourceUse], after: Sequence[ResourceUse]) -> Markup:
+    """Two bars for each resource: before above, after below."""
+    old = {use.resource: use for use in before}
+    width, row, left = 520.0, 46.0, 130.0
+    room = width - left - 64
+    drawn: list[Markup] = []
+    for index, use in enumerate(after):
+        top = index * row
+        drawn.append(_text(left - 12, top + 22, _short(use.resource), anchor="end", class_="strong"))
+        drawn.append(_rect(left, top + 6, room, 12, "var(--faint)", rx="3"))
+        drawn.append(_rect(left, top + 21, room, 12, "var(--faint)", rx="3"))
+        part = old[use.resource].fraction if use.resource in old else 0.0
+        drawn.append(_rect(left, top + 6, room * min(part, 1.0), 12, "var(--one-soft)", rx="3", stroke="var(--one)"))
+        drawn.append(_rect(left, top + 21, room * min(use.fraction, 1.0), 12, "var(--one)", rx="3"))
+        drawn.append(_text(left + room + 8, top + 16, f"{part:.1%}"))
+        drawn.append(_text(left + room + 8, top + 31, f"{use.fraction:.1%}", class_="strong"))
+    parts = {use.resource: old[use.resource].fraction if use.resource in old else 0.0 for use in after}
+    told = "; ".join(f"{use.resource} {parts[use.resource]:.0%} before, {use.fraction:.0%} after" for use in after)
+    return _svg(width, max(len(after) * row, 1), "Requested before and after", told, *drawn)
+
+
+def histogram(before: ResourceUse | None, after: ResourceUse) -> Markup:
+    """How many nodes are used to which tenth, before as an outline and after filled."""
+    width, height, bottom = 520.0, 190.0, 30.0
+    old = before.nodes.histogram if before is not None else (0,) * len(after.nodes.histogram)
+    most = max(*old, *after.nodes.histogram, 1)
+    slot = (width - 10) / len(after.nodes.histogram)
+    drawn: list[Markup] = []
+    for index, (was, number) in enumerate(zip(old, after.nodes.histogram, strict=True)):
+        x = 5 + index * slot
+        label = f"{index * 10 + 10}%" if index < len(old) - 1 else "more"
+        for offset, value, fill, stroke in (
+            (0.08, was, "var(--one-soft)", "var(--one)"),
+            (0.5, number, "var(--one)", None),
+        ):
+            tall = (height - bottom - 24) * value / most
+            hint = tag("title", f"up to {label}: {value} nodes")
+            drawn.append(
+                _rect(x + slot * offset, height - bottom - tall, slot * 0.4, tall, fill, hint, stroke=stroke, rx="2")
+            )
+        if number:
+            tall = (height - bottom - 24) * number / most
+            drawn.append(_text(x + slot * 0.7, height - bottom - tall - 5, f"{number:,}", anchor="middle", class_="on"))
+        drawn.append(_text(x + slot / 2, height - 12, label, anchor="middle"))
+    drawn.append(
+        tag(
+            "line",
+            x1="5",
+            x2=f"{width - 5:g}",
+            y1=f"{height - bottom:g}",
+            y2=f"{height - bottom:g}",
+            stroke="var(--line)",
+        )
+    )
+    spread = after.nodes
+    told = f"Afterwards from {spread.least:.0%} to {spread.most:.0%}, half of the nodes up to {spread.median:.0%}."
+    return _svg(width, height, f"Nodes by how much of their {after.resource} is requested", told, *drawn)
+
+
+def reasons(groups: Sequence[PendingGroup]) -> Markup:
+    """Pending pods by the reason that most nodes give, the most frequent first."""
+    counted: dict[str, int] = {}
+    for group in groups:
+        counted[main_reason(group.message)] = counted.get(main_reason(group.message), 0) + group.count
+    found = sorted(counted.items(), key=lambda entry: -entry[1])[:12]
+    width, row = 1060.0, 44.0
+    most = max((number for _, number in found), default=1)
+    drawn: list[Markup] = []
+    for index, (reason, number) in enumerate(found):
+        top = index * row
+        drawn.append(_text(0, top + 14, _short(reason, 130), class_="on"))
+        drawn.append(_rect(0, top + 20, (width - 80) * number / most, 12, "var(--two)", rx="3"))
+        drawn.append(_text((width - 80) * number / most + 8, top + 30, f"{number:,}", class_="strong"))
+    told = "; ".join(f"{number} pods: {reason}" for reason, number in found)
+    return _svg(width, max(len(found) * row, 1), "Why pods are pending", told, *drawn)
+
+
+def main_reason(message: str) -> str:
+    """The part of a scheduler's message that counts for most nodes: of `0/5 nodes are available: 3 A, 2 B.` it is A."""
+    _, colon, rest = message.partition("nodes are available: ")
+    if not colon:
+        return message
+    parts = rest.partition(". ")[0].rstrip(".").split(", ")
+    counted = [
+        (int(number), reason) for number, _, reason in (part.partition(" ") for part in parts) if number.isdigit()
+    ]
+    return max(counted, default=(0, rest))[1]
+
+
+def _short(text: str, most: int = 18) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

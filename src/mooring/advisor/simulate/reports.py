@@ -1,0 +1,216 @@
+"""A result as text: a table for people, and CSV with a line for every pod. HTML is in ``html/``."""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mooring.advisor.simulate.clock import written
+from mooring.advisor.simulate.results import Comparison, Departure, ResourceUse, Simulation
+
+Cells = Sequence[str]
+_SHOWN = 20
+"""How many lines of a kind the table shows; `wide` shows all."""
+_BYTES = (("Ei", 2**60), ("Pi", 2**50), ("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
+_IN_BYTES = frozenset({"memory", "ephemeral-storage"})
+
+
+def lines(result: Simulation, *, wide: bool = False) -> Iterator[str]:
+    """The table, line by line. Headings begin in the first column and are in capitals."""
+    counts = result.counts
+    yield f"Cluster: {result.cluster}. Configuration: {result.configuration}. Seed {result.seed}."
+    state = "" if result.is_complete else "INTERRUPTED: this is how far it got. "
+    yield (
+        f"{state}After {written(result.seconds)} of virtual time {_number(counts.running, 'pod')} of {counts.pods} run "
+        f"on {_number(counts.nodes, 'node')}: {counts.placed} placed, {counts.pending} pending, "
+        f"{counts.rejected} rejected, {counts.preempted} preempted, {counts.evicted} evicted."
+    )
+    yield ""
+    yield from _table(("RESOURCE", "ALLOCATABLE", "BEFORE", "AFTER", "NODES AFTER"), _utilisation(result))
+    if result.room is not None:
+        yield ""
+        fits = f"{result.room.fits} more" if result.room.is_complete else f"at least {result.room.fits} more"
+        yield f"ROOM: {fits} of {result.room.workload} fit."
+        yield f"  The next one: {result.room.limit}"
+    yield from _pending(result, wide=wide)
+    for group in result.rejected:
+        yield ""
+        yield f"REJECTED: {group.count} of {group.name}"
+        yield f"  {group.message}"
+    yield from _departures("EVICTED", "CAUSE", result.evicted, wide=wide)
+    yield from _departures("PREEMPTED", "BY", result.preempted, wide=wide)
+    yield from _section("BLOCKED", "NODE", "WHY")(
+        [(each.pod, each.node, each.message) for each in result.blocked], wide
+    )
+    yield from _placements(result, wide=wide)
+    if len(result.timeline) > 2:
+        yield from _timeline(result, wide=wide)
+    if result.comparison is not None:
+        yield from _comparison(result.comparison, wide=wide)
+
+
+def _utilisation(result: Simulation) -> Iterator[Cells]:
+    before = {use.resource: use for use in result.utilisation.before}
+    for use in result.utilisation.after:
+        old = before.get(use.resource)
+        spread = use.nodes
+        yield (
+            use.resource,
+            amount(use.resource, use.allocatable),
+            "-" if old is None else _used(old),
+            _used(use),
+            f"{spread.least:.0%} to {spread.most:.0%}, half of them up to {spread.median:.0%}",
+        )
+
+
+def _used(use: ResourceUse) -> str:
+    return f"{amount(use.resource, use.requested)} ({use.fraction:.1%})"
+
+
+def amount(resource: str, value: float) -> str:
+    """An amount of a resource as Kubernetes writes it."""
+    if resource in _IN_BYTES or resource.startswith("hugepages-"):
+        for unit, size in _BYTES:
+            if value >= size:
+                return f"{value / size:.4g}{unit}"
+    return f"{value:.10g}" if value < 1e9 else f"{value:.4g}"
+
+
+def _pending(result: Simulation, *, wide: bool) -> Iterator[str]:
+    for group in result.pending:
+        yield ""
+        owners = ", ".join(group.owners[:3]) + (f" and {len(group.owners) - 3} more" if len(group.owners) > 3 else "")
+        yield f"PENDING: {_number(group.count, 'pod')} of {owners}"
+        yield f"  {group.message}"
+        if wide:
+            yield from (f"    {pod}" for pod in group.pods)
+
+
+def _departures(title: str, why: str, found: Sequence[Departure], *, wide: bool) -> Iterator[str]:
+    rows = [
+        (
+            each.pod,
+            each.node,
+            written(each.at),
+            each.cause or each.by,
+            f"{each.replacement} on {each.replacement_node or '(pending)'}" if each.replacement else "-",
+        )
+        for each in found
+    ]
+    yield from _section(title, "FROM", "AT", why, "IN ITS PLACE")(rows, wide)
+
+
+def _placements(result: Simulation, *, wide: bool) -> Iterator[str]:
+    if wide or len(result.placements) <= _SHOWN:
+        rows = [
+            (each.pod, each.node, written(each.at), each.owner or "-", each.replaces or "-")
+            for each in result.placements
+        ]
+        yield from _section("PLACED", "NODE", "AT", "OWNER", "IN PLACE OF")(rows, True)
+        return
+    owners: dict[str, tuple[int, set[str]]] = {}
+    for each in result.placements:
+        number, nodes = owners.get(each.owner or each.pod, (0, set()))
+        nodes.add(each.node)
+        owners[each.owner or each.pod] = (number + 1, nodes)
+    rows_by_owner = [(owner, str(number), str(len(nodes))) for owner, (number, nodes) in owners.items()]
+    yield from _section("PLACED", "PODS", "ON NODES")(rows_by_owner, wide)
+    yield "  -o wide shows where each of them is."
+
+
+def _timeline(result: Simulation, *, wide: bool) -> Iterator[str]:
+    rows = [
+        (
+            written(moment.at),
+            str(moment.running),
+            str(moment.pending),
+            str(moment.nodes),
+            f"{moment.cpu:.1%}",
+            f"{moment.memory:.1%}",
+            moment.event or "-",
+        )
+        for moment in result.timeline
+    ]
+    yield from _section("TIME", "RUNNING", "PENDING", "NODES", "CPU", "MEMORY", "EVENT")(rows, wide)
+
+
+def _comparison(found: Comparison, *, wide: bool) -> Iterator[str]:
+    yield ""
+    yield f"COMPARED WITH {found.other_configuration}: {len(found.elsewhere)} pods elsewhere, {found.same} as before."
+    other = {use.resource: use for use in found.other_after}
+    rows = [
+        (use.resource, _used(use), _used(other[use.resource]), f"{other[use.resource].fraction - use.fraction:+.1%}")
+        for use in found.after
+        if use.resource in other
+    ]
+    for name in ("pending", "preempted", "evicted", "rejected"):
+        here, there = getattr(found.counts, name), getattr(found.other_counts, name)
+        rows.append((name, str(here), str(there), f"{there - here:+d}"))
+    yield from _table(("WHAT", "HERE", "THERE", "DIFFERENCE"), rows)
+    moved = [(each.pod, each.node or "(pending)", each.other_node or "(pending)") for each in found.elsewhere]
+    yield from _section("ELSEWHERE", "HERE", "THERE")(moved, wide)
+
+
+class _Section:
+    """A heading and a table below it, cut after some lines unless all are wanted."""
+
+    def __init__(self, header: Cells) -> None:
+        self._header = header
+
+    def __call__(self, rows: Sequence[Cells], wide: bool) -> Iterator[str]:
+        if not rows:
+            return
+        yield ""
+        shown = rows if wide else rows[:_SHOWN]
+        yield from _table(self._header, shown)
+        if len(shown) < len(rows):
+            yield f"  and {len(rows) - len(shown)} more; -o wide shows all."
+
+
+def _section(*header: str) -> _Section:
+    return _Section(header)
+
+
+def _table(header: Cells, rows: Sequence[Cells] | Iterator[Cells]) -> Iterator[str]:
+    table = [tuple(header), *(tuple(map(_printable, row)) for row in rows)]
+    widths = [max(len(row[column]) for row in table) for column in range(len(header))]
+    for row in table:
+        yield "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _printable(text: str) -> str:
+    """A name from a cluster on one line, without control characters that a terminal would obey."""
+    return "".join(letter if letter.isprintable() else "�" for letter in text)
+
+
+def _number(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+_COLUMNS = ("pod", "owner", "outcome", "node", "at", "reason", "replaces")
+
+
+def as_csv(result: Simulation) -> str:
+    """A line for everything that happened to a pod."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    for placed in result.placements:
+        _row(writer, placed.pod, placed.owner, "placed", placed.node, str(placed.at), "", placed.replaces)
+    for group in result.pending:
+        for pod in group.pods:
+            _row(writer, pod, "", "pending", "", "", group.message, "")
+    for rejected in result.rejected:
+        _row(writer, "", rejected.name, "rejected", "", "", f"{rejected.count}: {rejected.message}", "")
+    for left in result.evicted:
+        _row(writer, left.pod, left.owner, "evicted", left.node, str(left.at), left.cause, "")
+    for left in result.preempted:
+        _row(writer, left.pod, left.owner, "preempted", left.node, str(left.at), left.by, "")
+    for blocked in result.blocked:
+        _row(writer, blocked.pod, "", "blocked", blocked.node, "", blocked.message, "")
+    return out.getvalue()
+
+
+def _row(writer: Any, *cells: str) -> None:
+    # A spreadsheet takes a cell that begins like this for a formula.
+    writer.writerow([f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell for cell in cells])

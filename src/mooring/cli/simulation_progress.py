@@ -1,0 +1,47 @@
+"""What `mooring simulate` shows while it runs: one changing line on standard error, on terminals only."""
+
+import shutil
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from mooring.advisor.simulate import Progress
+
+_SECONDS = 0.1
+_BAR = 20
+_CLEAR = "\r\x1b[K"
+
+
+class SimulationProgress:
+    """Called with how far it is; ended by leaving its context."""
+
+    def __init__(self) -> None:
+        self._on_terminal = sys.stderr.isatty()
+        self._last = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._on_terminal:
+            sys.stderr.write(_CLEAR)
+            sys.stderr.flush()
+
+    def __call__(self, progress: "Progress") -> None:
+        now = time.monotonic()
+        if not self._on_terminal or now - self._last < _SECONDS:
+            return
+        self._last = now
+        from mooring.advisor.simulate.clock import written  # noqa: PLC0415 - loaded by whoever calls
+
+        total = progress.running + progress.waiting
+        full = round(_BAR * progress.running / total) if total else 0
+        bar = "█" * full + "░" * (_BAR - full)
+        doing = "".join(letter if letter.isprintable() else " " for letter in progress.doing)
+        text = f"{bar} {progress.running:,} of {total:,} pods run · {written(progress.seconds)} · {doing}"
+        sys.stderr.write(_CLEAR + text[: shutil.get_terminal_size().columns - 1])
+        sys.stderr.flush()
