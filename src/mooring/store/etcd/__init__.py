@@ -3,8 +3,8 @@
 - `config` is what a user says: servers, certificates, prefix.
 - `store` is the `kv.Store`: memory fed by one watch, and writes as transactions. Start there.
 - `client` calls the members of etcd, one after the other if need be; `messages` are what it sends.
-- `keys` and `transactions` translate between our words and etcd's; `feed` is the watch; `leases` and `compaction` are
-  what has to be agreed upon among servers.
+- `keys` and `transactions` translate between our words and etcd's; `feed` is the watch; `identity`, `fence`, `leases`
+  and `compaction` are what servers have to agree upon.
 
 Importing this package costs nothing; importing `store` brings gRPC in.
 """

@@ -3,12 +3,9 @@
 They meet at one key, whose version is the time on a clock that all share. Every interval a server swaps it from the
 version it saw an interval ago. If that succeeds, nobody else has done so since, and the revision the server saw then is
 an interval old, measured by no clock but its own waiting: etcd may forget what is older. If not, somebody else did it.
-
-The value says from which revision on history is complete for a server that starts.
 """
 
-import asyncio
-import json
+from contextlib import suppress
 
 from mooring.base import logs
 from mooring.base.clock import Clock
@@ -46,7 +43,7 @@ class Compactor:
         request.compare.add(key=self._keys.compaction, result=EQUAL, target=VERSION, version=self._version)
         put = request.success.add().request_put
         put.key = self._keys.compaction
-        put.value = json.dumps({"compacted": self._revision}).encode()
+        put.value = b"%d" % self._revision  # for people who look
         request.failure.add().request_range.key = self._keys.compaction
         response = await self._client.ask("Txn", request)
         wanted, self._revision = self._revision, response.header.revision
@@ -63,16 +60,5 @@ class Compactor:
 
 async def compact(client: EtcdClient, revision: int) -> None:
     """Let etcd forget what is older than a revision, unless it has already."""
-    try:
+    with suppress(RevisionGone):
         await client.ask("Compact", message("CompactionRequest")(revision=revision))
-    except RevisionGone:
-        await asyncio.sleep(0)
-
-
-async def compacted_revision(client: EtcdClient, keys: Keys) -> int:
-    """From which revision on history is complete, as far as the servers know."""
-    response = await client.ask("Range", message("RangeRequest")(key=keys.compaction))
-    try:
-        return int(json.loads(response.kvs[0].value)["compacted"]) if response.kvs else 0
-    except (ValueError, KeyError, TypeError):  # only a hint: reading from there tells whether it is true
-        return 0

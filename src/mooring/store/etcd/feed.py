@@ -19,6 +19,8 @@ from mooring.store.etcd.keys import Keys
 log = logs.get(__name__)
 
 _PAUSE_SECONDS = 0.1
+_ANSWER_SECONDS = 5.0
+_SETTLING_SECONDS = 0.5
 
 
 class Feed:
@@ -43,7 +45,21 @@ class Feed:
         self._scope: asyncio.Timeout | None = None
         self.heard = clock.monotonic()
         """When etcd last told something."""
-        self.connected = False
+        self.connected: float | None = None
+        """Since when the stream stands; None if it does not."""
+
+    async def oldest(self, revision: int) -> int:
+        """The oldest revision that etcd still knows, given one that it does not; etcd tells so only to watchers."""
+        stream = self._client.watch(self._keys.begin, self._keys.end, revision)
+        async with asyncio.timeout(_ANSWER_SECONDS), aclosing(stream):
+            async for response in stream:
+                if response.canceled:
+                    return int(response.compact_revision)
+        raise NotDone("the watch ended")
+
+    def settled(self) -> bool:
+        """Whether the stream stands for long enough to have told what happened before it began."""
+        return self.connected is not None and self._clock.monotonic() - self.connected > _SETTLING_SECONDS
 
     async def run(self) -> None:
         while True:
@@ -56,7 +72,7 @@ class Feed:
             except (NotDone, InDoubt, StoreError) as error:
                 why = str(error)
             finally:
-                self._scope, self.connected = None, False
+                self._scope, self.connected = None, None
             if logs.once(("etcd watch", why)):
                 log.warning("the watch on etcd broke and is resumed", extra={"fields": {"why": why}})
             await self._clock.sleep(_PAUSE_SECONDS)
@@ -75,7 +91,7 @@ class Feed:
                     await self._ended(response)
                     return
                 if response.created:
-                    self.connected = True
+                    self.connected = self.heard
                     if await self._went_back(response):
                         log.error("etcd is behind what it had told, as after a restore; reading everything again")
                         await self._read_again()

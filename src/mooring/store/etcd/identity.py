@@ -13,16 +13,19 @@ from mooring.store.etcd.messages import EQUAL, VERSION, message
 
 SCHEMA_VERSION = 1
 _KIND = "MooringStore"
+MARK = json.dumps({"kind": _KIND, "schemaVersion": SCHEMA_VERSION}).encode()
 
 
-async def claim(client: EtcdClient, keys: Keys) -> None:
-    """Make sure that the prefix is ours. Raises `OpenError`, and has then written nothing."""
+async def claim(client: EtcdClient, keys: Keys) -> bool:
+    """Make sure that the prefix is ours; returns whether it was new. Raises `OpenError` without having written."""
     mark = await _mark(client, keys)
-    if mark is None:
+    is_new = mark is None
+    if is_new:
         await _refuse_strangers(client, keys)
         await _write_mark(client, keys)
         mark = await _mark(client, keys)
     _check(mark, keys)
+    return is_new
 
 
 async def require(client: EtcdClient, keys: Keys) -> None:
@@ -44,7 +47,7 @@ async def _write_mark(client: EtcdClient, keys: Keys) -> None:
     request = message("TxnRequest")()
     request.compare.add(key=keys.store, result=EQUAL, target=VERSION, version=0)
     put = request.success.add().request_put
-    put.key, put.value = keys.store, json.dumps({"kind": _KIND, "schemaVersion": SCHEMA_VERSION}).encode()
+    put.key, put.value = keys.store, MARK
     await client.ask("Txn", request)
 
 

@@ -1,7 +1,7 @@
 """Where our keys are in etcd, and what etcd's entries are for us.
 
     /registry/pods/default/web      the pod, as JSON (with the prefix `/registry`)
-    /registry/.mooring/store        who owns the prefix: written once, checked at every start
+    /registry/.mooring/store        who owns the prefix: checked at every start, and by every write: see `fence`
     /registry/.mooring/compaction   how far history was forgotten: see `compaction`
     /registry/.mooring/tick         written to learn how far the watch is: see `store`
 
@@ -10,9 +10,11 @@ What is under `.mooring/` is inside the prefix, so that the watch tells of it to
 
 from typing import Any
 
-from mooring.store.errors import Damaged
+from mooring.base import logs
 from mooring.store.etcd.config import EtcdConfig
 from mooring.store.kv import KeyValue
+
+log = logs.get(__name__)
 
 _INTERNAL = ".mooring/"
 
@@ -51,15 +53,17 @@ class Keys:
         return max(low, self._behind_internal), high
 
     def key_of(self, stored: bytes) -> str | None:
-        """Our key of an entry in etcd; None if readers are not to see it. Raises `Damaged`."""
+        """Our key of an entry in etcd; None if readers are not to see it."""
         if stored.startswith(self.internal):
             return None
         try:
             key = self._root + stored.decode()[len(self._prefix) :]
         except UnicodeDecodeError:
-            raise Damaged(f"etcd holds the key {stored!r}, which Mooring never wrote; delete it") from None
+            key = "/"
         if key.endswith("/") or "\0" in key:
-            raise Damaged(f"etcd holds the key {stored!r}, which Mooring never wrote; delete it")
+            if logs.once(("key in etcd", stored)):
+                log.error("ignoring a key in etcd that Mooring never wrote", extra={"fields": {"key": repr(stored)}})
+            return None
         return key
 
     def entry(self, kv: Any) -> KeyValue | None:

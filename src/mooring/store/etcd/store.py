@@ -15,7 +15,7 @@ only writes to one key keep their order; and keys that expire together share a r
 
 import asyncio
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any, Self
 
@@ -25,7 +25,6 @@ from mooring.base import logs
 from mooring.base.clock import Clock, SystemClock
 from mooring.store.errors import (
     Compacted,
-    Damaged,
     FutureRevision,
     OpenError,
     StorageError,
@@ -33,13 +32,14 @@ from mooring.store.errors import (
 )
 from mooring.store.etcd import identity
 from mooring.store.etcd.client import EtcdClient, InDoubt, LeaseGone, NotDone, RevisionGone
-from mooring.store.etcd.compaction import Compactor, compact, compacted_revision
+from mooring.store.etcd.compaction import Compactor, compact
 from mooring.store.etcd.config import EtcdConfig
 from mooring.store.etcd.feed import Feed
+from mooring.store.etcd.fence import Fence
 from mooring.store.etcd.keys import Keys
 from mooring.store.etcd.leases import Leases
 from mooring.store.etcd.messages import DELETE, message
-from mooring.store.etcd.transactions import conflict, event_of, is_result_of, transaction
+from mooring.store.etcd.transactions import conflict, event_of, fence_found, is_result_of, transaction
 from mooring.store.kv import Event, KeyValue, Outcome, Page, Put, Stats, Write
 from mooring.store.local import LocalStore, check_prefix, check_writes
 from mooring.store.mvcc import HistoryLimits, Mvcc
@@ -61,6 +61,7 @@ class EtcdStore(LocalStore):
         super().__init__(clock, limits)
         self._keys = Keys(config)
         self._client = EtcdClient(config, clock)
+        self._fence = Fence(self._client, self._keys)
         self._leases = Leases(self._client, clock)
         self._compactor = Compactor(self._client, self._keys, clock, config.compaction_seconds)
         self._feed = Feed(
@@ -86,13 +87,14 @@ class EtcdStore(LocalStore):
         """Connect, and read everything under the prefix. Raises `OpenError` or `StorageError`."""
         store = cls(config, clock or SystemClock(), limits or HistoryLimits())
         try:
-            await identity.claim(store._client, store._keys)
-            await store._load()
+            is_new = await identity.claim(store._client, store._keys)
+            await store._fence.find()
+            await store._load(0 if is_new else _HISTORY_AT_START)
             store._run(store._feed.run(), "etcd watch")
             await store.revision()
-        except RevisionGone as error:
+        except (RevisionGone, NotDone, InDoubt, TimeoutError) as error:
             await store.close()
-            raise OpenError(f"etcd was compacted while it was read; try again ({error})") from None
+            raise OpenError(f"etcd could not be read as a whole; try again ({error})") from None
         except BaseException:
             await store.close()
             raise
@@ -103,7 +105,7 @@ class EtcdStore(LocalStore):
     @property
     def failure(self) -> StorageError | None:
         """Why the store cannot be used now; None while it can."""
-        return Unreachable(self._client.trouble) if self._client.trouble and not self._feed.connected else None
+        return Unreachable(self._client.trouble) if self._client.trouble and self._feed.connected is None else None
 
     # -- writing
 
@@ -135,31 +137,44 @@ class EtcdStore(LocalStore):
         return await task
 
     async def _write(self, write: Write) -> Outcome:
-        """One transaction, repeated for as long as it is certain that this does no harm."""
-        began, in_doubt, tries = self._state.revision, False, 0
+        """One transaction, sent again until it is certain what became of it."""
+        began, tries = self._state.revision, 0
         deadline = self._client.deadline()
         key = self._keys.stored(write.key)
         while True:
+            if self._clock.monotonic() >= deadline:
+                raise Unreachable("etcd did not answer in time; nothing was written")
             lease = await self._leases.lease(write.ttl) if isinstance(write, Put) else 0
+            fence = self._fence.required()
+            request = transaction(write, key, lease, (self._keys.store, fence))
             try:
                 async with self._slots:
-                    response = await self._client.call("Txn", transaction(write, key, lease), deadline)
+                    response = await self._client.call("Txn", request, deadline)
             except LeaseGone:
                 self._leases.forget(lease)
                 continue
-            except (NotDone, InDoubt) as error:
-                if isinstance(error, InDoubt):
-                    if write.expect is None:
-                        raise Unreachable(f"the outcome of the write is not known: {error}") from None
-                    in_doubt = True
+            except InDoubt:
+                if event := await self._found(write, began, fence):
+                    return event
+                continue
+            except NotDone as error:
                 tries += 1
                 await self._client.pause(tries, deadline, error)
                 continue
-            revision = response.header.revision
             if response.succeeded:
-                return await self._done(write, revision)
-            await self._reach(revision)  # lest whoever reads again in memory finds what has just failed
-            return self._judged(write, response, began) if in_doubt else conflict(write, response, self._keys)
+                return await self._done(write, response.header.revision)
+            self._fence.seen(fence_found(response))
+            if self._fence.revision == fence:
+                await self._reach(response.header.revision)  # lest whoever reads memory again finds what was there
+                return conflict(write, response, self._keys)
+
+    async def _found(self, write: Write, began: int, fence: int) -> Event | None:
+        """What a write that had no answer did, if it was done; otherwise it never will be. Raises `Unreachable`."""
+        await self._reach(await self._fence.above(fence))
+        if began < self._state.floor:
+            raise Unreachable("the outcome of the write is not known: history was forgotten meanwhile")
+        events = self._state.events_behind(began)
+        return next((event for event in events if event.key == write.key and is_result_of(event, write)), None)
 
     async def _done(self, write: Write, revision: int) -> Event:
         """A write that etcd has acknowledged, as soon as readers see it."""
@@ -171,19 +186,6 @@ class EtcdStore(LocalStore):
         if event is None:  # memory was read anew meanwhile, or has forgotten it already
             raise Unreachable(f"the write is done, at revision {revision}, but it is not known what it replaced")
         return event
-
-    def _judged(self, write: Write, response: Any, began: int) -> Outcome:
-        """The outcome of a write that was sent more than once, and now finds that its precondition does not hold.
-
-        Only the first write upon the revision it expects can have succeeded. If that was ours, it is done; if it was
-        another one, ours never can be.
-        """
-        if began < self._state.floor:
-            raise Unreachable("the outcome of the write is not known: history was forgotten meanwhile")
-        for event in self._state.events_behind(began):
-            if event.key == write.key and is_result_of(event, write):
-                return event
-        return conflict(write, response, self._keys)
 
     # -- reading
 
@@ -246,7 +248,7 @@ class EtcdStore(LocalStore):
             if now - self._feed.heard >= _STALLED_SECONDS:
                 self._feed.heard = now
                 self._feed.resume_elsewhere()
-            elif self._feed.connected and self._ticking is None:
+            elif self._feed.settled() and self._ticking is None:
                 self._ticking = asyncio.create_task(self._tick(), name="etcd tick")
 
     async def _tick(self) -> None:
@@ -273,24 +275,26 @@ class EtcdStore(LocalStore):
             response = await self._client.ask("Range", request)
         except RevisionGone:
             raise Compacted(revision, self._state.floor) from None
-        items = [kv for kv in map(self._keys.entry, response.kvs) if kv]
+        items = list(self._entries(response))
         return Page(items, revision, response.count - len(response.kvs))
 
     # -- memory
 
-    async def _load(self) -> None:
+    async def _load(self, history: int) -> None:
         """Fill an empty memory: everything as it was a while ago, so that the watch brings history with it."""
         now = await self._client.revision(self._keys.store)
-        start = max(await compacted_revision(self._client, self._keys), now - _HISTORY_AT_START, 1)
+        start = max(now - history, 1)
         try:
             self._state = await self._snapshot(start)
         except RevisionGone:
-            self._state = await self._snapshot(now)
+            self._state = await self._snapshot(await self._feed.oldest(start))
         self._hub.restart(self._state)
 
     async def _read_again(self) -> None:
         """History has a hole: begin anew with the present, and let every watcher do the same."""
-        self._state = await self._snapshot(await self._client.revision(self._keys.store))
+        state = await self._snapshot(await self._client.revision(self._keys.store))
+        await self._fence.find()
+        self._state = state
         self._acknowledged.clear()
         self._ages.clear()
         self._hub.restart(self._state)
@@ -303,13 +307,19 @@ class EtcdStore(LocalStore):
         while True:
             request = message("RangeRequest")(key=begin, range_end=self._keys.end, limit=_PAGE, revision=revision)
             response = await self._client.ask("Range", request)
-            for entry in response.kvs:
-                if kv := self._keys.entry(entry):
-                    state.restore(Event(kv.mod_revision, kv.key, None, kv))
+            for kv in self._entries(response):
+                state.restore(Event(kv.mod_revision, kv.key, None, kv))
             if not response.more:
                 state.start_at(revision)
                 return state
             begin = response.kvs[-1].key + b"\0"
+
+    def _entries(self, response: Any) -> Iterator[KeyValue]:
+        """What a range of etcd holds that readers are to see."""
+        for entry in response.kvs:
+            kv = self._keys.entry(entry)
+            if kv is not None:
+                yield kv
 
     def _receive(self, response: Any) -> None:
         """Apply what the watch tells."""
@@ -319,6 +329,8 @@ class EtcdStore(LocalStore):
             if revision <= known:  # a write of our own
                 continue
             self._acknowledged.pop(revision, None)
+            if event.kv.key == self._keys.store and event.type != DELETE:
+                self._fence.seen([event.kv])
             entry = self._entry(event)
             if entry is not None:
                 told.append(entry)
@@ -329,11 +341,7 @@ class EtcdStore(LocalStore):
 
     def _entry(self, event: Any) -> Event | None:
         """Apply one event of etcd; None if readers are not to see it."""
-        try:
-            key = self._keys.key_of(event.kv.key)
-        except Damaged as error:
-            log.error("a key in etcd is ignored", extra={"fields": {"error": str(error)}})
-            return None
+        key = self._keys.key_of(event.kv.key)
         previous = self._state.get(key) if key else None
         if key is None or (event.type == DELETE and previous is None):
             return None
@@ -383,6 +391,7 @@ class EtcdStore(LocalStore):
         if self._writing:
             await asyncio.wait(self._writing)
         tasks = [task for task in (*self._tasks, self._asking, self._ticking) if task]
+        self._fence.close()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

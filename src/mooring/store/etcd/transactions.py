@@ -9,9 +9,10 @@ from mooring.store.kv import Conflict, Delete, Event, KeyValue, Write
 _TxnRequest = message("TxnRequest")
 
 
-def transaction(write: Write, key: bytes, lease: int) -> Any:
-    """The write if its precondition holds, else a look at what is there instead."""
+def transaction(write: Write, key: bytes, lease: int, fence: tuple[bytes, int]) -> Any:
+    """The write if its precondition and the fence hold, else a look at what is there instead."""
     request = _TxnRequest()
+    request.compare.add(key=fence[0], result=EQUAL, target=MOD, mod_revision=fence[1])
     if write.expect is not None:  # in etcd, too, an absent key was modified at revision 0
         request.compare.add(key=key, result=EQUAL, target=MOD, mod_revision=write.expect)
     if isinstance(write, Delete):
@@ -20,14 +21,19 @@ def transaction(write: Write, key: bytes, lease: int) -> Any:
     else:
         put = request.success.add().request_put
         put.key, put.value, put.lease = key, write.value, lease
-    if request.compare:
-        request.failure.add().request_range.key = key
+    request.failure.add().request_range.key = fence[0]
+    request.failure.add().request_range.key = key
     return request
+
+
+def fence_found(response: Any) -> Any:
+    """The fence that a failed transaction met."""
+    return response.responses[0].response_range.kvs
 
 
 def conflict(write: Write, response: Any, keys: Keys) -> Conflict:
     """What a transaction found whose precondition did not hold."""
-    found = response.responses[0].response_range.kvs
+    found = response.responses[1].response_range.kvs
     return Conflict(write.key, keys.entry(found[0]) if found else None)
 
 
@@ -41,7 +47,7 @@ def event_of(write: Write, revision: int, previous: KeyValue | None) -> Event:
 
 def is_result_of(event: Event, write: Write) -> bool:
     """Whether this event, on the write's key, is what the write would have done."""
-    if write.expect != (event.previous.mod_revision if event.previous else 0):
+    if write.expect not in (None, event.previous.mod_revision if event.previous else 0):
         return False
     if isinstance(write, Delete):
         return event.current is None
