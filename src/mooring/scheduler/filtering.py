@@ -27,6 +27,7 @@ from mooring.scheduler.framework import (
     NodePreFilterPlugin,
     PreFilterResult,
     Reads,
+    ResourceFilter,
     RevisedFilter,
     RevisedRows,
     Rows,
@@ -64,6 +65,12 @@ class FilterSlot:
 
     def likeness(self, _row: int) -> Hashable | None:
         """Equal for rows that have the same verdict, also after the same pods are moved; None when nobody knows."""
+        return None
+
+    def codes_with(
+        self, _rows: NDArray[np.intp], _allocatable: NDArray[np.int64], _used: NDArray[np.int64]
+    ) -> Codes | None:
+        """What the plugin would say about some rows if other amounts were used there; None when it cannot tell."""
         return None
 
     def _take(self, verdicts: Verdicts, nodes: Mask, rows: ChangedRows) -> bool:
@@ -104,6 +111,7 @@ class ShapeFilterer:
     revised: RevisedFilter[Any] | None
     revised_rows: RevisedRows[Any] | None
     likeness: LikeRows[Any] | None
+    resources: ResourceFilter[Any] | None
     has_pre_filter: bool
 
 
@@ -118,6 +126,7 @@ class ShapeFilter(FilterSlot):
         self._revised = filterer.revised
         self._revised_rows = filterer.revised_rows
         self._likeness = filterer.likeness
+        self._resources = filterer.resources
         self._revision: int | None = None
         self._is_fresh = False
         self._reads_pods = Reads.PODS in plugin.reads
@@ -186,12 +195,26 @@ class ShapeFilter(FilterSlot):
             return not self.asks or bool(self.ok[row])
         return None if self._likeness is None else self._likeness.likeness(self._state, row)
 
+    def codes_with(
+        self, rows: NDArray[np.intp], allocatable: NDArray[np.int64], used: NDArray[np.int64]
+    ) -> Codes | None:
+        if self._state is None or self.status.is_skip or (self.sees_only_node and not self.asks):
+            return np.zeros(len(rows), np.int32)
+        if self.sees_only_node:
+            return self.codes[rows]
+        return None if self._resources is None else self._resources.filter_resources(self._state, allocatable, used)
+
 
 class PassingFilter(FilterSlot):
     """A plugin that lets a pod go anywhere."""
 
     def likeness(self, _row: int) -> Hashable:
         return True
+
+    def codes_with(
+        self, rows: NDArray[np.intp], _allocatable: NDArray[np.int64], _used: NDArray[np.int64]
+    ) -> Codes | None:
+        return np.zeros(len(rows), np.int32)
 
 
 class PodFilter(FilterSlot):

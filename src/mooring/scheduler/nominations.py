@@ -8,14 +8,11 @@ from typing import TypeAlias
 
 from mooring.api.core_v1 import Pod
 from mooring.scheduler.columns.cluster import Cluster, PlacedPod, pod_key
+from mooring.scheduler.columns.ranked_pods import priority
 
 Expected: TypeAlias = Mapping[int, Sequence[PlacedPod]]
 """By row, pods that have been promised room there, as they will be placed."""
 _NOBODY: Expected = {}
-
-
-def priority(pod: Pod) -> int:
-    return pod.spec.priority or 0
 
 
 class Nominations:

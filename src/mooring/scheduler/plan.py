@@ -17,6 +17,7 @@ from mooring.scheduler.framework import (
     NodeFilterPlugin,
     NodeScorePlugin,
     Normalizer,
+    ResourceFilter,
     RevisedFilter,
     RevisedRows,
     RevisedScore,
@@ -77,7 +78,8 @@ class Plan:
         revised = plugin if isinstance(plugin, RevisedFilter) else None
         rows = plugin if isinstance(plugin, RevisedRows) else None
         like = plugin if isinstance(plugin, LikeRows) else None
-        return ShapeFilterer(plugin, revised, rows, like, has_pre_filter(plugin))
+        resources = plugin if isinstance(plugin, ResourceFilter) else None
+        return ShapeFilterer(plugin, revised, rows, like, resources, has_pre_filter(plugin))
 
     @staticmethod
     def _scorer(entry: Weighted[ScorePlugin[Any] | NodeScorePlugin]) -> ShapeScorer | PodScorer:

@@ -2,31 +2,32 @@
 
 For each node that refused the pod for now (not for good), all pods of lower priority are taken away; if the pod fits
 then, they are given back one by one, the important and those whose disruption budget is exhausted first, as long as it
-still fits. The node with the least harm is chosen. All of it is tried on the columns themselves and undone.
+still fits. The node with the least harm is chosen. Where resources alone decide, nodes are tried together
+(``dry_run.py``), otherwise one by one on the columns themselves, which is undone.
 Called by ``engine.py``; deleting the victims is the cycle's business.
 """
 
-import math
 import random
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from typing import NamedTuple
 
-from mooring.api import label_selector
 from mooring.api.core_v1 import Pod
 from mooring.api.policy_v1 import PodDisruptionBudget
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo, PlacedPod
+from mooring.scheduler.columns.ranked_pods import priority, started_at
 from mooring.scheduler.diagnosis import Diagnosis
+from mooring.scheduler.disruptions import Budgets
+from mooring.scheduler.dry_run import NO_VICTIMS, OFFSET, DryRun, Harm, dry_run
 from mooring.scheduler.evaluation import Judgement, likeness_on, status_on
-from mooring.scheduler.framework import Code, Status, unresolvable
-from mooring.scheduler.nominations import Expected, Nominations, priority
+from mooring.scheduler.framework import Code, Status
+from mooring.scheduler.nominations import Expected, Nominations
 from mooring.scheduler.plugins.default_preemption import DefaultPreemption
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
-NO_VICTIMS = "No preemption victims found for incoming pod"
-_OFFSET = 1 << 31
-"""Added to priorities in sums, so that one more victim is never better, whatever its priority."""
+_AT_ONCE = 1024
+"""So many nodes are tried together at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +69,15 @@ class _Attempt:
     cluster: Cluster
     expected: Expected
     """Pods that the new one has to leave room for."""
-    budgets: Sequence[PodDisruptionBudget]
+    budgets: Budgets
     reasons: Counter[str] = field(default_factory=Counter)
     """Why nodes that were tried would not do ..."""
     in_vain: int = 0
     """... and how many they were."""
     known: dict[Hashable, _Spared | Status] = field(default_factory=dict)
     """What trying came to on nodes that look alike."""
+    only_resources: bool = True
+    """Whether nodes can be tried together, as far as is known."""
 
 
 def preempt(
@@ -92,13 +95,12 @@ def preempt(
     if refusal:
         return Preemption(message=refusal, keeps_nomination=True)
     rows = diagnosis.rows_with(Code.UNSCHEDULABLE).tolist()
-    budgets = list(cluster.objects(PodDisruptionBudget).values())
+    budgets = Budgets(cluster.objects(PodDisruptionBudget).values())
     attempt = _Attempt(judgement, cluster, nominations.expected(pod.pod), budgets)
     start = lot.randrange(len(rows)) if rows else 0
-    candidates = _candidates(attempt, rows[start:] + rows[:start], plugin.candidates(len(rows)))
-    if not candidates:
+    best = _least_harmful(attempt, rows[start:] + rows[:start], plugin.candidates(len(rows)))
+    if best is None:
         return Preemption(message=_message(attempt, diagnosis.number_of_nodes))
-    best = least_harmful(candidates)
     return Preemption(best.node, best.victims)
 
 
@@ -130,32 +132,77 @@ def _message(attempt: _Attempt, nodes: int) -> str:
     return f"0/{nodes} nodes are available: {', '.join(parts)}."
 
 
-def _candidates(attempt: _Attempt, rows: Sequence[int], wanted: int) -> list[Candidate]:
-    """Try nodes until there are enough, of which one at least spares all budgets."""
-    found: list[Candidate] = []
-    spares_budgets = False
-    for row in rows:
-        info = attempt.cluster.nodes[row]
-        if info is None:
-            continue
-        candidate = _victims_on(attempt, info)
-        if isinstance(candidate, Status):
-            attempt.reasons.update(candidate.reasons)
+class _Try(NamedTuple):
+    """A node that was tried: the harm, or why it would not do; and how to find its victims again."""
+
+    harm: Harm | Status
+    row: int
+    together: DryRun | None
+    place: int
+    """Among the nodes that were tried together."""
+
+
+def _least_harmful(attempt: _Attempt, rows: Sequence[int], wanted: int) -> Candidate | None:
+    """Try nodes until there are enough, of which one at least spares all budgets; the best, the first among equals."""
+    best: _Try | None = None
+    least: Harm | None = None
+    number, spares_budgets = 0, False
+    for tried in _tries(attempt, rows, at_once=max(1, min(wanted, _AT_ONCE))):
+        harm = tried.harm
+        if isinstance(harm, Status):
+            attempt.reasons.update(harm.reasons)
             attempt.in_vain += 1
             continue
-        found.append(candidate)
-        spares_budgets = spares_budgets or not candidate.violations
-        if spares_budgets and len(found) >= wanted:
+        number += 1
+        spares_budgets = spares_budgets or not harm[0]
+        if least is None or harm < least:
+            best, least = tried, harm
+        if spares_budgets and number >= wanted:
             break
+    return None if best is None else _candidate(attempt, best)
+
+
+def _tries(attempt: _Attempt, rows: Sequence[int], at_once: int) -> Iterator[_Try]:
+    for begin in range(0, len(rows), at_once):
+        part = rows[begin : begin + at_once]
+        together = _tried_together(attempt, part)
+        for place, row in enumerate(part):
+            if together is not None and row not in attempt.expected:
+                yield _Try(together.harms[place], row, together, place)
+            else:
+                found = _victims_on(attempt, row)
+                yield _Try(found if isinstance(found, Status) else harm_of(found), row, None, place)
+
+
+def _candidate(attempt: _Attempt, tried: _Try) -> Candidate | None:
+    info = attempt.cluster.nodes[tried.row]
+    if tried.together is None or info is None or isinstance(tried.harm, Status):
+        found = _victims_on(attempt, tried.row)
+        return None if isinstance(found, Status) else found
+    lower = _lower(attempt, tried.row)
+    victims = tuple(lower[index].pod for index in tried.together.victims(tried.place))
+    return Candidate(info.name, victims, tried.harm[0])
+
+
+def _tried_together(attempt: _Attempt, rows: Sequence[int]) -> DryRun | None:
+    if not attempt.only_resources:
+        return None
+    least = priority(attempt.judgement.pod.pod)
+    found = dry_run(attempt.judgement, attempt.cluster, rows, least, attempt.budgets)
+    attempt.only_resources = found is not None
     return found
 
 
-def _victims_on(attempt: _Attempt, info: NodeInfo) -> Candidate | Status:
-    wanted = priority(attempt.judgement.pod.pod)
-    lower = [placed for placed in info.placed.values() if priority(placed.pod) < wanted]
-    if not lower:
-        return unresolvable(NO_VICTIMS)
-    lower.sort(key=lambda placed: importance(placed.pod))
+def _lower(attempt: _Attempt, row: int) -> list[PlacedPod]:
+    """The pods on a row that may be displaced, the most important first."""
+    ranked = attempt.cluster.ranked(row)
+    return ranked.placed[ranked.first_below(priority(attempt.judgement.pod.pod)) :]
+
+
+def _victims_on(attempt: _Attempt, row: int) -> Candidate | Status:
+    info, lower = attempt.cluster.nodes[row], _lower(attempt, row)
+    if info is None or not lower:
+        return NO_VICTIMS
     likeness = _likeness(attempt, info, lower)
     found = attempt.known.get(likeness)
     if found is None:
@@ -169,7 +216,7 @@ def _victims_on(attempt: _Attempt, info: NodeInfo) -> Candidate | Status:
 
 def _likeness(attempt: _Attempt, info: NodeInfo, lower: Sequence[PlacedPod]) -> Hashable:
     """Equal for nodes where trying comes to the same; None when the node has to be tried on its own."""
-    if any(budget.status.disrupted_pods for budget in attempt.budgets):
+    if attempt.budgets.name_pods:
         return None
     moved = (*lower, *attempt.expected.get(info.row, ()))
     seen = likeness_on(attempt.judgement, info.row, moved)
@@ -186,7 +233,7 @@ def _tried(attempt: _Attempt, info: NodeInfo, lower: Sequence[PlacedPod]) -> _Sp
         status = _fits(attempt, info)
         if not status.is_success:
             return status
-        violating, others = _by_budget(lower, attempt.budgets)
+        violating, others = attempt.budgets.split(lower)
         for index in (*violating, *others):
             cluster.place(lower[index])
             if _fits(attempt, info, only_pods_moved=True).is_success:
@@ -213,56 +260,14 @@ def _fits(attempt: _Attempt, info: NodeInfo, *, only_pods_moved: bool = False) -
     return status_on(attempt.judgement, info.row, only_pods_moved=only_pods_moved)
 
 
-def _by_budget(pods: Sequence[PlacedPod], budgets: Sequence[PodDisruptionBudget]) -> tuple[list[int], list[int]]:
-    """The pods, by index, whose disruption a budget no longer allows, and the others."""
-    left = [budget.status.disruptions_allowed for budget in budgets]
-    violating: list[int] = []
-    others: list[int] = []
-    for index, placed in enumerate(pods):
-        exhausted = False
-        for number, budget in enumerate(budgets):
-            if _protects(budget, placed.pod):
-                left[number] -= 1
-                exhausted = exhausted or left[number] < 0
-        (violating if exhausted else others).append(index)
-    return violating, others
-
-
-def _protects(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    if budget.metadata.namespace != pod.metadata.namespace or not pod.metadata.labels:
-        return False
-    if pod.metadata.name in budget.status.disrupted_pods:
-        return False
-    selector = label_selector.from_label_selector(budget.spec.selector)
-    return not selector.is_empty() and selector.matches(pod.metadata.labels)
-
-
-def least_harmful(candidates: Sequence[Candidate]) -> Candidate:
-    """The first of the candidates that are best by kube-scheduler's rules, each deciding among those still equal."""
-    return min(candidates, key=_harm)
-
-
-def _harm(candidate: Candidate) -> tuple[int, int, int, int, float]:
+def harm_of(candidate: Candidate) -> Harm:
     priorities = [priority(pod) for pod in candidate.victims]
-    highest = max(priorities, default=-_OFFSET)
+    highest = max(priorities, default=-OFFSET)
     started = [started_at(pod) for pod in candidate.victims if priority(pod) == highest]
     return (
         candidate.violations,
         highest,
-        sum(value + _OFFSET for value in priorities),
+        sum(value + OFFSET for value in priorities),
         len(priorities),
-        -min(started, default=0.0),  # among the important victims, rather those that have run for a shorter time
+        -min(started, default=0),  # among the important victims, rather those that have run for a shorter time
     )
-
-
-def importance(pod: Pod) -> tuple[int, float]:
-    """Sorts the most important first: by priority, then by how long it has run."""
-    return -priority(pod), started_at(pod)
-
-
-def started_at(pod: Pod) -> float:
-    """When the pod was started; one that was not yet counts as started now, so as the latest."""
-    try:
-        return datetime.fromisoformat(pod.status.start_time).timestamp() if pod.status.start_time else math.inf
-    except ValueError:
-        return math.inf

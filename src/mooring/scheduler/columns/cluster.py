@@ -24,6 +24,7 @@ from mooring.scheduler.columns.change_log import ChangeLog
 from mooring.scheduler.columns.images import ImageColumns
 from mooring.scheduler.columns.pod_sets import PodSets
 from mooring.scheduler.columns.ports import PortColumns
+from mooring.scheduler.columns.ranked_pods import RankedPods
 from mooring.scheduler.columns.resources import ResourceColumns
 from mooring.scheduler.columns.shapes import PodInfo, PodShape, Shapes
 from mooring.scheduler.columns.term_owners import TermOwners
@@ -42,6 +43,8 @@ class NodeInfo:
     node: Node
     placed: dict[str, "PlacedPod"] = field(default_factory=dict)
     """By key of the pod."""
+    ranked: RankedPods | None = None
+    """The same by importance, if somebody has asked since they last changed."""
 
     @property
     def name(self) -> str:
@@ -136,6 +139,15 @@ class Cluster:
         """Where a pod is, if it is in the columns."""
         return self._pods.get(pod_key(pod))
 
+    def ranked(self, row: int) -> RankedPods:
+        """The pods on a row by importance."""
+        info = self.nodes[row]
+        if info is None:
+            return RankedPods((), self.resources)
+        if info.ranked is None:
+            info.ranked = RankedPods(info.placed.values(), self.resources)
+        return info.ranked
+
     def placed_pods(self) -> Iterator[PlacedPod]:
         return iter(self._pods.values())
 
@@ -225,6 +237,7 @@ class Cluster:
         if before is not None:
             if before.node_name == node_name and before.shape is placed.shape and before.group == placed.group:
                 before.pod = pod
+                self._forget_ranks(node_name)
                 return
             self.displace(before)
         if node_name not in self.row_of:
@@ -244,6 +257,11 @@ class Cluster:
                 del self._homeless[name]
 
     # -- how
+
+    def _forget_ranks(self, node_name: str) -> None:
+        info = self.node(node_name)
+        if info is not None:
+            info.ranked = None
 
     def _add_node(self, node: Node) -> None:
         name = node.metadata.name
@@ -285,6 +303,7 @@ class Cluster:
         key = pod_key(pod)
         self._pods[key] = placed
         info.placed[key] = placed
+        info.ranked = None
         self.resources.add(row, shape)
         if shape.ports:
             self.ports.add(row, shape.ports)
@@ -305,6 +324,7 @@ class Cluster:
         shape, key = placed.shape, pod_key(placed.pod)
         del self._pods[key]
         del info.placed[key]
+        info.ranked = None
         self.resources.subtract(row, shape)
         if shape.ports:
             self.ports.subtract(row, shape.ports)

@@ -5,6 +5,8 @@ Lines 0 to 2 are for all pods alike: how many there are, and the cpu and memory 
 on a node is one column vector, kept in its shape, so that placing it is one addition.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -95,6 +97,17 @@ class ResourceColumns:
         usage[SCORED_CPU], usage[SCORED_MEMORY] = shape.scored.get(CPU, 0), shape.scored.get(MEMORY, 0)
         shape.usage = usage
         return usage
+
+    def usage_table(self, shapes: Sequence[PodShape]) -> Table:
+        """What pods of some shapes add: a line for each resource, a column for each pod."""
+        usages = [shape.usage if shape.usage is not None else self.usage_of(shape) for shape in shapes]
+        lines = len(self.used)
+        if usages and all(len(usage) == lines for usage in usages):
+            return np.array(usages).T
+        table = np.zeros((lines, len(usages)), np.int64)
+        for column, usage in enumerate(usages):
+            table[: len(usage), column] = usage
+        return table
 
     def grow(self, capacity: int) -> None:
         added = np.zeros((len(self.used), capacity - self.used.shape[1]), np.int64)

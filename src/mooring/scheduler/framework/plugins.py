@@ -35,7 +35,7 @@ from mooring.scheduler.columns.cluster import Cluster, NodeInfo
 from mooring.scheduler.columns.shapes import PodInfo
 from mooring.scheduler.framework.events import EventWithHint
 from mooring.scheduler.framework.status import Status
-from mooring.scheduler.framework.verdicts import Mask, Rows, Scores, Verdicts
+from mooring.scheduler.framework.verdicts import Codes, Mask, Rows, Scores, Verdicts
 
 S = TypeVar("S")
 S_contra = TypeVar("S_contra", contravariant=True)
@@ -149,6 +149,15 @@ class LikeRows(Protocol[S_contra]):
 
     def likeness(self, state: S_contra, row: int, /) -> Hashable:
         """Equal for rows that have the same verdict, and still have it after the same pods come or go there."""
+        ...
+
+
+@runtime_checkable
+class ResourceFilter(Protocol[S_contra]):
+    """SHAPE Filter plugins whose verdict on a row depends on its resources alone."""
+
+    def filter_resources(self, state: S_contra, allocatable: NDArray[np.int64], used: NDArray[np.int64], /) -> Codes:
+        """The verdicts on nodes that have, and have used, so much: lines as in the resource columns, a column each."""
         ...
 
 

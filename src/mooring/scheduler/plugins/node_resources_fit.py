@@ -97,11 +97,13 @@ class _Asked:
         return Verdicts(self.memo.of(self.columns.state(int(rows[0])), self._codes, rows), self.reasons)
 
     def _codes(self, rows: Rows) -> Codes:
-        allocatable, used = self.columns.allocatable, self.columns.used
-        codes = (used[POD_COUNT, rows] >= allocatable[POD_COUNT, rows]).astype(np.int32)
+        return self.codes_with(self.columns.allocatable[:, rows], self.columns.used[:, rows])
+
+    def codes_with(self, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> Codes:
+        codes: Codes = (used[POD_COUNT] >= allocatable[POD_COUNT]).astype(np.int32)
         if len(self.amounts):
-            there = allocatable[self.lines][:, rows]
-            lacking = there - used[self.lines][:, rows] < self.amounts
+            there = allocatable[self.lines]
+            lacking = there - used[self.lines] < self.amounts
             if lacking.any():
                 codes = self._refusals(codes, lacking, there)
         return codes
@@ -171,6 +173,9 @@ class NodeResourcesFit:
 
     def filter(self, state: _Asked, rows: Rows) -> Verdicts:
         return state.verdicts(rows)
+
+    def filter_resources(self, state: _Asked, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> Codes:
+        return state.codes_with(allocatable, used)
 
     def likeness(self, state: _Asked, row: int) -> bytes:
         return state.columns.state(row)

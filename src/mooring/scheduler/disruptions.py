@@ -1,0 +1,52 @@
+"""Disruption budgets as preemption sees them: which of a node's pods no budget allows to be displaced any more."""
+
+from collections.abc import Hashable, Iterable, Sequence
+
+from mooring.api import label_selector
+from mooring.api.policy_v1 import PodDisruptionBudget
+from mooring.scheduler.columns.cluster import PlacedPod
+
+
+class Budgets:
+    """The budgets of a cluster; pods of the same labels are matched once."""
+
+    def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
+        self._budgets = list(budgets)
+        self._selectors = [label_selector.from_label_selector(budget.spec.selector) for budget in self._budgets]
+        self._known: dict[Hashable, list[int]] = {}
+        self.name_pods = any(budget.status.disrupted_pods for budget in self._budgets)
+        """Whether some pods are told apart by their names, as being on their way out already."""
+
+    def __len__(self) -> int:
+        return len(self._budgets)
+
+    def split(self, pods: Sequence[PlacedPod]) -> tuple[list[int], list[int]]:
+        """The pods, by index, whose disruption a budget no longer allows, and the others."""
+        left: dict[int, int] = {}
+        violating: list[int] = []
+        others: list[int] = []
+        for index, placed in enumerate(pods):
+            exhausted = False
+            for number in self._protecting(placed):
+                budget = self._budgets[number]
+                if placed.pod.metadata.name in budget.status.disrupted_pods:
+                    continue
+                left[number] = left.get(number, budget.status.disruptions_allowed) - 1
+                exhausted = exhausted or left[number] < 0
+            (violating if exhausted else others).append(index)
+        return violating, others
+
+    def _protecting(self, placed: PlacedPod) -> list[int]:
+        """The budgets that choose a pod by its namespace and labels."""
+        found = self._known.get(placed.shape.group)
+        if found is None:
+            shape = placed.shape
+            found = self._known[shape.group] = [
+                number
+                for number, (budget, selector) in enumerate(zip(self._budgets, self._selectors, strict=True))
+                if budget.metadata.namespace == shape.namespace
+                and shape.labels
+                and not selector.is_empty()
+                and selector.matches(shape.labels)
+            ]
+        return found
