@@ -71,8 +71,11 @@ class TcpProxy:
     async def _forward(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, answers: bool) -> None:
         with suppress(OSError):
             while data := await source.read(65536):
-                while self.hold_answers if answers else self.hold_requests:  # noqa: ASYNC110 - tests set plain attributes
+                held = self.hold_answers if answers else self.hold_requests
+                while self.hold_answers if answers else self.hold_requests:  # noqa: ASYNC110 - tests set attributes
                     await asyncio.sleep(0.01)
                 sink.write(data)
                 await sink.drain()
+                if held:
+                    await asyncio.sleep(0.1)  # what came later, such as a cancellation, arrives later
         sink.transport.abort()
