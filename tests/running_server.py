@@ -58,6 +58,13 @@ class RunningServer:
         context.load_cert_chain(pair)
         return context
 
+    def pause(self) -> None:
+        """Stop the server as a debugger does: its connections stay open, and nobody answers."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
     def kill(self) -> None:
         """End the server without any warning."""
         self.process.kill()
