@@ -158,12 +158,17 @@ class Model:
         if prod(map(len, choices)) * conditions > _MAX_TRIALS:
             return Verdict.UNKNOWN
         seen = set()
-        for values in product(*choices):
-            given = {slot: value for slot, value in zip(self._slots, values, strict=True) if value is not None}
+        for given in self.inputs():
             seen.add(holds(given))
             if len(seen) > 1:
                 return Verdict.SOMETIMES
         return Verdict.ALWAYS if True in seen else Verdict.NEVER
+
+    def inputs(self) -> Iterator[Inputs]:
+        """All inputs that the conditions can tell apart, without end in sight if they mention much."""
+        choices = [list(_choices(slot, mentioned)) for slot, mentioned in self._slots.items()]
+        for values in product(*choices):
+            yield {slot: value for slot, value in zip(self._slots, values, strict=True) if value is not None}
 
 
 def _slot(asked: guards.Access) -> Slot:

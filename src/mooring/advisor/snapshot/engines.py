@@ -24,6 +24,12 @@ def engine(
 ) -> Engine:
     """An engine that knows the cluster. Pods without a node are not in it, unless they were promised room."""
     made = Engine(profiles, features=features, registry=registry, seed=seed)
+    load(made, snapshot)
+    return made
+
+
+def load(made: Engine, snapshot: Snapshot) -> None:
+    """Put into an engine what plugins look at."""
     for kind in OTHER_KINDS:
         for obj in snapshot.all(kind):
             made.put(obj)
@@ -36,7 +42,6 @@ def engine(
             made.put(pod)
         elif pod.status.nominated_node_name and waits(pod):
             made.nominations.put(pod, pod.status.nominated_node_name)
-    return made
 
 
 def waits(pod: Pod) -> bool:

@@ -1,0 +1,152 @@
+"""What the device requests of a pod find on a node: how many devices there are, fit, and are free.
+
+Called by ``reasons/`` and ``remedies/``. The search for a combination of devices is the engine's; this is about each
+request by itself.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mooring.advisor.explain.view import View, full_name
+from mooring.api.core_v1 import Pod
+from mooring.api.resource_v1 import DeviceSelector, DeviceTaint, ResourceClaim
+from mooring.constraints.tolerations import find_untolerated_device_taint
+from mooring.scheduler.dra.allocated import Allocated
+from mooring.scheduler.dra.claims import ClaimError, Request, claim_name, requests_of
+from mooring.scheduler.dra.devices import DeviceId, PooledDevice, SelectorError
+from mooring.scheduler.dra.inventory import Inventory
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One way to fulfil one request, on one node."""
+
+    claim: ResourceClaim
+    request: Request
+    devices: Sequence[PooledDevice]
+    """All that the node can use ..."""
+    of_class: Sequence[PooledDevice]
+    """... those that the class selects ..."""
+    selected: Sequence[PooledDevice]
+    """... those that the request's own selectors choose among them ..."""
+    tolerated: Sequence[PooledDevice]
+    """... those without a taint in the way ..."""
+    free: Sequence[PooledDevice]
+    """... and those that nobody has."""
+    failing: tuple[str, str] = ("", "")
+    """The first selector that chooses none, and why."""
+
+    @property
+    def is_enough(self) -> bool:
+        return bool(self.free) and (self.request.wants_all or len(self.free) >= self.request.count)
+
+    def taints(self) -> list[DeviceTaint]:
+        return [taint for device in self.selected if device not in self.tolerated for taint in device.taints]
+
+
+def claims_of(view: View) -> list[ResourceClaim]:
+    """The claims of the pod that are there."""
+    found = []
+    for entry in view.pod.spec.resource_claims:
+        try:
+            name = claim_name(view.pod, entry)
+        except ClaimError:
+            continue
+        claim = view.object(ResourceClaim, name, view.namespace) if name else None
+        if claim is not None:
+            found.append(claim)
+    return found
+
+
+def look(view: View, node: str) -> list[Found]:
+    """What each request of the claims that have no devices yet finds on a node."""
+    inventory, allocated = _stock(view)
+    pools = inventory.on(view.info(node).row)
+    devices = [device for entry in pools if not entry.pool.is_invalid for device in entry.devices]
+    found = []
+    for claim in claims_of(view):
+        if claim.status.allocation is None:
+            try:
+                requests = requests_of(claim, view.engine.cluster)
+            except ClaimError:
+                continue
+            found += [_looked(view, claim, way, devices, allocated) for ways in requests for way in ways]
+    return found
+
+
+def holders(view: View, devices: Sequence[PooledDevice]) -> list[Pod]:
+    """The pods that have some devices."""
+    wanted = {device.id for device in devices}
+    uids = set()
+    for claim in view.objects(ResourceClaim).values():
+        results = claim.status.allocation.devices.results if claim.status.allocation is not None else []
+        if any(DeviceId(each.driver, each.pool, each.device) in wanted for each in results):
+            uids |= {consumer.uid for consumer in claim.status.reserved_for}
+    return [placed.pod for placed in view.engine.cluster.placed_pods() if placed.pod.metadata.uid in uids]
+
+
+def _stock(view: View) -> tuple[Inventory, Allocated]:
+    shared = view.engine.cluster.shared
+    if "advisor" not in shared:
+        inventory = Inventory(view.engine.cluster, view.features.constraints)
+        shared["advisor"] = (inventory, Allocated(view.engine.cluster, inventory))
+    stock: tuple[Inventory, Allocated] = shared["advisor"]
+    stock[0].refresh()
+    stock[1].refresh()
+    return stock
+
+
+def _looked(
+    view: View, claim: ResourceClaim, way: Request, devices: Sequence[PooledDevice], allocated: Allocated
+) -> Found:
+    of_class, failing = _selected(way.device_class.spec.selectors, devices)
+    selected, own_failing = _selected(way.selectors, of_class)
+    options = view.features.constraints
+    tolerated = [
+        each for each in selected if find_untolerated_device_taint(each.taints, way.tolerations, options) is None
+    ]
+    free = [each for each in tolerated if way.admin_access or not allocated.has(each.id)]
+    return Found(claim, way, devices, of_class, selected, tolerated, free, own_failing if of_class else failing)
+
+
+def _selected(
+    selectors: Sequence[DeviceSelector], devices: Sequence[PooledDevice]
+) -> tuple[Sequence[PooledDevice], tuple[str, str]]:
+    """The devices that all selectors choose; and the first one that leaves none, if one does."""
+    for selector in selectors:
+        expression = selector.cel.expression if selector.cel is not None else ""
+        chosen, problem = [], ""
+        for device in devices:
+            try:
+                if device.kind.is_selected_by(expression):
+                    chosen.append(device)
+            except SelectorError as error:
+                problem = str(error)
+        if devices and not chosen:
+            return (), (expression, problem)
+        devices = chosen
+    return devices, ("", "")
+
+
+def described(found: Found) -> str:
+    """What a request lacks, in words."""
+    asked = (
+        "all devices"
+        if found.request.wants_all
+        else f"{found.request.count} of {found.request.device_class.metadata.name}"
+    )
+    where = f"request {found.request.name} of claim {full_name(found.claim)}"
+    if not found.devices:
+        return f"{where} asks for {asked}; no device can be used here"
+    if not found.selected:
+        expression, problem = found.failing
+        why = f": {problem}" if problem else ""
+        return f"{where} asks for {asked}; none of {len(found.devices)} devices is selected by `{expression}`{why}"
+    if len(found.tolerated) < len(found.selected) and len(found.free) < found.request.count:
+        taint = found.taints()[0]
+        tainted = len(found.selected) - len(found.tolerated)
+        return (
+            f"{where} asks for {asked}; {tainted} of {len(found.selected)} that fit have the taint"
+            f" {taint.key}={taint.value}:{taint.effect}, which it does not tolerate"
+        )
+    return f"{where} asks for {asked}; of {len(found.selected)} that fit {len(found.free)} are free"

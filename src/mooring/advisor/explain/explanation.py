@@ -1,0 +1,310 @@
+"""Putting an explanation together: what state the pod is in, who refuses which nodes, what would help, which node wins.
+
+`explain` is the whole of it. Read next: ``reasons/`` for the words, ``search.py`` for the suggestions.
+"""
+
+from collections.abc import Callable, Sequence
+
+from mooring.advisor.explain import patches
+from mooring.advisor.explain import subject as subjects
+from mooring.advisor.explain.asking import AskingEngine
+from mooring.advisor.explain.reasons import describe
+from mooring.advisor.explain.results import (
+    NodeScore,
+    NodeVerdict,
+    PreemptionFound,
+    Refusal,
+    SchedulingExplanation,
+    State,
+    Suggestion,
+    Victim,
+)
+from mooring.advisor.explain.scores import scores
+from mooring.advisor.explain.search import Search, pod_change
+from mooring.advisor.explain.subject import Subject
+from mooring.advisor.explain.view import View, priority
+from mooring.advisor.snapshot import Snapshot
+from mooring.advisor.snapshot.engines import load
+from mooring.api.core_v1 import Pod, PodSpec
+from mooring.api.meta_v1 import Resource
+from mooring.scheduler.columns.cluster import NodeInfo
+from mooring.scheduler.diagnosis import FEASIBLE, Diagnosis
+from mooring.scheduler.engine import Outcome, fit_message
+from mooring.scheduler.evaluation import Judgement
+from mooring.scheduler.framework import Registry, SchedulerFeatures, Status
+from mooring.scheduler.profiles import ProfileSpec
+
+SUGGESTIONS = 5
+_RIVALS = 4
+_EACH_DETAILED = 200
+"""Up to so many nodes each has a text of its own; beyond, that of its group."""
+_ENDED = frozenset({"Succeeded", "Failed"})
+
+
+def explain(
+    snapshot: Snapshot,
+    pod: Resource | Subject,
+    *,
+    profiles: Sequence[ProfileSpec] = (ProfileSpec(),),
+    features: SchedulerFeatures | None = None,
+    registry: Registry | None = None,
+    seed: int = 0,
+    suggestions: int = SUGGESTIONS,
+) -> SchedulingExplanation:
+    """Why a pod (or the pod of a workload's template) is where it is, or nowhere, and what would help."""
+    subject = pod if isinstance(pod, Subject) else subjects.of(snapshot, pod)
+    features = features or SchedulerFeatures()
+    engine = AskingEngine(profiles, features=features, registry=registry, seed=seed)
+    load(engine, snapshot)
+    return _Explaining(snapshot, subject, engine, features, suggestions).result()
+
+
+class _Explaining:
+    def __init__(
+        self, snapshot: Snapshot, subject: Subject, engine: AskingEngine, features: SchedulerFeatures, wanted: int
+    ) -> None:
+        self._snapshot = snapshot
+        self._subject = subject
+        self._engine = engine
+        self._features = features
+        self._wanted = wanted
+        self._facts = list(subject.facts)
+
+    @property
+    def _pod(self) -> Pod:
+        return self._subject.pod
+
+    def result(self) -> SchedulingExplanation:
+        pod = self._pod
+        if pod.status.phase in _ENDED:
+            return self._told("NotAttempted", f"the pod has ended ({pod.status.phase}): it needs no node")
+        if pod.metadata.deletion_timestamp is not None and not pod.spec.node_name:
+            return self._told("NotAttempted", "the pod is being deleted: the scheduler leaves it alone")
+        self._note_what_is_missing()
+        if pod.spec.node_name:
+            return self._placed()
+        if (pod.spec.scheduler_name or "default-scheduler") not in self._engine.profiles:
+            return self._of_another_scheduler()
+        return self._waiting()
+
+    # -- pods that the scheduler does not look at
+
+    def _told(self, state: State, summary: str, suggestions: Sequence[Suggestion] = ()) -> SchedulingExplanation:
+        return SchedulingExplanation(
+            subject=patches.target_of(self._subject.source),
+            origin=self._snapshot.origin,
+            state=state,
+            summary=summary,
+            node=self._pod.spec.node_name,
+            total_nodes=len(self._engine.cluster),
+            facts=self._facts,
+            suggestions=list(suggestions),
+        )
+
+    def _of_another_scheduler(self) -> SchedulingExplanation:
+        name, known = self._pod.spec.scheduler_name, sorted(self._engine.profiles)
+
+        def edit(spec: PodSpec) -> bool:
+            spec.scheduler_name = known[0]
+            return True
+
+        found = []
+        after = self._subject.edited(edit)
+        if after is not None and self._engine.before_queue(after.pod).is_success:
+            outcome = self._engine.schedule(after.pod)
+            if outcome.node is not None:
+                found.append(
+                    Suggestion(
+                        summary=f"leave the pod to {known[0]} (spec.schedulerName)",
+                        size=2,
+                        plugins=[],
+                        changes=[pod_change(self._subject, after)],
+                        node=outcome.node,
+                        feasible_nodes=outcome.feasible,
+                    )
+                )
+        summary = (
+            f"the pod waits for the scheduler {name}; this is about {' and '.join(known)}, which never looks at it"
+        )
+        self._facts.append(f"is {name} running? `--scheduler-config` tells what it would do, if it is one of Mooring's")
+        return self._told("NotAttempted", summary, found)
+
+    def _note_what_is_missing(self) -> None:
+        for plural, why in self._snapshot.missing.items():
+            if why.startswith("not allowed"):
+                self._facts.append(f"{plural} could not be read ({why}), so the answer may be incomplete")
+        nominated = self._pod.status.nominated_node_name
+        if nominated and not self._pod.spec.node_name:
+            self._facts.append(f"room on node {nominated} has been promised to it (nominatedNodeName)")
+
+    # -- pods with a node
+
+    def _placed(self) -> SchedulingExplanation:
+        pod = self._pod
+        name = pod.spec.node_name
+        self._engine.remove(pod)
+        if self._engine.cluster.node(name) is None:
+            found = Search(self._engine, self._subject, self._features).run(self._wanted)
+            summary = f"the pod names the node {name}, which does not exist; the scheduler does not look at it any more"
+            return self._told("NotAttempted", summary, found)
+
+        def free(spec: PodSpec) -> bool:
+            spec.node_name = ""
+            return True
+
+        scheduler = pod.spec.scheduler_name or "default-scheduler"
+        if scheduler not in self._engine.profiles:
+            return self._told("Scheduled", f"the pod runs on node {name}; the scheduler {scheduler} put it there")
+        open_pod = _with(pod, free)
+        ranked = scores(self._engine, open_pod, name, _RIVALS)
+        judgement, diagnosis = self._engine.judged(open_pod)
+        self._facts.append("reckoned with the cluster as it is now, without this pod; it may have been another then")
+        if not ranked or ranked[0].node != name:
+            view = View(self._engine, Subject(open_pod, open_pod), self._features)
+            status = diagnosis.status_on(self._engine.cluster.row_of[name])
+            why = describe(view, [view.info(name)], status)[0][0] if status is not None else ""
+            self._facts.append(f"today it would not be put there: {why}")
+        return SchedulingExplanation(
+            subject=patches.target_of(pod),
+            origin=self._snapshot.origin,
+            state="Scheduled",
+            summary=_why_there(name, ranked),
+            node=name,
+            total_nodes=len(self._engine.cluster),
+            feasible_nodes=judgement.number_feasible,
+            facts=self._facts,
+            scores=ranked,
+        )
+
+    # -- pods without one
+
+    def _waiting(self) -> SchedulingExplanation:
+        pod = self._pod
+        early = self._engine.before_queue(pod)
+        judgement, diagnosis = self._engine.judged(pod)
+        outcome = self._engine.schedule(pod)
+        view = View(self._engine, self._subject, self._features)
+        refusals, verdicts = self._refusals(view, judgement, diagnosis)
+        fits = early.is_success and outcome.node is not None
+        preemption = None if fits or not early.is_success else self._preemption(outcome)
+        found = [] if fits else Search(self._engine, self._subject, self._features).run(self._wanted)
+        state: State = "Schedulable" if fits else "Unschedulable" if early.is_success else "NotAttempted"
+        return SchedulingExplanation(
+            subject=patches.target_of(self._subject.source if not self._subject.exists else pod),
+            origin=self._snapshot.origin,
+            state=state,
+            summary=self._summary(outcome, early, preemption),
+            message=early.message or fit_message(outcome, self._engine.preempt(outcome) if not fits else None),
+            node=outcome.node or "" if early.is_success else "",
+            total_nodes=len(self._engine.cluster),
+            feasible_nodes=judgement.number_feasible,
+            facts=self._facts,
+            refusals=refusals,
+            nodes=verdicts,
+            preemption=preemption,
+            suggestions=found,
+            scores=scores(self._engine, pod, outcome.node, _RIVALS) if fits and outcome.node else [],
+        )
+
+    def _summary(self, outcome: Outcome, early: Status, preemption: PreemptionFound | None) -> str:
+        total = len(self._engine.cluster)
+        if not early.is_success:
+            gates = ", ".join(gate.name for gate in self._pod.spec.scheduling_gates)
+            if gates:
+                return f"the pod waits for its scheduling gates to be removed ({gates}): no node is looked at before"
+            return f"no node is looked at before this is settled: {early.message}"
+        if outcome.node is not None:
+            return f"the pod can be scheduled: {outcome.feasible} of {total} nodes would do, {outcome.node} is the best"
+        if not total:
+            return "there are no nodes"
+        if preemption is not None and preemption.node:
+            victims = ", ".join(f"{each.namespace}/{each.name}" for each in preemption.victims)
+            return f"no node has room; the scheduler would make some on {preemption.node} by deleting {victims}"
+        return f"none of {total} nodes will do"
+
+    def _preemption(self, outcome: Outcome) -> PreemptionFound:
+        found = self._engine.preempt(outcome)
+        victims = [
+            Victim(namespace=pod.metadata.namespace, name=pod.metadata.name, priority=priority(pod))
+            for pod in found.victims
+        ]
+        return PreemptionFound(node=found.node or "", victims=victims, message=found.message)
+
+    def _refusals(
+        self, view: View, judgement: Judgement, diagnosis: Diagnosis
+    ) -> tuple[list[Refusal], list[NodeVerdict]]:
+        """Groups of nodes with equal reasons, and what is said of each node."""
+        cluster = self._engine.cluster
+        by_verdict: dict[int, list[NodeInfo]] = {}
+        for info in cluster.node_infos():
+            by_verdict.setdefault(int(diagnosis.verdicts[info.row]), []).append(info)
+        refusals: list[Refusal] = []
+        verdicts: list[NodeVerdict] = [
+            NodeVerdict(node=info.name, feasible=True) for info in by_verdict.pop(FEASIBLE, [])
+        ]
+        in_detail = len(cluster) <= _EACH_DETAILED
+        for verdict, infos in by_verdict.items():
+            status = _named(diagnosis.table[verdict], judgement)
+            for detail, group in describe(view, infos, status):
+                refusals.append(_refusal(status, detail, group))
+                for info in group:
+                    own = describe(view, [info], status)[0][0] if in_detail and len(group) > 1 else detail
+                    also = _others(judgement, info.row, status.plugin)
+                    verdicts.append(
+                        NodeVerdict(
+                            node=info.name, feasible=False, plugin=status.plugin, detail=own, also_refused_by=also
+                        )
+                    )
+        refusals.sort(key=lambda each: (-each.count, each.plugin, each.detail))
+        return refusals, sorted(verdicts, key=lambda each: each.node)
+
+
+def _with(pod: Pod, change: Callable[[PodSpec], bool]) -> Pod:
+    edited = Subject(pod, pod).edited(change)
+    return pod if edited is None else edited.pod
+
+
+def _named(status: Status, judgement: Judgement) -> Status:
+    """With the plugin that named other nodes, where that is why a node was not looked at."""
+    return status if status.plugin or not judgement.naming else status.by(judgement.naming[0])
+
+
+def _refusal(status: Status, detail: str, group: Sequence[NodeInfo]) -> Refusal:
+    return Refusal(
+        plugin=status.plugin,
+        code=str(status.code),
+        reasons=list(status.reasons),
+        detail=detail,
+        count=len(group),
+        nodes=[info.name for info in group],
+    )
+
+
+def _others(judgement: Judgement, row: int, plugin: str) -> list[str]:
+    return [
+        slot.name
+        for slot in judgement.filters
+        if slot.name != plugin and slot.asks and slot.status.is_success and not slot.ok[row]
+    ]
+
+
+def _why_there(name: str, ranked: Sequence[NodeScore]) -> str:
+    if not ranked or ranked[0].node != name:
+        return f"the pod runs on node {name}"
+    if len(ranked) == 1:
+        return f"the pod runs on node {name}, the only one that would do"
+    own, rival = ranked[0], ranked[1]
+    if own.total == rival.total:
+        return f"the pod runs on node {name}, which is as good as {rival.node} ({own.total} points each)"
+    apart = {key: own.scores.get(key, 0) - rival.scores.get(key, 0) for key in own.scores}
+    if own.total > rival.total:
+        best = max(apart, key=lambda key: apart[key])
+        return (
+            f"the pod runs on node {name} with {own.total} points, {own.total - rival.total} more than {rival.node},"
+            f" most of them for {best} ({apart[best]:+d})"
+        )
+    worst = min(apart, key=lambda key: apart[key])
+    return (
+        f"the pod runs on node {name}; today {rival.node} would be better by {rival.total - own.total} points,"
+        f" most of them for {worst} ({-apart[worst]:+d})"
+    )

@@ -1,0 +1,85 @@
+"""Labels that would make conditions on a node hold. Called by ``remedies/``, which has every answer tried."""
+
+from collections.abc import Iterable, Mapping
+from itertools import islice
+
+from mooring.advisor.explain.view import Unmet, View
+from mooring.advisor.lint.small_models import Model
+from mooring.api.core_v1 import Node, NodeSelectorRequirement
+from mooring.api.label_selector import lax_int64
+from mooring.constraints import semver
+from mooring.constraints.celenv import NODE
+from mooring.constraints.expressions import node_expression
+from mooring.constraints.semver import Version
+
+__all__ = ["lax_int64", "neighbour", "satisfying"]
+_TRIALS = 2000
+
+
+def satisfying(view: View, node: Node, unmet: Iterable[Unmet]) -> dict[str, str | None] | None:
+    """The labels to set (None to remove) so that all conditions hold; None when nobody knows."""
+    wanted: dict[str, str | None] = {}
+    for each in unmet:
+        labels = {**node.metadata.labels, **{key: value for key, value in wanted.items() if value is not None}}
+        if each.expression:
+            found = _for_expression(each.expression, labels) if view.features.constraints.cel else None
+        elif each.field_name or each.requirement is None:
+            found = None
+        else:
+            found = _for_requirement(each.requirement)
+        if found is None:
+            return None
+        wanted |= found
+    return wanted
+
+
+def _for_requirement(requirement: NodeSelectorRequirement) -> dict[str, str | None] | None:
+    key, values = requirement.key, requirement.values
+    match requirement.operator:
+        case "In" | "SemverEq":
+            return {key: values[0]}
+        case "NotIn" | "DoesNotExist":
+            return {key: None}
+        case "Exists":
+            return {key: "true"}
+        case "Gt" | "Lt":
+            number = lax_int64(values[0])
+            step = 1 if requirement.operator == "Gt" else -1
+            return None if number is None else {key: str(number + step)}
+        case "SemverGt" | "SemverLt":
+            version = semver.tolerant_or_none(values[0])
+            if version is None:
+                return None
+            return {key: neighbour(version, above=requirement.operator == "SemverGt")}
+    return None
+
+
+def neighbour(version: Version, *, above: bool) -> str:
+    """A version just above or below another."""
+    major, minor, patch = version.major, version.minor, version.patch
+    if above:
+        return f"{major}.{minor}.{patch + 1}"
+    if patch:
+        return f"{major}.{minor}.{patch - 1}"
+    if minor:
+        return f"{major}.{minor - 1}.0"
+    return f"{major - 1}.0.0" if major else "0.0.0-0"
+
+
+def _for_expression(expression: str, labels: Mapping[str, str]) -> dict[str, str | None] | None:
+    """The fewest labels to change so that an expression holds, among the values that it can tell apart."""
+    program = NODE.stored_expressions().compile(expression)
+    compiled = node_expression(expression)
+    model = Model()
+    if compiled is None or program.expr is None or not model.add_expression(program.expr):
+        return None
+    best: dict[str, str | None] | None = None
+    for given in islice(model.inputs(), _TRIALS):
+        asked = {slot.name: given.get(slot) for slot in model.slots}
+        changed = {key: value for key, value in asked.items() if labels.get(key) != value}
+        if best is not None and len(changed) >= len(best):
+            continue
+        tried = {key: value for key, value in {**labels, **asked}.items() if value is not None}
+        if compiled.matches(tried):
+            best = changed
+    return best

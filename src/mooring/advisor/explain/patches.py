@@ -1,0 +1,144 @@
+"""JSON patches between two objects, and the kubectl commands that do the same."""
+
+import json
+import shlex
+from typing import Any
+
+from mooring.advisor.explain.results import Change, Target
+from mooring.advisor.snapshot.objects import hub_of
+from mooring.api import codec
+from mooring.api.meta_v1 import Resource
+
+Operation = dict[str, Any]
+
+
+def target_of(obj: Resource) -> Target:
+    kind = hub_of(type(obj))
+    return Target(
+        api_version=obj.api_version or kind.api_version,
+        kind=obj.kind or kind.kind,
+        namespace=obj.metadata.namespace,
+        name=obj.metadata.name,
+    )
+
+
+def tree_of(obj: Resource) -> dict[str, Any]:
+    """An object as `kubectl create` takes it: what only a server writes is left out."""
+    tree: dict[str, Any] = codec.to_tree(obj)
+    kind = hub_of(type(obj))
+    metadata = {key: value for key, value in tree.get("metadata", {}).items() if value}
+    rest = {key: value for key, value in tree.items() if key not in ("metadata", "status", "apiVersion", "kind")}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **rest}
+
+
+def difference(before: Any, after: Any, path: str = "") -> list[Operation]:
+    """The operations of a JSON patch that make `after` of `before`."""
+    if before == after:
+        return []
+    if isinstance(before, dict) and isinstance(after, dict):
+        found = [{"op": "remove", "path": f"{path}/{_escaped(key)}"} for key in before if key not in after]
+        for key, value in after.items():
+            below = f"{path}/{_escaped(key)}"
+            if key not in before:
+                found.append({"op": "add", "path": below, "value": value})
+            else:
+                found += difference(before[key], value, below)
+        return found
+    if isinstance(before, list) and isinstance(after, list):
+        return _list_difference(before, after, path)
+    return [{"op": "replace", "path": path, "value": after}]
+
+
+def _list_difference(before: list[Any], after: list[Any], path: str) -> list[Operation]:
+    if len(after) > len(before) and after[: len(before)] == before:
+        return [{"op": "add", "path": f"{path}/-", "value": value} for value in after[len(before) :]]
+    if len(after) == len(before):
+        return [
+            each for index, pair in enumerate(zip(before, after, strict=True)) for each in _entry(pair, index, path)
+        ]
+    removed = _removed(before, after)
+    if removed is not None:
+        return [{"op": "remove", "path": f"{path}/{index}"} for index in reversed(removed)]
+    return [{"op": "replace", "path": path, "value": after}]
+
+
+def _entry(pair: tuple[Any, Any], index: int, path: str) -> list[Operation]:
+    return difference(*pair, f"{path}/{index}")
+
+
+def _removed(before: list[Any], after: list[Any]) -> list[int] | None:
+    """The places of the entries that are gone, if that is all that happened."""
+    rest, gone = list(after), []
+    for index, value in enumerate(before):
+        if rest and rest[0] == value:
+            rest.pop(0)
+        else:
+            gone.append(index)
+    return None if rest else gone
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+# -- commands
+
+
+def kubectl(*words: str, namespace: str = "") -> str:
+    """A command line, quoted for a shell."""
+    scope = ["-n", namespace] if namespace else []
+    return shlex.join(["kubectl", *words[:1], *scope, *words[1:]])
+
+
+def patch_command(target: Target, operations: list[Operation]) -> str:
+    return kubectl(
+        "patch",
+        resource_of(target),
+        target.name,
+        "--type=json",
+        "-p",
+        _compact(operations),
+        namespace=target.namespace,
+    )
+
+
+def recreate_command(target: Target, operations: list[Operation]) -> str:
+    """Delete an object whose fields cannot be changed, and make it again with the change."""
+    get = kubectl("get", resource_of(target), target.name, "-o", "yaml", namespace=target.namespace)
+    edit = kubectl("patch", "--local", "-f", "-", "--type=json", "-p", _compact(operations), "-o", "yaml")
+    return f"{get} | {edit} | kubectl replace --force -f -"
+
+
+def file_command(file: str, operations: list[Operation]) -> str:
+    """Create an object of a file with a change."""
+    edit = kubectl("patch", "--local", "-f", file, "--type=json", "-p", _compact(operations), "-o", "yaml")
+    return f"{edit} | kubectl apply -f -"
+
+
+def creation(obj: Resource) -> Change:
+    tree = tree_of(obj)
+    command = f"echo {shlex.quote(_compact(tree))} | kubectl create -f -"
+    return Change(target=target_of(obj), action="create", object=tree, command=command)
+
+
+def deletion(obj: Resource) -> Change:
+    target = target_of(obj)
+    command = kubectl("delete", resource_of(target), target.name, namespace=target.namespace)
+    return Change(target=target, action="delete", command=command)
+
+
+def modification(before: Resource, after: Resource, command: str = "") -> Change:
+    operations = difference(codec.to_tree(before), codec.to_tree(after))
+    target = target_of(after)
+    return Change(target=target, action="patch", patch=operations, command=command or patch_command(target, operations))
+
+
+def resource_of(target: Target) -> str:
+    """What kubectl calls a kind."""
+    group = target.api_version.rpartition("/")[0]
+    short = target.kind.lower()
+    return f"{short}.{group}" if group and group not in ("apps", "batch") else short
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

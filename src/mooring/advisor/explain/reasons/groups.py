@@ -1,0 +1,33 @@
+"""Nodes that have the same text."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from mooring.api.core_v1 import Pod
+from mooring.scheduler.columns.cluster import NodeInfo
+
+Groups = list[tuple[str, list[NodeInfo]]]
+_NAMED = 3
+
+
+def as_one(infos: Sequence[NodeInfo], text: str) -> Groups:
+    return [(text, list(infos))]
+
+
+def by_text(infos: Iterable[NodeInfo], text_of: Callable[[NodeInfo], str]) -> Groups:
+    """The nodes by what is said of each."""
+    found: dict[str, list[NodeInfo]] = {}
+    for info in infos:
+        found.setdefault(text_of(info), []).append(info)
+    return list(found.items())
+
+
+def some(words: Sequence[str]) -> str:
+    """A few of many: `a, b, c and 4 more`."""
+    unique = list(dict.fromkeys(words))
+    if len(unique) <= _NAMED:
+        return ", ".join(unique[:-1]) + (" and " if len(unique) > 1 else "") + "".join(unique[-1:])
+    return f"{', '.join(unique[:_NAMED])} and {len(unique) - _NAMED} more"
+
+
+def pods_named(pods: Iterable[Pod]) -> str:
+    return some([f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods])

@@ -1,0 +1,235 @@
+"""What a node itself has against a pod: its name, taints, labels, resources and ports."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from mooring.advisor.explain.amounts import amount
+from mooring.advisor.explain.options import CEL_GATE, OPERATOR_GATES, SEMVER_GATE
+from mooring.advisor.explain.reasons.groups import Groups, as_one, by_text, pods_named, some
+from mooring.advisor.explain.view import PODS, Shortage, Unmet, View
+from mooring.api.core_v1 import Node, NodeSelectorRequirement, Taint, Toleration
+from mooring.cel.environment import Program
+from mooring.cel.tracing import Finding, trace
+from mooring.cel.values import Timestamp
+from mooring.constraints import node_selector, semver
+from mooring.constraints.celenv import NODE, TAINT
+from mooring.constraints.integers import canonical_int64
+from mooring.constraints.options import ConstraintOptions
+from mooring.constraints.time_added import time_added
+from mooring.scheduler.columns.cluster import NodeInfo
+from mooring.scheduler.framework import Status
+
+
+def unschedulable(_view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
+    return as_one(infos, "cordoned: spec.unschedulable is true")
+
+
+def node_name(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
+    return as_one(infos, f"the pod names the node {view.pod.spec.node_name}")
+
+
+# -- taints
+
+
+def taints(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
+    known: dict[tuple[tuple[str, str, str, str | None], ...], str] = {}
+
+    def text(info: NodeInfo) -> str:
+        found = view.untolerated(info.node)
+        key = tuple((each.key, each.value, each.effect, each.time_added) for each in found)
+        if key not in known:
+            known[key] = "; ".join(taint_text(view, taint) for taint in found)
+        return known[key]
+
+    return by_text(infos, text)
+
+
+def shown_taint(taint: Taint) -> str:
+    value = f"={taint.value}" if taint.value else ""
+    return f"{taint.key}{value}:{taint.effect}"
+
+
+def taint_text(view: View, taint: Taint) -> str:
+    """A taint, and why the tolerations that are about it do not tolerate it."""
+    text = f"taint {shown_taint(taint)} is not tolerated"
+    options = view.features.constraints
+    misses = [miss for each in view.pod.spec.tolerations if (miss := near_miss(each, taint, options))]
+    return f"{text}: {'; '.join(misses)}" if misses else text
+
+
+def near_miss(toleration: Toleration, taint: Taint, options: ConstraintOptions) -> str:
+    """Why a toleration for this key or with an expression does not tolerate a taint; empty for any other."""
+    if toleration.expression:
+        return _expression_miss(toleration.expression, taint, options)
+    if toleration.key != taint.key:
+        return ""
+    shown = f"`{toleration.operator or 'Equal'} {toleration.value}`".replace(" `", "`")
+    if toleration.effect and toleration.effect != taint.effect:
+        return f"{shown} is for the effect {toleration.effect}"
+    field, gate = OPERATOR_GATES.get(toleration.operator, ("", ""))
+    if field and not getattr(options, field):
+        return f"{shown} does not count while the gate {gate} is off"
+    match toleration.operator:
+        case "Gt" | "Lt":
+            if canonical_int64(taint.value) is None:
+                return f"{shown} compares numbers, and {taint.value!r} is none"
+            return f"{shown} needs {'more' if toleration.operator == 'Gt' else 'less'} than {toleration.value}"
+        case "SemverGt" | "SemverLt" | "SemverEq":
+            if semver.tolerant_or_none(taint.value) is None:
+                return f"{shown} compares versions, and {taint.value!r} is none"
+            needed = {"SemverGt": "a version above", "SemverLt": "a version below", "SemverEq": "the version"}
+            return f"{shown} needs {needed[toleration.operator]} {toleration.value}"
+        case "" | "Equal":
+            return f"{shown} needs exactly {toleration.value!r}"
+    return ""
+
+
+def _expression_miss(expression: str, taint: Taint, options: ConstraintOptions) -> str:
+    if not options.cel:
+        return f"`{expression}` does not count while the gate {CEL_GATE} is off"
+    values = {"key": taint.key, "value": taint.value, "effect": taint.effect}
+    added = time_added(taint)
+    bindings = {"taint": values if added is None else {**values, "timeAdded": Timestamp.from_datetime(added)}}
+    return findings_text(expression, trace(_taint_program(expression), bindings))
+
+
+@lru_cache(maxsize=256)
+def _taint_program(expression: str) -> Program:
+    return TAINT.stored_expressions().compile(expression)
+
+
+@lru_cache(maxsize=256)
+def _node_program(expression: str) -> Program:
+    return NODE.stored_expressions().compile(expression)
+
+
+def findings_text(expression: str, findings: Sequence[Finding]) -> str:
+    if not findings:
+        return f"`{expression}` cannot be evaluated"
+    if len(findings) == 1 and findings[0].text == expression:
+        return str(findings[0])
+    shown = expression if len(expression) <= 60 else f"{expression[:59]}…"
+    return f"in `{shown}` {' and '.join(map(str, findings))}"
+
+
+# -- labels
+
+
+def affinity(view: View, infos: Sequence[NodeInfo], status: Status) -> Groups:
+    if any("scheduler-enforced" in reason for reason in status.reasons):
+        return as_one(infos, "the scheduler's configuration (addedAffinity) does not allow this node for any pod")
+    keys = _label_keys(view)
+    known: dict[tuple[object, ...], str] = {}
+
+    def text(info: NodeInfo) -> str:
+        labels = info.node.metadata.labels
+        seen = tuple(labels.get(key) for key in keys) if keys is not None else (info.name,)
+        if seen not in known:
+            known[seen] = affinity_text(view, info.node)
+        return known[seen]
+
+    return by_text(infos, text)
+
+
+def _label_keys(view: View) -> list[str] | None:
+    """The labels that decide; None when names of nodes do too."""
+    keys = list(view.pod.spec.node_selector)
+    for term in view.terms:
+        if term.match_fields:
+            return None
+        keys += [entry.key for entry in term.match_expressions]
+        for expression in term.match_cel_expressions:
+            compiled = node_selector.term(type(term)(match_cel_expressions=[expression]), view.features.constraints)
+            read = node_selector.reads(compiled.labels[0]) if compiled is not None else ()
+            if read is None:
+                return None
+            keys += read
+    return keys
+
+
+def affinity_text(view: View, node: Node) -> str:
+    """What of the node selector and of each term does not hold."""
+    parts = [unmet_text(view, unmet, node) for unmet in view.unmet_pairs(node)]
+    terms = view.unmet_terms(node)
+    for number, term in enumerate(terms, 1):
+        head = f"term {number}: " if len(terms) > 1 else ""
+        parts.append(head + (" and ".join(unmet_text(view, each, node) for each in term) or "it has no conditions"))
+    return "; ".join(parts)
+
+
+def unmet_text(view: View, unmet: Unmet, node: Node) -> str:
+    if unmet.expression:
+        if not view.features.constraints.cel:
+            return f"`{unmet.expression}` does not count while the gate {CEL_GATE} is off"
+        bindings = {"node": {"labels": node.metadata.labels}}
+        return findings_text(unmet.expression, trace(_node_program(unmet.expression), bindings))
+    requirement = unmet.requirement
+    if requirement is None:
+        return ""
+    shown = f"`{shown_requirement(requirement, from_pair=unmet.term is None)}`"
+    if unmet.field_name:
+        return f"{shown} does not hold: the name is {node.metadata.name}"
+    if requirement.operator in semver.OPERATORS and not view.features.constraints.semver_operators:
+        return f"{shown} does not count while the gate {SEMVER_GATE} is off"
+    value = node.metadata.labels.get(unmet.key)
+    if requirement.operator == "DoesNotExist":
+        return f"{shown} does not hold: the label is {value!r}"
+    if value is None:
+        return f"{shown} does not hold: there is no such label"
+    if requirement.operator in semver.OPERATORS and semver.tolerant_or_none(value) is None:
+        return f"{shown} does not hold: {value!r} is no version"
+    return f"{shown} does not hold: the label is {value!r}"
+
+
+def shown_requirement(requirement: NodeSelectorRequirement, *, from_pair: bool = False) -> str:
+    if from_pair:
+        return f"{requirement.key}={requirement.values[0]}"
+    values = ", ".join(requirement.values)
+    match requirement.operator:
+        case "In" | "NotIn":
+            return f"{requirement.key} {requirement.operator} [{values}]"
+    return f"{requirement.key} {requirement.operator} {values}".strip()
+
+
+# -- resources and ports
+
+
+def resources(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
+    if len(infos) == 1:
+        return as_one(infos, "; ".join(map(_shortage_text, view.shortages(infos[0]))))
+    nearest = min(infos, key=lambda info: relative_shortage(view.shortages(info)))
+    parts = [_most_free(each, nearest.name) for each in view.shortages(nearest)]
+    return as_one(infos, "; ".join(parts))
+
+
+def _most_free(each: Shortage, node: str) -> str:
+    if each.resource == PODS:
+        return "each has as many pods as it can have"
+    free = amount(each.resource, max(each.free, 0))
+    return f"asks for {each.resource} {amount(each.resource, each.asked)}, at most {free} is free ({node})"
+
+
+def relative_shortage(shortages: Sequence[Shortage]) -> float:
+    """How much is missing, as a part of what is asked for."""
+    return sum(each.missing / each.asked for each in shortages)
+
+
+def _shortage_text(each: Shortage) -> str:
+    if each.resource == PODS:
+        return f"has {each.allocatable - each.free} pods, and cannot have more than {each.allocatable}"
+    asked = f"asks for {each.resource} {amount(each.resource, each.asked)}"
+    there, free = amount(each.resource, each.allocatable), amount(each.resource, max(each.free, 0))
+    if each.allocatable < each.asked:
+        return f"{asked}, and the node has {there}"
+    return f"{asked}, and {free} of {there} is free: {amount(each.resource, each.missing)} is missing"
+
+
+def ports(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
+    taken: dict[str, None] = {}
+    holders = []
+    for info in infos:
+        for port, holder in view.port_holders(info):
+            taken[f"{port.port}/{port.protocol}"] = None
+            holders.append(holder)
+    plural = "s" if len(taken) > 1 else ""
+    return as_one(infos, f"host port{plural} {some(list(taken))} taken by {pods_named(holders)}") if taken else []

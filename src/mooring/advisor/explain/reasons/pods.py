@@ -1,0 +1,62 @@
+"""What pods that are there have against a node: spread, affinity and anti-affinity."""
+
+from collections.abc import Sequence
+
+from mooring.advisor.explain.reasons.groups import Groups, by_text, pods_named
+from mooring.advisor.explain.view import Apart, Spread, View
+from mooring.constraints.pod_affinity import AffinityTerm
+from mooring.scheduler.columns.cluster import NodeInfo
+from mooring.scheduler.framework import Status
+
+
+def spread(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
+    if not view.pod.spec.topology_spread_constraints:
+        return []
+    return by_text(infos, lambda info: "; ".join(map(spread_text, view.broken_spreads(info.node))))
+
+
+def spread_text(each: Spread) -> str:
+    constraint = each.constraint
+    if each.domain is None:
+        return f"the node has no label {constraint.topology_key}, which a spread constraint asks for"
+    text = f"{constraint.topology_key}={each.domain} has {each.count} matching pods"
+    if constraint.min_domains and each.domains < constraint.min_domains:
+        least = f"there are {each.domains} domains of minDomains {constraint.min_domains}, so the least counts as 0"
+    else:
+        least = f"the least is {each.least} ({each.least_domain})"
+    return f"{text}, {least}: one more would be a skew of {each.skew}, maxSkew is {constraint.max_skew}"
+
+
+def affinity(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
+    known: dict[tuple[str | None, ...], str] = {}
+    keys: dict[str, None] = {}
+
+    def text(info: NodeInfo) -> str:
+        found = view.apart(info.node)
+        keys.update(dict.fromkeys(each.term.topology_key for each in found))
+        seen = tuple(f"{each.kind}{each.index}{each.term.topology_key}={each.domain}" for each in found)
+        if seen not in known:
+            known[seen] = "; ".join(map(apart_text, found))
+        return known[seen]
+
+    return by_text(infos, text)
+
+
+def apart_text(each: Apart) -> str:
+    term = each.term
+    if each.domain is None:
+        return f"the node has no label {term.topology_key}, which pod affinity asks for"
+    where = f"{term.topology_key}={each.domain}"
+    if each.kind == "affinity":
+        return f"no pod with {term_text(term)} is in {where}"
+    if each.kind == "anti-affinity":
+        return (
+            f"in {where} there is {pods_named(each.holders)}, from which anti-affinity ({term_text(term)}) keeps away"
+        )
+    return (
+        f"in {where} there is {pods_named(each.holders)}, whose anti-affinity ({term_text(term)}) keeps this pod away"
+    )
+
+
+def term_text(term: AffinityTerm) -> str:
+    return str(term.selector) or "any labels"

@@ -1,0 +1,54 @@
+"""Changes that may help where a plugin refuses a node. Whether they do is tried by ``search.py``.
+
+Read next: ``remedy.py`` for what one is; ``nodes.py``, ``pods.py``, ``storage.py`` and ``devices.py`` by what they are
+about.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from mooring.advisor.explain.remedies import devices, nodes, pods, storage
+from mooring.advisor.explain.remedies.remedy import BOUND, Remedy
+from mooring.advisor.explain.view import View
+from mooring.api.core_v1 import PodSpec
+from mooring.scheduler.columns.cluster import NodeInfo
+from mooring.scheduler.framework import Status
+
+__all__ = ["Remedy", "remedies"]
+
+
+def _gates(view: View, _info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+    names = ", ".join(gate.name for gate in view.pod.spec.scheduling_gates)
+
+    def edit(spec: PodSpec) -> bool:
+        spec.scheduling_gates = []
+        return True
+
+    yield Remedy("SchedulingGates", "open gates", BOUND, f"remove the scheduling gate {names}", edit=edit)
+
+
+_BY_PLUGIN: Mapping[str, Callable[[View, NodeInfo, Status], Iterator[Remedy]]] = {
+    "SchedulingGates": _gates,
+    "NodeUnschedulable": nodes.unschedulable,
+    "NodeName": nodes.node_name,
+    "TaintToleration": nodes.taints,
+    "NodeAffinity": nodes.affinity,
+    "NodePorts": nodes.ports,
+    "NodeResourcesFit": nodes.resources,
+    "VolumeRestrictions": storage.restrictions,
+    "VolumeBinding": storage.binding,
+    "VolumeZone": storage.zone,
+    "NodeVolumeLimits": storage.limits,
+    "PodTopologySpread": pods.spread,
+    "InterPodAffinity": pods.affinity,
+    "DynamicResources": devices.devices,
+}
+
+
+def remedies(view: View, info: NodeInfo, status: Status) -> list[Remedy]:
+    """What may help against a refusal of a node, the smallest first; nothing for plugins that are not known here."""
+    found = _BY_PLUGIN.get(status.plugin)
+    return (
+        sorted(found(view, info, status), key=lambda remedy: (remedy.size, remedy.distance))
+        if found is not None
+        else []
+    )

@@ -1,0 +1,460 @@
+"""What helps against a node's own reasons: cordons, names, taints, labels, resources and ports."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from mooring.advisor.explain import labels as label_values
+from mooring.advisor.explain import patches
+from mooring.advisor.explain.amounts import amount, quantity
+from mooring.advisor.explain.reasons.nodes import shown_requirement, shown_taint
+from mooring.advisor.explain.remedies.remedy import (
+    BOUND,
+    LARGE,
+    MODEST,
+    SMALL,
+    Edit,
+    Remedy,
+    delete_pods,
+    label_node,
+    node_change,
+)
+from mooring.advisor.explain.view import PODS, Shortage, Unmet, View, priority
+from mooring.api.core_v1 import (
+    Container,
+    Node,
+    NodeSelectorRequirement,
+    Pod,
+    PodSpec,
+    ResourceRequirements,
+    Taint,
+    Toleration,
+)
+from mooring.constraints import semver
+from mooring.constraints.integers import canonical_int64
+from mooring.constraints.tolerations import tolerates
+from mooring.scheduler.columns import requests
+from mooring.scheduler.columns.cluster import NodeInfo
+from mooring.scheduler.columns.shapes import host_ports
+from mooring.scheduler.framework import Status
+
+_UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+_SYSTEM = "node.kubernetes.io/"
+
+
+def unschedulable(_view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+    def uncordon(node: Node) -> None:
+        node.spec.unschedulable = False
+        node.spec.taints = [taint for taint in node.spec.taints if taint.key != _UNSCHEDULABLE]
+
+    command = patches.kubectl("uncordon", info.name)
+    idea = Remedy("NodeUnschedulable", "uncordon", BOUND, f"uncordon node {info.name}")
+    yield node_change(idea, info.node, uncordon, command)
+    toleration = Toleration(key=_UNSCHEDULABLE, operator="Exists", effect="NoSchedule")
+    yield Remedy(
+        "NodeUnschedulable",
+        "tolerate cordons",
+        LARGE,
+        f"tolerate the taint {_UNSCHEDULABLE}",
+        edit=_adding(toleration),
+        caveat="nodes are cordoned for a reason",
+    )
+
+
+def node_name(view: View, _info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+    wanted = view.pod.spec.node_name
+
+    def edit(spec: PodSpec) -> bool:
+        spec.node_name = ""
+        return True
+
+    yield Remedy(
+        "NodeName", "drop nodeName", SMALL, f"let the scheduler choose: drop spec.nodeName {wanted}", edit=edit
+    )
+
+
+# -- taints
+
+
+def taints(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+    untolerated = view.untolerated(info.node)
+    adjusted = [_adjusted(view, taint) for taint in untolerated]
+    if all(adjusted):
+        steps = [each for each in adjusted if each is not None]
+        edit = _all_of([step.edit for step in steps])
+        yield Remedy(
+            "TaintToleration",
+            "move bound",
+            BOUND * len(steps),
+            " and ".join(step.text for step in steps),
+            edit=edit,
+            distance=sum(step.distance for step in steps),
+        )
+    edits = [_adding(_exact(taint)) for taint in untolerated]
+    shown = " and ".join(shown_taint(taint) for taint in untolerated)
+    is_system = any(taint.key.startswith(_SYSTEM) for taint in untolerated)
+    yield Remedy(
+        "TaintToleration",
+        "tolerate",
+        (LARGE if is_system else SMALL) * len(edits),
+        f"tolerate the taint {shown}" if len(edits) == 1 else f"tolerate the taints {shown}",
+        edit=_all_of(edits),
+        caveat="the node has this taint because something is wrong with it" if is_system else "",
+    )
+    ranged = _ranged(view, untolerated)
+    if ranged is not None:
+        yield ranged
+    if not is_system:
+        yield _untaint(info.node, untolerated)
+
+
+def _exact(taint: Taint) -> Toleration:
+    operator = "Equal" if taint.value else "Exists"
+    return Toleration(key=taint.key, operator=operator, value=taint.value, effect=taint.effect)
+
+
+def _ranged(view: View, untolerated: Sequence[Taint]) -> Remedy | None:
+    """One toleration by number for a taint that nodes have with different values."""
+    if len(untolerated) != 1 or not view.features.constraints.numeric_tolerations:
+        return None
+    key, effect = untolerated[0].key, untolerated[0].effect
+    numbers = {
+        number
+        for info in view.engine.cluster.node_infos()
+        for taint in view.untolerated(info.node)
+        if taint.key == key and taint.effect == effect and (number := canonical_int64(taint.value)) is not None
+    }
+    if len(numbers) < 2 or canonical_int64(untolerated[0].value) is None:
+        return None
+    bound = min(numbers) - 1
+    toleration = Toleration(key=key, operator="Gt", value=str(bound), effect=effect)
+    return Remedy(
+        "TaintToleration",
+        "tolerate range",
+        MODEST,
+        f"tolerate {key} with any value above {bound} ({len(numbers)} values are in use)",
+        edit=_adding(toleration),
+    )
+
+
+def _untaint(node: Node, untolerated: Sequence[Taint]) -> Remedy:
+    gone = {(taint.key, taint.effect) for taint in untolerated}
+
+    def change(after: Node) -> None:
+        after.spec.taints = [taint for taint in after.spec.taints if (taint.key, taint.effect) not in gone]
+
+    name = node.metadata.name
+    shown = [shown_taint(taint) for taint in untolerated]
+    command = patches.kubectl("taint", "node", name, *(f"{text}-" for text in shown))
+    size = (MODEST + 1) * len(shown)
+    summary = f"remove {' and '.join(shown)} from node {name}"
+    idea = Remedy("TaintToleration", "untaint", size, summary, caveat="other pods may then come too")
+    return node_change(idea, node, change, command)
+
+
+@dataclass(frozen=True)
+class _Step:
+    text: str
+    edit: Edit
+    size: int = BOUND
+    distance: float = 0
+
+
+def _adjusted(view: View, taint: Taint) -> _Step | None:
+    """Move the bound of a toleration that is about the same key."""
+    for each in view.pod.spec.tolerations:
+        if each.expression or each.key != taint.key or each.effect not in ("", taint.effect):
+            continue
+        bound = _bound(each.operator, taint.value)
+        if bound is None or bound == each.value:
+            continue
+        wanted = Toleration(key=each.key, operator=each.operator, value=bound, effect=each.effect)
+        if tolerates(wanted, taint, view.features.constraints):
+            way = "lower" if each.operator in ("Gt", "SemverGt") else "raise"
+            text = f"{way} the bound of the toleration `{each.key} {each.operator} {each.value}` to {bound}"
+            return _Step(text, _rebinding(each, bound), distance=_distance(each.value, bound))
+    return None
+
+
+def _distance(one: str, other: str) -> float:
+    """How far apart two bounds are: numbers, or versions with each part weighing less than the one before."""
+    numbers = label_values.lax_int64(one), label_values.lax_int64(other)
+    if numbers[0] is not None and numbers[1] is not None:
+        return abs(numbers[0] - numbers[1])
+    versions = semver.tolerant_or_none(one), semver.tolerant_or_none(other)
+    if versions[0] is None or versions[1] is None:
+        return 0
+    left, right = versions[0], versions[1]
+    far = abs(left.major - right.major) + abs(left.minor - right.minor) / 1e3 + abs(left.patch - right.patch) / 1e6
+    return float(far)
+
+
+def _bound(operator: str, value: str) -> str | None:
+    """The nearest bound with which an operator lets a value pass."""
+    if operator in ("Gt", "Lt"):
+        number = canonical_int64(value)
+        return None if number is None else str(number - 1 if operator == "Gt" else number + 1)
+    if operator in ("SemverGt", "SemverLt"):
+        version = semver.tolerant_or_none(value)
+        return None if version is None else label_values.neighbour(version, above=operator == "SemverLt")
+    return None
+
+
+def _rebinding(old: Toleration, bound: str) -> Edit:
+    def edit(spec: PodSpec) -> bool:
+        found = [
+            each
+            for each in spec.tolerations
+            if (each.key, each.operator, each.value, each.effect) == (old.key, old.operator, old.value, old.effect)
+        ]
+        for each in found:
+            each.value = bound
+        return bool(found)
+
+    return edit
+
+
+def _adding(toleration: Toleration) -> Edit:
+    def edit(spec: PodSpec) -> bool:
+        spec.tolerations.append(toleration)
+        return True
+
+    return edit
+
+
+def _all_of(edits: Sequence[Edit]) -> Edit:
+    return lambda spec: all(edit(spec) for edit in edits)
+
+
+# -- labels
+
+
+def affinity(view: View, info: NodeInfo, status: Status) -> Iterator[Remedy]:
+    if any("scheduler-enforced" in reason for reason in status.reasons):
+        return
+    pairs, terms = view.unmet_pairs(info.node), view.unmet_terms(info.node)
+    fewest = min(terms, key=len, default=[])
+    wanted = label_values.satisfying(view, info.node, [*pairs, *fewest])
+    labelled = label_node("NodeAffinity", info.node, wanted) if wanted else None
+    if labelled is not None:
+        yield labelled
+    steps = [_relaxed(each, info.node) for each in (*pairs, *fewest)]
+    if steps:
+        yield Remedy(
+            "NodeAffinity",
+            "relax affinity",
+            sum(step.size for step in steps),
+            " and ".join(step.text for step in steps),
+            edit=_all_of([step.edit for step in steps]),
+            distance=sum(step.distance for step in steps),
+        )
+    if terms:
+        yield Remedy("NodeAffinity", "drop affinity", LARGE + 1, "drop the required node affinity", edit=_drop_required)
+
+
+def _drop_required(spec: PodSpec) -> bool:
+    if spec.affinity is None or spec.affinity.node_affinity is None:
+        return False
+    spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution = None
+    return True
+
+
+def _relaxed(unmet: Unmet, node: Node) -> _Step:
+    """Make a condition hold on a node by asking for less."""
+    requirement = unmet.requirement
+    if unmet.term is None:
+        text = f"drop the nodeSelector {unmet.key}"
+        return _Step(text, lambda spec: spec.node_selector.pop(unmet.key, None) is not None, LARGE - 1)
+    if requirement is None:
+        return _Step(f"drop the condition `{unmet.expression}`", _dropping(unmet), LARGE - 1)
+    shown = shown_requirement(requirement)
+    value = node.metadata.labels.get(unmet.key)
+    bound = None if value is None else _bound_of_label(requirement.operator, value)
+    if bound is not None:
+        way = "lower" if requirement.operator in ("Gt", "SemverGt") else "raise"
+        far = _distance(requirement.values[0], bound)
+        return _Step(f"{way} the bound of `{shown}` to {bound}", _setting_values(unmet, [bound]), distance=far)
+    if requirement.operator == "In" and value is not None and not unmet.field_name:
+        text = f"let `{shown}` take {value} as well"
+        return _Step(text, _setting_values(unmet, [*requirement.values, value]), SMALL)
+    return _Step(f"drop the condition `{shown}`", _dropping(unmet), LARGE - 1)
+
+
+def _bound_of_label(operator: str, value: str) -> str | None:
+    if operator in ("Gt", "Lt"):
+        number = label_values.lax_int64(value)
+        return None if number is None else str(number - 1 if operator == "Gt" else number + 1)
+    return _bound(operator, value)
+
+
+def _setting_values(unmet: Unmet, values: list[str]) -> Edit:
+    def edit(spec: PodSpec) -> bool:
+        entries = _entries(spec, unmet)
+        for each in entries:
+            each.values = values
+        return bool(entries)
+
+    return edit
+
+
+def _entries(spec: PodSpec, unmet: Unmet) -> list[NodeSelectorRequirement]:
+    required = spec.affinity and spec.affinity.node_affinity
+    terms = required and required.required_during_scheduling_ignored_during_execution
+    if not terms or unmet.term is None or unmet.term >= len(terms.node_selector_terms):
+        return []
+    term = terms.node_selector_terms[unmet.term]
+    return [each for each in (*term.match_expressions, *term.match_fields) if each == unmet.requirement]
+
+
+def _dropping(unmet: Unmet) -> Edit:
+    def edit(spec: PodSpec) -> bool:
+        nodes = spec.affinity and spec.affinity.node_affinity
+        required = nodes and nodes.required_during_scheduling_ignored_during_execution
+        if not nodes or not required or unmet.term is None or unmet.term >= len(required.node_selector_terms):
+            return False
+        term = required.node_selector_terms[unmet.term]
+        term.match_expressions = [each for each in term.match_expressions if each != unmet.requirement]
+        term.match_fields = [each for each in term.match_fields if each != unmet.requirement]
+        term.match_cel_expressions = [each for each in term.match_cel_expressions if each != unmet.expression]
+        if not (term.match_expressions or term.match_fields or term.match_cel_expressions):
+            nodes.required_during_scheduling_ignored_during_execution = None  # a term without conditions holds nowhere
+        return True
+
+    return edit
+
+
+# -- resources
+
+
+def resources(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+    shortages = view.shortages(info)
+    reductions = [_reduction(view, each) for each in shortages]
+    if all(reductions):
+        steps = [each for each in reductions if each is not None]
+        yield Remedy(
+            "NodeResourcesFit",
+            "ask for less",
+            MODEST + sum(step.size for step in steps),
+            " and ".join(step.text for step in steps),
+            edit=_all_of([step.edit for step in steps]),
+            distance=sum(step.distance for step in steps),
+        )
+    freed = ", ".join(
+        "room for a pod" if each.resource == PODS else f"{amount(each.resource, each.missing)} {each.resource}"
+        for each in shortages
+        if each.allocatable >= each.asked
+    )
+    victims = _in_the_way(view, info, shortages)
+    remedy = delete_pods(view, "NodeResourcesFit", victims, f", which frees {freed} on node {info.name}")
+    if remedy is not None:
+        yield remedy
+
+
+def _reduction(view: View, shortage: Shortage) -> _Step | None:
+    """Let the largest container ask for as much less as is missing."""
+    resource = shortage.resource
+    if resource == PODS:
+        return None
+    spec = view.pod.spec
+    is_whole = spec.resources is not None and resource in spec.resources.requests
+    containers = [each for each in spec.containers if resource in each.resources.requests]
+    if not is_whole and not containers:
+        return None
+    largest = max(containers, key=lambda each: each.resources.requests[resource]) if not is_whole else None
+    source = spec.resources if largest is None else largest.resources
+    if source is None:
+        return None
+    before = requests.units(resource, source.requests[resource])
+    after = before - shortage.missing
+    part = shortage.missing / before
+    who = "the pod" if largest is None else f"container {largest.name}"
+    if after <= 0:
+        if shortage.free > 0 or resource in (requests.CPU, requests.MEMORY):
+            return None
+        return _Step(f"drop {who}'s request for {resource}", _requesting(largest, resource, None), LARGE)
+    text = f"lower {who}'s request for {resource} from {source.requests[resource]} to {amount(resource, after)}"
+    return _Step(text, _requesting(largest, resource, after), int(4 * part), part)
+
+
+def _requesting(container: Container | None, resource: str, number: int | None) -> Edit:
+    def edit(spec: PodSpec) -> bool:
+        if container is None:
+            return spec.resources is not None and _set(spec.resources, resource, number)
+        found = [each for each in spec.containers if each.name == container.name]
+        return bool(found) and all(_set(each.resources, resource, number) for each in found)
+
+    return edit
+
+
+def _set(of: ResourceRequirements, resource: str, number: int | None) -> bool:
+    if resource not in of.requests and resource not in of.limits:
+        return False
+    if number is None:
+        of.requests.pop(resource, None)
+        of.limits.pop(resource, None)
+        return True
+    of.requests[resource] = quantity(resource, number)
+    if resource in of.limits and resource not in (requests.CPU, requests.MEMORY, requests.EPHEMERAL_STORAGE):
+        of.limits[resource] = of.requests[resource]  # of these requests and limits must be the same
+    return True
+
+
+def _in_the_way(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -> list[Pod]:
+    """A few pods that have what is missing: the least important first, and as few as that allows."""
+    missing = {each.resource: each.missing for each in shortages}
+    if any(each.allocatable < each.asked for each in shortages):
+        return []
+
+    def given(pod: Pod) -> dict[str, int]:
+        asked = view.engine.cluster.shapes.shape_of(pod).requests
+        return {name: 1 if name == PODS else asked.get(name, 0) for name in missing}
+
+    free = [pod for pod in info.pods if not any(each.kind == "DaemonSet" for each in pod.metadata.owner_references)]
+    pods = sorted(free, key=lambda pod: (priority(pod), -sum(given(pod)[name] / missing[name] for name in missing)))
+    enough = [pod for pod in pods if all(given(pod)[name] >= missing[name] for name in missing)]
+    if enough:
+        lowest = priority(enough[0])
+        same = [pod for pod in enough if priority(pod) == lowest]
+        return [min(same, key=lambda pod: sum(given(pod).values()))]
+    chosen: list[Pod] = []
+    for pod in pods:
+        if any(missing[name] > 0 and given(pod)[name] for name in missing):
+            chosen.append(pod)
+            missing = {name: left - given(pod)[name] for name, left in missing.items()}
+        if all(left <= 0 for left in missing.values()):
+            return chosen
+    return []
+
+
+# -- ports
+
+
+def ports(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+    held = view.port_holders(info)
+    taken = {port.port for other in info.pods for port in host_ports(other.spec)}
+    own = {port.port for port in view.shape.ports}
+    wanted: dict[int, int] = {}
+    for port, _ in held:
+        if port.port not in wanted:
+            free = next(each for each in range(port.port + 1, 65536 + port.port) if each not in taken | own)
+            wanted[port.port] = free if free < 65536 else next(each for each in range(1024, 65536) if each not in taken)
+            own.add(wanted[port.port])
+    shown = " and ".join(f"{old} to {new}" for old, new in wanted.items())
+    yield Remedy("NodePorts", "other port", MODEST, f"change the host port {shown}", edit=_moving_ports(wanted))
+    remedy = delete_pods(view, "NodePorts", [pod for _, pod in held], f", which has the port on node {info.name}")
+    if remedy is not None:
+        yield remedy
+
+
+def _moving_ports(wanted: dict[int, int]) -> Edit:
+    def edit(spec: PodSpec) -> bool:
+        found = False
+        for container in (*spec.containers, *spec.init_containers):
+            for port in container.ports:
+                if port.host_port in wanted:
+                    found = True
+                    port.host_port = wanted[port.host_port]
+                    if spec.host_network:
+                        port.container_port = port.host_port
+        return found
+
+    return edit

@@ -1,0 +1,113 @@
+"""What helps against other pods: spread, affinity and anti-affinity."""
+
+from collections.abc import Callable, Iterator
+
+from mooring.advisor.explain.reasons.pods import term_text
+from mooring.advisor.explain.remedies.remedy import LARGE, MODEST, SMALL, Edit, Remedy, delete_pods, label_node
+from mooring.advisor.explain.view import Apart, Spread, View
+from mooring.api.core_v1 import PodSpec, TopologySpreadConstraint, WeightedPodAffinityTerm
+from mooring.scheduler.columns.cluster import NodeInfo
+from mooring.scheduler.framework import Status
+
+
+def spread(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+    broken = view.broken_spreads(info.node)
+    if not broken:
+        return
+    unlabelled = [each for each in broken if each.domain is None]
+    if unlabelled:
+        wanted: dict[str, str | None] = {
+            each.constraint.topology_key: each.least_domain or info.name for each in unlabelled
+        }
+        labelled = label_node("PodTopologySpread", info.node, wanted, caveat="if the node really is there")
+        if labelled is not None:
+            yield labelled
+        return
+    yield Remedy(
+        "PodTopologySpread",
+        "raise maxSkew",
+        SMALL * len(broken),
+        " and ".join(f"raise maxSkew of {each.constraint.topology_key} to {each.skew}" for each in broken),
+        edit=_each(broken, lambda own, each: setattr(own, "max_skew", each.skew)),
+    )
+    few = [each for each in broken if each.constraint.min_domains and each.domains < each.constraint.min_domains]
+    if few:
+        yield Remedy(
+            "PodTopologySpread",
+            "lower minDomains",
+            SMALL * len(few),
+            " and ".join(f"lower minDomains of {each.constraint.topology_key} to {each.domains}" for each in few),
+            edit=_each(few, lambda own, each: setattr(own, "min_domains", max(each.domains, 1))),
+        )
+    yield Remedy(
+        "PodTopologySpread",
+        "spread softly",
+        MODEST * len(broken),
+        f"spread over {' and '.join(each.constraint.topology_key for each in broken)} as far as possible only"
+        " (whenUnsatisfiable: ScheduleAnyway)",
+        edit=_each(broken, lambda own, _: setattr(own, "when_unsatisfiable", "ScheduleAnyway")),
+    )
+
+
+def _each(broken: list[Spread], change: Callable[[TopologySpreadConstraint, Spread], None]) -> Edit:
+    def edit(spec: PodSpec) -> bool:
+        if any(each.index >= len(spec.topology_spread_constraints) for each in broken):
+            return False
+        for each in broken:
+            change(spec.topology_spread_constraints[each.index], each)
+        return True
+
+    return edit
+
+
+def affinity(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+    apart = view.apart(info.node)
+    unlabelled: dict[str, str | None] = {}
+    for each in apart:
+        if each.domain is None:
+            unlabelled[each.term.topology_key] = view.domain_with_pods(each.index) or info.name
+    if unlabelled:
+        labelled = label_node("InterPodAffinity", info.node, unlabelled, caveat="if the node really is there")
+        if labelled is not None:
+            yield labelled
+    own = [each for each in apart if each.kind != "existing"]
+    if own and len(own) == len(apart):
+        terms = " and ".join(f"the {each.kind} to pods with {term_text(each.term)}" for each in own)
+        yield Remedy(
+            "InterPodAffinity", "soften affinity", MODEST * len(own), f"make {terms} a preference", edit=_softening(own)
+        )
+        yield Remedy("InterPodAffinity", "drop affinity", LARGE * len(own), f"drop {terms}", edit=_dropping(own))
+    held = [pod for each in apart for pod in each.holders]
+    if held and all(each.holders for each in apart):
+        remedy = delete_pods(view, "InterPodAffinity", held, ", which anti-affinity keeps apart from this one")
+        if remedy is not None:
+            yield remedy
+
+
+def _softening(apart: list[Apart]) -> Edit:
+    return lambda spec: _take(spec, apart, softly=True)
+
+
+def _dropping(apart: list[Apart]) -> Edit:
+    return lambda spec: _take(spec, apart, softly=False)
+
+
+def _take(spec: PodSpec, apart: list[Apart], *, softly: bool) -> bool:
+    """Take required terms away, or make preferences of them."""
+    if spec.affinity is None:
+        return False
+    for kind, holder in (("affinity", spec.affinity.pod_affinity), ("anti-affinity", spec.affinity.pod_anti_affinity)):
+        indices = {each.index for each in apart if each.kind == kind}
+        if not indices:
+            continue
+        if holder is None or max(indices) >= len(holder.required_during_scheduling_ignored_during_execution):
+            return False
+        required = holder.required_during_scheduling_ignored_during_execution
+        if softly:
+            holder.preferred_during_scheduling_ignored_during_execution += [
+                WeightedPodAffinityTerm(weight=100, pod_affinity_term=required[index]) for index in sorted(indices)
+            ]
+        holder.required_during_scheduling_ignored_during_execution = [
+            term for index, term in enumerate(required) if index not in indices
+        ]
+    return True

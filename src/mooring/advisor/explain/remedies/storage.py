@@ -1,0 +1,251 @@
+"""What helps where volumes are in the way: their other users, claims and volumes that are not there, zones, limits."""
+
+from collections.abc import Iterator
+
+from mooring.advisor.explain import patches
+from mooring.advisor.explain.labels import satisfying
+from mooring.advisor.explain.remedies.remedy import LARGE, MODEST, Remedy, delete_pods, label_node
+from mooring.advisor.explain.storage import (
+    claims_of,
+    disk_holders,
+    missing_claims,
+    one_pod_holders,
+    volume_of,
+    volume_zones,
+)
+from mooring.advisor.explain.view import Unmet, View, full_name
+from mooring.api.apps_v1 import StatefulSet
+from mooring.api.base import copy_of
+from mooring.api.core_v1 import (
+    HostPathVolumeSource,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeSpec,
+    VolumeResourceRequirements,
+)
+from mooring.api.meta_v1 import ObjectMeta
+from mooring.api.quantity import parse
+from mooring.api.storage_v1 import StorageClass
+from mooring.constraints import node_selector
+from mooring.scheduler.columns.cluster import NodeInfo
+from mooring.scheduler.framework import Status
+from mooring.scheduler.volumes import csi
+from mooring.scheduler.volumes.claims import (
+    BIND_COMPLETED,
+    STORAGE,
+    WAIT_FOR_FIRST_CONSUMER,
+    class_of,
+    is_bound,
+)
+from mooring.scheduler.volumes.provisioning import NO_PROVISIONER
+
+_CAVEAT = "hostPath stands for the real kind of storage"
+_SIZE = "1Gi"
+
+
+def restrictions(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+    yield from _missing(view, "VolumeRestrictions")
+    held = one_pod_holders(view)
+    why = ", which uses the claim" if held else f", which has the disk on node {info.name}"
+    remedy = delete_pods(view, "VolumeRestrictions", held or disk_holders(view, info), why)
+    if remedy is not None:
+        yield remedy
+
+
+# -- claims and volumes
+
+
+def binding(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+    if missing_claims(view):
+        yield from _missing(view, "VolumeBinding")
+        return
+    lost = [claim for claim in claims_of(view) if claim.spec.volume_name and volume_of(view, claim) is None]
+    if lost:
+        yield _create_volumes([(claim, _volume_for(view, claim, claim.spec.volume_name)) for claim in lost], bind=True)
+        return
+    immediate = [claim for claim in claims_of(view) if not is_bound(claim) and not _waits(view, claim)]
+    if immediate:
+        yield _create_volumes([(claim, _volume_for(view, claim)) for claim in immediate], bind=True)
+        return
+    labels = _labels_to_reach(view, info)
+    labelled = label_node("VolumeBinding", info.node, labels, caveat="if the volume really can be used there")
+    if labelled is not None:
+        yield labelled
+    waiting = [claim for claim in claims_of(view) if not is_bound(claim)]
+    if waiting:
+        yield _create_volumes([(claim, _volume_for(view, claim)) for claim in waiting], bind=False)
+
+
+def _waits(view: View, claim: PersistentVolumeClaim) -> bool:
+    found = view.object(StorageClass, class_of(claim))
+    return found is not None and found.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+
+
+def _volume_for(view: View, claim: PersistentVolumeClaim, name: str = "") -> PersistentVolume:
+    """A volume that a claim would be bound to."""
+    known = {volume.metadata.name for volume in view.objects(PersistentVolume).values()}
+    base = f"for-{claim.metadata.namespace}-{claim.metadata.name}"
+    free = next(each for each in (base, *(f"{base}-{number}" for number in range(2, 1000))) if each not in known)
+    return PersistentVolume(
+        api_version="v1",
+        kind="PersistentVolume",
+        metadata=ObjectMeta(name=name or free),
+        spec=PersistentVolumeSpec(
+            capacity={STORAGE: claim.spec.resources.requests.get(STORAGE) or parse(_SIZE)},
+            access_modes=list(claim.spec.access_modes) or ["ReadWriteOnce"],
+            storage_class_name=class_of(claim),
+            volume_mode=claim.spec.volume_mode or "Filesystem",
+            host_path=HostPathVolumeSource(path=f"/mnt/{name or free}"),
+            claim_ref=ObjectReference(
+                kind="PersistentVolumeClaim",
+                api_version="v1",
+                namespace=claim.metadata.namespace,
+                name=claim.metadata.name,
+            ),
+        ),
+    )
+
+
+def _create_volumes(pairs: list[tuple[PersistentVolumeClaim, PersistentVolume]], *, bind: bool) -> Remedy:
+    """Volumes for claims; the controller binds those that do not wait for a pod."""
+    volumes = [volume for _, volume in pairs]
+    words = [
+        f"a PersistentVolume of {volume.spec.capacity[STORAGE]} for claim {full_name(claim)}" for claim, volume in pairs
+    ]
+    return Remedy(
+        "VolumeBinding",
+        "create volume",
+        LARGE * len(pairs),
+        f"create {' and '.join(words)}",
+        put=(*volumes, *(_bound(claim, volume) for claim, volume in pairs if bind)),
+        changes=tuple(patches.creation(volume) for volume in volumes),
+        caveat=_CAVEAT,
+    )
+
+
+def _bound(claim: PersistentVolumeClaim, volume: PersistentVolume) -> PersistentVolumeClaim:
+    """A claim as the controller would bind it."""
+    after = copy_of(claim)
+    after.spec.volume_name = volume.metadata.name
+    after.metadata.annotations[BIND_COMPLETED] = "yes"
+    after.status.phase = "Bound"
+    return after
+
+
+def _labels_to_reach(view: View, info: NodeInfo) -> dict[str, str | None]:
+    """The labels that a node lacks for the volumes of the pod."""
+    wanted: dict[str, str | None] = {}
+    for claim in claims_of(view):
+        volume = volume_of(view, claim)
+        affinity = volume.spec.node_affinity if volume is not None else None
+        terms = affinity.required.node_selector_terms if affinity is not None and affinity.required is not None else []
+        labels = info.node.metadata.labels
+        if volume is None or not terms or node_selector.volume_matches(volume, labels, view.features.constraints):
+            continue
+        first = terms[0]
+        unmet = [
+            Unmet(0, entry.key, entry)
+            for entry in first.match_expressions
+            if (condition := node_selector.requirement(entry, view.features.constraints)) is None
+            or not condition.matches(labels)
+        ]
+        wanted |= satisfying(view, info.node, unmet) or {}
+    return wanted
+
+
+def _missing(view: View, plugin: str) -> Iterator[Remedy]:
+    """Claims that are not there."""
+    names = missing_claims(view)
+    if not names:
+        return
+    claims = [_claim(view, name) for name in names]
+    pairs = [(claim, _volume_for(view, claim)) for claim in claims if not _waits(view, claim)]
+    words = [f"the claim {full_name(claim)} of {claim.spec.resources.requests[STORAGE]}" for claim in claims]
+    words += [f"a PersistentVolume for {full_name(claim)}" for claim, _ in pairs]
+    bound = {id(claim): _bound(claim, volume) for claim, volume in pairs}
+    volumes = [volume for _, volume in pairs]
+    yield Remedy(
+        plugin,
+        "create claim",
+        (LARGE - 1) * len(claims) + LARGE * len(pairs),
+        f"create {' and '.join(words)}",
+        put=(*volumes, *(bound.get(id(claim), claim) for claim in claims)),
+        changes=tuple(patches.creation(obj) for obj in (*claims, *volumes)),
+        caveat=_CAVEAT if pairs else "",
+    )
+
+
+def _claim(view: View, name: str) -> PersistentVolumeClaim:
+    """A claim of a name, as the workload's template has it, or a small one of the class that needs least."""
+    meta = ObjectMeta(name=name, namespace=view.namespace)
+    source = view.subject.source
+    if isinstance(source, StatefulSet):
+        template = next(
+            (each for each in source.spec.volume_claim_templates if name.startswith(each.metadata.name)), None
+        )
+        if template is not None:
+            spec = copy_of(template.spec)
+            return PersistentVolumeClaim(api_version="v1", kind="PersistentVolumeClaim", metadata=meta, spec=spec)
+    classes = [
+        each.metadata.name
+        for each in view.objects(StorageClass).values()
+        if each.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER and each.provisioner not in ("", NO_PROVISIONER)
+    ]
+    return PersistentVolumeClaim(
+        api_version="v1",
+        kind="PersistentVolumeClaim",
+        metadata=meta,
+        spec=PersistentVolumeClaimSpec(
+            access_modes=["ReadWriteOnce"],
+            resources=VolumeResourceRequirements(requests={STORAGE: parse(_SIZE)}),
+            storage_class_name=min(classes, default=""),
+            volume_mode="Filesystem",
+        ),
+    )
+
+
+# -- zones and limits
+
+
+def zone(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+    yield from _missing(view, "VolumeZone")
+    labels = info.node.metadata.labels
+    wrong = [entry for entry in volume_zones(view) if labels.get(entry[1]) not in entry[2]]
+    wanted: dict[str, str | None] = {key: values[0] for _, key, values in wrong}
+    labelled = label_node("VolumeZone", info.node, wanted, caveat="only if the node really is there")
+    if labelled is not None:
+        yield labelled
+    for volume, key, _ in wrong:
+        after = copy_of(volume)
+        if key in labels:
+            after.metadata.labels[key] = labels[key]
+        else:
+            del after.metadata.labels[key]
+        word = f"{key}={labels[key]}" if key in labels else f"{key}-"
+        name = volume.metadata.name
+        yield Remedy(
+            "VolumeZone",
+            "label volume",
+            MODEST + 1,
+            f"label volume {name} with {word}",
+            put=(after,),
+            changes=(patches.modification(volume, after, patches.kubectl("label", "pv", name, word, "--overwrite")),),
+            caveat="only if the volume really is there",
+        )
+
+
+def limits(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+    yield from _missing(view, "NodeVolumeLimits")
+    cluster = view.engine.cluster
+    wanted = {each.driver for each in csi.attachments(view.pod, cluster, [])}
+    users = [
+        pod
+        for pod in info.pods
+        if pod.spec.volumes and any(each.driver in wanted for each in csi.attachments(pod, cluster, []))
+    ]
+    for pod in users[:2]:
+        remedy = delete_pods(view, "NodeVolumeLimits", [pod], f", which has such a volume on node {info.name}")
+        if remedy is not None:
+            yield remedy

@@ -1,0 +1,237 @@
+"""The smallest changes after which a pod would be scheduled, each tried on the engine.
+
+A best-first search over sets of at most three remedies. It begins with a few nodes of each kind of refusal; on a node
+the first plugin that refuses it is answered by each of its remedies, and the node is asked again as it would be then.
+When nothing is left against the node, the scheduler as a whole is run: only what ends there with a node is a
+suggestion. Remedies of one family (the same thing on another node) are shown a few times only.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.advisor.explain import patches
+from mooring.advisor.explain.asking import AskingEngine
+from mooring.advisor.explain.reasons import describe
+from mooring.advisor.explain.reasons.nodes import relative_shortage
+from mooring.advisor.explain.remedies import Remedy, remedies
+from mooring.advisor.explain.results import Change, Suggestion
+from mooring.advisor.explain.subject import Subject
+from mooring.advisor.explain.view import View
+from mooring.api import codec
+from mooring.api.apps_v1 import ReplicaSet, StatefulSet
+from mooring.api.batch_v1 import Job
+from mooring.api.core_v1 import Pod, ReplicationController
+from mooring.scheduler.columns.cluster import NodeInfo
+from mooring.scheduler.diagnosis import Diagnosis
+from mooring.scheduler.evaluation import Judgement
+from mooring.scheduler.framework import SchedulerFeatures, Status
+
+_MOST = 3
+"""So many remedies together."""
+_TRIALS = 300
+_SCHEDULED = 60
+"""How often a node is asked, and how often the scheduler as a whole."""
+_KINDS = 12
+_PER_KIND = 2
+_SAME_FAMILIES = 2
+_LOOKED_AT, _COMPARED = 500, 40
+"""Among so many nodes with the same refusals the nearest are looked for, by so many different reasons."""
+
+
+@dataclass(order=True)
+class _Idea:
+    size: int
+    distance: float
+    number: int
+    chosen: tuple[Remedy, ...] = field(compare=False)
+    node: str = field(compare=False)
+    was_global: bool = field(compare=False, default=False)
+
+
+class Search:
+    def __init__(self, engine: AskingEngine, subject: Subject, features: SchedulerFeatures) -> None:
+        self._engine = engine
+        self._subject = subject
+        self._features = features
+        self._ideas: list[_Idea] = []
+        self._numbers = count()
+        self._found: list[tuple[frozenset[str], tuple[str, ...], Suggestion]] = []
+        self._families: Counter[tuple[str, ...]] = Counter()
+        self._seen: set[frozenset[str]] = set()
+        self._scheduled = 0
+
+    def run(self, wanted: int) -> list[Suggestion]:
+        """At most so many suggestions, the smallest first."""
+        view = self._view(self._subject)
+        for node in targets(view):
+            self._push((), node, was_global=False)
+        for _ in range(_TRIALS):
+            if not self._ideas or self._scheduled >= _SCHEDULED or len(self._families) >= wanted:
+                break
+            self._try(heapq.heappop(self._ideas))
+        return self._choice(wanted)
+
+    def _choice(self, wanted: int) -> list[Suggestion]:
+        """The smallest of each family, and then the next of each; in the order in which they were found."""
+        places: Counter[tuple[str, ...]] = Counter()
+        ranked = []
+        for number, (_, families, suggestion) in enumerate(self._found):
+            places[families] += 1
+            ranked.append((places[families], number, suggestion))
+        chosen = sorted(ranked, key=lambda each: each[:2])[:wanted]
+        return [suggestion for _, _, suggestion in sorted(chosen, key=lambda each: each[1])]
+
+    def _view(self, subject: Subject) -> View:
+        return View(self._engine, subject, self._features)
+
+    def _push(self, chosen: tuple[Remedy, ...], node: str, *, was_global: bool) -> None:
+        size, distance = sum(each.size for each in chosen), sum(each.distance for each in chosen)
+        heapq.heappush(self._ideas, _Idea(size, distance, next(self._numbers), chosen, node, was_global))
+
+    def _try(self, idea: _Idea) -> None:
+        subject = self._edited(idea.chosen)
+        if subject is None or self._is_known(idea.chosen):
+            return
+        put = [obj for each in idea.chosen for obj in each.put]
+        remove = [obj for each in idea.chosen for obj in each.remove]
+        with self._engine.trying(put, remove):
+            statuses, is_global = self._engine.refusals_on(subject.pod, idea.node)
+            if idea.chosen and (not statuses or (idea.was_global and not is_global)) and self._succeeds(idea, subject):
+                return
+            if not statuses or len(idea.chosen) == _MOST:
+                return
+            view = self._view(subject)
+            nodes = [idea.node]
+            if idea.was_global and not is_global:
+                nodes = targets(view)  # only now can be seen which nodes are near
+            for node in nodes:
+                if node != idea.node:
+                    statuses, is_global = self._engine.refusals_on(subject.pod, node)
+                for remedy in remedies(view, view.info(node), statuses[0]) if statuses else ():
+                    if remedy.family not in {each.family for each in idea.chosen if each.plugin == remedy.plugin}:
+                        self._push((*idea.chosen, remedy), node, was_global=is_global)
+
+    def _edited(self, chosen: Iterable[Remedy]) -> Subject | None:
+        subject: Subject | None = self._subject
+        for remedy in chosen:
+            if remedy.edit is not None and subject is not None:
+                subject = subject.edited(remedy.edit)
+        return subject
+
+    def _is_known(self, chosen: Sequence[Remedy]) -> bool:
+        """Whether a part of this is enough already, or it was tried, or there are enough of its like."""
+        summaries = frozenset(each.summary for each in chosen)
+        if any(found <= summaries for found, _, _ in self._found):
+            return True
+        return bool(chosen) and (self._families[_families(chosen)] >= _SAME_FAMILIES or summaries in self._seen)
+
+    def _succeeds(self, idea: _Idea, subject: Subject) -> bool:
+        """Run the scheduler, and keep the suggestion if the pod gets a node."""
+        self._scheduled += 1
+        summaries = frozenset(each.summary for each in idea.chosen)
+        if not idea.was_global:
+            self._seen.add(summaries)
+        outcome = self._engine.schedule(subject.pod)
+        if outcome.node is None:
+            return False
+        suggestion = Suggestion(
+            summary=", and ".join(each.summary for each in idea.chosen),
+            size=idea.size,
+            plugins=list(dict.fromkeys(each.plugin for each in idea.chosen)),
+            changes=[*self._pod_changes(subject), *(change for each in idea.chosen for change in each.changes)],
+            node=outcome.node,
+            feasible_nodes=outcome.feasible,
+            caveat="; ".join(dict.fromkeys(each.caveat for each in idea.chosen if each.caveat)),
+        )
+        self._found.append((summaries, _families(idea.chosen), suggestion))
+        self._families[_families(idea.chosen)] += 1
+        return True
+
+    def _pod_changes(self, after: Subject) -> Iterator[Change]:
+        if after is not self._subject:
+            yield pod_change(self._subject, after)
+
+
+def _families(chosen: Iterable[Remedy]) -> tuple[str, ...]:
+    return tuple(sorted(each.family for each in chosen))
+
+
+def targets(view: View) -> list[str]:
+    """A few nodes of each kind of refusal: those where the least would help."""
+    judgement, diagnosis = view.engine.judged(view.pod)
+    cluster = view.engine.cluster
+    if judgement.refusal is not None:
+        return [info.name for info in cluster.node_infos()][: _KINDS * _PER_KIND]
+    rows = np.flatnonzero(cluster.labels.nodes)
+    marks = _marks(judgement, rows)
+    found: list[str] = []
+    kinds, numbers = np.unique(marks, return_counts=True)
+    refusing = [int(kind).bit_count() for kind in kinds]
+    order = sorted(range(len(kinds)), key=lambda index: (refusing[index], -int(numbers[index])))
+    for index in order[:_KINDS]:
+        infos = [info for row in rows[marks == kinds[index]].tolist() if (info := cluster.nodes[row]) is not None]
+        found += _nearest(view, judgement, diagnosis, infos)
+    return found
+
+
+def _nearest(view: View, judgement: Judgement, diagnosis: Diagnosis, infos: list[NodeInfo]) -> list[str]:
+    """Among nodes that the same plugins refuse, those that the smallest remedies are for."""
+    status = diagnosis.status_on(infos[0].row)
+    if status is None or len(infos) <= _PER_KIND:
+        return [info.name for info in infos]
+    if any(view.shortages(info) for info in infos[:1]):
+        infos.sort(key=lambda info: relative_shortage(view.shortages(info)))
+    status = status if status.plugin or not judgement.naming else status.by(judgement.naming[0])
+    different = [group[0] for _, group in describe(view, infos[:_LOOKED_AT], status)][:_COMPARED]
+    if len(different) < _PER_KIND:
+        different = [*different, *(info for info in infos[:_PER_KIND] if info not in different)]
+    different.sort(key=lambda info: _least(view, info, status))
+    return [info.name for info in different[:_PER_KIND]]
+
+
+def _least(view: View, info: NodeInfo, status: Status) -> tuple[int, float]:
+    found = remedies(view, info, status)
+    return (found[0].size, found[0].distance) if found else (1000, 0.0)
+
+
+def _marks(judgement: Judgement, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    """For each row a bit for every plugin that refuses it."""
+    marks = np.where(judgement.considered[rows], 0, 1).astype(np.int64)
+    for bit, slot in enumerate(judgement.filters, 1):
+        if slot.asks and slot.status.is_success:
+            marks |= (~slot.ok[rows]).astype(np.int64) << bit
+    return marks
+
+
+# -- how to change the pod
+
+
+def pod_change(before: Subject, after: Subject) -> Change:
+    """The change of the pod, or of what it comes from."""
+    operations = patches.difference(codec.to_tree(before.source), codec.to_tree(after.source))
+    target = patches.target_of(before.source)
+    if before.file:
+        command = patches.file_command(before.file, operations)
+    elif isinstance(before.source, Job) or (isinstance(before.source, Pod) and not _can_be_updated(before, after)):
+        command = patches.recreate_command(target, operations)
+    else:
+        command = patches.patch_command(target, operations)
+        if before.exists and isinstance(before.source, ReplicaSet | StatefulSet | ReplicationController):
+            meta = before.pod.metadata
+            command += f" && {patches.kubectl('delete', 'pod', meta.name, namespace=meta.namespace)}"
+    return Change(target=target, action="patch", patch=operations, command=command)
+
+
+def _can_be_updated(before: Subject, after: Subject) -> bool:
+    """Whether the API server allows the change of a pod: tolerations may come, and scheduling gates may go."""
+    old, new = before.pod.spec, codec.decode_tree(codec.to_tree(after.pod.spec), type(before.pod.spec)).object
+    if new.tolerations[: len(old.tolerations)] != old.tolerations:
+        return False
+    new.tolerations, new.scheduling_gates = old.tolerations, old.scheduling_gates
+    return bool(new == old)

@@ -1,0 +1,70 @@
+"""The claims and volumes of a pod, and who has what it wants. Called by ``reasons/`` and ``remedies/``."""
+
+from mooring.advisor.explain.view import View
+from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.scheduler.columns.cluster import NodeInfo
+from mooring.scheduler.volumes.claims import STORAGE, claim_names
+from mooring.scheduler.volumes.use import pods_share_disk
+
+_ONE_POD = "ReadWriteOncePod"
+_ZONES = (
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+)
+
+
+def claims_of(view: View) -> list[PersistentVolumeClaim]:
+    """The claims of the pod that are there, in its order."""
+    found = (view.object(PersistentVolumeClaim, name, view.namespace) for name in claim_names(view.pod))
+    return [claim for claim in found if claim is not None]
+
+
+def missing_claims(view: View) -> list[str]:
+    """The names of claims that are not there."""
+    names = dict.fromkeys(claim_names(view.pod))
+    return [name for name in names if view.object(PersistentVolumeClaim, name, view.namespace) is None]
+
+
+def volume_of(view: View, claim: PersistentVolumeClaim) -> PersistentVolume | None:
+    return view.object(PersistentVolume, claim.spec.volume_name) if claim.spec.volume_name else None
+
+
+def size_of(claim: PersistentVolumeClaim) -> str:
+    size = claim.spec.resources.requests.get(STORAGE)
+    return "no size" if size is None else str(size)
+
+
+def volume_zones(view: View) -> list[tuple[PersistentVolume, str, list[str]]]:
+    """What the labels of the pod's volumes say about zones."""
+    found = []
+    for claim in claims_of(view):
+        volume = volume_of(view, claim)
+        if volume is not None:
+            labels = volume.metadata.labels
+            found += [(volume, key, _zones(labels[key])) for key in _ZONES if labels.get(key)]
+    return found
+
+
+def _zones(text: str) -> list[str]:
+    """Several are joined by two underscores."""
+    return [each.strip() for each in text.split("__")]
+
+
+def one_pod_holders(view: View) -> list[Pod]:
+    """Other pods that use a claim of the pod's that only one may use."""
+    wanted = {claim.metadata.name for claim in claims_of(view) if _ONE_POD in claim.spec.access_modes}
+    if not wanted:
+        return []
+    placed = (each.pod for each in view.engine.cluster.placed_pods())
+    return [
+        pod
+        for pod in placed
+        if pod.spec.volumes and pod.metadata.namespace == view.namespace and not wanted.isdisjoint(claim_names(pod))
+    ]
+
+
+def disk_holders(view: View, info: NodeInfo) -> list[Pod]:
+    """Pods on a node that have a disk of the pod's."""
+    return [pod for pod in info.pods if pod.spec.volumes and pods_share_disk(view.pod, pod)]

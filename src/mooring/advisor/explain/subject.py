@@ -1,0 +1,224 @@
+"""Whom a question is about: a pod of the cluster or of a file, or the pod that a workload's template makes.
+
+Where a pod comes from a template, that is where changes belong: `Subject.source` is the object to change, and
+`path` leads to the pod's spec in it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any
+
+from mooring.admission.options import AdmissionOptions
+from mooring.advisor.snapshot.admitting import Facts, admit
+from mooring.advisor.snapshot.engines import waits
+from mooring.advisor.snapshot.objects import Snapshot, scheme
+from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
+from mooring.api.base import copy_of
+from mooring.api.batch_v1 import CronJob, Job
+from mooring.api.core_v1 import Pod, PodSpec, PodTemplateSpec, ReplicationController
+from mooring.api.meta_v1 import ObjectMeta, OwnerReference, Resource
+from mooring.api.scheduling_v1 import PriorityClass
+from mooring.api.storage_v1 import StorageClass
+from mooring.controllers.workloads.daemon_nodes import daemon_tolerations
+from mooring.controllers.workloads.stateful_pods import new_pod, ordinals
+
+_TEMPLATE = ("spec", "template")
+_PATHS: Mapping[type[Resource], tuple[str, ...]] = {
+    Deployment: _TEMPLATE,
+    ReplicaSet: _TEMPLATE,
+    StatefulSet: _TEMPLATE,
+    DaemonSet: _TEMPLATE,
+    Job: _TEMPLATE,
+    ReplicationController: _TEMPLATE,
+    CronJob: ("spec", "job_template", "spec", "template"),
+}
+_KINDS: Mapping[str, type[Resource]] = {cls.__name__: cls for cls in _PATHS}
+_UID = "00000000-0000-4000-8000-000000000000"
+"""Of pods that nobody has created yet."""
+
+
+class NotThereError(LookupError):
+    """There is no such object; the message says what there is instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A pod, and where to change it."""
+
+    pod: Pod
+    source: Resource
+    """The pod itself, or the workload whose template it comes from, as it is stored or written."""
+    path: tuple[str, ...] = ()
+    """From the source to what has the pod's spec: a template, or nothing for a pod."""
+    file: str = ""
+    """The file it was read from, if it is not in the cluster yet."""
+    facts: tuple[str, ...] = ()
+    exists: bool = True
+    """Whether the pod is there, and not only a template for it."""
+
+    def edited(self, edit: Callable[[PodSpec], bool]) -> "Subject | None":
+        """With a change of the pod's spec, in the pod and in its source; None when it cannot be made."""
+        pod, source = copy_of(self.pod), copy_of(self.source)
+        holder: Any = source
+        for step in self.path:
+            holder = getattr(holder, step)
+        if not edit(pod.spec):
+            return None
+        done = edit(holder.spec)
+        return replace(self, pod=pod, source=source) if done else None
+
+    @property
+    def is_template(self) -> bool:
+        return bool(self.path)
+
+
+# -- finding
+
+
+def find(snapshot: Snapshot, kind: str, namespace: str, name: str, options: AdmissionOptions | None = None) -> Subject:
+    """The subject of a name; raises `NotThereError`."""
+    cls = _kind(kind)
+    found = snapshot.find(cls, namespace, name)
+    if found is None:
+        raise NotThereError(_absent(snapshot, cls, namespace, name))
+    return of(snapshot, found, options)
+
+
+def of(snapshot: Snapshot, obj: Resource, options: AdmissionOptions | None = None, *, file: str = "") -> Subject:
+    """The subject that an object is: a pod, or a workload. Raises `NotThereError` for any other kind."""
+    if isinstance(obj, Pod):
+        return _of_pod(snapshot, obj, options, file)
+    path = _PATHS.get(type(obj))
+    if path is None:
+        raise NotThereError(f"a {obj.kind or type(obj).__name__} makes no pods: name a pod or a workload")
+    if not file:
+        waiting = _waiting_pod(snapshot, obj)
+        if waiting is not None:
+            fact = f"{obj.kind.lower()} {obj.metadata.name} has waiting pods; this is about one of them"
+            return Subject(waiting, obj, path, facts=(fact,))
+    return _of_template(snapshot, obj, path, options, file)
+
+
+def _kind(text: str) -> type[Resource]:
+    wanted = text.lower()
+    kinds: tuple[type[Resource], ...] = (Pod, *_PATHS)
+    for cls in kinds:
+        kind = next(kind for kind in scheme().known if kind.type is cls)
+        if wanted in (kind.kind.lower(), kind.plural, *kind.short_names):
+            return cls
+    known = ", ".join(["pod", *(name.lower() for name in _KINDS)])
+    raise NotThereError(f'"{text}" is no kind that makes pods: write {known}')
+
+
+def _absent(snapshot: Snapshot, cls: type[Resource], namespace: str, name: str) -> str:
+    word = cls.__name__.lower()
+    all_of = [(obj.metadata.namespace, obj.metadata.name) for obj in snapshot.all(cls)]
+    elsewhere = sorted(space for space, each in all_of if each == name)
+    text = f'there is no {word} "{name}" in the namespace {namespace} of {snapshot.origin}'
+    if elsewhere:
+        return f"{text}; there is one in {', '.join(elsewhere)}"
+    near = get_close_matches(name, [each for space, each in all_of if space == namespace], 3, 0.5)
+    if near:
+        return f"{text}; did you mean {' or '.join(near)}?"
+    others = sum(space == namespace for space, _ in all_of)
+    return f"{text}, which has {others or 'no'} {word}s"
+
+
+# -- pods
+
+
+def _of_pod(snapshot: Snapshot, pod: Pod, options: AdmissionOptions | None, file: str) -> Subject:
+    if pod.metadata.uid and not file:
+        source = _owner(snapshot, pod)
+        if source is not None and (source_path := _PATHS.get(type(source))) is not None:
+            return Subject(pod, source, source_path)
+        return Subject(pod, pod)
+    made = copy_of(pod)
+    complaint = admit(made, _facts(snapshot), options)
+    made.metadata.uid = made.metadata.uid or _UID
+    facts = (f"the API server would say: {complaint}",) if complaint else ()
+    return Subject(made, pod, file=file, facts=facts, exists=not file)
+
+
+def _facts(snapshot: Snapshot) -> Facts:
+    return Facts(snapshot.all(PriorityClass), snapshot.all(StorageClass))
+
+
+def _owner(snapshot: Snapshot, obj: Resource) -> Resource | None:
+    """The workload at the top, as far as it is in the snapshot."""
+    reference = controller_of(obj.metadata)
+    cls = _KINDS.get(reference.kind) if reference is not None else None
+    if reference is None or cls is None:
+        return None
+    found = snapshot.find(cls, obj.metadata.namespace, reference.name)
+    return None if found is None else _owner(snapshot, found) or found
+
+
+def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
+    return next((each for each in metadata.owner_references if each.controller), None)
+
+
+# -- templates
+
+
+def _waiting_pod(snapshot: Snapshot, owner: Resource) -> Pod | None:
+    """A pod of a workload that has no node yet."""
+    for pod in snapshot.all(Pod):
+        if pod.metadata.namespace == owner.metadata.namespace and waits(pod):
+            top = _owner(snapshot, pod)
+            if top is not None and (type(top), top.metadata.name) == (type(owner), owner.metadata.name):
+                return pod
+    return None
+
+
+def _of_template(
+    snapshot: Snapshot, owner: Resource, path: tuple[str, ...], options: AdmissionOptions | None, file: str
+) -> Subject:
+    template: Any = owner
+    for step in path:
+        template = getattr(template, step)
+    pod = _made(snapshot, owner, copy_of(template))
+    complaint = admit(pod, _facts(snapshot), options)
+    pod.metadata.uid = _UID
+    facts = [f"this is about the next pod that {owner.kind.lower()} {owner.metadata.name} would make"]
+    facts += [f"the API server would say: {complaint}"] if complaint else []
+    return Subject(pod, owner, path, file=file, facts=tuple(facts), exists=False)
+
+
+def _made(snapshot: Snapshot, owner: Resource, template: PodTemplateSpec) -> Pod:
+    parent = _newest_replica_set(snapshot, owner) or owner
+    reference = OwnerReference(
+        api_version=parent.api_version,
+        kind=parent.kind,
+        name=parent.metadata.name,
+        uid=parent.metadata.uid,
+        controller=True,
+    )
+    if isinstance(owner, StatefulSet):
+        taken = {pod.metadata.name for pod in snapshot.all(Pod) if pod.metadata.namespace == owner.metadata.namespace}
+        free = (each for each in ordinals(owner) if f"{owner.metadata.name}-{each}" not in taken)
+        return new_pod(owner, next(free, len(ordinals(owner))), template, "", reference)
+    if isinstance(owner, DaemonSet):
+        template.spec.tolerations = daemon_tolerations(template.spec)
+    labels = {**template.metadata.labels, **(_hash(parent) if parent is not owner else {})}
+    meta = ObjectMeta(
+        name=f"{parent.metadata.name}-new",
+        namespace=owner.metadata.namespace,
+        labels=labels,
+        annotations=template.metadata.annotations,
+        owner_references=[reference],
+    )
+    return Pod(api_version="v1", kind="Pod", metadata=meta, spec=template.spec)
+
+
+def _newest_replica_set(snapshot: Snapshot, owner: Resource) -> ReplicaSet | None:
+    if not isinstance(owner, Deployment):
+        return None
+    own = [each for each in snapshot.all(ReplicaSet) if _owner(snapshot, each) is owner]
+    return max(own, key=lambda each: each.metadata.creation_timestamp or "", default=None)
+
+
+def _hash(parent: Resource) -> dict[str, str]:
+    value = parent.metadata.labels.get("pod-template-hash")
+    return {"pod-template-hash": value} if value else {}

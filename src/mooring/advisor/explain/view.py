@@ -1,0 +1,354 @@
+"""What stands between one pod and the nodes, found out with the rules of `mooring.constraints`, object by object.
+
+The engine says *that* a plugin refuses a node; here is found *what* of the pod and of the node makes it so. Everything
+that looks at all pods is looked up once for a view. ``reasons/`` puts it into words, ``remedies/`` makes changes of it.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+from mooring.advisor.explain.asking import AskingEngine
+from mooring.advisor.explain.subject import Subject
+from mooring.api import label_selector
+from mooring.api.core_v1 import (
+    Node,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    Taint,
+    TopologySpreadConstraint,
+)
+from mooring.api.label_selector import NOTHING, Selector, SelectorError
+from mooring.api.meta_v1 import Resource
+from mooring.constraints import node_selector, tolerations
+from mooring.constraints.pod_affinity import AffinityTerm
+from mooring.scheduler.columns.cluster import NodeInfo, object_key
+from mooring.scheduler.columns.resources import POD_COUNT
+from mooring.scheduler.columns.shapes import ANY_ADDRESS, HostPort, PodShape, host_ports, pod_terms
+from mooring.scheduler.framework import SchedulerFeatures
+
+T = TypeVar("T", bound=Resource)
+PODS = "pods"
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """A resource of which a node has too little, in the units of the scheduler."""
+
+    resource: str
+    asked: int
+    free: int
+    allocatable: int
+
+    @property
+    def missing(self) -> int:
+        return self.asked - self.free
+
+
+@dataclass(frozen=True, slots=True)
+class Unmet:
+    """A condition on the node that does not hold."""
+
+    term: int | None
+    """The number of the term of the required node affinity, from 0; None for the `nodeSelector`."""
+    key: str
+    """The label; empty for an expression or the node's name."""
+    requirement: NodeSelectorRequirement | None = None
+    field_name: str = ""
+    """For a condition on a field instead of a label."""
+    expression: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A constraint on the spread of pods that a node would break."""
+
+    index: int
+    """Among the pod's constraints."""
+    constraint: TopologySpreadConstraint
+    domain: str | None
+    """The node's value of the topology label; None if it has none."""
+    count: int = 0
+    least: int = 0
+    least_domain: str = ""
+    domains: int = 0
+    own: int = 0
+    """1 if the pod itself counts."""
+
+    @property
+    def skew(self) -> int:
+        return self.count + self.own - self.least
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """A pod-affinity term that a node does not meet."""
+
+    kind: str
+    """`affinity` and `anti-affinity` of the pod, or `existing`: the anti-affinity of a pod that is there."""
+    index: int
+    term: AffinityTerm
+    domain: str | None
+    holders: tuple[Pod, ...] = ()
+
+
+@dataclass(eq=False)
+class View:
+    """A pod and the cluster as it is in the engine now."""
+
+    engine: AskingEngine
+    subject: Subject
+    features: SchedulerFeatures
+    _tolerated: dict[tuple[str, str, str, str | None], bool] = field(default_factory=dict)
+
+    @property
+    def pod(self) -> Pod:
+        return self.subject.pod
+
+    @cached_property
+    def shape(self) -> PodShape:
+        return self.engine.cluster.shapes.shape_of(self.pod)
+
+    @property
+    def namespace(self) -> str:
+        return self.pod.metadata.namespace
+
+    def info(self, node: str) -> NodeInfo:
+        found = self.engine.cluster.node(node)
+        if found is None:
+            raise KeyError(node)
+        return found
+
+    def objects(self, kind: type[T]) -> Mapping[str, T]:
+        return self.engine.cluster.objects(kind)
+
+    def object(self, kind: type[T], name: str, namespace: str = "") -> T | None:
+        return self.objects(kind).get(object_key(namespace, name))
+
+    # -- taints
+
+    def untolerated(self, node: Node) -> list[Taint]:
+        """The taints that keep the pod off a node."""
+        return [
+            taint
+            for taint in node.spec.taints
+            if taint.effect in tolerations.DO_NOT_SCHEDULE and not self._bears(taint)
+        ]
+
+    def _bears(self, taint: Taint) -> bool:
+        key = (taint.key, taint.value, taint.effect, taint.time_added)
+        known = self._tolerated.get(key)
+        if known is None:
+            known = tolerations.any_tolerates(self.pod.spec.tolerations, taint, self.features.constraints)
+            self._tolerated[key] = known
+        return known
+
+    # -- node affinity
+
+    @cached_property
+    def terms(self) -> list[NodeSelectorTerm]:
+        """The terms of the required node affinity, as they are written."""
+        affinity = self.pod.spec.affinity and self.pod.spec.affinity.node_affinity
+        required = affinity and affinity.required_during_scheduling_ignored_during_execution
+        return required.node_selector_terms if required else []
+
+    def unmet_pairs(self, node: Node) -> list[Unmet]:
+        """What of the `nodeSelector` a node lacks."""
+        labels = node.metadata.labels
+        return [
+            Unmet(None, key, NodeSelectorRequirement(key=key, operator="In", values=[value]))
+            for key, value in self.pod.spec.node_selector.items()
+            if labels.get(key) != value
+        ]
+
+    def unmet_terms(self, node: Node) -> list[list[Unmet]]:
+        """For each term, what of it a node lacks; nothing when one of them holds."""
+        found = [list(self._unmet_in(index, term, node)) for index, term in enumerate(self.terms)]
+        return [] if any(not unmet and _has_conditions(self.terms[i]) for i, unmet in enumerate(found)) else found
+
+    def _unmet_in(self, index: int, term: NodeSelectorTerm, node: Node) -> Iterator[Unmet]:
+        options, labels = self.features.constraints, node.metadata.labels
+        for entry in term.match_expressions:
+            condition = node_selector.requirement(entry, options)
+            if condition is None or not condition.matches(labels):
+                yield Unmet(index, entry.key, entry)
+        for entry in term.match_fields:
+            holds = node_selector.term(NodeSelectorTerm(match_fields=[entry]), options)
+            if holds is None or not holds.matches(labels, node.metadata.name):
+                yield Unmet(index, "", entry, field_name=entry.key)
+        for expression in term.match_cel_expressions:
+            compiled = node_selector.term(NodeSelectorTerm(match_cel_expressions=[expression]), options)
+            if compiled is None or not compiled.matches(labels, node.metadata.name):
+                yield Unmet(index, "", expression=expression)
+
+    # -- resources and ports
+
+    def shortages(self, info: NodeInfo) -> list[Shortage]:
+        """The resources of which a node has too little."""
+        columns, row = self.engine.cluster.resources, info.row
+        asked = {PODS: 1, **{name: amount for name, amount in self.shape.requests.items() if amount}}
+        found = []
+        for resource, amount in asked.items():
+            line = POD_COUNT if resource == PODS else columns.line(resource)
+            allocatable = int(columns.allocatable[line, row])
+            free = allocatable - int(columns.used[line, row])
+            if free < amount:
+                found.append(Shortage(resource, amount, free, allocatable))
+        return found
+
+    def port_holders(self, info: NodeInfo) -> list[tuple[HostPort, Pod]]:
+        """The ports that are taken on a node, and by whom."""
+        return [
+            (port, other)
+            for port in self.shape.ports
+            for other in info.pods
+            if any(_clash(port, taken) for taken in host_ports(other.spec))
+        ]
+
+    # -- spread
+
+    @cached_property
+    def _hard_spread(self) -> list[tuple[int, TopologySpreadConstraint, Selector]]:
+        own = enumerate(self.pod.spec.topology_spread_constraints)
+        return [(i, each, self._spread_selector(each)) for i, each in own if each.when_unsatisfiable == "DoNotSchedule"]
+
+    def _spread_selector(self, constraint: TopologySpreadConstraint) -> Selector:
+        selector = selector_of(constraint.label_selector)
+        if self.features.spread_label_keys:
+            labels = self.pod.metadata.labels
+            merged = {entry.key for entry in selector.requirements}
+            added = {key: labels[key] for key in constraint.match_label_keys if key in labels and key not in merged}
+            selector = selector.plus(label_selector.from_labels(added).requirements) if added else selector
+        return NOTHING if selector.is_empty() else selector
+
+    @cached_property
+    def _spread_counts(self) -> list[Counter[str]]:
+        """For each hard constraint the pods that count, by domain, over the nodes that count."""
+        keys = [constraint.topology_key for _, constraint, _ in self._hard_spread]
+        required = node_selector.required_affinity(self.pod.spec, self.features.constraints)
+        found = [Counter[str]() for _ in keys]
+        for info in self.engine.cluster.node_infos():
+            labels = info.node.metadata.labels
+            if not all(key in labels for key in keys):
+                continue
+            is_wanted = required.matches(labels, info.name)
+            for counts, (_, constraint, selector) in zip(found, self._hard_spread, strict=True):
+                if not is_wanted and constraint.node_affinity_policy in (None, "Honor"):
+                    continue
+                if constraint.node_taints_policy == "Honor" and self.untolerated(info.node):
+                    continue
+                counts[labels[constraint.topology_key]] += sum(self._counts(selector, pod) for pod in info.pods)
+        return found
+
+    def _counts(self, selector: Selector, pod: Pod) -> bool:
+        meta = pod.metadata
+        return meta.namespace == self.namespace and meta.deletion_timestamp is None and selector.matches(meta.labels)
+
+    def broken_spreads(self, node: Node) -> list[Spread]:
+        """The hard constraints that the pod would break on a node."""
+        found = []
+        for counts, (index, constraint, _) in zip(self._spread_counts, self._hard_spread, strict=True):
+            domain = node.metadata.labels.get(constraint.topology_key)
+            least_domain = min(counts, key=lambda each: (counts[each], each), default="")
+            least = counts[least_domain] if counts else 0
+            if len(counts) < (constraint.min_domains or 1):
+                least, least_domain = 0, ""
+            own = int(selector_of(constraint.label_selector).matches(self.pod.metadata.labels))
+            entry = Spread(
+                index, constraint, domain, counts[domain] if domain else 0, least, least_domain, len(counts), own
+            )
+            if domain is None or entry.skew > constraint.max_skew:
+                found.append(entry)
+        return found
+
+    # -- pod affinity
+
+    @cached_property
+    def _near_and_far(self) -> tuple[list[dict[str, list[Pod]]], list[dict[str, list[Pod]]]]:
+        """For each required term of the pod, who is chosen, by domain."""
+        terms = pod_terms(self.pod.spec, self.namespace)
+        near: list[dict[str, list[Pod]]] = [defaultdict(list) for _ in terms.affinity]
+        far: list[dict[str, list[Pod]]] = [defaultdict(list) for _ in terms.anti_affinity]
+        if not near and not far:
+            return near, far
+        for info in self.engine.cluster.node_infos():
+            labels = info.node.metadata.labels
+            for pod in info.pods:
+                if terms.affinity and all(self._chooses(term, pod) for term in terms.affinity):
+                    for term, found in zip(terms.affinity, near, strict=True):
+                        if term.topology_key in labels:
+                            found[labels[term.topology_key]].append(pod)
+                for term, found in zip(terms.anti_affinity, far, strict=True):
+                    if term.topology_key in labels and self._chooses(term, pod):
+                        found[labels[term.topology_key]].append(pod)
+        return near, far
+
+    def domain_with_pods(self, index: int) -> str:
+        """A domain where there are pods that a required affinity term chooses; empty if there is none."""
+        near = self._near_and_far[0]
+        return min(near[index], default="") if index < len(near) else ""
+
+    @cached_property
+    def _against(self) -> dict[tuple[str, str], list[tuple[AffinityTerm, Pod]]]:
+        """By topology key and domain, the pods there whose anti-affinity chooses this one."""
+        found: dict[tuple[str, str], list[tuple[AffinityTerm, Pod]]] = defaultdict(list)
+        for info in self.engine.cluster.node_infos():
+            labels = info.node.metadata.labels
+            for placed in info.placed.values():
+                for term in placed.shape.terms.anti_affinity:
+                    if term.topology_key in labels and self._chooses(term, self.pod):
+                        found[term.topology_key, labels[term.topology_key]].append((term, placed.pod))
+        return found
+
+    def _chooses(self, term: AffinityTerm, pod: Pod) -> bool:
+        namespace = pod.metadata.namespace
+        return term.matches(namespace, pod.metadata.labels, self.engine.cluster.namespaces.get(namespace, {}))
+
+    def apart(self, node: Node) -> list[Apart]:
+        """The pod-affinity terms that a node does not meet."""
+        terms, labels = pod_terms(self.pod.spec, self.namespace), node.metadata.labels
+        near, far = self._near_and_far
+        found = []
+        begins = not any(near) and all(self._chooses(term, self.pod) for term in terms.affinity)
+        for index, (term, chosen) in enumerate(zip(terms.affinity, near, strict=True)):
+            domain = labels.get(term.topology_key)
+            if domain is None or (not begins and domain not in chosen):
+                found.append(Apart("affinity", index, term, domain))
+        for index, (term, chosen) in enumerate(zip(terms.anti_affinity, far, strict=True)):
+            domain = labels.get(term.topology_key)
+            if domain is not None and domain in chosen:
+                found.append(Apart("anti-affinity", index, term, domain, tuple(chosen[domain])))
+        for key, domain in labels.items():
+            holders: dict[int, tuple[AffinityTerm, list[Pod]]] = {}
+            for term, pod in self._against.get((key, domain), ()):
+                holders.setdefault(id(term), (term, []))[1].append(pod)
+            found += [Apart("existing", 0, term, domain, tuple(pods)) for term, pods in holders.values()]
+        return found
+
+
+def _has_conditions(term: NodeSelectorTerm) -> bool:
+    return bool(term.match_expressions or term.match_fields or term.match_cel_expressions)
+
+
+def _clash(one: HostPort, other: HostPort) -> bool:
+    addresses = {one.address, other.address}
+    same = (one.protocol, one.port) == (other.protocol, other.port)
+    return same and (len(addresses) == 1 or ANY_ADDRESS in addresses)
+
+
+def selector_of(source: Any) -> Selector:
+    try:
+        return label_selector.from_label_selector(source)
+    except SelectorError:
+        return NOTHING
+
+
+def full_name(obj: Resource) -> str:
+    return f"{obj.metadata.namespace}/{obj.metadata.name}" if obj.metadata.namespace else obj.metadata.name
+
+
+def priority(pod: Pod) -> int:
+    return pod.spec.priority or 0
