@@ -130,6 +130,7 @@ def _timeline(result: Simulation, *, wide: bool) -> Iterator[str]:
             moment.event or "-",
         )
         for moment in result.timeline
+        if wide or moment.event or moment is result.timeline[-1]
     ]
     yield from _section("TIME", "RUNNING", "PENDING", "NODES", "CPU", "MEMORY", "EVENT")(rows, wide)
 

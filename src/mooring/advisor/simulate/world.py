@@ -148,7 +148,7 @@ class World:
         if pod.owner is not None:
             self.workloads.left(pod.owner, pod)
         self.claims.release(pod)
-        if (node or nominated) and self._somebody_waits():
+        if node or nominated:  # the pod for which it had to go is in flight, and must hear of it
             self.queue.move(_POD_DELETED, _on(pod.pod, node or nominated or ""), None)
         if recreate:
             self.workloads.lost(pod)

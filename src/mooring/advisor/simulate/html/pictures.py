@@ -15,6 +15,9 @@ Scale = Callable[[float], float]
 """From what is shown to where on the picture."""
 _MOST_CELLS = 2400
 """Of a heat map; with more nodes a cell stands for several."""
+_ROOM_FOR_NUMBER = 26.0
+_DARK_FROM = 0.5
+"""From here on a square needs text of the other colour."""
 _STEPS = ("h0", "h1", "h2", "h3", "h4", "h5", "h6", "h7", "h8", "h9")
 
 
@@ -75,9 +78,8 @@ def cells(found: Sequence[Cell]) -> list[Cell]:
 def heat_map(title: str, found: Sequence[Cell]) -> Markup:
     """Nodes as squares, in their order; a dot marks those that take no more pods."""
     shown = cells(found)
-    columns = max(min(len(shown), 60), math.ceil(math.sqrt(len(shown) * 1.8)), 12)
+    columns = max(math.ceil(math.sqrt(len(shown) * 3.0)), 14)
     step = 520 / columns
-    step = min(step, 34.0)
     gap = min(step * 0.12, 2.0)
     rows = max(math.ceil(len(shown) / columns), 1)
     drawn: list[Markup] = []
@@ -93,7 +95,9 @@ def heat_map(title: str, found: Sequence[Cell]) -> Markup:
             continue
         fill = f"var(--{shade(cell.part)})"
         drawn.append(_rect(x + gap / 2, y + gap / 2, step - gap, step - gap, fill, hint, rx=f"{min(step / 6, 3):.1f}"))
-        if cell.marked:
+        if step >= _ROOM_FOR_NUMBER:
+            drawn.append(_percent(x + step / 2, y + step / 2, cell))
+        elif cell.marked:
             drawn.append(
                 tag(
                     "circle", cx=f"{x + step / 2:.1f}", cy=f"{y + step / 2:.1f}", r=f"{step / 6:.1f}", fill="var(--ink)"
@@ -103,6 +107,13 @@ def heat_map(title: str, found: Sequence[Cell]) -> Markup:
     mean = sum(parts) / len(parts) if parts else 0.0
     description = f"{len(parts)} nodes, on average {mean:.0%} requested, at most {max(parts, default=0.0):.0%}."
     return _svg(columns * step, rows * step, title, description, *drawn)
+
+
+def _percent(x: float, y: float, cell: Cell) -> Markup:
+    """The number in a square that is large enough for it."""
+    part = cell.part or 0.0
+    told = f"{round(part * 100)}{'●' if cell.marked else ''}"
+    return _text(x, y + 4, told, anchor="middle", class_="high" if part >= _DARK_FROM else "on")
 
 
 def heat_legend() -> Markup:

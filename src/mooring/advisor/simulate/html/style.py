@@ -39,12 +39,14 @@ p { margin: 0 0 12px; } .soft { color: var(--soft); }
 svg { display: block; width: 100%; height: auto; }
 svg text { font: 11px ui-sans-serif, system-ui, sans-serif; fill: var(--soft); }
 svg text.strong { fill: var(--ink); font-weight: 600; } svg text.on { fill: var(--ink); }
+svg text.high { fill: var(--paper); font-weight: 600; }
 .scroll { overflow-x: auto; max-height: 420px; overflow-y: auto; border: 1px solid var(--line); border-radius: 8px; }
 table { border-collapse: collapse; width: 100%; font-size: 13px; }
 th, td { text-align: left; padding: 7px 12px; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { background: var(--faint); position: sticky; top: 0; font-weight: 600; white-space: nowrap; }
 tr:last-child td { border-bottom: 0; }
-td { font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
+td { font-variant-numeric: tabular-nums; } td:not(:last-child) { white-space: nowrap; }
+td:last-child { overflow-wrap: anywhere; }
 code, .mono { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; font-size: 12.5px; }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 14px; font-size: 12px; color: var(--soft); margin-top: 10px; }
 .legend i { display: inline-block; width: 12px; height: 12px; border-radius: 3px; margin-right: 5px;
