@@ -61,6 +61,8 @@ class ServerConfig:
     bind_address: str = DEFAULT_ADDRESS
     port: int = DEFAULT_PORT
     """0 takes any free port."""
+    tls_names: tuple[str, ...] = ()
+    """Further names and addresses that the server's certificate is good for."""
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
     kinds: tuple[Kind, ...] = KINDS
     """What there is to serve; tests register kinds with other lifecycles."""

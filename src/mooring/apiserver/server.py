@@ -217,7 +217,7 @@ class ApiServer:
 
     def _names(self) -> Sequence[str]:
         address = self._config.bind_address
-        own = [socket.gethostname()]
+        own = [socket.gethostname(), *self._config.tls_names]
         return own if address in _REACHED_AT else [*own, address]
 
     def _write_kubeconfigs(self) -> None:

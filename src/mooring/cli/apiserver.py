@@ -42,6 +42,12 @@ _DEFAULTS = Limits()
 @click.option("--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, show_default=True, help="0: any free one.")
 @click.option("--bind-address", default=DEFAULT_ADDRESS, show_default=True, metavar="IP", help="Where to listen.")
 @click.option(
+    "--tls-san",
+    default="",
+    metavar="NAME,…",
+    help="Further names and addresses under which clients reach the server, as of a load balancer.",
+)
+@click.option(
     "--token-auth-file",
     type=click.Path(path_type=Path, dir_okay=False),
     help='Bearer tokens: a line each of token,user,uid,"group1,group2".',
@@ -101,6 +107,7 @@ def apiserver(
     data_dir: Path,
     port: int,
     bind_address: str,
+    tls_san: str,
     token_auth_file: Path | None,
     audit_log: Path | None,
     runtime_config: str,
@@ -129,6 +136,7 @@ def apiserver(
             etcd=etcd,
             bind_address=bind_address,
             port=port,
+            tls_names=_names(tls_san),
             runtime_config=parse_runtime_config(runtime_config),
             token_auth_file=token_auth_file,
             audit_log=audit_log,
@@ -144,6 +152,14 @@ def apiserver(
         uvloop.run(_serve(config))
     except START_ERRORS as error:
         raise click.ClickException(str(error)) from error
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    for name in names:
+        if not name.isascii() or not name.isprintable() or any(mark in name for mark in " /"):
+            raise click.UsageError(f"--tls-san: {name!r} is neither a name of a machine nor an address")
+    return names
 
 
 async def _serve(config: ServerConfig) -> None:
