@@ -10,6 +10,8 @@ COMMANDS = {
     "apiserver": "mooring.cli.apiserver:apiserver",
     "scheduler": "mooring.cli.scheduler:scheduler",
     "lint": "mooring.cli.lint:lint",
+    "audit": "mooring.cli.audit:audit",
+    "simulate": "mooring.cli.simulate:simulate",
     "controllers": "mooring.cli.controllers:controllers",
     "store": "mooring.cli.store:store",
     "demo": "mooring.cli.demo:demo",
