@@ -1,4 +1,4 @@
-"""Run benchmarks by name, or all of them. Each is a module with `main()` that prints a table; `…_plot` draw them."""
+"""Run benchmarks by name, or all of them. Each is a module with `main()` that prints a table; `…_report` use these."""
 
 import sys
 from importlib import import_module
@@ -8,7 +8,7 @@ HERE = Path(__file__).parent
 
 
 def main() -> int:
-    known = sorted(path.stem for path in HERE.glob("[a-z]*.py") if not path.stem.endswith("_plot"))
+    known = sorted(path.stem for path in HERE.glob("[a-z]*.py") if _is_benchmark(path))
     wanted = sys.argv[1:] or known
     unknown = [name for name in wanted if name not in known]
     if unknown:
@@ -18,6 +18,10 @@ def main() -> int:
         print(f"\n## {name}", flush=True)
         import_module(f"benchmarks.{name}").main()
     return 0
+
+
+def _is_benchmark(path: Path) -> bool:
+    return not path.stem.endswith("_report") and "\ndef main()" in path.read_text()
 
 
 sys.exit(main())

@@ -4,7 +4,8 @@ python -m benchmarks scheduler_engine                 all workloads at 100 to 50
 NODES=5000 PODS=2000 WORKLOADS=basic,cel python -m benchmarks scheduler_engine
 
 Times are of the processor: the engine computes and never waits, and so neighbours on a busy machine count less. Each
-row is measured in a process of its own, so that its memory is its own. ``growth_plot.py`` draws the table.
+row is measured in a process of its own, so that its memory is its own. Results are kept in
+``results/scheduler_engine.json``; ``scheduler_report.py`` makes the table and the plot in docs/ of them.
 """
 
 import multiprocessing
@@ -15,6 +16,7 @@ import time
 from collections.abc import Callable
 from itertools import count
 
+from benchmarks.results import Row, keep
 from mooring.api.core_v1 import (
     Affinity,
     Container,
@@ -85,10 +87,21 @@ def _measure(name: str, nodes: int) -> None:
 
 
 def _report(name: str, nodes: int, rate: float, times: list[float], placed: int) -> None:
-    percentiles = statistics.quantiles(times, n=100)
+    percentiles = statistics.quantiles(times, n=100, method="inclusive")
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     p50, p99 = percentiles[49] * 1e6, percentiles[98] * 1e6
     print(f"{name:<20} {nodes:>7} {rate:>9.0f} {p50:>8.0f} {p99:>8.0f} {placed:>7} {memory:>6.0f}", flush=True)
+    row = Row(
+        workload=name,
+        nodes=nodes,
+        pods=len(times),
+        rate=rate,
+        p50=percentiles[49],
+        p99=percentiles[98],
+        scheduler_megabytes=memory,
+        load=os.getloadavg()[0],
+    )
+    keep("scheduler_engine", row)
 
 
 def _measure_preemption(nodes: int) -> None:
