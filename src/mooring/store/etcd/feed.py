@@ -7,7 +7,7 @@ twice. Only if etcd has compacted what we have not seen, there is a hole: then e
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 from mooring.base import logs
@@ -21,6 +21,7 @@ log = logs.get(__name__)
 _PAUSE_SECONDS = 0.1
 _ANSWER_SECONDS = 5.0
 _SETTLING_SECONDS = 0.5
+_IDLE_SECONDS = 0.01
 
 
 class Feed:
@@ -45,6 +46,7 @@ class Feed:
         self._scope: asyncio.Timeout | None = None
         self.heard = clock.monotonic()
         """When etcd last told something."""
+        self._needed = asyncio.Event()
         self.connected: float | None = None
         """Since when the stream stands; None if it does not."""
 
@@ -83,7 +85,8 @@ class Feed:
             self._scope.reschedule(asyncio.get_running_loop().time())
 
     async def _follow(self) -> None:
-        stream = self._client.watch(self._keys.begin, self._keys.end, self._revision() + 1)
+        last = self._revision()
+        stream = self._client.watch(self._keys.begin, self._keys.end, last + 1)
         async with aclosing(stream):
             async for response in stream:
                 self.heard = self._clock.monotonic()
@@ -96,7 +99,25 @@ class Feed:
                         log.error("etcd is behind what it had told, as after a restore; reading everything again")
                         await self._read_again()
                         return
+                before = self._revision()
                 self._receive(response)
+                if before > last and before == self._revision():
+                    await self._idle()
+                last = before
+
+    async def _idle(self) -> None:
+        """Read no more for a moment: all that comes are writes of our own, of which we know already.
+
+        Then etcd tells of many at once, which costs less. Whoever waits for something else says `hurry`.
+        """
+        self._needed = asyncio.Event()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_IDLE_SECONDS):
+                await self._needed.wait()
+
+    def hurry(self) -> None:
+        """Somebody waits for what others have written."""
+        self._needed.set()
 
     async def _ended(self, response: Any) -> None:
         """Etcd itself ended the watch."""

@@ -14,9 +14,8 @@ only writes to one key keep their order; and keys that expire together share a r
 """
 
 import asyncio
-import heapq
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import count
+from contextlib import contextmanager
 from typing import Any, Self
 
 import msgspec
@@ -24,6 +23,7 @@ import msgspec
 from mooring.base import logs
 from mooring.base.clock import Clock, SystemClock
 from mooring.store.errors import (
+    Closed,
     Compacted,
     FutureRevision,
     OpenError,
@@ -31,6 +31,7 @@ from mooring.store.errors import (
     Unreachable,
 )
 from mooring.store.etcd import identity
+from mooring.store.etcd.arrivals import Arrivals
 from mooring.store.etcd.client import EtcdClient, InDoubt, LeaseGone, NotDone, RevisionGone
 from mooring.store.etcd.compaction import Compactor, compact
 from mooring.store.etcd.config import EtcdConfig
@@ -72,14 +73,14 @@ class EtcdStore(LocalStore):
             receive=self._receive,
             read_again=self._read_again,
         )
+        self._arrivals = Arrivals(clock, config.request_seconds, soon=self._feed.hurry, late=self._is_late)
         self._tasks: list[asyncio.Task[None]] = []
         self._acknowledged: dict[int, Write] = {}  # writes of ours that wait for those before them
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []  # a heap by revision
-        self._numbers = count()
         self._question: asyncio.Future[int] | None = None  # whose answer is not being fetched yet
         self._asking: asyncio.Task[None] | None = None
         self._ticking: asyncio.Task[None] | None = None
-        self._writing: set[asyncio.Task[Any]] = set()
+        self._writing = 0
+        self._idle: asyncio.Event | None = None
         self._slots = asyncio.Semaphore(_IN_FLIGHT)
 
     @classmethod
@@ -109,11 +110,15 @@ class EtcdStore(LocalStore):
 
     # -- writing
 
+    async def write(self, write: Write) -> Outcome:
+        self._check_open()
+        check_writes((write,))
+        with self._busy():
+            return await self._write(write)
+
     async def write_all(self, writes: Sequence[Write]) -> list[Outcome]:
         self._check_open()
         check_writes(writes)
-        if len(writes) == 1:
-            return [await self._tracked(self._write(writes[0]))]
         chains: dict[str, list[int]] = {}
         for place, write in enumerate(writes):
             chains.setdefault(write.key, []).append(place)
@@ -123,18 +128,23 @@ class EtcdStore(LocalStore):
             for place in places:
                 outcomes[place] = await self._write(writes[place])
 
-        results = await self._tracked(asyncio.gather(*map(follow, chains.values()), return_exceptions=True))
+        with self._busy():
+            results = await asyncio.gather(*map(follow, chains.values()), return_exceptions=True)
         for error in results:
             if error is not None:
                 raise error
         return [outcomes[place] for place in range(len(writes))]
 
-    async def _tracked(self, work: Any) -> Any:
-        """Work that `close` waits for."""
-        task = asyncio.ensure_future(work)
-        self._writing.add(task)
-        task.add_done_callback(self._writing.discard)
-        return await task
+    @contextmanager
+    def _busy(self) -> Iterator[None]:
+        """Something that `close` waits for."""
+        self._writing += 1
+        try:
+            yield
+        finally:
+            self._writing -= 1
+            if not self._writing and self._idle:
+                self._idle.set()
 
     async def _write(self, write: Write) -> Outcome:
         """One transaction, sent again until it is certain what became of it."""
@@ -232,24 +242,17 @@ class EtcdStore(LocalStore):
 
     async def _reach(self, revision: int) -> None:
         """Wait until memory has everything up to a revision."""
-        if revision <= self._state.revision:
-            return
-        reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, (revision, next(self._numbers), reached))
-        deadline = self._client.deadline()
-        while not reached.done():
-            await asyncio.wait([reached], timeout=_TICK_SECONDS)
-            if reached.done():
-                break
-            now = self._clock.monotonic()
-            if now >= deadline:
-                reached.cancel()
-                raise Unreachable(f"etcd has reached revision {revision}, but does not tell what it holds")
-            if now - self._feed.heard >= _STALLED_SECONDS:
-                self._feed.heard = now
-                self._feed.resume_elsewhere()
-            elif self._feed.settled() and self._ticking is None:
-                self._ticking = asyncio.create_task(self._tick(), name="etcd tick")
+        if revision > self._state.revision:
+            await self._arrivals.wait(revision)
+
+    def _is_late(self) -> None:
+        """What others have written, or what we have, does not come: find out why."""
+        now = self._clock.monotonic()
+        if now - self._feed.heard >= _STALLED_SECONDS:
+            self._feed.heard = now
+            self._feed.resume_elsewhere()
+        elif self._feed.settled() and self._ticking is None:
+            self._ticking = asyncio.create_task(self._tick(), name="etcd tick")
 
     async def _tick(self) -> None:
         """Write something, so that the watch tells how far it is although the last writes were in other prefixes."""
@@ -298,7 +301,7 @@ class EtcdStore(LocalStore):
         self._acknowledged.clear()
         self._ages.clear()
         self._hub.restart(self._state)
-        self._wake()
+        self._arrivals.reached(self._state.revision)
 
     async def _snapshot(self, revision: int) -> Mvcc:
         """All keys as they were at a revision. Raises `RevisionGone`."""
@@ -337,7 +340,7 @@ class EtcdStore(LocalStore):
             self._state.advance(revision)
         self._publish(told)
         self._apply_acknowledged()
-        self._wake()
+        self._arrivals.reached(self._state.revision)
 
     def _entry(self, event: Any) -> Event | None:
         """Apply one event of etcd; None if readers are not to see it."""
@@ -359,13 +362,7 @@ class EtcdStore(LocalStore):
             told.append(event)
         if told:
             self._publish(told)
-            self._wake()
-
-    def _wake(self) -> None:
-        while self._waiting and self._waiting[0][0] <= self._state.revision:
-            reached = heapq.heappop(self._waiting)[2]
-            if not reached.done():
-                reached.set_result(None)
+            self._arrivals.reached(self._state.revision)
 
     # -- the rest
 
@@ -389,7 +386,9 @@ class EtcdStore(LocalStore):
             return
         await super().close()
         if self._writing:
-            await asyncio.wait(self._writing)
+            self._idle = asyncio.Event()
+            await self._idle.wait()
+        self._arrivals.close(Closed("the store is closed"))
         tasks = [task for task in (*self._tasks, self._asking, self._ticking) if task]
         self._fence.close()
         for task in tasks:

@@ -1,0 +1,76 @@
+"""Who waits until memory has reached a revision. `store` keeps one, and tells it how far memory is.
+
+A hundred writers may wait at once, each for no more than a millisecond, so waiting costs a future and nothing else: one
+task looks after all of them, and does something about it only if they wait for long.
+"""
+
+import asyncio
+import heapq
+from collections.abc import Callable
+from itertools import count
+
+from mooring.base.clock import Clock
+from mooring.store.errors import StoreError, Unreachable
+
+_SOON_SECONDS = 0.002
+_LATE_SECONDS = 0.05
+
+
+class Arrivals:
+    """Futures by revision."""
+
+    def __init__(self, clock: Clock, seconds: float, *, soon: Callable[[], None], late: Callable[[], None]) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._soon = soon
+        self._late = late
+        self._waiting: list[tuple[int, int, float, asyncio.Future[None]]] = []  # a heap: revision, number, deadline
+        self._numbers = count()
+        self._looking: asyncio.Task[None] | None = None
+
+    async def wait(self, revision: int) -> None:
+        """Until memory has reached a revision, which it has not. Raises `Unreachable`."""
+        loop = asyncio.get_running_loop()
+        reached: asyncio.Future[None] = loop.create_future()
+        deadline = self._clock.monotonic() + self._seconds
+        heapq.heappush(self._waiting, (revision, next(self._numbers), deadline, reached))
+        if self._looking is None:
+            self._looking = loop.create_task(self._look_after(), name="etcd arrivals")
+        await reached
+
+    def reached(self, revision: int) -> None:
+        """Memory is that far."""
+        while self._waiting and self._waiting[0][0] <= revision:
+            future = heapq.heappop(self._waiting)[3]
+            if not future.done():
+                future.set_result(None)
+
+    def close(self, error: StoreError) -> None:
+        """Nothing will come any longer."""
+        if self._looking:
+            self._looking.cancel()
+        for *_, future in self._waiting:
+            if not future.done():
+                future.set_exception(error)
+
+    async def _look_after(self) -> None:
+        """As long as somebody waits: after a moment `soon` is called, and after a while `late`, again and again."""
+        try:
+            await asyncio.sleep(_SOON_SECONDS)
+            while self._waiting:
+                self._soon()
+                await asyncio.sleep(_LATE_SECONDS)
+                if self._waiting and self._waiting[0][2] - self._seconds <= self._clock.monotonic() - _LATE_SECONDS:
+                    self._late()
+                    self._give_up()
+        finally:
+            self._looking = None
+
+    def _give_up(self) -> None:
+        now = self._clock.monotonic()
+        for revision, _, deadline, future in self._waiting:
+            if deadline <= now and not future.done():
+                why = f"etcd has reached revision {revision}, but does not tell what it holds"
+                future.set_exception(Unreachable(why))
+        self._waiting = [entry for entry in self._waiting if not entry[3].done()]
+        heapq.heapify(self._waiting)
