@@ -19,7 +19,7 @@ from mooring.api.core_v1 import Taint as NodeTaint
 from mooring.api.meta_v1 import Resource
 
 T = TypeVar("T", bound=Resource)
-_KEEP_STATUS = frozenset({"Node", "PersistentVolume", "ResourceSlice", "ResourceClaim"})
+_KEEP_STATUS = frozenset({"Node", "PersistentVolume", "ResourceClaim"})
 """What says in its status how large or how used it is; a manifest for a simulation may say it at once."""
 
 

@@ -28,6 +28,7 @@ from mooring.api.resource_v1 import ResourceClaimTemplate
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.scheduler.events import OTHER_KINDS, node_action
 from mooring.scheduler.framework import Action, ClusterEvent, Kind
+from mooring.scheduler.profiles import DEFAULT_SCHEDULER
 from mooring.scheduler.queue import Pool, SchedulingQueue
 
 _ENDED = frozenset({"Succeeded", "Failed"})
@@ -71,9 +72,12 @@ class World:
         for kind in snapshot.kinds():
             self.admission.learn(snapshot.all(kind))
         self.workloads.load(snapshot)
-        for pod in snapshot.all(Pod):
+        for given in snapshot.all(Pod):
+            pod = given
             if pod.status.phase in _ENDED:
                 continue
+            if not pod.spec.scheduler_name:  # no server has seen it yet
+                pod = structs.replace(pod, spec=structs.replace(pod.spec, scheduler_name=DEFAULT_SCHEDULER))
             found = SimulatedPod(pod, None, node=pod.spec.node_name, is_ready=_is_ready(pod))
             self.pods[found.key] = found
             self.taken.add((pod.metadata.namespace, pod.metadata.name))
