@@ -17,6 +17,10 @@ _IN_BYTES = frozenset({"memory", "ephemeral-storage"})
 
 def lines(result: Simulation, *, wide: bool = False) -> Iterator[str]:
     """The table, line by line. Headings begin in the first column and are in capitals."""
+    return map(_printable, _lines(result, wide=wide))
+
+
+def _lines(result: Simulation, *, wide: bool) -> Iterator[str]:
     counts = result.counts
     yield f"Cluster: {result.cluster}. Configuration: {result.configuration}. Seed {result.seed}."
     state = "" if result.is_complete else "INTERRUPTED: this is how far it got. "
