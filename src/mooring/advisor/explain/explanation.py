@@ -32,6 +32,7 @@ from mooring.scheduler.diagnosis import FEASIBLE, Diagnosis
 from mooring.scheduler.engine import Outcome, fit_message
 from mooring.scheduler.evaluation import Judgement
 from mooring.scheduler.framework import Registry, SchedulerFeatures, Status
+from mooring.scheduler.preemption import Preemption
 from mooring.scheduler.profiles import ProfileSpec
 
 SUGGESTIONS = 5
@@ -144,7 +145,7 @@ class _Explaining:
         name = pod.spec.node_name
         self._engine.remove(pod)
         if self._engine.cluster.node(name) is None:
-            found = Search(self._engine, self._subject, self._features).run(self._wanted)
+            found = Search(View(self._engine, self._subject, self._features)).run(self._wanted)
             summary = f"the pod names the node {name}, which does not exist; the scheduler does not look at it any more"
             return self._told("NotAttempted", summary, found)
 
@@ -186,15 +187,16 @@ class _Explaining:
         view = View(self._engine, self._subject, self._features)
         refusals, verdicts = self._refusals(view, judgement, diagnosis)
         fits = early.is_success and outcome.node is not None
-        preemption = None if fits or not early.is_success else self._preemption(outcome)
-        found = [] if fits else Search(self._engine, self._subject, self._features).run(self._wanted)
+        tried = None if fits or not early.is_success else self._engine.preempt(outcome)
+        preemption = None if tried is None else _preemption(tried)
+        found = [] if fits else Search(view).run(self._wanted)
         state: State = "Schedulable" if fits else "Unschedulable" if early.is_success else "NotAttempted"
         return SchedulingExplanation(
             subject=patches.target_of(self._subject.source if not self._subject.exists else pod),
             origin=self._snapshot.origin,
             state=state,
             summary=self._summary(outcome, early, preemption),
-            message=early.message or fit_message(outcome, self._engine.preempt(outcome) if not fits else None),
+            message=early.message or fit_message(outcome, tried),
             node=outcome.node or "" if early.is_success else "",
             total_nodes=len(self._engine.cluster),
             feasible_nodes=judgement.number_feasible,
@@ -221,14 +223,6 @@ class _Explaining:
             victims = ", ".join(f"{each.namespace}/{each.name}" for each in preemption.victims)
             return f"no node has room; the scheduler would make some on {preemption.node} by deleting {victims}"
         return f"none of {total} nodes will do"
-
-    def _preemption(self, outcome: Outcome) -> PreemptionFound:
-        found = self._engine.preempt(outcome)
-        victims = [
-            Victim(namespace=pod.metadata.namespace, name=pod.metadata.name, priority=priority(pod))
-            for pod in found.victims
-        ]
-        return PreemptionFound(node=found.node or "", victims=victims, message=found.message)
 
     def _refusals(
         self, view: View, judgement: Judgement, diagnosis: Diagnosis
@@ -257,6 +251,14 @@ class _Explaining:
                     )
         refusals.sort(key=lambda each: (-each.count, each.plugin, each.detail))
         return refusals, sorted(verdicts, key=lambda each: each.node)
+
+
+def _preemption(found: Preemption) -> PreemptionFound:
+    victims = [
+        Victim(namespace=pod.metadata.namespace, name=pod.metadata.name, priority=priority(pod))
+        for pod in found.victims
+    ]
+    return PreemptionFound(node=found.node or "", victims=victims, message=found.message)
 
 
 def _with(pod: Pod, change: Callable[[PodSpec], bool]) -> Pod:

@@ -1,9 +1,10 @@
 """The smallest changes after which a pod would be scheduled, each tried on the engine.
 
-A best-first search over sets of at most three remedies. It begins with a few nodes of each kind of refusal; on a node
-the first plugin that refuses it is answered by each of its remedies, and the node is asked again as it would be then.
-When nothing is left against the node, the scheduler as a whole is run: only what ends there with a node is a
-suggestion. Remedies of one family (the same thing on another node) are shown a few times only.
+A best-first search over sets of at most three remedies; pairs are tried only where no single one is enough. It begins
+with a few nodes of each kind of refusal: on a node the first plugin that refuses it is answered by each of its
+remedies, and the node is asked again as it would be then. When nothing is left against the node, the scheduler as a
+whole is run: only what ends there with a node is a suggestion. Remedies of one family (the same thing on another node)
+are shown a few times only.
 """
 
 import heapq
@@ -16,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.advisor.explain import patches
-from mooring.advisor.explain.asking import AskingEngine
 from mooring.advisor.explain.reasons import describe
 from mooring.advisor.explain.reasons.nodes import relative_shortage
 from mooring.advisor.explain.remedies import Remedy, remedies
@@ -30,7 +30,7 @@ from mooring.api.core_v1 import Pod, ReplicationController
 from mooring.scheduler.columns.cluster import NodeInfo
 from mooring.scheduler.diagnosis import Diagnosis
 from mooring.scheduler.evaluation import Judgement
-from mooring.scheduler.framework import SchedulerFeatures, Status
+from mooring.scheduler.framework import Status
 
 _MOST = 3
 """So many remedies together."""
@@ -46,6 +46,7 @@ _LOOKED_AT, _COMPARED = 500, 40
 
 @dataclass(order=True)
 class _Idea:
+    steps: int
     size: int
     distance: float
     number: int
@@ -55,10 +56,11 @@ class _Idea:
 
 
 class Search:
-    def __init__(self, engine: AskingEngine, subject: Subject, features: SchedulerFeatures) -> None:
-        self._engine = engine
-        self._subject = subject
-        self._features = features
+    def __init__(self, view: View) -> None:
+        self._engine = view.engine
+        self._subject = view.subject
+        self._features = view.features
+        self._untouched = view
         self._ideas: list[_Idea] = []
         self._numbers = count()
         self._found: list[tuple[frozenset[str], tuple[str, ...], Suggestion]] = []
@@ -68,13 +70,15 @@ class Search:
 
     def run(self, wanted: int) -> list[Suggestion]:
         """At most so many suggestions, the smallest first."""
-        view = self._view(self._subject)
-        for node in targets(view):
+        for node in targets(self._untouched):
             self._push((), node, was_global=False)
         for _ in range(_TRIALS):
             if not self._ideas or self._scheduled >= _SCHEDULED or len(self._families) >= wanted:
                 break
-            self._try(heapq.heappop(self._ideas))
+            idea = heapq.heappop(self._ideas)
+            if self._found and idea.steps > len(self._found[0][0]):
+                break  # fewer are enough
+            self._try(idea)
         return self._choice(wanted)
 
     def _choice(self, wanted: int) -> list[Suggestion]:
@@ -87,12 +91,9 @@ class Search:
         chosen = sorted(ranked, key=lambda each: each[:2])[:wanted]
         return [suggestion for _, _, suggestion in sorted(chosen, key=lambda each: each[1])]
 
-    def _view(self, subject: Subject) -> View:
-        return View(self._engine, subject, self._features)
-
     def _push(self, chosen: tuple[Remedy, ...], node: str, *, was_global: bool) -> None:
         size, distance = sum(each.size for each in chosen), sum(each.distance for each in chosen)
-        heapq.heappush(self._ideas, _Idea(size, distance, next(self._numbers), chosen, node, was_global))
+        heapq.heappush(self._ideas, _Idea(len(chosen), size, distance, next(self._numbers), chosen, node, was_global))
 
     def _try(self, idea: _Idea) -> None:
         subject = self._edited(idea.chosen)
@@ -106,7 +107,7 @@ class Search:
                 return
             if not statuses or len(idea.chosen) == _MOST:
                 return
-            view = self._view(subject)
+            view = View(self._engine, subject, self._features) if idea.chosen else self._untouched
             nodes = [idea.node]
             if idea.was_global and not is_global:
                 nodes = targets(view)  # only now can be seen which nodes are near

@@ -5,7 +5,7 @@ that looks at all pods is looked up once for a view. ``reasons/`` puts it into w
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -24,10 +24,11 @@ from mooring.api.core_v1 import (
 from mooring.api.label_selector import NOTHING, Selector, SelectorError
 from mooring.api.meta_v1 import Resource
 from mooring.constraints import node_selector, tolerations
+from mooring.constraints.integers import canonical_int64
 from mooring.constraints.pod_affinity import AffinityTerm
-from mooring.scheduler.columns.cluster import NodeInfo, object_key
+from mooring.scheduler.columns.cluster import NodeInfo, PlacedPod, object_key
 from mooring.scheduler.columns.resources import POD_COUNT
-from mooring.scheduler.columns.shapes import ANY_ADDRESS, HostPort, PodShape, host_ports, pod_terms
+from mooring.scheduler.columns.shapes import ANY_ADDRESS, HostPort, PodShape, PodTerms, host_ports, pod_terms
 from mooring.scheduler.framework import SchedulerFeatures
 
 T = TypeVar("T", bound=Resource)
@@ -103,6 +104,7 @@ class View:
     subject: Subject
     features: SchedulerFeatures
     _tolerated: dict[tuple[str, str, str, str | None], bool] = field(default_factory=dict)
+    _known: dict[tuple[str, int, int], bool] = field(default_factory=dict)
 
     @property
     def pod(self) -> Pod:
@@ -137,6 +139,17 @@ class View:
             for taint in node.spec.taints
             if taint.effect in tolerations.DO_NOT_SCHEDULE and not self._bears(taint)
         ]
+
+    @cached_property
+    def taint_numbers(self) -> Mapping[tuple[str, str], set[int]]:
+        """The numbers that untolerated taints have on all nodes, by key and effect."""
+        found: dict[tuple[str, str], set[int]] = defaultdict(set)
+        for info in self.engine.cluster.node_infos():
+            for taint in self.untolerated(info.node) if info.node.spec.taints else ():
+                number = canonical_int64(taint.value)
+                if number is not None:
+                    found[taint.key, taint.effect].add(number)
+        return found
 
     def _bears(self, taint: Taint) -> bool:
         key = (taint.key, taint.value, taint.effect, taint.time_added)
@@ -235,17 +248,26 @@ class View:
             if not all(key in labels for key in keys):
                 continue
             is_wanted = required.matches(labels, info.name)
-            for counts, (_, constraint, selector) in zip(found, self._hard_spread, strict=True):
+            for counts, (index, constraint, selector) in zip(found, self._hard_spread, strict=True):
                 if not is_wanted and constraint.node_affinity_policy in (None, "Honor"):
                     continue
                 if constraint.node_taints_policy == "Honor" and self.untolerated(info.node):
                     continue
-                counts[labels[constraint.topology_key]] += sum(self._counts(selector, pod) for pod in info.pods)
+                number = sum(self._counts(index, selector, placed) for placed in info.placed.values())
+                counts[labels[constraint.topology_key]] += number
         return found
 
-    def _counts(self, selector: Selector, pod: Pod) -> bool:
-        meta = pod.metadata
-        return meta.namespace == self.namespace and meta.deletion_timestamp is None and selector.matches(meta.labels)
+    def _counts(self, index: int, selector: Selector, placed: PlacedPod) -> bool:
+        if placed.shape.namespace != self.namespace or placed.pod.metadata.deletion_timestamp is not None:
+            return False
+        return self._of_shape(("spread", index, id(placed.shape)), lambda: selector.matches(placed.shape.labels))
+
+    def _of_shape(self, key: tuple[str, int, int], judge: Callable[[], bool]) -> bool:
+        """A verdict on all pods of a shape, found out once."""
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = judge()
+        return known
 
     def broken_spreads(self, node: Node) -> list[Spread]:
         """The hard constraints that the pod would break on a node."""
@@ -267,24 +289,31 @@ class View:
     # -- pod affinity
 
     @cached_property
+    def _terms(self) -> PodTerms:
+        return pod_terms(self.pod.spec, self.namespace)
+
+    @cached_property
     def _near_and_far(self) -> tuple[list[dict[str, list[Pod]]], list[dict[str, list[Pod]]]]:
         """For each required term of the pod, who is chosen, by domain."""
-        terms = pod_terms(self.pod.spec, self.namespace)
+        terms = self._terms
         near: list[dict[str, list[Pod]]] = [defaultdict(list) for _ in terms.affinity]
         far: list[dict[str, list[Pod]]] = [defaultdict(list) for _ in terms.anti_affinity]
         if not near and not far:
             return near, far
         for info in self.engine.cluster.node_infos():
             labels = info.node.metadata.labels
-            for pod in info.pods:
-                if terms.affinity and all(self._chooses(term, pod) for term in terms.affinity):
+            for placed in info.placed.values():
+                if near and all(self._chosen("near", index, each, placed) for index, each in enumerate(terms.affinity)):
                     for term, found in zip(terms.affinity, near, strict=True):
                         if term.topology_key in labels:
-                            found[labels[term.topology_key]].append(pod)
-                for term, found in zip(terms.anti_affinity, far, strict=True):
-                    if term.topology_key in labels and self._chooses(term, pod):
-                        found[labels[term.topology_key]].append(pod)
+                            found[labels[term.topology_key]].append(placed.pod)
+                for index, (term, found) in enumerate(zip(terms.anti_affinity, far, strict=True)):
+                    if term.topology_key in labels and self._chosen("far", index, term, placed):
+                        found[labels[term.topology_key]].append(placed.pod)
         return near, far
+
+    def _chosen(self, kind: str, index: int, term: AffinityTerm, placed: PlacedPod) -> bool:
+        return self._of_shape((kind, index, id(placed.shape)), lambda: self._chooses(term, placed.pod))
 
     def domain_with_pods(self, index: int) -> str:
         """A domain where there are pods that a required affinity term chooses; empty if there is none."""
@@ -298,10 +327,13 @@ class View:
         for info in self.engine.cluster.node_infos():
             labels = info.node.metadata.labels
             for placed in info.placed.values():
-                for term in placed.shape.terms.anti_affinity:
-                    if term.topology_key in labels and self._chooses(term, self.pod):
+                for index, term in enumerate(placed.shape.terms.anti_affinity):
+                    if term.topology_key in labels and self._is_chosen_by(index, term, placed):
                         found[term.topology_key, labels[term.topology_key]].append((term, placed.pod))
         return found
+
+    def _is_chosen_by(self, index: int, term: AffinityTerm, placed: PlacedPod) -> bool:
+        return self._of_shape(("against", index, id(placed.shape)), lambda: self._chooses(term, self.pod))
 
     def _chooses(self, term: AffinityTerm, pod: Pod) -> bool:
         namespace = pod.metadata.namespace
@@ -309,7 +341,7 @@ class View:
 
     def apart(self, node: Node) -> list[Apart]:
         """The pod-affinity terms that a node does not meet."""
-        terms, labels = pod_terms(self.pod.spec, self.namespace), node.metadata.labels
+        terms, labels = self._terms, node.metadata.labels
         near, far = self._near_and_far
         found = []
         begins = not any(near) and all(self._chooses(term, self.pod) for term in terms.affinity)
@@ -321,7 +353,7 @@ class View:
             domain = labels.get(term.topology_key)
             if domain is not None and domain in chosen:
                 found.append(Apart("anti-affinity", index, term, domain, tuple(chosen[domain])))
-        for key, domain in labels.items():
+        for key, domain in labels.items() if self._against else ():
             holders: dict[int, tuple[AffinityTerm, list[Pod]]] = {}
             for term, pod in self._against.get((key, domain), ()):
                 holders.setdefault(id(term), (term, []))[1].append(pod)

@@ -8,6 +8,9 @@ from mooring.constraints.pod_affinity import AffinityTerm
 from mooring.scheduler.columns.cluster import NodeInfo
 from mooring.scheduler.framework import Status
 
+_FEW = 5
+"""So many domains are told one by one."""
+
 
 def spread(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
     if not view.pod.spec.topology_spread_constraints:
@@ -28,18 +31,36 @@ def spread_text(each: Spread) -> str:
 
 
 def affinity(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:
-    known: dict[tuple[str | None, ...], str] = {}
-    keys: dict[str, None] = {}
-
-    def text(info: NodeInfo) -> str:
+    """By the terms that do not hold; domain by domain where there are few of them."""
+    alike: dict[tuple[tuple[str, int, str], ...], list[tuple[NodeInfo, list[Apart]]]] = {}
+    for info in infos:
         found = view.apart(info.node)
-        keys.update(dict.fromkeys(each.term.topology_key for each in found))
-        seen = tuple(f"{each.kind}{each.index}{each.term.topology_key}={each.domain}" for each in found)
-        if seen not in known:
-            known[seen] = "; ".join(map(apart_text, found))
-        return known[seen]
+        key = tuple((each.kind, each.index, each.term.topology_key) for each in found)
+        alike.setdefault(key, []).append((info, found))
+    groups: Groups = []
+    for members in alike.values():
+        domains = {tuple(each.domain for each in found) for _, found in members}
+        if len(domains) <= _FEW:
+            texts: dict[str, list[NodeInfo]] = {}
+            for info, found in members:
+                texts.setdefault("; ".join(map(apart_text, found)), []).append(info)
+            groups += texts.items()
+        else:
+            parts = zip(*(found for _, found in members), strict=True)
+            groups.append(("; ".join(map(_together, parts)), [info for info, _ in members]))
+    return groups
 
-    return by_text(infos, text)
+
+def _together(same: Sequence[Apart]) -> str:
+    """A term that does not hold in many domains."""
+    first = same[0]
+    key, selector = first.term.topology_key, term_text(first.term)
+    if first.kind == "affinity":
+        return f"no pod with {selector} is in the same {key}"
+    who = pods_named(pod for each in same[:_FEW] for pod in each.holders)
+    if first.kind == "anti-affinity":
+        return f"in each {key} there is a pod from which anti-affinity ({selector}) keeps away, such as {who}"
+    return f"in each {key} there is a pod whose anti-affinity ({selector}) keeps this pod away, such as {who}"
 
 
 def apart_text(each: Apart) -> str:

@@ -117,12 +117,7 @@ def _ranged(view: View, untolerated: Sequence[Taint]) -> Remedy | None:
     if len(untolerated) != 1 or not view.features.constraints.numeric_tolerations:
         return None
     key, effect = untolerated[0].key, untolerated[0].effect
-    numbers = {
-        number
-        for info in view.engine.cluster.node_infos()
-        for taint in view.untolerated(info.node)
-        if taint.key == key and taint.effect == effect and (number := canonical_int64(taint.value)) is not None
-    }
+    numbers: set[int] = view.taint_numbers.get((key, effect), set())
     if len(numbers) < 2 or canonical_int64(untolerated[0].value) is None:
         return None
     bound = min(numbers) - 1
