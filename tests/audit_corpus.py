@@ -222,7 +222,7 @@ NEAR_MISSES: tuple[Spice, ...] = (
 
 # -- kinds
 
-LABELS = {"app": "x", "tenant": "t", "revision": "r"}
+LABELS = {"tenant": "t", "revision": "r"}
 
 
 def _pod_spec(lot: random.Random, spices: list[Spice]) -> tuple[Tree, list[Use]]:
@@ -230,44 +230,53 @@ def _pod_spec(lot: random.Random, spices: list[Spice]) -> tuple[Tree, list[Use]]
     return spec, [use for spice in spices for use in spice(spec, lot)]
 
 
-def _template(spec: Tree) -> Tree:
-    return {"metadata": {"labels": dict(LABELS)}, "spec": spec}
+def _template(spec: Tree, labels: Tree) -> Tree:
+    return {"metadata": {"labels": labels | LABELS}, "spec": spec}
 
 
-_SELECTOR = {"matchLabels": {"app": "x"}}
-KINDS: dict[str, tuple[str, str, Callable[[Tree], Tree]]] = {
-    "Pod": ("v1", "spec", lambda spec: {"spec": spec}),
+KINDS: dict[str, tuple[str, str, Callable[[Tree, Tree], Tree]]] = {
+    "Pod": ("v1", "spec", lambda spec, labels: {"spec": spec}),
     "ReplicationController": (
         "v1",
         "spec.template.spec",
-        lambda spec: {"spec": {"selector": {"app": "x"}, "template": _template(spec)}},
+        lambda spec, labels: {"spec": {"selector": labels, "template": _template(spec, labels)}},
     ),
     "Deployment": (
         "apps/v1",
         "spec.template.spec",
-        lambda spec: {"spec": {"replicas": 2, "selector": _SELECTOR, "template": _template(spec)}},
+        lambda spec, labels: {
+            "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": _template(spec, labels)}
+        },
     ),
     "ReplicaSet": (
         "apps/v1",
         "spec.template.spec",
-        lambda spec: {"spec": {"replicas": 1, "selector": _SELECTOR, "template": _template(spec)}},
+        lambda spec, labels: {
+            "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": _template(spec, labels)}
+        },
     ),
     "StatefulSet": (
         "apps/v1",
         "spec.template.spec",
-        lambda spec: {"spec": {"serviceName": "x", "selector": _SELECTOR, "template": _template(spec)}},
+        lambda spec, labels: {
+            "spec": {"serviceName": "x", "selector": {"matchLabels": labels}, "template": _template(spec, labels)}
+        },
     ),
     "DaemonSet": (
         "apps/v1",
         "spec.template.spec",
-        lambda spec: {"spec": {"selector": _SELECTOR, "template": _template(spec)}},
+        lambda spec, labels: {"spec": {"selector": {"matchLabels": labels}, "template": _template(spec, labels)}},
     ),
-    "Job": ("batch/v1", "spec.template.spec", lambda spec: {"spec": {"template": _template(_ending(spec))}}),
+    "Job": (
+        "batch/v1",
+        "spec.template.spec",
+        lambda spec, labels: {"spec": {"template": _template(_ending(spec), labels)}},
+    ),
     "CronJob": (
         "batch/v1",
         "spec.jobTemplate.spec.template.spec",
-        lambda spec: {
-            "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": {"template": _template(_ending(spec))}}}
+        lambda spec, labels: {
+            "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": {"template": _template(_ending(spec), labels)}}}
         },
     ),
 }
@@ -285,8 +294,9 @@ def _with_pods(kind: str, name: str, lot: random.Random) -> Case:
         spices += lot.choices(USES, k=lot.randrange(1, 4))
     lot.shuffle(spices)
     spec, uses = _pod_spec(lot, spices)
-    metadata: Tree = {"name": name, "labels": dict(LABELS), "annotations": {"note": "matchLabelKeys Gt expression"}}
-    tree = {"apiVersion": api_version, "kind": kind, "metadata": metadata, **wrap(spec)}
+    labels = {"app": name}
+    metadata: Tree = {"name": name, "labels": labels | LABELS, "annotations": {"note": "matchLabelKeys Gt expression"}}
+    tree = {"apiVersion": api_version, "kind": kind, "metadata": metadata, **wrap(spec, labels)}
     return Case(tree, {(feature, f"{path}.{place}") for feature, place in uses})
 
 

@@ -101,7 +101,7 @@ def rehearsed(
     snapshot: Snapshot, question: Question, audit: Audit, profiles: Sequence[ProfileSpec], seconds: float
 ) -> Audit:
     """The audit with what a rehearsal showed."""
-    copy = Copy()
+    copy = Copy(schedulers=frozenset(profile.scheduler_name for profile in profiles))
     for subject in subjects_of(snapshot, question):
         (copy.stored if subject.reference.stored else copy.manifests).append((subject.object, subject.reference))
     with tempfile.TemporaryDirectory(prefix="mooring-rehearsal-") as folder, _silence():

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from mooring.advisor.audit import judging, scheduler_config
 from mooring.advisor.audit import options as audit_options
-from mooring.advisor.audit import scheduler_config
 from mooring.advisor.audit.options import Options, Question
 from mooring.advisor.audit.outcomes import Outcomes, Subject
 from mooring.advisor.audit.pods import Pods
@@ -122,6 +122,7 @@ def _decoded(raw: RawObject, options: Options) -> Resource | None:
     obj = scheme.convert(found, scheme.hub(kind))
     if kind.namespaced and not obj.metadata.namespace:
         obj.metadata.namespace = _DEFAULT_NAMESPACE
+    judging.default(obj)
     return obj
 
 

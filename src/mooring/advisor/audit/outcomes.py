@@ -99,7 +99,7 @@ class Outcomes:
     def _effect(self, subject: Subject, use: Use, answers: _Answers) -> tuple[Effect, str]:
         refusal = answers.anew.refused.get(use.field, "")
         dropped = use.field in answers.anew.dropped
-        already = answers.already.refused.get(use.field, "")
+        already = answers.already.refused.get(use.field) or next(iter(answers.already.refused.values()), "")
         if subject.reference.stored and answers.made is None and (refusal or dropped or self._goes_off(use)):
             return self._stored(subject.object, use)
         if already or use.field in answers.already.dropped:

@@ -71,6 +71,8 @@ class Pods:
 
     def _running(self, pod: Pod) -> Fate:
         before, after = (self._due(pod, side.constraints) for side in (self._options.now, self._options.then))
+        if before is not None and before <= self._now:
+            return Fate(Effect.FINISHED, "it does not tolerate a NoExecute taint now either, and is about to go")
         if after is None or (before is not None and before <= after):
             return Fate(Effect.KEEPS_RUNNING, "it has its node and stays there")
         taint = self._untolerated(pod)

@@ -22,18 +22,21 @@ from msgspec import structs
 from mooring.advisor.audit.judging import missing
 from mooring.advisor.audit.made import is_over, made_from
 from mooring.advisor.audit.results import Audit, Effect, Finding, ObjectReference, Observation, Rehearsal
+from mooring.advisor.snapshot.engines import waits
 from mooring.api import codec, errors
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import Event, Namespace, Pod
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import ObjectMeta, Resource
-from mooring.apiserver.resources.stored import Stored
+from mooring.apiserver.resources.stored import ROOT, Stored
 from mooring.client import Client
+from mooring.scheduler.profiles import DEFAULT_SCHEDULER
 from mooring.store.kv import Put, Store
 
 _POLL_SECONDS = 0.1
 _QUIET_SECONDS = 1.0
 _BATCH = 500
+_PODS = f"{ROOT}pods/"
 _FAILURES = frozenset({"FailedCreate", "ReplicaSetCreateError"})
 _FIRST = ("Namespace", "PriorityClass", "StorageClass", "DeviceClass")
 
@@ -64,6 +67,8 @@ class Copy:
 
     stored: list[Subject] = field(default_factory=list)
     manifests: list[Subject] = field(default_factory=list)
+    schedulers: frozenset[str] = frozenset({DEFAULT_SCHEDULER})
+    """The schedulers whose pods get a node, or are told why not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +104,18 @@ async def rehearse(audit: Audit, copy: Copy, start: Start, folder: Path, seconds
     async with start(first, then=False, with_workers=False) as plane:
         taken = await _load(plane, copy, notes)
     await asyncio.to_thread(shutil.copytree, first, second)
+    waiting = [
+        obj
+        for obj, _ in taken
+        if isinstance(obj, Pod)
+        and waits(obj)
+        and obj.spec.scheduler_name in copy.schedulers
+        and not obj.spec.scheduling_gates
+    ]
     views: list[dict[_Key, _Seen]] = []
     for place, then in ((first, False), (second, True)):
         async with start(place, then=then) as plane:
-            await _until_at_rest(plane.store, seconds)
+            await _until_at_rest(plane, waiting, seconds)
             views.append(await _Probe(plane).look_at(taken))
     report = Rehearsal(
         objects=len(taken),
@@ -134,11 +147,11 @@ async def _load(plane: Plane, copy: Copy, notes: list[str]) -> list[Subject]:
         try:
             made = copy_of(obj)
             made.api_version = ""  # in whichever version is served
-            created = await plane.client.create(made)
+            await plane.client.create(made)
         except (errors.StatusError, ValueError) as refusal:
             notes.append(f"{reference} is left out, since it is refused now as well: {refusal}")
             continue
-        taken.append((scheme.convert(created, scheme.hub(scheme.kind_of(created))), reference))
+        taken.append((obj, reference))
     return taken
 
 
@@ -161,15 +174,25 @@ def _identified(namespace: Namespace) -> Namespace:
     return namespace
 
 
-async def _until_at_rest(store: Store, seconds: float) -> None:
-    """Wait until nothing is written any more, or for as long as is given."""
+async def _until_at_rest(plane: Plane, waiting: Sequence[Pod], seconds: float) -> None:
+    """Wait until nothing is written any more and the scheduler has judged all pods, or for as long as is given."""
     deadline = time.monotonic() + seconds
     revision, since = -1, time.monotonic()
-    while time.monotonic() < deadline and time.monotonic() - since < _QUIET_SECONDS:
+    while time.monotonic() < deadline:
         await asyncio.sleep(_POLL_SECONDS)
-        current = (await store.range("/registry/pods/", limit=1)).revision
+        current = (await plane.store.range(_PODS, limit=1)).revision
         if current != revision:
             revision, since = current, time.monotonic()
+        elif time.monotonic() - since > _QUIET_SECONDS and await _all_judged(plane, waiting):
+            return
+
+
+async def _all_judged(plane: Plane, waiting: Sequence[Pod]) -> bool:
+    found = {(pod.metadata.namespace, pod.metadata.name): pod for pod in (await plane.client.list(Pod)).items}
+    return all(
+        pod is None or pod.spec.node_name or any(c.type == "PodScheduled" for c in pod.status.conditions)
+        for pod in (found.get((each.metadata.namespace, each.metadata.name)) for each in waiting)
+    )
 
 
 # -- what is seen
