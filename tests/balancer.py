@@ -4,9 +4,9 @@ with Balancer() as balancer:
     balancer.add(server.address)
     config = balancer.kubeconfig(server.kubeconfig, tmp_path / "admin.kubeconfig")
 
-It asks every server for /readyz again and again. Connections to one that does not answer (any more) are cut, as with
-haproxy's `on-marked-down shutdown-sessions`; those to one that says that it is not ready live on, so that it can finish
-what it has begun. It runs in a thread of its own, so that tests may block.
+It asks every server for /readyz again and again. One that says no gets no new connections, and can finish what it has
+begun on the others. One that is gone, or that did not answer three times, loses them all, as with haproxy's `fall 3
+on-marked-down shutdown-sessions`. It runs in a thread of its own, so that tests may block.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from typing import Self
 Address = tuple[str, int]
 _ASK_SECONDS = 0.1
 _ANSWER_SECONDS = 1.0
+_FALL = 3
 _CHUNK = 64 * 1024
 
 
@@ -87,25 +88,30 @@ class Balancer:
         self._probes.append(asyncio.create_task(self._probe(server)))
 
     async def _probe(self, server: _Server) -> None:
+        silent = 0
         while True:
-            answer = await self._ask(server.address)
-            server.ready = answer == 200
-            if answer is None:
+            try:
+                server.ready = await self._ask(server.address) == 200
+                silent = 0
+            except TimeoutError:
+                silent += 1
+            except (OSError, IndexError, ValueError):
+                silent = _FALL
+            if silent >= _FALL:
+                server.ready = False
                 cut, server.connections = server.connections, set()
                 for task in cut:
                     task.cancel()
             await asyncio.sleep(_ASK_SECONDS)
 
-    async def _ask(self, address: Address) -> int | None:
-        """The status of /readyz; None if there is no answer."""
+    async def _ask(self, address: Address) -> int:
+        """The status of /readyz."""
         writer: asyncio.StreamWriter | None = None
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 reader, writer = await asyncio.open_connection(*address, ssl=self._tls)
                 writer.write(b"GET /readyz HTTP/1.1\r\nhost: balancer\r\nconnection: close\r\n\r\n")
                 return int((await reader.readline()).split()[1])
-        except (OSError, TimeoutError, IndexError, ValueError):
-            return None
         finally:
             if writer is not None:
                 writer.transport.abort()

@@ -77,14 +77,17 @@ class HaCluster:
 
 @contextmanager
 def ha_cluster(
-    folder: Path, *, members: int = 1, servers: int = 2, flags: Sequence[str] = ()
+    folder: Path, *, members: int = 1, servers: int = 2, flags: Sequence[str] = (), at_first: Sequence[str] = ()
 ) -> Iterator[tuple[HaCluster, Crew]]:
-    """A cluster whose API servers are ready, and a crew for it that has not begun."""
+    """A cluster whose API servers are ready, and a crew for it that has not begun.
+
+    The servers always have `flags`, and those of `at_first` until they are started again.
+    """
     with etcd_cluster(folder / "etcd", members=members) as etcd, Balancer() as balancer:
         cluster = HaCluster(folder, etcd, balancer, flags)
         try:
             for _ in range(servers):
-                cluster.add_server()
+                cluster.add_server(*at_first)
             cluster.wait_for_servers(servers)
             with Crew(folder, cluster.kubeconfigs) as crew:
                 yield cluster, crew

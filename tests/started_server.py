@@ -24,6 +24,7 @@ from mooring.base.gates import Gate
 from mooring.base.known_gates import KNOWN
 from mooring.cli.control_plane import ControlPlane, in_process
 from mooring.cli.worker_process import WorkerConfig
+from mooring.store.etcd.config import EtcdConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +94,12 @@ class Started:
 
 @asynccontextmanager
 async def started(
-    folder: Path, start: Start, *, workers: Start | None = None, controllers: bool = True
+    folder: Path,
+    start: Start,
+    *,
+    workers: Start | None = None,
+    controllers: bool = True,
+    etcd: EtcdConfig | None = None,
 ) -> AsyncIterator[Started]:
     """A server that listens, with scheduler and controllers started as `workers` says, if it does."""
     config = ServerConfig(
@@ -102,6 +108,7 @@ async def started(
         port=0,
         runtime_config=parse_runtime_config(start.runtime_config),
         kinds=start.kinds,
+        etcd=etcd,
     )
     crew = None
     if workers:

@@ -1,4 +1,4 @@
-"""Both API servers are restarted, one after the other: nobody who uses the balancer's address notices.
+"""Both API servers are restarted, one after the other, also for an upgrade: nobody behind the balancer notices.
 
 Clients here do not even try again: no request fails, no write is lost, and watches go on where they ended.
 """
@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.req("S.7"),
     pytest.mark.skipif(KUBECTL is None, reason="there is no kubectl on this machine"),
 ]
-DELAY = ("--shutdown-delay-duration", "1s")
+DELAY = ("--shutdown-delay-duration", "3s")
 WRITERS = 4
 
 
@@ -82,8 +82,9 @@ async def _roll(cluster: HaCluster) -> None:
         await asyncio.to_thread(cluster.wait_for_servers, len(cluster.servers))
 
 
+@pytest.mark.req("4330.13")
 async def test_clients_see_no_failed_request_and_no_gap(tmp_path: Path) -> None:
-    with ha_cluster(tmp_path, flags=DELAY) as (cluster, _):
+    with ha_cluster(tmp_path, flags=DELAY, at_first=("--emulation-version", "1.36")) as (cluster, _):
         async with load(cluster.kubeconfig) as clients:
             informers = Informers(clients.client)
             seen: dict[str, list[int]] = {}
@@ -96,6 +97,7 @@ async def test_clients_see_no_failed_request_and_no_gap(tmp_path: Path) -> None:
                 await informers.wait_for_sync()
                 await _roll(cluster)
                 await asyncio.sleep(0.5)
+                assert b'"minor":"37"' in (await clients.client.raw("GET", "/version")).body
                 assert clients.failures == []
                 assert clients.requests > 100, "there was something to see"
                 assert len(clients.counters) == WRITERS
