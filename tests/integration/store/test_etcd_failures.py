@@ -11,7 +11,7 @@ import pytest
 from etcd_servers import EtcdServers, etcd_cluster
 from mooring.apiserver.security.pki import Pki
 from mooring.base.clock import SystemClock
-from mooring.store.errors import Compacted, Damaged, OpenError, Refused, StorageError, Unreachable
+from mooring.store.errors import Compacted, Damaged, OpenError, Refused, StorageError, StorageFailed, Unreachable
 from mooring.store.etcd.config import EtcdConfig, parse_servers
 from mooring.store.etcd.store import EtcdStore
 from mooring.store.kv import Batch, Conflict, Delete, Event, Put, Watcher, Write
@@ -350,7 +350,19 @@ async def test_an_etcd_that_was_restored_is_noticed(tmp_path: Path) -> None:
             with pytest.raises(Compacted):
                 async with asyncio.timeout(10):
                     await watcher.next()
-        assert await store.get("/registry/a") is None
-        with pytest.raises(Damaged, match="is gone from etcd: somebody has deleted the store"):
-            await store.write(Put("/registry/a", b""))
+        assert is_failing(store)
+        for refused in (store.get("/registry/a"), store.range("/registry/"), store.write(Put("/registry/a", b""))):
+            with pytest.raises(StorageFailed, match="restart this server"):
+                await refused
         await store.close()
+
+
+async def test_a_store_that_somebody_deleted_is_not_written(etcd: EtcdServers) -> None:
+    config = etcd.fresh()
+    store = await EtcdStore.open(config)
+    await store.write(Put("/r/a", b"1"))
+    etcd.etcdctl("del", "--prefix", f"{config.prefix}/")
+    with pytest.raises(Damaged, match="is gone from etcd: somebody has deleted the store"):
+        await store.write(Put("/r/b", b"2"))
+    assert await store.count("/r/") == 0
+    await store.close()

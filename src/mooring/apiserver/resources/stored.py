@@ -33,7 +33,7 @@ class Stored:
         self.prefix = f"{ROOT}{self.hub.plural}/"
         self._scheme = scheme
         self._heads = _heads(self.storage, scheme.family(kind))
-        self._converted: BoundedCache[tuple[int, Kind], bytes] = BoundedCache(_CONVERTED)
+        self._converted: BoundedCache[tuple[bytes, Kind], bytes] = BoundedCache(_CONVERTED)
 
     def key(self, namespace: str, name: str) -> str:
         """The key of an object, as `/registry/pods/default/web`; raises BadRequest for a name that no key can hold."""
@@ -63,7 +63,7 @@ class Stored:
         """The JSON of a stored object in a version. Without a revision (dry run) it has no resourceVersion."""
         source = self._source(value)
         if source.type is not kind.type:
-            value, source = self._convert(value, revision, kind), kind
+            value, source = self._convert(value, kind), kind
         rest = value[len(self._heads[source]) :]
         if not revision:
             return self._heads[kind] + rest
@@ -73,7 +73,7 @@ class Stored:
         """As `render`, for a list, whose items do not repeat the kind."""
         source = self._source(value)
         if source.type is not kind.type:
-            value, source = self._convert(value, revision, kind), kind
+            value, source = self._convert(value, kind), kind
         return b'%b"resourceVersion":"%d",%b' % (_ITEM_HEAD, revision, value[len(self._heads[source]) :])
 
     def render_items(self, items: Iterable[KeyValue], kind: Kind) -> Iterator[bytes | memoryview]:
@@ -97,14 +97,13 @@ class Stored:
                 return kind
         raise errors.internal_error(f"a stored object of kind {self.hub.kind} is in no version that this server knows")
 
-    def _convert(self, value: bytes, revision: int, kind: Kind) -> bytes:
+    def _convert(self, value: bytes, kind: Kind) -> bytes:
         """The bytes as if they had been stored in another version."""
-        found = self._converted.get((revision, kind)) if revision else None
+        found = self._converted.get((value, kind))
         if found is None:
             obj = codec.decode_own(value, self._source(value).type)
             found = codec.encode(self._scheme.convert(obj, kind))
-            if revision:
-                self._converted.put((revision, kind), found)
+            self._converted.put((value, kind), found)
         return found
 
 

@@ -28,7 +28,8 @@ _MIN_SECONDS, _MAX_SECONDS = 1800, 3600
 _INITIAL_CHUNK = 500
 _AT_ONCE = 1000
 
-FrameKey = tuple[int, str, type[View], Kind]
+FrameKey = tuple[int, str, str, type[View], Kind]
+"""With the key, because events that expire together in etcd share a revision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ class Watching:
         """An event on a line; the object is `kv` with the revision of the event."""
         if not view.shared:
             return _framed(kind, view.watched(kv.value, revision, first=first))
-        key = (revision, kind, type(view), view.kind)
+        key = (revision, kv.key, kind, type(view), view.kind)
         frame = self._frames.get(key)
         if frame is None:
             frame = _framed(kind, view.object(kv.value, revision))

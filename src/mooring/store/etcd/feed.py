@@ -36,6 +36,7 @@ class Feed:
         revision: Callable[[], int],
         receive: Callable[[Any], None],
         read_again: Callable[[], Awaitable[None]],
+        went_back: Callable[[], None],
     ) -> None:
         self._client = client
         self._keys = keys
@@ -43,6 +44,7 @@ class Feed:
         self._revision = revision
         self._receive = receive
         self._read_again = read_again
+        self._went_back = went_back
         self._scope: asyncio.Timeout | None = None
         self.heard = clock.monotonic()
         """When etcd last told something."""
@@ -95,9 +97,8 @@ class Feed:
                     return
                 if response.created:
                     self.connected = self.heard
-                    if await self._went_back(response):
-                        log.error("etcd is behind what it had told, as after a restore; reading everything again")
-                        await self._read_again()
+                    if await self._is_behind(response):
+                        self._went_back()
                         return
                 before = self._revision()
                 self._receive(response)
@@ -129,7 +130,7 @@ class Feed:
         self._client.leave(None, response.cancel_reason)
         raise NotDone(response.cancel_reason)
 
-    async def _went_back(self, response: Any) -> bool:
+    async def _is_behind(self, response: Any) -> bool:
         """Whether etcd as a whole, and not only a member that lags, is behind what we have seen."""
         seen = self._revision()
         return response.header.revision < seen and await self._client.revision(self._keys.store) < seen

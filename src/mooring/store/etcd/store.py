@@ -28,6 +28,7 @@ from mooring.store.errors import (
     FutureRevision,
     OpenError,
     StorageError,
+    StorageFailed,
     Unreachable,
 )
 from mooring.store.etcd import identity
@@ -72,6 +73,7 @@ class EtcdStore(LocalStore):
             revision=lambda: self._state.revision,
             receive=self._receive,
             read_again=self._read_again,
+            went_back=self._give_up,
         )
         self._arrivals = Arrivals(clock, config.request_seconds, soon=self._feed.hurry, late=self._is_late)
         self._tasks: list[asyncio.Task[None]] = []
@@ -79,6 +81,7 @@ class EtcdStore(LocalStore):
         self._question: asyncio.Future[int] | None = None  # whose answer is not being fetched yet
         self._asking: asyncio.Task[None] | None = None
         self._ticking: asyncio.Task[None] | None = None
+        self._restored: StorageFailed | None = None
         self._writing = 0
         self._idle: asyncio.Event | None = None
         self._slots = asyncio.Semaphore(_IN_FLIGHT)
@@ -106,6 +109,8 @@ class EtcdStore(LocalStore):
     @property
     def failure(self) -> StorageError | None:
         """Why the store cannot be used now; None while it can."""
+        if self._restored:
+            return self._restored
         return Unreachable(self._client.trouble) if self._client.trouble and self._feed.connected is None else None
 
     # -- writing
@@ -302,6 +307,21 @@ class EtcdStore(LocalStore):
         self._ages.clear()
         self._hub.restart(self._state)
         self._arrivals.reached(self._state.revision)
+
+    def _give_up(self) -> None:
+        """Etcd was restored to an earlier time, and its revisions mean something else from now on.
+
+        Whoever has cached anything by revision, in this process or behind it, would be wrong: so nothing is answered.
+        """
+        self._restored = StorageFailed("etcd is behind what it has told, as after a restore: restart this server")
+        log.error(str(self._restored))
+        self._arrivals.close(self._restored)
+        self._hub.restart(self._state)
+
+    def _check_open(self) -> None:
+        super()._check_open()
+        if self._restored:
+            raise StorageFailed(*self._restored.args)
 
     async def _snapshot(self, revision: int) -> Mvcc:
         """All keys as they were at a revision. Raises `RevisionGone`."""
