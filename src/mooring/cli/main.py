@@ -10,6 +10,7 @@ COMMANDS = {
     "apiserver": "mooring.cli.apiserver:apiserver",
     "scheduler": "mooring.cli.scheduler:scheduler",
     "lint": "mooring.cli.lint:lint",
+    "explain": "mooring.cli.explain:explain",
     "audit": "mooring.cli.audit:audit",
     "simulate": "mooring.cli.simulate:simulate",
     "controllers": "mooring.cli.controllers:controllers",
