@@ -39,7 +39,7 @@ from mooring.api.core_v1 import (
 )
 from mooring.api.meta_v1 import LabelSelector, ObjectMeta
 from mooring.api.quantity import parse
-from mooring.scheduler.engine import Engine
+from mooring.scheduler.engine import Engine, fit_message
 
 NODES = [int(text) for text in os.environ.get("NODES", "100,1000,5000,15000,50000").split(",")]
 PODS = int(os.environ.get("PODS", "2000"))
@@ -52,8 +52,7 @@ def main() -> None:
     wanted = os.environ.get("WORKLOADS")
     chosen = [name for name in WORKLOADS if not wanted or name in wanted.split(",")]
     print(f"{'workload':<20} {'nodes':>7} {'pods/s':>9} {'p50 µs':>8} {'p99 µs':>8} {'placed':>7} {'MB':>6}")
-    if not wanted or "preemption" in wanted:
-        chosen.append("preemption")
+    chosen += [name for name in FULL_CLUSTER if not wanted or name in wanted.split(",")]
     for name in chosen:
         for nodes in NODES:
             process = multiprocessing.get_context("spawn").Process(target=_measure, args=(name, nodes))
@@ -62,8 +61,8 @@ def main() -> None:
 
 
 def _measure(name: str, nodes: int) -> None:
-    if name == "preemption":
-        _measure_preemption(nodes)
+    if name in FULL_CLUSTER:
+        FULL_CLUSTER[name](nodes)
         return
     spec = WORKLOADS[name]
     engine = Engine()
@@ -106,13 +105,7 @@ def _report(name: str, nodes: int, rate: float, times: list[float], placed: int)
 
 def _measure_preemption(nodes: int) -> None:
     """A cluster full of pods of low priority, and pods that each displace some of them."""
-    engine = Engine()
-    for number in range(nodes):
-        engine.put(_node(2 * number))  # those without a taint
-        for _ in range(8):
-            pod = _pod("low", _spec("4"))
-            pod.spec.node_name = f"node-{2 * number}"
-            engine.put(pod)
+    engine, _ = _full_engine(nodes)
     times: list[float] = []
     found = 0
     for _ in range(min(PODS // 20, nodes)):
@@ -127,6 +120,36 @@ def _measure_preemption(nodes: int) -> None:
             found += 1
         times.append(time.process_time() - before)
     _report("preemption", nodes, len(times) / sum(times), times, found)
+
+
+def _measure_churn(nodes: int) -> None:
+    """A cluster full of pods, and pods that wait: one is judged whenever a pod has gone and another come somewhere."""
+    engine, running = _full_engine(nodes)
+    times: list[float] = []
+    for number in range(PODS):
+        gone = running[number * 7919 % len(running)]
+        engine.remove(gone)
+        engine.put(gone)
+        waiting = _pod("waiting", _spec("8"))
+        before = time.process_time()
+        outcome = engine.schedule(waiting)
+        message = fit_message(outcome, engine.preempt(outcome))
+        times.append(time.process_time() - before)
+        if "Insufficient cpu" not in message:
+            raise SystemExit(message)
+    _report("unschedulable-churn", nodes, len(times) / sum(times), times, 0)
+
+
+def _full_engine(nodes: int) -> tuple[Engine, list[Pod]]:
+    engine, pods = Engine(), []
+    for number in range(nodes):
+        engine.put(_node(2 * number))  # those without a taint
+        for _ in range(8):
+            pod = _pod("low", _spec("4"))
+            pod.spec.node_name = f"node-{2 * number}"
+            engine.put(pod)
+            pods.append(pod)
+    return engine, pods
 
 
 def _node(number: int) -> Node:
@@ -220,4 +243,8 @@ WORKLOADS: dict[str, Callable[[], PodSpec]] = {
     "pod-affinity": _near,
     "anti-affinity": _apart,
     "unschedulable": _too_large,
+}
+FULL_CLUSTER: dict[str, Callable[[int], None]] = {
+    "unschedulable-churn": _measure_churn,
+    "preemption": _measure_preemption,
 }

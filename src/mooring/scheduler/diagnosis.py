@@ -18,6 +18,7 @@ from mooring.scheduler.framework import Code, Mask, Status, unresolvable
 from mooring.scheduler.framework.verdicts import status_of
 
 NO_NODE, FEASIBLE, _RULED_OUT = -1, 0, 1
+_FEW = 16
 _CODE_BITS = 32
 _CODE_MASK = (1 << _CODE_BITS) - 1
 """A refusal is the number of its plugin, from 1, above 32 bits of the plugin's code."""
@@ -60,7 +61,12 @@ class Diagnosis:
     def rows_with(self, code: Code) -> NDArray[np.intp]:
         """The rows whose nodes refused with a code."""
         wanted = [verdict for verdict, status in self.table.items() if status.code is code]
-        return np.flatnonzero(np.isin(self.verdicts, wanted))
+        if len(wanted) > _FEW:
+            return np.flatnonzero(np.isin(self.verdicts, wanted))
+        found = np.zeros(len(self.verdicts), np.bool_)
+        for verdict in wanted:
+            found |= self.verdicts == verdict
+        return np.flatnonzero(found)
 
     def plugins(self) -> frozenset[str]:
         """The plugins that refused: what concerns them may help."""

@@ -106,11 +106,12 @@ class _Layers:
         """By place among `rows`, where pods are given back in another order than that of their importance."""
         violating = [0] * len(rows)
         tables: list[_Table] = []
+        has_budgets = len(budgets) > 0
         for place, row in enumerate(rows):
             ranked = cluster.ranked(row)
             first = ranked.first_below(least)
             table = ranked.table[:, first:] if first else ranked.table
-            if budgets:
+            if has_budgets:
                 broken, others = budgets.split(ranked.placed[first:])
                 if broken:
                     self.orders[place], violating[place] = [*broken, *others], len(broken)

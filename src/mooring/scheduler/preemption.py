@@ -11,7 +11,11 @@ import random
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count, repeat
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Pod
 from mooring.api.policy_v1 import PodDisruptionBudget
@@ -70,10 +74,8 @@ class _Attempt:
     expected: Expected
     """Pods that the new one has to leave room for."""
     budgets: Budgets
-    reasons: Counter[str] = field(default_factory=Counter)
-    """Why nodes that were tried would not do ..."""
-    in_vain: int = 0
-    """... and how many they were."""
+    refusals: Counter[Status] = field(default_factory=Counter)
+    """Why nodes that were tried would not do."""
     known: dict[Hashable, _Spared | Status] = field(default_factory=dict)
     """What trying came to on nodes that look alike."""
     only_resources: bool = True
@@ -94,11 +96,11 @@ def preempt(
     refusal = _ineligible(pod.pod, diagnosis, cluster, nominations)
     if refusal:
         return Preemption(message=refusal, keeps_nomination=True)
-    rows = diagnosis.rows_with(Code.UNSCHEDULABLE).tolist()
+    rows = diagnosis.rows_with(Code.UNSCHEDULABLE)
     budgets = Budgets(cluster.objects(PodDisruptionBudget).values())
     attempt = _Attempt(judgement, cluster, nominations.expected(pod.pod), budgets)
-    start = lot.randrange(len(rows)) if rows else 0
-    best = _least_harmful(attempt, rows[start:] + rows[:start], plugin.candidates(len(rows)))
+    rows = np.roll(rows, -lot.randrange(len(rows))) if len(rows) else rows
+    best = _least_harmful(attempt, _with_lower(attempt, rows), plugin.candidates(len(rows)))
     if best is None:
         return Preemption(message=_message(attempt, diagnosis.number_of_nodes))
     return Preemption(best.node, best.victims)
@@ -127,9 +129,20 @@ def _is_preempted(pod: Pod) -> bool:
 
 
 def _message(attempt: _Attempt, nodes: int) -> str:
-    reasons = attempt.reasons + Counter({NOT_HELPFUL: nodes - attempt.in_vain})
-    parts = sorted(f"{number} {reason}" for reason, number in reasons.items())
+    reasons = Counter({NOT_HELPFUL: nodes - attempt.refusals.total()})
+    for status, number in attempt.refusals.items():
+        for reason in status.reasons:
+            reasons[reason] += number
+    parts = sorted(f"{number} {reason}" for reason, number in reasons.items() if number)
     return f"0/{nodes} nodes are available: {', '.join(parts)}."
+
+
+def _with_lower(attempt: _Attempt, rows: NDArray[np.intp]) -> list[int]:
+    """The rows that have pods to displace."""
+    has_lower = attempt.cluster.priorities.lowest[rows] < priority(attempt.judgement.pod.pod)
+    attempt.refusals[NO_VICTIMS] = len(rows) - int(np.count_nonzero(has_lower))
+    found: list[int] = rows[has_lower].tolist()
+    return found
 
 
 class _Try(NamedTuple):
@@ -150,8 +163,7 @@ def _least_harmful(attempt: _Attempt, rows: Sequence[int], wanted: int) -> Candi
     for tried in _tries(attempt, rows, at_once=max(1, min(wanted, _AT_ONCE))):
         harm = tried.harm
         if isinstance(harm, Status):
-            attempt.reasons.update(harm.reasons)
-            attempt.in_vain += 1
+            attempt.refusals[harm] += 1
             continue
         number += 1
         spares_budgets = spares_budgets or not harm[0]
@@ -166,6 +178,9 @@ def _tries(attempt: _Attempt, rows: Sequence[int], at_once: int) -> Iterator[_Tr
     for begin in range(0, len(rows), at_once):
         part = rows[begin : begin + at_once]
         together = _tried_together(attempt, part)
+        if together is not None and attempt.expected.keys().isdisjoint(part):
+            yield from map(_Try, together.harms, part, repeat(together), count())
+            continue
         for place, row in enumerate(part):
             if together is not None and row not in attempt.expected:
                 yield _Try(together.harms[place], row, together, place)

@@ -1,15 +1,18 @@
 """The columns on their own: change logs, domains, growth and forgetting."""
 
 import gc
+import random
 
 import numpy as np
 import pytest
 
 from mooring.api import label_selector
-from mooring.scheduler.columns.change_log import NO_ROWS, ChangeLog, Reader
+from mooring.api.core_v1 import Pod
+from mooring.scheduler.columns.change_log import NO_ROWS, ChangeLog, Reader, Revisions
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.domains import Domains
 from mooring.scheduler.columns.pod_sets import PodChoice
+from mooring.scheduler.columns.priorities import NOBODY
 from mooring.scheduler.columns.topology import Topology
 from mooring.scheduler.engine import Engine
 from mooring.testing.builders import ZONE, node, pod
@@ -147,3 +150,52 @@ def test_verdicts_of_shapes_that_nobody_asks_about_are_dropped() -> None:
     for number in range(50):
         engine.schedule(pod("p", labels={"n": str(number)}))
     assert len(engine._kept) == 50
+
+
+def test_the_lowest_priority_of_a_rows_pods_follows_them() -> None:
+    lot = random.Random(5)
+    cluster = Cluster()
+    names = [f"n{number}" for number in range(100)]  # more than there are rows at first
+    for name in names:
+        cluster.put(node(name))
+    pods: dict[str, Pod] = {}
+    for number in range(600):
+        name = f"p{lot.randint(0, 150)}"
+        if name in pods and lot.random() < 0.5:
+            cluster.remove(pods.pop(name))
+        else:
+            pods[name] = pod(name, on=lot.choice(names), priority=lot.randint(-1, 3))
+            cluster.put(pods[name])
+        if number % 50 == 0:
+            gone = lot.choice(names)
+            cluster.remove_node(gone)
+            cluster.put(node(gone))
+    for name in names:
+        there = [entry.spec.priority or 0 for entry in pods.values() if entry.spec.node_name == name]
+        assert cluster.priorities.lowest[cluster.row_of[name]] == min(there, default=NOBODY), name
+
+
+def test_revisions_tell_the_rows_of_the_last_changes() -> None:
+    revisions = Revisions()
+    revisions.note(np.array([1]))
+    seen = revisions.number
+    revisions.note(np.array([2]))
+    revisions.note(np.array([3]))
+    found = revisions.since(seen)
+    assert found is not None
+    assert found.tolist() == [2, 3]
+    assert revisions.since(revisions.number) is NO_ROWS
+    revisions.note()
+    assert revisions.since(seen) is None, "a change of all rows"
+    for _ in range(20):
+        revisions.note(np.array([4]))
+    assert revisions.since(seen) is None, "forgotten"
+
+
+def test_the_rows_of_a_few_groups_are_found_unless_they_are_many() -> None:
+    codes = [1] * 60 + [2, 3, 2, 0]
+    domains = Domains([_topology("zone", *(str(code) if code else None for code in codes))], len(codes))
+    rows = domains.rows_of([3])
+    assert rows is not None
+    assert [codes[row] for row in rows] == [3]
+    assert domains.rows_of([1]) is None

@@ -24,7 +24,8 @@ from mooring.scheduler.columns.change_log import ChangeLog
 from mooring.scheduler.columns.images import ImageColumns
 from mooring.scheduler.columns.pod_sets import PodSets
 from mooring.scheduler.columns.ports import PortColumns
-from mooring.scheduler.columns.ranked_pods import RankedPods
+from mooring.scheduler.columns.priorities import PriorityColumn
+from mooring.scheduler.columns.ranked_pods import RankedPods, priority
 from mooring.scheduler.columns.resources import ResourceColumns
 from mooring.scheduler.columns.shapes import PodInfo, PodShape, Shapes
 from mooring.scheduler.columns.term_owners import TermOwners
@@ -100,6 +101,7 @@ class Cluster:
         self.labels = LabelColumns(_CAPACITY)
         self.taints = TaintColumns(constraints, _CAPACITY)
         self.resources = ResourceColumns(_CAPACITY)
+        self.priorities = PriorityColumn(_CAPACITY)
         self.ports = PortColumns()
         self.images = ImageColumns()
         self.topologies = Topologies(_CAPACITY)
@@ -142,11 +144,12 @@ class Cluster:
     def ranked(self, row: int) -> RankedPods:
         """The pods on a row by importance."""
         info = self.nodes[row]
-        if info is None:
-            return RankedPods((), self.resources)
-        if info.ranked is None:
-            info.ranked = RankedPods(info.placed.values(), self.resources)
-        return info.ranked
+        found = None if info is None else info.ranked
+        if found is None:
+            found = RankedPods(() if info is None else info.placed.values(), self.resources)
+            if info is not None:
+                info.ranked = found
+        return found
 
     def placed_pods(self) -> Iterator[PlacedPod]:
         return iter(self._pods.values())
@@ -236,8 +239,7 @@ class Cluster:
         placed = self.as_placed(pod, node_name)
         if before is not None:
             if before.node_name == node_name and before.shape is placed.shape and before.group == placed.group:
-                before.pod = pod
-                self._forget_ranks(node_name)
+                self._replace(before, pod)
                 return
             self.displace(before)
         if node_name not in self.row_of:
@@ -258,10 +260,16 @@ class Cluster:
 
     # -- how
 
-    def _forget_ranks(self, node_name: str) -> None:
-        info = self.node(node_name)
+    def _replace(self, placed: PlacedPod, pod: Pod) -> None:
+        """Take a newer version of a pod that differs in nothing but what ranks it."""
+        row = self.row_of[placed.node_name]
+        info, before = self.nodes[row], priority(placed.pod)
+        placed.pod = pod
         if info is not None:
             info.ranked = None
+        if before != priority(pod):
+            self.priorities.subtract(row, before)
+            self.priorities.add(row, priority(pod))
 
     def _add_node(self, node: Node) -> None:
         name = node.metadata.name
@@ -305,6 +313,7 @@ class Cluster:
         info.placed[key] = placed
         info.ranked = None
         self.resources.add(row, shape)
+        self.priorities.add(row, priority(pod))
         if shape.ports:
             self.ports.add(row, shape.ports)
         if shape.terms.keys:
@@ -326,6 +335,7 @@ class Cluster:
         del info.placed[key]
         info.ranked = None
         self.resources.subtract(row, shape)
+        self.priorities.subtract(row, priority(placed.pod))
         if shape.ports:
             self.ports.subtract(row, shape.ports)
         if shape.terms.keys:
@@ -350,7 +360,7 @@ class Cluster:
         self.nodes += [None] * before
         self.unschedulable = np.concatenate((self.unschedulable, np.zeros(before, np.bool_)))
         self._free_rows += range(self.capacity - 1, before - 1, -1)
-        for column in (self.resources, self.topologies, self.pod_sets, self.term_owners):
+        for column in (self.resources, self.priorities, self.topologies, self.pod_sets, self.term_owners):
             column.grow(self.capacity)
         self.node_changes.limit = self.pod_changes.limit = self.capacity
 

@@ -57,4 +57,5 @@ class RankedPods:
 
     def first_below(self, least: int) -> int:
         """From which place on pods have a lower priority."""
-        return bisect_right(self._falling, -least)
+        falling = self._falling
+        return 0 if not falling or falling[0] > -least else bisect_right(falling, -least)
