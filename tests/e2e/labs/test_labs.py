@@ -2,6 +2,7 @@
 
 import re
 import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -16,17 +17,29 @@ LABS = sorted((ROOT / "docs/labs").glob("*.md"))
 @pytest.mark.req("4330.11", "4330.13")
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.stem)
 def test_the_lab_does_what_it_says(lab: Path, tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    ports = _free_ports(4)
     typed = steps(lab)
     assert len(typed) > 5
     with console(tmp_path) as shell:
         for step in typed:
-            shell.type(Step(_with_ports(step.command, port), step.expected))
+            shell.type(Step(_with_ports(step.command, *ports), step.expected))
 
 
-def _with_ports(command: str, port: int) -> str:
-    """The server keeps its port over restarts; the others show no metrics."""
-    command = re.sub(r"^mooring apiserver", f"mooring apiserver --port {port}", command)
-    return re.sub(r"^mooring (scheduler|controllers)", r"mooring \1 --port -1", command)
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def _with_ports(command: str, server: int, second: int, etcd: int, peer: int) -> str:
+    """Servers keep their ports over restarts; schedulers and controllers show no metrics."""
+    client, peers = f"http://127.0.0.1:{etcd}", f"http://127.0.0.1:{peer}"
+    listen = f"--listen-client-urls {client} --advertise-client-urls {client} --listen-peer-urls {peers}"
+    cluster = f"--initial-advertise-peer-urls {peers} --initial-cluster default={peers}"
+    command = command.replace("http://127.0.0.1:2379", client).replace("--port 6444", f"--port {second}")
+    command = re.sub(r"^etcd ", f"etcd {listen} {cluster} ", command)
+    command = re.sub(r"^etcdctl ", f"etcdctl --endpoints {client} ", command)
+    command = re.sub(r"^mooring apiserver", f"mooring apiserver --port {server}", command)
+    return re.sub(r"^mooring (scheduler|controllers)", r"mooring \1 --port -1", command.replace("--port 10261", ""))
