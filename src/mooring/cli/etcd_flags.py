@@ -1,6 +1,10 @@
-"""The flags that put a server's objects into etcd, and the configuration that they mean."""
+"""The flags that put a server's objects into etcd, and the configuration that they mean.
+
+`mooring apiserver` and `mooring up` have all of them; `mooring store` has those of `access_flags`.
+"""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -8,13 +12,60 @@ from typing import Any
 import click
 
 from mooring.store.errors import OpenError
-from mooring.store.etcd.config import DEFAULT_PREFIX, EtcdConfig, parse_servers
+from mooring.store.etcd.config import DEFAULT_PREFIX, EtcdConfig, Server, parse_servers
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
+@dataclass(frozen=True, slots=True)
+class EtcdAccess:
+    """How to be let into etcd."""
+
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    user: str = ""
+    password: str = field(default="", repr=False)
+
+    def config(self, servers: tuple[Server, ...], prefix: str) -> EtcdConfig:
+        """The configuration for some servers. Raises `OpenError`."""
+        return EtcdConfig(
+            servers=servers,
+            prefix=prefix,
+            ca_file=self.ca_file,
+            cert_file=self.cert_file,
+            key_file=self.key_file,
+            user=self.user,
+            password=self.password,
+        )
+
+
+def access_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the flags that say how to be let into etcd, and hand them over as `access`."""
+
+    @click.option("--etcd-cafile", type=_FILE, help="The authority that signed the certificates of etcd.")
+    @click.option("--etcd-certfile", type=_FILE, help="The certificate to show to etcd.")
+    @click.option("--etcd-keyfile", type=_FILE, help="The key of that certificate.")
+    @click.option("--etcd-user", default="", metavar="NAME", help="The user in etcd.")
+    @click.option("--etcd-password-file", type=_FILE, help="A file with that user's password.")
+    @wraps(command)
+    def wrapped(
+        *args: Any,
+        etcd_cafile: Path | None,
+        etcd_certfile: Path | None,
+        etcd_keyfile: Path | None,
+        etcd_user: str,
+        etcd_password_file: Path | None,
+        **rest: Any,
+    ) -> None:
+        password = _password(etcd_password_file)
+        command(*args, access=EtcdAccess(etcd_cafile, etcd_certfile, etcd_keyfile, etcd_user, password), **rest)
+
+    return wrapped
+
+
 def etcd_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags to a command and hand it an `EtcdConfig` as `etcd`; None if there is to be none."""
+    """Add all flags to a command and hand it an `EtcdConfig` as `etcd`; None if there is to be none."""
 
     @click.option(
         "--etcd-servers",
@@ -25,38 +76,15 @@ def etcd_flags(command: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--etcd-prefix", default=DEFAULT_PREFIX, show_default=True, metavar="PATH", help="What keys in etcd begin with."
     )
-    @click.option("--etcd-cafile", type=_FILE, help="The authority that signed the certificates of etcd.")
-    @click.option("--etcd-certfile", type=_FILE, help="The certificate to show to etcd.")
-    @click.option("--etcd-keyfile", type=_FILE, help="The key of that certificate.")
-    @click.option("--etcd-user", default="", metavar="NAME", help="The user in etcd.")
-    @click.option("--etcd-password-file", type=_FILE, help="A file with that user's password.")
+    @access_flags
     @wraps(command)
-    def wrapped(
-        *args: Any,
-        etcd_servers: str,
-        etcd_prefix: str,
-        etcd_cafile: Path | None,
-        etcd_certfile: Path | None,
-        etcd_keyfile: Path | None,
-        etcd_user: str,
-        etcd_password_file: Path | None,
-        **rest: Any,
-    ) -> None:
-        access = (etcd_cafile, etcd_certfile, etcd_keyfile, etcd_user, etcd_password_file)
-        if not etcd_servers.strip() and (any(access) or etcd_prefix != DEFAULT_PREFIX):
+    def wrapped(*args: Any, etcd_servers: str, etcd_prefix: str, access: EtcdAccess, **rest: Any) -> None:
+        if not etcd_servers.strip() and (access != EtcdAccess() or etcd_prefix != DEFAULT_PREFIX):
             raise click.UsageError("the flags for etcd need --etcd-servers")
         etcd = None
         if etcd_servers.strip():
             try:
-                etcd = EtcdConfig(
-                    servers=parse_servers(etcd_servers),
-                    prefix=etcd_prefix,
-                    ca_file=etcd_cafile,
-                    cert_file=etcd_certfile,
-                    key_file=etcd_keyfile,
-                    user=etcd_user,
-                    password=_password(etcd_password_file),
-                )
+                etcd = access.config(parse_servers(etcd_servers), etcd_prefix)
             except OpenError as error:
                 raise click.UsageError(str(error)) from error
         command(*args, etcd=etcd, **rest)

@@ -12,16 +12,15 @@ import click
 
 import mooring
 from mooring.base.version import BINARY
+from mooring.cli.etcd_flags import EtcdAccess, access_flags
 from mooring.cli.output import output_option, print_data, print_table
 from mooring.cli.progress import Progress
 from mooring.cli.store_places import (
     DEFAULT_PLACE,
-    EtcdAccess,
     EtcdPlace,
     Place,
     PlaceType,
     directory_of,
-    etcd_flags,
     open_etcd,
     open_source,
     open_target,
@@ -63,7 +62,7 @@ def store() -> None:
 @click.option("--to", "destination", type=_PLACE, required=True, metavar="PLACE", help="The store to make.")
 @click.option("--follow", is_flag=True, help="Go on copying what changes, until Ctrl-C.")
 @_OVERWRITE
-@etcd_flags
+@access_flags
 def copy(*, access: EtcdAccess, origin: Place, destination: Place, follow: bool, overwrite: bool) -> None:
     """Copy a store: everything first, then what has changed meanwhile, until there is nothing new.
 
@@ -100,7 +99,7 @@ async def _copy(access: EtcdAccess, origin: Place, destination: Place, *, follow
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @_FROM
 @_OVERWRITE
-@etcd_flags
+@access_flags
 def backup(*, access: EtcdAccess, file: Path, origin: Place, overwrite: bool) -> None:
     """Write everything in a store, as it is at one revision, to FILE.
 
@@ -144,7 +143,7 @@ async def _backup(access: EtcdAccess, file: Path, origin: Place, *, overwrite: b
     help="How far resourceVersions jump, so that none that a client has seen comes again. Not in etcd.",
 )
 @_OVERWRITE
-@etcd_flags
+@access_flags
 def restore(*, access: EtcdAccess, file: Path, destination: Place, bump_revision: int, overwrite: bool) -> None:
     """Make a store from the backup in FILE. The whole file is checked first.
 
@@ -168,7 +167,7 @@ async def _restore(access: EtcdAccess, file: Path, destination: Place, *, bump: 
 @store.command()
 @click.argument("place", type=_PLACE, default=DEFAULT_PLACE)
 @output_option("table", "json", "yaml")
-@etcd_flags
+@access_flags
 def verify(*, access: EtcdAccess, place: Place, output: str) -> None:
     """Check a store or a backup: the file, and every object in it. Exits with 1 if something is wrong.
 
@@ -218,7 +217,7 @@ async def _verify(access: EtcdAccess, place: Place, output: str) -> None:
     metavar="N",
     help="The oldest revision to remember.  [default: the current one]",
 )
-@etcd_flags
+@access_flags
 def compact(*, access: EtcdAccess, place: Place, revision: int | None) -> None:
     """Forget how a store looked before a revision, and make its file as small as it can be.
 
@@ -270,7 +269,7 @@ async def _compact_file(place: Path, revision: int | None) -> None:
 @click.argument("place", type=_PLACE, default=DEFAULT_PLACE)
 @click.option("--largest", type=click.IntRange(min=0), default=5, show_default=True, help="How many objects to name.")
 @output_option("table", "json", "yaml")
-@etcd_flags
+@access_flags
 def stats(*, access: EtcdAccess, place: Place, largest: int, output: str) -> None:
     """Show how many objects a store or a backup has, how large they are, and how much history it keeps.
 

@@ -5,14 +5,13 @@ etcd://10.0.0.1:2379/registry      etcd, several servers with commas between the
 monday.backup                      a file that `mooring store backup` wrote
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import wraps
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
+from mooring.cli.etcd_flags import EtcdAccess
 from mooring.store.errors import OpenError
 from mooring.store.etcd.config import DEFAULT_PREFIX, EtcdConfig, Server
 from mooring.store.kv import Store
@@ -39,17 +38,6 @@ class EtcdPlace:
 Place = Path | EtcdPlace
 
 
-@dataclass(frozen=True, slots=True)
-class EtcdAccess:
-    """How to be let into etcd."""
-
-    ca_file: Path | None = None
-    cert_file: Path | None = None
-    key_file: Path | None = None
-    user: str = ""
-    password: str = ""
-
-
 class PlaceType(click.ParamType[Place]):
     """Reads a place."""
 
@@ -70,37 +58,6 @@ class PlaceType(click.ParamType[Place]):
         if not addresses:
             self.fail(f"{value!r} names no server; write etcd://host:2379/prefix", param, ctx)
         return EtcdPlace(value, addresses, slash + prefix.rstrip("/") if prefix else DEFAULT_PREFIX, scheme == "etcds")
-
-
-def etcd_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags that say how to be let into etcd, and hand them over as `access`."""
-    file = click.Path(path_type=Path, dir_okay=False)
-
-    @click.option("--etcd-cafile", type=file, help="The authority that signed the certificates of etcd.")
-    @click.option("--etcd-certfile", type=file, help="The certificate to show to etcd.")
-    @click.option("--etcd-keyfile", type=file, help="The key of that certificate.")
-    @click.option("--etcd-user", default="", metavar="NAME", help="The user in etcd.")
-    @click.option("--etcd-password-file", type=file, help="A file with that user's password.")
-    @wraps(command)
-    def wrapped(
-        *args: Any,
-        etcd_cafile: Path | None,
-        etcd_certfile: Path | None,
-        etcd_keyfile: Path | None,
-        etcd_user: str,
-        etcd_password_file: Path | None,
-        **rest: Any,
-    ) -> None:
-        password = ""
-        if etcd_password_file is not None:
-            try:
-                password = etcd_password_file.read_text().strip()
-            except (OSError, UnicodeDecodeError) as error:
-                raise click.UsageError(f"--etcd-password-file: {error}") from error
-        access = EtcdAccess(etcd_cafile, etcd_certfile, etcd_keyfile, etcd_user, password)
-        command(*args, access=access, **rest)
-
-    return wrapped
 
 
 async def open_source(place: Place, access: EtcdAccess) -> Source:
@@ -132,17 +89,8 @@ async def open_etcd(place: EtcdPlace, access: EtcdAccess) -> Store:
 
 def etcd_config(place: EtcdPlace, access: EtcdAccess) -> EtcdConfig:
     """Certificates mean TLS, also where the address does not say so."""
-    tls = place.tls or bool(access.ca_file or access.cert_file)
-    servers = tuple(Server.parse(f"{'https' if tls else 'http'}://{address}") for address in place.addresses)
-    config = EtcdConfig(servers=servers, prefix=place.prefix)
-    return replace(
-        config,
-        ca_file=access.ca_file,
-        cert_file=access.cert_file,
-        key_file=access.key_file,
-        user=access.user,
-        password=access.password,
-    )
+    scheme = "https" if place.tls or access.ca_file or access.cert_file else "http"
+    return access.config(tuple(Server.parse(f"{scheme}://{address}") for address in place.addresses), place.prefix)
 
 
 def directory_of(place: Path) -> Path:
