@@ -45,6 +45,7 @@ class Claims:
         many = read_body(request, ResourceClaimList, "ResourceClaimList", kind.api_version, FieldValidation.STRICT)
         puts: list[Put] = []
         outcomes: list[Status | None] = []
+        await self._registry.store.revision()  # once for all of them
         for claim in many.object.items:
             try:
                 puts.append(await self._put(_call(self._registry, request, route, claim), claim, options))
@@ -62,7 +63,7 @@ class Claims:
         """The write that changes a claim; raises when it cannot be changed like this."""
         registry = self._registry
         check_object(new, call.kind)
-        kv = await registry.find(call)
+        kv = registry.find_known(call)
         old = cast("ResourceClaim", call.stored.decode(kv.value, kv.mod_revision))
         check_preconditions(call, new, old)
         admit_update(new, old, await registry.admission_request(call, new), call.subresource)

@@ -90,7 +90,12 @@ class Registry:
 
     async def find(self, call: Call) -> KeyValue:
         """The stored object that a call names; raises NotFound."""
-        kv = await self.store.get(call.stored.key(call.namespace, call.name))
+        await self.store.revision()
+        return self.find_known(call)
+
+    def find_known(self, call: Call) -> KeyValue:
+        """The same, as this server knows it: for requests that name many, after asking the store for its revision."""
+        kv = self.store.peek(call.stored.key(call.namespace, call.name))
         if kv is None:
             raise call.not_found()
         return kv

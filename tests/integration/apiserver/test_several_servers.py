@@ -1,0 +1,222 @@
+"""Two API servers on one etcd: clients may talk to either, or to both in turn."""
+
+import json
+import shutil
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etcd_servers import EtcdServers, etcd_cluster
+from mooring.apiserver.security.pki import Pki
+from mooring.base.clock import SystemClock
+from running_server import RunningServer, running_server, start_server
+
+pytestmark = pytest.mark.req("S.7")
+
+
+class Caller:
+    """Plain requests with the administrator's certificate."""
+
+    def __init__(self, server: RunningServer) -> None:
+        self._url = server.url
+        self._tls = server.tls()
+
+    def __call__(self, method: str, path: str, body: Any = None, token: str = "") -> tuple[int, Any]:
+        request = urllib.request.Request(
+            self._url + path,
+            data=None if body is None else json.dumps(body).encode(),
+            method=method,
+            headers={"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {}),
+        )
+        tls = ssl.create_default_context(cadata=self._authority()) if token else self._tls
+        try:
+            with urllib.request.urlopen(request, timeout=30, context=tls) as answer:
+                return answer.status, _parsed(answer.read())
+        except urllib.error.HTTPError as error:
+            return error.code, _parsed(error.read())
+
+    def watch(self, path: str) -> Any:
+        return urllib.request.urlopen(self._url + path, timeout=30, context=self._tls)
+
+    def _authority(self) -> str:
+        return "".join(ssl.DER_cert_to_PEM_cert(each) for each in self._tls.get_ca_certs(binary_form=True))
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError:
+        return data.decode()
+
+
+@pytest.fixture(scope="module")
+def own_etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServers]:
+    with etcd_cluster(tmp_path_factory.mktemp("etcd"), tls=True) as etcd:
+        yield etcd
+
+
+@pytest.fixture(scope="module")
+def servers(own_etcd: EtcdServers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RunningServer]]:
+    folder = tmp_path_factory.mktemp("servers")
+    with running_server(folder / "one", *own_etcd.flags()) as one:
+        shutil.copytree(folder / "one" / "pki", folder / "two" / "pki")
+        with running_server(folder / "two", *own_etcd.flags()) as two:
+            yield [one, two]
+
+
+@pytest.fixture
+def callers(servers: list[RunningServer]) -> list[Caller]:
+    return [Caller(server) for server in servers]
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def test_a_list_through_one_server_shows_what_the_other_has_written(callers: list[Caller]) -> None:
+    one, two = callers
+    for number in range(20):
+        code, created = one("POST", MAPS, config_map(f"shown-{number}"))
+        assert code == 201
+        code, listed = two("GET", MAPS)
+        assert f"shown-{number}" in [item["metadata"]["name"] for item in listed["items"]]
+        assert int(listed["metadata"]["resourceVersion"]) >= int(created["metadata"]["resourceVersion"])
+        one, two = two, one
+
+
+def test_a_namespace_can_be_used_at_once_through_the_other_server(callers: list[Caller]) -> None:
+    one, two = callers
+    for number in range(5):
+        assert one("POST", "/api/v1/namespaces", {"metadata": {"name": f"space-{number}"}})[0] == 201
+        assert two("POST", f"/api/v1/namespaces/space-{number}/configmaps", config_map("here"))[0] == 201
+
+
+def test_an_update_of_a_version_that_the_other_has_replaced_conflicts(callers: list[Caller]) -> None:
+    one, two = callers
+    _, first = one("POST", MAPS, config_map("raced"))
+    assert two("PUT", f"{MAPS}/raced", first | {"data": {"by": "two"}})[0] == 200
+    code, answer = one("PUT", f"{MAPS}/raced", first | {"data": {"by": "one"}})
+    assert (code, answer["reason"]) == (409, "Conflict")
+    assert one("GET", f"{MAPS}/raced")[1]["data"] == {"by": "two"}
+
+
+def test_pages_of_one_list_may_come_from_both(callers: list[Caller]) -> None:
+    one, two = callers
+    for number in range(9):
+        one("POST", MAPS, config_map(f"page-{number}", state="old"))
+    _, everything = one("GET", MAPS)
+    _, page = one("GET", f"{MAPS}?limit=4")
+    names = [item["metadata"]["name"] for item in page["items"]]
+    assert two("DELETE", f"{MAPS}/page-8")[0] == 200
+    turn = [two, one]
+    while page["metadata"].get("continue"):
+        turn.reverse()
+        code, page = turn[0]("GET", f"{MAPS}?limit=4&continue={page['metadata']['continue']}")
+        assert code == 200
+        names += [item["metadata"]["name"] for item in page["items"]]
+    assert names == [item["metadata"]["name"] for item in everything["items"]]
+
+
+def test_a_watch_goes_on_at_the_other_server_where_it_broke(callers: list[Caller]) -> None:
+    one, two = callers
+    _, listed = one("GET", MAPS)
+    version = listed["metadata"]["resourceVersion"]
+    seen: list[str] = []
+    for turn, caller in enumerate([one, two, one]):
+        for number in range(3):
+            callers[number % 2]("POST", MAPS, config_map(f"watched-{turn}-{number}"))
+        with caller.watch(f"{MAPS}?watch=1&resourceVersion={version}") as stream:
+            for _ in range(2 if turn < 2 else 5):
+                event = json.loads(stream.readline())
+                seen.append(event["object"]["metadata"]["name"])
+                version = event["object"]["metadata"]["resourceVersion"]
+    assert seen == [f"watched-{turn}-{number}" for turn in range(3) for number in range(3)]
+
+
+def test_a_token_of_one_server_is_good_at_the_other_and_its_rights_are_the_same(callers: list[Caller]) -> None:
+    one, two = callers
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    assert one("POST", accounts, {"metadata": {"name": "reader"}})[0] == 201
+    _, answer = one("POST", f"{accounts}/reader/token", {"spec": {}})
+    token = answer["status"]["token"]
+    assert two("GET", MAPS, token=token)[0] == 403
+    binding = {
+        "metadata": {"name": "reader"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+        "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": "default"}],
+    }
+    bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings"
+    assert one("POST", bindings, binding)[0] == 201
+    deadline = time.monotonic() + 5
+    while two("GET", MAPS, token=token)[0] != 200:
+        assert time.monotonic() < deadline
+    assert two("DELETE", f"{accounts}/reader")[0] == 200
+    assert one("GET", MAPS, token=token)[0] == 401
+
+
+def test_an_object_too_large_for_etcd_is_refused_with_413(callers: list[Caller]) -> None:
+    code, answer = callers[0]("POST", MAPS, config_map("large", **{f"part-{i}": "x" * 900_000 for i in range(2)}))
+    assert (code, answer["reason"]) in {(413, "RequestEntityTooLarge"), (422, "Invalid")}
+
+
+def test_a_server_that_restarts_serves_watches_that_began_before(
+    servers: list[RunningServer], own_etcd: EtcdServers, tmp_path: Path
+) -> None:
+    one = Caller(servers[0])
+    shutil.copytree(servers[0].data_dir / "pki", tmp_path / "three" / "pki")
+    _, listed = one("GET", MAPS)
+    version = listed["metadata"]["resourceVersion"]
+    one("POST", MAPS, config_map("before"))
+    with (
+        running_server(tmp_path / "three", *own_etcd.flags()) as late,
+        Caller(late).watch(f"{MAPS}?watch=1&resourceVersion={version}") as stream,
+    ):
+        assert json.loads(stream.readline())["object"]["metadata"]["name"] == "before"
+
+
+def test_without_etcd_a_server_says_so_in_time_and_recovers(tmp_path: Path) -> None:
+    with etcd_cluster(tmp_path / "etcd") as etcd, running_server(tmp_path / "data", *etcd.flags()) as server:
+        call = Caller(server)
+        assert call("GET", "/readyz")[0] == 200
+        etcd.members[0].kill()
+        began = time.monotonic()
+        code, answer = call("POST", MAPS, config_map("unknown"))
+        assert (code, answer["reason"]) == (504, "Timeout")
+        assert time.monotonic() - began < 25
+        code, text = call("GET", "/readyz?verbose")
+        assert code == 500
+        assert "[-]store failed" in text
+        etcd.members[0].start()
+        etcd.wait()
+        deadline = time.monotonic() + 20
+        while call("POST", MAPS, config_map("known"))[0] not in {201, 409}:
+            assert time.monotonic() < deadline
+        while call("GET", "/readyz")[0] != 200:
+            assert time.monotonic() < deadline
+
+
+def test_servers_that_start_together_on_an_empty_etcd_make_one_cluster(tmp_path: Path) -> None:
+    names = ("one", "two", "three")
+    Pki(tmp_path / "pki", SystemClock()).signing_key()
+    for name in names:
+        shutil.copytree(tmp_path / "pki", tmp_path / name / "pki")
+    with etcd_cluster(tmp_path / "etcd") as etcd, ThreadPoolExecutor() as pool:
+        started = list(pool.map(lambda name: start_server(tmp_path / name, *etcd.flags()), names))
+        try:
+            lists = [Caller(server)("GET", "/api/v1/namespaces")[1]["items"] for server in started]
+        finally:
+            for server in started:
+                server.stop()
+    uids = [[item["metadata"]["uid"] for item in items] for items in lists]
+    assert uids[0] == uids[1] == uids[2]
+    assert len(uids[0]) == 4
