@@ -109,6 +109,15 @@ CASES = (
     Case("an unknown API", ("-", "--runtime-config", "nothing/v1"), "", 2, "unknown API group"),
     Case("a dump that is none", ("-", "--nodes", "/dev/null"), "", 2, "there are no nodes in it"),
     Case("a dump that does not exist", ("-", "--nodes", "nowhere.yaml"), "", 2, "nowhere.yaml: No such file"),
+    Case("two clusters", ("-", "--cluster", "--cluster-from", "/"), "", 2, "name different clusters"),
+    Case("a context of no cluster", ("-", "--context", "c"), "", 2, "need --cluster"),
+    Case(
+        "a cluster that is not there",
+        ("-", "--cluster", "--kubeconfig", "nowhere.kubeconfig"),
+        "",
+        1,
+        "nowhere.kubeconfig",
+    ),
     Case(
         "an alpha API under emulation", ("-", "--emulation-version=1.36", "--runtime-config=api/alpha"), "", 2, "alpha"
     ),

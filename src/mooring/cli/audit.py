@@ -3,7 +3,6 @@
 Exit codes: 0 when nothing breaks (always, for an inventory), 1 when something does, 2 for a wrong call.
 """
 
-import asyncio
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import click
 
 from mooring.base.component import Component
 from mooring.cli.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
+from mooring.cli.live_server import are_versions_given, live_component
 from mooring.cli.output import print_data
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from mooring.advisor.snapshot import Snapshot
 
 _COLOURS = {"bad": {"fg": "red"}, "good": {"fg": "green"}, "title": {"bold": True}, "quiet": {"dim": True}}
-_FLAGS = ("emulation_version", "min_compatibility_version", "feature_gates")
 
 
 @click.command()
@@ -80,7 +79,9 @@ def audit(
     from mooring.advisor.audit import QuestionError, ask  # noqa: PLC0415 - `--help` should not wait for it
     from mooring.api.scheme import SchemeError, parse_runtime_config  # noqa: PLC0415 - as above
 
-    current, notes = _current(source, running)
+    current, notes = running, tuple[str, ...]()
+    if source.is_live and not are_versions_given():
+        current, notes = live_component(source)
     try:
         config = parse_runtime_config(runtime_config)
         question = ask(
@@ -102,27 +103,6 @@ def audit(
     _print(found, output)
     differs = found.rehearsal is not None and (found.rehearsal.broken or found.rehearsal.differences)
     sys.exit(1 if found.breaks or differs else 0)
-
-
-def _current(source: ClusterSource, running: Component) -> tuple[Component, tuple[str, ...]]:
-    """How the cluster runs now: as the flags say, or as a live server does."""
-    context = click.get_current_context()
-    given = any(context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT for name in _FLAGS)
-    return (running, ()) if given or not source.is_live else asyncio.run(_live(source))
-
-
-async def _live(source: ClusterSource) -> tuple[Component, tuple[str, ...]]:
-    from mooring.advisor.audit import QuestionError  # noqa: PLC0415 - as above
-    from mooring.advisor.audit.live import shown_by  # noqa: PLC0415 - as above
-    from mooring.advisor.audit.options import component_of  # noqa: PLC0415 - as above
-    from mooring.api.errors import StatusError  # noqa: PLC0415 - as above
-    from mooring.client import ClientError  # noqa: PLC0415 - as above
-
-    try:
-        async with source.client() as client:
-            return component_of(*await shown_by(client))
-    except (ClientError, StatusError, QuestionError) as error:
-        raise click.ClickException(f"cannot read {source.origin}: {error}") from error
 
 
 def _answer(

@@ -6,15 +6,24 @@ Exit codes: 0 when nothing was found that `--fail-on` names, 1 when something wa
 import os
 import sys
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 
 import click
 
 from mooring.advisor.lint import NodesError, Settings, Severity, reports, rules, runner, sources
 from mooring.advisor.lint.cluster import Node, read_nodes
+from mooring.advisor.lint.facts import ClusterFacts, facts_of
 from mooring.advisor.lint.sources import Source, UnreadableError
+from mooring.api.core_v1 import Namespace
+from mooring.api.core_v1 import Node as CoreNode
+from mooring.api.resource_v1 import DeviceClass
+from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.scheme import SchemeError, parse_runtime_config
+from mooring.api.storage_v1 import StorageClass
 from mooring.base.component import Component
+from mooring.cli.cluster_source import ClusterSource
 from mooring.cli.component_flags import component_flags
+from mooring.cli.live_server import are_versions_given, live_component, served_kinds
 
 _COLOURS = {Severity.INFO: "cyan", Severity.WARNING: "yellow", Severity.ERROR: "red"}
 _SEVERITIES = {str(severity): severity for severity in reversed(Severity)}
@@ -35,6 +44,16 @@ def _rules(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.option("--runtime-config", metavar="API=BOOL,…", default="", help="Switch API versions on or off.")
 @click.option(
     "--nodes", "nodes_file", metavar="FILE", help="Compare with these nodes: what `kubectl get nodes -o yaml` prints."
+)
+@click.option("--cluster", is_flag=True, help="Compare with a live cluster, and judge by its versions and gates.")
+@click.option("--kubeconfig", metavar="FILE", help="Of --cluster; as kubectl finds it if not given.")
+@click.option("--context", default="", metavar="NAME", help="Of --cluster.  [default: the kubeconfig's current one]")
+@click.option(
+    "--cluster-from",
+    multiple=True,
+    metavar="FILE|DIR",
+    type=click.Path(exists=True, path_type=Path),
+    help="Compare with a dump of a cluster: what `kubectl get -A -o yaml` printed. Can be repeated.",
 )
 @click.option(
     "--disable", metavar="RULE,…", multiple=True, callback=_rules, help="Do not look for this; number or name."
@@ -62,6 +81,10 @@ def lint(
     paths: tuple[str, ...],
     runtime_config: str,
     nodes_file: str | None,
+    cluster: bool,
+    kubeconfig: str | None,
+    context: str,
+    cluster_from: tuple[Path, ...],
     disable: frozenset[str],
     strict: bool,
     fail_on: str,
@@ -79,10 +102,16 @@ def lint(
       mooring lint --emulation-version 1.36 --fail-on warning pod.yaml
       helm template . | mooring lint - -o sarif > lint.sarif
       kubectl get nodes -o yaml > nodes.yaml && mooring lint --nodes nodes.yaml deploy/
+      mooring lint --cluster deploy/
     """
     found = _sources(paths)
+    source = _cluster(cluster, kubeconfig, context, cluster_from)
+    facts = None
+    if source is not None:
+        running, facts = _facts(source, running)
+    nodes = _nodes(nodes_file) or (facts.nodes if facts else None) or None
     try:
-        settings = Settings(running, parse_runtime_config(runtime_config), _nodes(nodes_file), disable, strict)
+        settings = Settings(running, parse_runtime_config(runtime_config), nodes, facts, disable, strict)
         report = runner.run(found, settings, sys.stdin.buffer, jobs or _cores())
     except SchemeError as error:
         raise click.UsageError(str(error)) from error
@@ -123,6 +152,27 @@ def _nodes(file: str | None) -> tuple[Node, ...] | None:
         return read_nodes(sources.read(Source(file), sys.stdin.buffer))
     except (NodesError, UnreadableError) as error:
         raise click.UsageError(f"--nodes {click.format_filename(file)}: {error}") from error
+
+
+def _cluster(live: bool, kubeconfig: str | None, context: str, files: tuple[Path, ...]) -> ClusterSource | None:
+    """The cluster to compare with, if one is named."""
+    if files and (live or kubeconfig or context):
+        raise click.UsageError("--cluster-from and --cluster name different clusters: choose one")
+    if (kubeconfig or context) and not live:
+        raise click.UsageError("--kubeconfig and --context need --cluster")
+    return ClusterSource(kubeconfig, context, files) if live or files else None
+
+
+def _facts(source: ClusterSource, running: Component) -> tuple[Component, ClusterFacts]:
+    """What is known of a cluster, and the versions and gates to judge by: its own, unless flags name others."""
+    if not source.is_live:
+        return running, facts_of(source.read())
+    if not are_versions_given():
+        running, notes = live_component(source)
+        for note in notes:
+            click.echo(f"Note: {note}", err=True)
+    snapshot = source.read((CoreNode, Namespace, PriorityClass, DeviceClass, StorageClass), raw=False)
+    return running, facts_of(snapshot, served_kinds(source))
 
 
 def _cores() -> int:

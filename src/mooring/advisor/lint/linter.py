@@ -109,6 +109,7 @@ class Linter:
             if answer.object is not None:
                 refused = [each.field for each in problems if each.rule is rules.INVALID]
                 problems += apart_from(refused, advice(answer.object, self._cluster))
+                problems += self._options.facts.advice(answer.object)
         except Exception as error:  # one document that Mooring fails on must not hide what is wrong with others
             return [Problem(rules.INTERNAL, "", f"Mooring failed: {type(error).__name__}: {error}; please report it")]
         return problems

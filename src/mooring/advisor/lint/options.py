@@ -11,6 +11,7 @@ from types import MappingProxyType
 from mooring.admission import options as admission_options
 from mooring.admission.options import AdmissionOptions
 from mooring.advisor.lint.cluster import Node
+from mooring.advisor.lint.facts import ClusterFacts
 from mooring.advisor.lint.removed_apis import removal_of
 from mooring.advisor.lint.rules import Rule, Severity
 from mooring.api.kinds import ALPHA, Kind
@@ -29,6 +30,8 @@ class Settings:
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
     nodes: tuple[Node, ...] | None = None
     """The nodes of a cluster, if they are known."""
+    facts: ClusterFacts | None = None
+    """What else is known of a cluster."""
     disabled: frozenset[str] = frozenset()
     """The numbers of rules that are switched off."""
     strict: bool = False
@@ -48,6 +51,7 @@ class LintOptions:
     """Why the server does not serve an API version and kind; None if it does, or if nothing is known about it."""
     departure: Callable[[str, str], str | None]
     """What to say about an API version and kind that the next minor version removes; None for all others."""
+    facts: ClusterFacts
     disabled: frozenset[str] = frozenset()
     strict: bool = False
 
@@ -60,16 +64,24 @@ def build(settings: Settings) -> LintOptions:
     versions = settings.component.versions
     scheme = Scheme(versions, settings.runtime_config or MappingProxyType({}))
     lives = _Lives(scheme, versions)
+    facts = settings.facts or ClusterFacts()
+    # A server that tells what it serves knows better than its version does.
+    absence = lives.absence if facts.served is None else _always_there
     return LintOptions(
         scheme=scheme,
         admission=admission_options.for_component(settings.component),
         newest=AdmissionOptions(),
         constraints=constraint_options.from_gates(settings.component.gates),
-        absence=lru_cache(maxsize=1024)(lives.absence),
+        absence=lru_cache(maxsize=1024)(lambda version, kind: facts.absence(version, kind) or absence(version, kind)),
         departure=lru_cache(maxsize=1024)(lives.departure),
+        facts=facts,
         disabled=settings.disabled,
         strict=settings.strict,
     )
+
+
+def _always_there(api_version: str, kind: str) -> str | None:  # noqa: ARG001 - as `_Lives.absence`
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The rules of lint: their numbers, names and severities. ``docs/lint.md`` has an example of each; a test compares.
 
 The first ten are about files and kinds, M010 to M019 are what the API server would answer, M020 to M029 advice that no
-server gives, and M030 to M039 advice that needs the nodes of a cluster (`--nodes`). A number is never used again.
+server gives, and M030 to M039 advice that needs a cluster (`--nodes`, `--cluster`). A number is never used again.
 """
 
 from dataclasses import dataclass
@@ -60,6 +60,12 @@ NOT_A_VERSION = Rule(
 FAILS_ON_NODES = Rule("M032", "fails-on-nodes", Severity.WARNING, "A CEL expression has no value on some nodes")
 NO_NODE = Rule("M033", "no-node", Severity.WARNING, "A required term or nodeSelector that excludes every node")
 NO_PLACE = Rule("M034", "no-place", Severity.WARNING, "Node selection and taints together leave no node for the pods")
+NOT_IN_CLUSTER = Rule(
+    "M035",
+    "not-in-cluster",
+    Severity.WARNING,
+    "A namespace, PriorityClass, StorageClass or DeviceClass that the cluster does not have",
+)
 
 RULES = (
     UNREADABLE,
@@ -85,6 +91,7 @@ RULES = (
     FAILS_ON_NODES,
     NO_NODE,
     NO_PLACE,
+    NOT_IN_CLUSTER,
 )
 BY_NAME = {word: rule for rule in RULES for word in (rule.id, rule.name)}
 """Rules by number and by name."""

@@ -1,0 +1,148 @@
+"""What a cluster has that manifests refer to: the API versions it serves, its nodes, and the names of some objects.
+
+`mooring lint --cluster` asks a live one, `--cluster-from` reads a dump. What is not known is None, and nothing is said
+about it. Called by ``linter.py`` (`advice`) and the command line.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mooring.advisor.lint import rules, specs
+from mooring.advisor.lint.cluster import Node
+from mooring.advisor.lint.findings import Problem
+from mooring.api import core_v1, errors
+from mooring.api.meta_v1 import Resource
+from mooring.api.quoting import quoted
+from mooring.api.resource_v1 import DeviceClass, ResourceClaim, ResourceClaimTemplate
+from mooring.api.scheduling_v1 import PriorityClass
+from mooring.api.storage_v1 import StorageClass
+
+if TYPE_CHECKING:  # lint without a cluster should not wait for them
+    from mooring.advisor.snapshot import Snapshot
+    from mooring.client import Client
+
+Names = frozenset[str] | None
+_SYSTEM_PRIORITIES = frozenset({"system-cluster-critical", "system-node-critical"})
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """What is known of a cluster."""
+
+    served: frozenset[tuple[str, str]] | None = None
+    """apiVersion and kind of everything that can be created."""
+    nodes: tuple[Node, ...] = ()
+    namespaces: Names = None
+    priority_classes: Names = None
+    device_classes: Names = None
+    storage_classes: Names = None
+
+    def absence(self, api_version: str, kind: str) -> str | None:
+        """Why the cluster would not take an object of a kind; None if it would, or if that is not known."""
+        if self.served is None or (api_version, kind) in self.served:
+            return None
+        others = sorted(version for version, name in self.served if name == kind)
+        instead = f"; it has {' and '.join(others)}" if others else ""
+        return f"the cluster does not serve {api_version} {kind}{instead}"
+
+    def advice(self, obj: Resource) -> Iterator[Problem]:
+        """What an object refers to and the cluster does not have."""
+        namespace = obj.metadata.namespace
+        if namespace:
+            yield from _unknown("namespace", namespace, self.namespaces, "metadata.namespace")
+        pod = specs.pod_spec(obj)
+        if pod is not None:
+            name = pod.spec.priority_class_name
+            if name not in _SYSTEM_PRIORITIES:
+                yield from _unknown("PriorityClass", name, self.priority_classes, f"{pod.path}.priorityClassName")
+        if isinstance(obj, core_v1.PersistentVolumeClaim):
+            name = obj.spec.storage_class_name or ""
+            yield from _unknown("StorageClass", name, self.storage_classes, "spec.storageClassName")
+        yield from self._devices(obj)
+
+    def _devices(self, obj: Resource) -> Iterator[Problem]:
+        if isinstance(obj, ResourceClaim):
+            devices, path = obj.spec.devices, "spec.devices"
+        elif isinstance(obj, ResourceClaimTemplate):
+            devices, path = obj.spec.spec.devices, "spec.spec.devices"
+        else:
+            return
+        for index, request in enumerate(devices.requests):
+            here = f"{path}.requests[{index}]"
+            if request.exactly is not None:
+                place = f"{here}.exactly.deviceClassName"
+                yield from _unknown("DeviceClass", request.exactly.device_class_name, self.device_classes, place)
+            for number, each in enumerate(request.first_available):
+                place = f"{here}.firstAvailable[{number}].deviceClassName"
+                yield from _unknown("DeviceClass", each.device_class_name, self.device_classes, place)
+
+
+def _unknown(what: str, name: str, known: Names, path: str) -> Iterator[Problem]:
+    if name and known is not None and name not in known:
+        yield Problem(rules.NOT_IN_CLUSTER, path, f"the cluster has no {what} {quoted(name)}")
+
+
+def facts_of(snapshot: "Snapshot", served: frozenset[tuple[str, str]] | None = None) -> ClusterFacts:
+    """What a snapshot tells. Of a dump without any object of a kind, it is not known which ones there are."""
+    nodes = tuple(
+        Node(each.metadata.name, each.metadata.labels, each.spec.taints) for each in snapshot.all(core_v1.Node)
+    )
+    return ClusterFacts(
+        served,
+        nodes,
+        _names(snapshot, core_v1.Namespace, "namespaces", whole=served is not None),
+        _names(snapshot, PriorityClass, "priorityclasses", whole=served is not None),
+        _names(snapshot, DeviceClass, "deviceclasses", whole=served is not None),
+        _names(snapshot, StorageClass, "storageclasses", whole=served is not None),
+    )
+
+
+def _names(snapshot: "Snapshot", kind: type[Resource], plural: str, *, whole: bool) -> Names:
+    found = frozenset(each.metadata.name for each in snapshot.all(kind))
+    return found if found or (whole and plural not in snapshot.missing) else None
+
+
+# -- discovery
+
+
+class _Resource(msgspec.Struct):
+    kind: str = ""
+    name: str = ""
+
+
+class _Resources(msgspec.Struct):
+    resources: list[_Resource] = []
+
+
+class _Version(msgspec.Struct, rename="camel"):
+    group_version: str = ""
+
+
+class _Group(msgspec.Struct):
+    versions: list[_Version] = []
+
+
+class _Groups(msgspec.Struct):
+    groups: list[_Group] = []
+
+
+async def served_by(client: "Client") -> frozenset[tuple[str, str]]:
+    """What a server serves. Raises `ClientError` and `StatusError`."""
+    groups = msgspec.json.decode((await client.raw("GET", "/apis")).body, type=_Groups)
+    versions = ["v1", *(version.group_version for group in groups.groups for version in group.versions)]
+    found = await asyncio.gather(*(_kinds(client, version) for version in versions))
+    return frozenset((version, kind) for version, kinds in zip(versions, found, strict=True) for kind in kinds)
+
+
+async def _kinds(client: "Client", version: str) -> set[str]:
+    path = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    try:
+        answer = await client.raw("GET", path)
+    except errors.StatusError:
+        return set()  # an aggregated API whose server is away; what it has is not known
+    resources = msgspec.json.decode(answer.body, type=_Resources).resources
+    return {each.kind for each in resources if "/" not in each.name}

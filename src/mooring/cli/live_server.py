@@ -1,0 +1,57 @@
+"""What commands ask a live server about itself: how it runs, and what it serves.
+
+`mooring audit` and `mooring lint --cluster` judge by the server's own versions and gates unless flags name others.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from mooring.base.component import Component
+from mooring.cli.cluster_source import ClusterSource
+
+if TYPE_CHECKING:
+    from mooring.client import Client
+
+T = TypeVar("T")
+_FLAGS = ("emulation_version", "min_compatibility_version", "feature_gates")
+
+
+def are_versions_given() -> bool:
+    """Whether any of the flags of versions and gates was typed."""
+    context = click.get_current_context()
+    return any(context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT for name in _FLAGS)
+
+
+def live_component(source: ClusterSource) -> tuple[Component, tuple[str, ...]]:
+    """The versions and gates of a live server, and what is only assumed."""
+    from mooring.advisor.audit.live import shown_by  # noqa: PLC0415 - `--help` should not wait for it
+    from mooring.advisor.audit.options import QuestionError, component_of  # noqa: PLC0415 - as above
+
+    try:
+        return component_of(*_asked(source, shown_by))
+    except QuestionError as error:
+        raise click.ClickException(f"cannot read {source.origin}: {error}") from error
+
+
+def served_kinds(source: ClusterSource) -> frozenset[tuple[str, str]]:
+    """apiVersion and kind of everything that a live server serves."""
+    from mooring.advisor.lint.facts import served_by  # noqa: PLC0415 - as above
+
+    return _asked(source, served_by)
+
+
+def _asked(source: ClusterSource, question: "Callable[[Client], Awaitable[T]]") -> T:
+    from mooring.api.errors import StatusError  # noqa: PLC0415 - as above
+    from mooring.client import ClientError  # noqa: PLC0415 - as above
+
+    async def ask() -> T:
+        async with source.client() as client:
+            return await question(client)
+
+    try:
+        return asyncio.run(ask())
+    except (ClientError, StatusError) as error:
+        raise click.ClickException(f"cannot read {source.origin}: {error}") from error
