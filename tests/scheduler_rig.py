@@ -9,7 +9,7 @@ async with rig(tmp_path) as cluster:
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +29,7 @@ from mooring.scheduler.runtime import Scheduler
 from scheduler_objects import node, pod
 
 COMPONENT = resolve()
+NOTHING: Mapping[str, bool] = {}
 _SECONDS = 20.0
 
 
@@ -141,8 +142,10 @@ class Rig:
 
 
 @asynccontextmanager
-async def rig(folder: Path) -> AsyncIterator[Rig]:
-    config = ServerConfig(data_dir=folder, component=COMPONENT, ephemeral=True)
+async def rig(folder: Path, emulation: str | None = None, runtime: Mapping[str, bool] = NOTHING) -> AsyncIterator[Rig]:
+    """A server, perhaps of an older version than its clients, with what `--runtime-config` says."""
+    component = resolve(emulation=emulation) if emulation else COMPONENT
+    config = ServerConfig(data_dir=folder, component=component, runtime_config=runtime, ephemeral=True)
     async with await ApiServer.open(config) as server:
         info = UserInfo(username="admin", groups=["system:masters", "system:authenticated"])
         admin = Client(InProcessTransport(in_process.handler(server.app, info)), user_agent="kubectl/v1.37.0")

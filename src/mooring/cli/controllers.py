@@ -23,7 +23,7 @@ from mooring.controllers.options import (
     UnknownControllerError,
     for_component,
 )
-from mooring.controllers.run import Controllers
+from mooring.controllers.run import Controllers, agree_on_versions
 
 DEFAULT_PORT = 10252
 
@@ -103,6 +103,7 @@ async def _run(
     agent = user_agent(COMPONENT, options.version)
     kubeconfig, context = reach
     async with connect(kubeconfig, context, user_agent=agent, scheme=options.scheme) as client:
+        await agree_on_versions(client)
         running = Controllers(client, options, names=names, election=election, registry=registry)
         work = asyncio.create_task(running.run_elected() if election.enabled else _forever(running))
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -25,7 +25,7 @@ from mooring.cli.worker_process import WorkerConfig, WorkersError
 from mooring.client import Client, ClientError, connect, user_agent
 from mooring.controllers import options as controllers_options
 from mooring.controllers.registry import CONTROLLERS
-from mooring.controllers.run import Controllers
+from mooring.controllers.run import Controllers, agree_on_versions
 from mooring.scheduler import options as scheduler_options
 from mooring.scheduler.framework.registry import PluginError, from_entry_points
 from mooring.scheduler.options import SchedulerConfig
@@ -91,6 +91,7 @@ class Workers:
             settings = controllers_options.for_component(component)
             agent = user_agent(controllers_options.COMPONENT, settings.version)
             client = await stack.enter_async_context(self._connect("controllers", agent, settings.scheme))
+            await agree_on_versions(client)
             self.controllers = Controllers(client, settings, names=names, registry=self._registry)
 
     def _controller_names(self) -> list[str]:

@@ -4,9 +4,12 @@
     await client.patch(core_v1.Node, "n1", {"spec": {"unschedulable": True}})
 
 Kinds are named by their types. A type that serves several versions of a kind means the newest that the client's scheme
-serves; an object that says its apiVersion is sent as that. What the server refuses is raised as an error of
-``mooring.api.errors``, and what went wrong on the way as one of ``errors.py``. Requests that the server turned away for
-now (`Retry-After`) are repeated. Read next: ``informer.py``, which most components use to read.
+serves; an object that says its apiVersion is sent as that. Where that version is not served, by the scheme or, as
+`served` finds out, by the server, an older one is spoken, and objects are converted on their way.
+
+What the server refuses is raised as an error of ``mooring.api.errors``, and what went wrong on the way as one of
+``errors.py``. Requests that the server turned away for now (`Retry-After`) are repeated. Read next: ``informer.py``,
+which most components use to read.
 """
 
 import asyncio
@@ -14,8 +17,9 @@ import copy
 from builtins import list as list_of  # the class has a method of that name
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
+from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from msgspec import structs
 
@@ -71,8 +75,14 @@ class Client:
         """Called before each write is sent; raises where it must not be. Leader election sets it."""
         self._transport = transport
         self._kinds: dict[type[Resource], Kind] = {}
+        self._instead: dict[Kind, Kind] = {}
+        """What is spoken in place of versions that are not served."""
         for kind in self.scheme.served:
             self._kinds.setdefault(kind.type, kind)
+        for kind in self.scheme.served:
+            hub = self.scheme.hub(kind)
+            if hub.type not in self._kinds:
+                self._kinds[hub.type] = self._instead[hub] = kind
         self._get_headers = {"accept": JSON, "user-agent": user_agent}
 
     async def __aenter__(self) -> Self:
@@ -99,13 +109,17 @@ class Client:
             raise ValueError(f"{cls.__module__}.{cls.__name__} is not among the kinds that this client's scheme serves")
         return kind
 
+    def knows(self, cls: type[Resource]) -> bool:
+        """Whether the client's scheme serves any version of a kind, or the server was found to."""
+        return cls in self._kinds
+
     # -- reading
 
     async def get(self, cls: type[T], name: str, namespace: str = "", *, resource_version: str = "") -> T:
         """One object; raises NotFound."""
         query = wire.query(resourceVersion=resource_version)
         response = await self._send("GET", self._path(self.kind(cls), namespace, name), query)
-        return wire.decoded(response, cls)
+        return self._decoded(response, cls)
 
     async def page(
         self,
@@ -131,7 +145,7 @@ class Client:
             resourceVersionMatch=resource_version_match,
         )
         response = await self._send("GET", self._path(kind, namespace), query)
-        return wire.listing(response, kind, cls, managed_fields=managed_fields)
+        return wire.listing(response, kind, cls, self._conversion(cls), managed_fields=managed_fields)
 
     async def list(
         self,
@@ -188,24 +202,46 @@ class Client:
             resourceVersionMatch="NotOlderThan" if send_initial_events else "",
         )
         request = Request("GET", self._path(kind, namespace), query, self._get_headers)
-        return Watch(kind, cls, lambda: self._open(request), managed_fields=managed_fields)
+        return Watch(kind, cls, partial(self._open, request), self._conversion(cls), managed_fields=managed_fields)
 
     async def serves(self, cls: type[Resource]) -> bool:
-        """Whether the server has the kind at the version that this client would use."""
+        """Whether the server has the kind at a version that this client can use."""
         self.kind(cls)
         return cls in await self.served([cls])
 
     async def served(self, classes: Iterable[type[Resource]]) -> set[type[Resource]]:
-        """Those of some kinds that client and server both have; one question for each group and version."""
-        wanted = {cls: self._kinds[cls] for cls in classes if cls in self._kinds}
-        prefixes = list_of({wire.prefix(kind) for kind in wanted.values()})
-        answers = dict(zip(prefixes, await asyncio.gather(*map(self._group_version, prefixes)), strict=True))
-        found: set[type[Resource]] = set()
-        for cls, kind in wanted.items():
-            answer = answers[wire.prefix(kind)]
-            if answer is not None and wire.has_resource(answer, kind.plural):
-                found.add(cls)
-        return found
+        """Those of some kinds that client and server both have; one question for each group and version.
+
+        A kind that the server does not have at the client's version, but at another, is spoken at that one from now on;
+        also one that the client's scheme knows and does not serve, such as a beta that the server was told to serve.
+        """
+        hubs = {kind.type: self.scheme.hub(kind) for kind in self.scheme.known}
+        wanted = {cls: self._kinds.get(cls, hubs[cls]) for cls in classes if cls in self._kinds or cls in hubs}
+        found = await self._found(wanted.values())
+        missing = {cls: kind for cls, kind in wanted.items() if kind not in found}
+        others = await self._found(
+            each for kind in missing.values() for each in self.scheme.family(kind) if each is not kind
+        )
+        for cls, kind in missing.items():
+            other = next((each for each in self.scheme.family(kind) if each in others), None)
+            if other is not None:
+                log.info("the server has no %s of %s, using %s", kind.plural, kind.api_version, other.api_version)
+                self._kinds[cls] = self._instead[kind] = other
+        self._kinds.update((cls, kind) for cls, kind in wanted.items() if kind in found)
+        return {cls for cls in wanted if cls not in missing or self._kinds.get(cls) in others}
+
+    async def _found(self, kinds: Iterable[Kind]) -> set[Kind]:
+        """The versions of kinds that the server has."""
+        by_prefix: dict[str, list_of[Kind]] = {}
+        for kind in kinds:
+            by_prefix.setdefault(wire.prefix(kind), []).append(kind)
+        answers = await asyncio.gather(*map(self._group_version, by_prefix))
+        return {
+            kind
+            for kinds, answer in zip(by_prefix.values(), answers, strict=True)
+            for kind in kinds
+            if answer is not None and wire.has_resource(answer, kind.plural)
+        }
 
     async def _group_version(self, prefix: str) -> Response | None:
         try:
@@ -220,7 +256,7 @@ class Client:
         kind, body = self._outgoing(obj)
         path = self._path(kind, obj.metadata.namespace)
         query = wire.write_query(dry_run, field_manager, field_validation)
-        return wire.decoded(await self._send("POST", path, query, body), type(obj))
+        return self._decoded(await self._send("POST", path, query, body), type(obj))
 
     async def update(
         self,
@@ -235,7 +271,7 @@ class Client:
         kind, body = self._outgoing(obj)
         path = self._path(kind, obj.metadata.namespace, obj.metadata.name, subresource)
         query = wire.write_query(dry_run, field_manager, field_validation)
-        return wire.decoded(await self._send("PUT", path, query, body), type(obj))
+        return self._decoded(await self._send("PUT", path, query, body), type(obj))
 
     async def update_status(self, obj: T, *, dry_run: bool = False, field_manager: str = "") -> T:
         """As `update`, for the status alone."""
@@ -258,7 +294,7 @@ class Client:
         """Change what `body` says: a tree of plain values, for `PatchType.JSON` a list of operations."""
         query = wire.write_query(dry_run, field_manager, field_validation, force=force)
         path = self._path(self.kind(cls), namespace, name, subresource)
-        return wire.decoded(await self._send("PATCH", path, query, codec.encode(body), content_type=type), cls)
+        return self._decoded(await self._send("PATCH", path, query, codec.encode(body), content_type=type), cls)
 
     async def apply(
         self, obj: T, *, field_manager: str, force: bool = False, subresource: str = "", dry_run: bool = False
@@ -270,7 +306,7 @@ class Client:
         kind, body = self._outgoing(obj)
         path = self._path(kind, obj.metadata.namespace, obj.metadata.name, subresource)
         query = wire.write_query(dry_run, field_manager, "", force=force)
-        return wire.decoded(await self._send("PATCH", path, query, body, content_type=PatchType.APPLY), type(obj))
+        return self._decoded(await self._send("PATCH", path, query, body, content_type=PatchType.APPLY), type(obj))
 
     async def delete(
         self,
@@ -289,7 +325,7 @@ class Client:
         response = await self._send("DELETE", self._path(self.kind(cls), namespace, name), body=codec.encode(options))
         if wire.is_status(response):
             return codec.decode_own(response.body, Status)
-        return wire.decoded(response, cls)
+        return self._decoded(response, cls)
 
     async def delete_collection(
         self,
@@ -391,14 +427,32 @@ class Client:
     def _outgoing(self, obj: Resource) -> tuple[Kind, bytes]:
         """The kind of an object and its JSON, which says its kind even where the struct does not."""
         kind = self.scheme.kind(obj.api_version, obj.kind) if obj.api_version and obj.kind else None
-        if kind is None:
-            kind = self.kind(type(obj))
+        kind = self.kind(type(obj)) if kind is None else self._instead.get(kind, kind)
+        hub = self.scheme.hub(kind)
+        if type(obj) is not kind.type and type(obj) is hub.type:
+            newest = structs.replace(obj, api_version=hub.api_version, kind=hub.kind)
+            obj = self.scheme.convert(newest, kind)
+        elif (obj.api_version, obj.kind) != (kind.api_version, kind.kind):
             obj = structs.replace(obj, api_version=kind.api_version, kind=kind.kind)
         if kind.namespaced and not obj.metadata.namespace:
             raise ValueError(
                 f"{kind.kind} {obj.metadata.name!r}: objects of this kind live in namespaces, say in which"
             )
         return kind, codec.encode(obj)
+
+    def _conversion(self, cls: type[T]) -> Callable[[Resource], T] | None:
+        """How objects as the server sends them become those of a type; None where they are."""
+        kind = self.kind(cls)
+        if kind.type is cls:
+            return None
+        return lambda obj: cast("T", self.scheme.convert(obj, self.scheme.hub(kind)))
+
+    def _decoded(self, response: Response, cls: type[T]) -> T:
+        """The object of an answer."""
+        kind = self._kinds.get(cls)
+        if kind is None or kind.type is cls:
+            return wire.decoded(response, cls)
+        return cast("T", self.scheme.convert(wire.decoded(response, kind.type), self.scheme.hub(kind)))
 
     async def _post_sub(
         self, kind: Kind, name: str, namespace: str, subresource: str, obj: Resource, *, attempts: int = _ATTEMPTS

@@ -20,7 +20,7 @@ from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource, Status
 from mooring.client.errors import DisconnectedError
 from mooring.client.transport import Stream
-from mooring.client.wire import item_of
+from mooring.client.wire import Conversion, item_of
 
 T = TypeVar("T", bound=Resource)
 
@@ -57,10 +57,17 @@ class Watch(Generic[T]):
     """
 
     def __init__(
-        self, kind: Kind, cls: type[T], opened: Callable[[], Awaitable[Stream]], *, managed_fields: bool
+        self,
+        kind: Kind,
+        cls: type[T],
+        opened: Callable[[], Awaitable[Stream]],
+        conversion: Conversion[T] | None = None,
+        *,
+        managed_fields: bool,
     ) -> None:
         self._kind = kind
         self._cls = cls
+        self._conversion = conversion
         self._managed_fields = managed_fields
         self._opened = opened
         self._stream: Stream | None = None
@@ -87,10 +94,13 @@ class Watch(Generic[T]):
             change = _CHANGES.get(frame.type)
             if change is None:
                 raise _error(frame)
-            obj = item_of(frame.object, self._kind, self._cls, managed_fields=self._managed_fields)
+            obj = self._item(frame.object)
         except (msgspec.MsgspecError, DecodeError, UnicodeDecodeError) as error:
             raise DisconnectedError(f"the watch of {self._kind.plural} sent what is no event: {error}") from None
         return WatchEvent(change, obj)
+
+    def _item(self, raw: msgspec.Raw) -> T:
+        return item_of(raw, self._kind, self._cls, self._conversion, managed_fields=self._managed_fields)
 
 
 def _error(frame: _Frame) -> errors.StatusError:

@@ -1,6 +1,6 @@
 """How calls become requests and answers objects: paths, queries, bodies, errors. Only ``client.py`` calls this."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -14,6 +14,8 @@ from mooring.client.transport import Response
 
 T = TypeVar("T", bound=Resource)
 Query = Sequence[tuple[str, str]]
+Conversion = Callable[[Resource], T]
+"""From the version that the server sends to the type that was asked for."""
 
 _LONGEST_WAIT = 30.0
 
@@ -74,18 +76,27 @@ def decoded(response: Response, cls: type[T]) -> T:
         raise DisconnectedError(f"the server sent what is no {cls.__name__}: {error}") from None
 
 
-def listing(response: Response, kind: Kind, cls: type[T], *, managed_fields: bool) -> Listing[T]:
+def listing(
+    response: Response, kind: Kind, cls: type[T], conversion: Conversion[T] | None, *, managed_fields: bool
+) -> Listing[T]:
     """The objects of an answer that is a list."""
     try:
         raw = _LISTS.decode(response.body)
-        items = [item_of(item, kind, cls, managed_fields=managed_fields) for item in raw.items or ()]
+        items = [item_of(item, kind, cls, conversion, managed_fields=managed_fields) for item in raw.items or ()]
     except (msgspec.MsgspecError, codec.DecodeError) as error:
         raise DisconnectedError(f"the server sent what is no list of {kind.plural}: {error}") from None
     return Listing(items, raw.metadata.resource_version, raw.metadata.continue_)
 
 
-def item_of(raw: msgspec.Raw, kind: Kind, cls: type[T], *, managed_fields: bool) -> T:
-    """An object within a list or a watch event; it says its kind even where the server leaves that out.
+def item_of(raw: msgspec.Raw, kind: Kind, cls: type[T], conversion: Conversion[T] | None, *, managed_fields: bool) -> T:
+    """An object within a list or a watch event; it says its kind even where the server leaves that out."""
+    if conversion is None:
+        return _item(raw, kind, cls, managed_fields=managed_fields)
+    return conversion(_item(raw, kind, kind.type, managed_fields=managed_fields))
+
+
+def _item(raw: msgspec.Raw, kind: Kind, cls: type[T], *, managed_fields: bool) -> T:
+    """An object of the version that the server sent.
 
     Managed fields are many small maps. Dropped right after they were made, they cost the garbage collector nothing.
     """

@@ -33,21 +33,21 @@ class DeviceTaintEviction(Eviction):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        informers, served = context.informers, {kind.type for kind in self.client.scheme.served}
+        informers, knows = context.informers, self.client.knows
         self._by_claim = self.pods.index("resource claim", claim_keys)
         self.pods.add_handler(added=self._pod_changed, updated=lambda _, pod: self._pod_changed(pod))
         self._claims: Informer[ResourceClaim] | None = None
         self._slices: Informer[ResourceSlice] | None = None
         self._rules: Informer[DeviceTaintRule] | None = None
-        if ResourceClaim not in served or ResourceSlice not in served:
-            return  # before 1.33 the shape of these kinds is another, and nothing in them can be tainted
+        if not (knows(ResourceClaim) and knows(ResourceSlice)):
+            return  # before 1.32 there are no such kinds
         self._claims = informers.of(ResourceClaim)
         self._claims_by_pool = self._claims.index("pool", _pools_of)
         self._claims.add_handler(added=self._claim_changed, updated=lambda _, claim: self._claim_changed(claim))
         self._slices = informers.of(ResourceSlice)
         self._slices_by_pool = self._slices.index("pool", _pool_of_slice)
         self._slices.add_handler(added=self._slice_changed, updated=self._slice_updated, deleted=self._slice_changed)
-        if DeviceTaintRule in served:
+        if knows(DeviceTaintRule):
             self._rules = informers.of(DeviceTaintRule)
             self._rules.add_handler(added=self._rule_changed, updated=self._rule_updated, deleted=self._rule_changed)
 

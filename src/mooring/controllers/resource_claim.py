@@ -29,12 +29,12 @@ class ResourceClaims(Controller):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        informers, served = context.informers, {kind.type for kind in self.client.scheme.served}
+        informers = context.informers
         self._recorder = context.recorder("resource_claim")
         self._pods: Informer[Pod] = informers.of(Pod)
-        self._serves = {ResourceClaim, ResourceClaimTemplate} <= served
+        self._serves = self.client.knows(ResourceClaim) and self.client.knows(ResourceClaimTemplate)
         if not self._serves:
-            return  # before 1.33 there is nothing that this controller could speak
+            return  # before 1.32 there is nothing that this controller could speak
         self._by_claim = self._pods.index("resource claim", claim_keys)
         self._by_template = self._pods.index("resource claim template", _template_keys)
         self._claims: Informer[ResourceClaim] = informers.of(ResourceClaim)

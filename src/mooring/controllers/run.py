@@ -12,13 +12,23 @@ from contextlib import AsyncExitStack
 
 from prometheus_client import CollectorRegistry
 
+from mooring.api.errors import StatusError
+from mooring.api.resource_v1 import DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from mooring.base import logs
-from mooring.client import Client, Informers, LeaderElector
+from mooring.client import Client, ClientError, Informers, LeaderElector
 from mooring.controllers.controller import Context, Controller
 from mooring.controllers.options import ControllerOptions, LeaderElection, chosen
 from mooring.controllers.registry import CONTROLLERS
 
 log = logs.get(__name__)
+
+
+async def agree_on_versions(client: Client) -> None:
+    """Find out which versions of devices' kinds the server has, before controllers are made that depend on it."""
+    try:
+        await client.served([DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice])
+    except (StatusError, ClientError) as problem:
+        log.info("cannot ask what the API server serves, taking the versions for granted: %s", problem)
 
 
 class Controllers:

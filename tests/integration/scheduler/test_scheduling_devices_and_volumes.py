@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim
+from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.api.storage_v1 import StorageClass
 from mooring.scheduler.options import SchedulerConfig
@@ -80,6 +81,35 @@ async def test_a_pod_gets_its_device_and_the_next_one_waits_for_another(cluster:
     await add_devices(cluster, "n2", {"name": "g1"})
     await cluster.until(lambda: cluster.node_of("b") == "n2")
     assert await devices_of(cluster, "two") == ["g1"]
+
+
+@pytest.mark.parametrize(("server", "spoken"), [("1.32", "v1beta1"), ("1.33", "v1beta2"), ("1.34", "v1")])
+async def test_devices_of_a_server_that_is_older_than_the_scheduler(server: str, spoken: str, tmp_path: Path) -> None:
+    kinds: set[type[Resource]] = {DeviceClass, ResourceClaim, ResourceSlice}
+    async with rig(tmp_path, server, {f"resource.k8s.io/{spoken}": True}) as cluster:
+        assert await cluster.admin.served(kinds) == kinds
+        assert {cluster.admin.kind(kind).version for kind in kinds} == {spoken}
+        await cluster.add_node("n1")
+        await add_class(cluster)
+        await add_devices(cluster, "n1", {"name": "g0"})
+        cluster.start(QUICK)
+        await add_claim(cluster, "before")
+        await cluster.add_pod("a", **claims("before"))
+        await cluster.until(lambda: cluster.node_of("a") == "n1")
+        assert await devices_of(cluster, "before") == ["g0"]
+        claim = await cluster.admin.get(ResourceClaim, "before", "default")
+        assert claim.metadata.finalizers == ["resource.kubernetes.io/delete-protection"]
+        await add_claim(cluster, "after")
+        await cluster.add_pod("b", **claims("after"))
+        await cluster.until(lambda: "b" in cluster.pods and bool(cluster.pods["b"].status.conditions))
+        await create_more(cluster)
+        await cluster.until(lambda: cluster.node_of("b") == "n2")
+
+
+async def create_more(cluster: Rig) -> None:
+    """Another node with a device."""
+    await cluster.add_node("n2")
+    await add_devices(cluster, "n2", {"name": "g1"})
 
 
 async def test_a_pod_whose_claim_comes_later_waits_for_it(cluster: Rig) -> None:
