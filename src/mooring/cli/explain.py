@@ -3,6 +3,8 @@
 import asyncio
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,19 +81,31 @@ def explain(
       mooring explain -f pod.yaml --from cluster.yaml
       mooring explain pod web --watch
     """
-    logging.getLogger("mooring.constraints").setLevel(logging.CRITICAL)  # what they complain about is in the answer
     if bool(names) == (filename is not None):
         raise click.UsageError("name a pod or workload, as in `pod shop/web` or `deployment/web`, or a file with -f")
     named = _parsed(names, namespace) if names else ("", namespace or "", "")
     asking = _Asking(source, running, scheduler, suggestions, filename, *named)
-    if watch:
-        if not source.is_live or filename is not None:
-            raise click.UsageError("--watch is for pods and workloads of a live cluster")
-        asyncio.run(_watch(asking, output))
-        return
-    with garbage_waits():
-        found = asking.answer(source.read(raw=False))
+    if watch and (not source.is_live or filename is not None):
+        raise click.UsageError("--watch is for pods and workloads of a live cluster")
+    with _quiet():
+        if watch:
+            asyncio.run(_watch(asking, output))
+            return
+        with garbage_waits():
+            found = asking.answer(source.read(raw=False))
     _show(found, output)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What constraints complain about is in the answer."""
+    log = logging.getLogger("mooring.constraints")
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 @dataclass(frozen=True, slots=True)

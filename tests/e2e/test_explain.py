@@ -1,0 +1,217 @@
+"""`mooring explain` on a running control plane: its first suggestion is typed into a shell, and the pod gets a node."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from eventually import eventually
+from kubectl_caller import KUBECTL, Kubectl
+from mooring.cli.explain import explain
+from running_up import RunningUp, running_up
+
+pytestmark = [pytest.mark.req("S.5"), pytest.mark.skipif(KUBECTL is None, reason="there is no kubectl on this machine")]
+
+EXPLAIN = [sys.executable, "-m", "mooring", "explain"]
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningUp]:
+    with running_up("--data-dir", str(tmp_path_factory.mktemp("up")), "--nodes", "3") as running:
+        yield running
+
+
+@pytest.fixture
+def kubectl(plane: RunningUp) -> Kubectl:
+    return Kubectl(plane.kubeconfig)
+
+
+def explained(*words: str) -> dict[str, Any]:
+    done = CliRunner().invoke(explain, [*words, "-o", "json"])
+    assert done.exit_code == 0, done.output
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def pod(name: str, container: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    containers = [{"name": "main", "image": "app:1", **(container or {})}]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": containers, **spec}}
+
+
+def deployment(name: str, **spec: Any) -> dict[str, Any]:
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": pod(name, **spec)["spec"]}
+    made = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": made}
+
+
+CLAIM = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "data"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "", "resources": {"requests": {"storage": "1Gi"}}},
+}
+GENERATION = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": "gen", "operator": "Gt", "values": ["5"]}]}]
+        }
+    }
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    subject: str
+    objects: list[dict[str, Any]]
+    suggestion: str
+    before: list[str] = field(default_factory=list)
+    after: list[str] = field(default_factory=list)
+
+
+CASES = [
+    Case(
+        "a pod that wants a label gets a node with it",
+        "pod/labelled",
+        [pod("labelled", nodeSelector={"disk": "ssd"})],
+        "label node node-",
+    ),
+    Case(
+        "a gated pod is let through",
+        "pod/gated",
+        [pod("gated", schedulingGates=[{"name": "example.com/quota"}])],
+        "remove the scheduling gate example.com/quota",
+    ),
+    Case(
+        "a pod that asks for too much is made again with less",
+        "pod/hungry",
+        [pod("hungry", {"resources": {"requests": {"memory": "900Gi"}}})],
+        "lower container main's request for memory from 900Gi to",
+    ),
+    Case(
+        "a deployment lowers its bound",
+        "deployment/young",
+        [deployment("young", affinity=GENERATION)],
+        "lower the bound of `gen Gt 5` to 3",
+        before=["kubectl label nodes --all gen=4"],
+        after=["kubectl label nodes --all gen-"],
+    ),
+    Case(
+        "a claim without a volume gets one",
+        "pod/stateful",
+        [CLAIM, pod("stateful", volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}])],
+        "create a PersistentVolume of 1Gi for claim default/data",
+    ),
+    Case(
+        "a cordoned node is uncordoned",
+        "pod/patient",
+        [pod("patient")],
+        "uncordon node node-",
+        before=["kubectl cordon node-0 node-1 node-2"],
+        after=["kubectl uncordon node-0 node-1 node-2"],
+    ),
+    Case(
+        "a taint is tolerated",
+        "pod/tolerant",
+        [pod("tolerant", tolerations=[{"key": "sla", "operator": "Gt", "value": "950", "effect": "NoSchedule"}])],
+        "lower the bound of the toleration `sla Gt 950` to 939",
+        before=["kubectl taint nodes --all sla=940:NoSchedule"],
+        after=["kubectl taint nodes --all sla-"],
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_first_suggestion_gets_the_pod_scheduled(plane: RunningUp, kubectl: Kubectl, case: Case) -> None:
+    for line in case.before:
+        kubectl.shell(line)
+    try:
+        kubectl.apply(*case.objects)
+        found = waiting(plane, case.subject)
+        first = found["suggestions"][0]
+        assert first["summary"].startswith(case.suggestion), found["suggestions"]
+        for change in first["changes"]:
+            kubectl.shell(change["command"])
+        eventually(lambda: is_scheduled(kubectl, case.subject))
+        assert explained(case.subject, "--kubeconfig", str(plane.kubeconfig))["state"] in ("Scheduled", "Schedulable")
+    finally:
+        for line in case.after:
+            kubectl.shell(line)
+
+
+def waiting(plane: RunningUp, subject: str) -> dict[str, Any]:
+    """The explanation, once controllers and scheduler have seen what it is about."""
+    found: dict[str, Any] = {}
+
+    def is_waiting() -> bool:
+        found.update(explained(subject, "--kubeconfig", str(plane.kubeconfig)))
+        return found["state"] in ("Unschedulable", "NotAttempted")
+
+    eventually(is_waiting)
+    return found
+
+
+def is_scheduled(kubectl: Kubectl, subject: str) -> bool:
+    kind, _, name = subject.partition("/")
+    which = [name] if kind == "pod" else ["-l", f"app={name}"]
+    return "node-" in kubectl("get", "pods", *which, "-o", "jsonpath={..nodeName}", code=None)
+
+
+def test_watching_ends_when_the_pod_has_a_node(plane: RunningUp, kubectl: Kubectl) -> None:
+    kubectl.apply(pod("watched", nodeSelector={"watched": "yes"}))
+    command = [*EXPLAIN, "pod", "default/watched", "--watch", "--kubeconfig", str(plane.kubeconfig)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        assert watching.stdout.readline() == "pod default/watched: none of 3 nodes will do\n"
+        kubectl("label", "node", "node-1", "watched=yes")
+        rest = watching.stdout.read()
+        assert watching.wait(30) == 0
+    assert "pod default/watched: the pod runs on node node-1, the only one that would do" in rest
+
+
+def test_dumps_and_data_directories_give_the_same_answer(plane: RunningUp, kubectl: Kubectl, tmp_path: Path) -> None:
+    kubectl.apply(pod("dumped", nodeSelector={"there": "not"}))
+    dump = tmp_path / "cluster.yaml"
+    dump.write_text(kubectl("get", "nodes,pods,namespaces,priorityclasses", "-A", "-o", "yaml"))
+    live = explained("pod", "default/dumped", "--kubeconfig", str(plane.kubeconfig))
+    dumped = explained("pod", "default/dumped", "--from", str(dump))
+    stored = explained("pod", "default/dumped", "--data-dir", str(plane.kubeconfig.parent))
+    assert live["summary"] == "none of 3 nodes will do"
+    for key in ("summary", "message", "refusals", "suggestions"):
+        assert live[key] == dumped[key] == stored[key]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["pod", "default/dumpd"], 'there is no pod "dumpd" in the namespace default of the cluster at'),
+        (["gadget", "web"], '"gadget" is no kind that makes pods: write pod, deployment'),
+        (["pod", "a", "b"], "too many words"),
+        ([], "name a pod or workload"),
+    ],
+    ids=["a name that is nearly right", "an unknown kind", "too many words", "no words"],
+)
+def test_what_is_wrong_is_told_in_a_sentence(plane: RunningUp, words: list[str], message: str) -> None:
+    command = [*EXPLAIN, *words, "--kubeconfig", str(plane.kubeconfig)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode in (1, 2)
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_server_that_is_not_there_is_told(plane: RunningUp, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    text = plane.kubeconfig.read_text()
+    server = next(line.strip() for line in text.splitlines() if line.strip().startswith("server:"))
+    config.write_text(text.replace(server, "server: https://127.0.0.1:1"))
+    command = [*EXPLAIN, "pod", "web", "--kubeconfig", str(config)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert "cannot read the cluster at https://127.0.0.1:1" in done.stderr
