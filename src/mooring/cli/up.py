@@ -133,6 +133,7 @@ def up(
         scheduler="scheduler" not in without,
         controllers="controllers" not in without,
         nodes="nodes" not in without,
+        elected=etcd is not None,
         metrics_port=metrics_port,
         verbosity=verbose,
         json_logs=log_format == "json",

@@ -40,6 +40,10 @@ class WorkersError(Exception):
     """Scheduler or controllers cannot be started; the message says why."""
 
 
+class LeaseLostError(WorkersError):
+    """Another instance works now. Whoever begins again stands by until that one ends."""
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
     """What works besides the API server, and how."""
@@ -51,6 +55,8 @@ class WorkerConfig:
     controllers: bool = True
     nodes: bool = True
     """Whether simulated nodes live, and run pods."""
+    elected: bool = False
+    """Whether there may be others like them at the same store, in etcd: then one works, and the others stand by."""
     metrics_port: int | None = -1
     """Of the page of metrics and health. 0: any free one; -1: none; None: the usual one, or any if that is taken."""
     verbosity: int = 0

@@ -21,7 +21,7 @@ from mooring.base import logs
 from mooring.base.metrics import registry_of
 from mooring.cli.garbage import collect_garbage_less
 from mooring.cli.health_server import HealthServer
-from mooring.cli.worker_process import WorkerConfig, WorkersError
+from mooring.cli.worker_process import LeaseLostError, WorkerConfig, WorkersError
 from mooring.client import Client, ClientError, connect, user_agent
 from mooring.controllers import options as controllers_options
 from mooring.controllers.registry import CONTROLLERS
@@ -30,6 +30,8 @@ from mooring.scheduler import options as scheduler_options
 from mooring.scheduler.framework.registry import PluginError, from_entry_points
 from mooring.scheduler.options import SchedulerConfig
 from mooring.scheduler.runtime import Scheduler
+
+log = logs.get(__name__)
 
 SIMULATION = ("simulated-nodes", "simulated-pods")
 """The controllers that are the kubelets of simulated nodes."""
@@ -66,14 +68,23 @@ class Workers:
         async with AsyncExitStack() as stack:
             await self._make(stack)
             await self._show_metrics(stack)
-            async with asyncio.TaskGroup() as tasks:
-                for part in (self.scheduler, self.controllers):
-                    if part is not None:
-                        tasks.create_task(part.run())
-                for part in (self.scheduler, self.controllers):
-                    if part is not None:
-                        await part.wait_until_ready()
-                self._ready.set()
+            parts = [part for part in (self.scheduler, self.controllers) if part is not None]
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    for part in parts:
+                        tasks.create_task(self._work(part))
+                    if not self._config.elected:
+                        for part in parts:
+                            await part.wait_until_ready()
+                    self._ready.set()
+            except* LeaseLostError as lost:
+                raise lost.exceptions[0] from None
+
+    async def _work(self, part: Scheduler | Controllers) -> None:
+        if not self._config.elected:
+            await part.run()
+        elif not await part.run_elected():
+            raise LeaseLostError("the lease was lost to another instance, which works now")
 
     async def _make(self, stack: AsyncExitStack) -> None:
         component = self._config.component
@@ -132,6 +143,9 @@ def main() -> None:
     logs.configure(config.verbosity, "json" if config.json_logs else "text")
     try:
         uvloop.run(_work(config))
+    except LeaseLostError as error:
+        log.error("%s; this one begins again, to wait for its turn", error)
+        sys.exit(1)  # and the first process starts another one
     except (WorkersError, ClientError) as error:
         _say({"error": str(error)})
 
