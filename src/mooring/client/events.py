@@ -2,13 +2,15 @@
 
 `EventRecorder.event` never waits and never fails: events are written in the background, and dropped if that is
 impossible. What happens again is counted in the series of the first event instead of being written anew, and one object
-cannot flood the server: 25 different events with one reason, then one in five minutes. Events have the shape of
+cannot flood the server: 25 different events with one reason, then one in five minutes. Neither can many objects
+together: only so many events wait to be written, and when these are too many, those of a namespace and reason that has
+had its share are dropped, so that a flood of one sort does not hide the others. Events have the shape of
 events.k8s.io/v1.
 """
 
 import asyncio
 import socket
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -35,6 +37,9 @@ _COUNT_SECONDS = 10.0
 """A series is written at most so often."""
 _BURST, _REFILL_SECONDS = 25.0, 300.0
 _REMEMBERED = 4096
+"""So many written series are known, to be counted on."""
+_WAITING = 4096
+"""So many events may wait to be written before each sort of them gets no more than its share."""
 _ATTEMPTS = 10
 _WRITERS = 4
 _NOTE_LENGTH = 1024
@@ -42,6 +47,8 @@ _RETRY = Backoff(initial=1.0, maximum=30.0, jitter=0.5)
 log = logs.get(__name__)
 
 _Key = tuple[str, ...]
+_Lane = tuple[str, str]
+"""A namespace and a reason."""
 
 
 @dataclass(slots=True)
@@ -65,6 +72,9 @@ class EventRecorder:
         self._clock = client.clock
         self._component = component
         self._instance = instance or f"{component}-{socket.gethostname()}"[:128]
+        self._unwritten: dict[_Key, _Series] = {}
+        self._lanes: Counter[_Lane] = Counter()
+        """How many of these there are of each sort."""
         self._series: _Bounded[_Key, _Series] = _Bounded(_REMEMBERED)
         self._budgets: _Bounded[_Key, _Budget] = _Bounded(_REMEMBERED)
         self._queue: WorkQueue[_Key] = WorkQueue(self._clock, _RETRY)
@@ -88,13 +98,14 @@ class EventRecorder:
         now = self._clock.now()
         about = (reference.api_version, reference.kind, reference.namespace, reference.name, reference.uid)
         key = (*about, type, reason, action, note, related.name if related else "")
-        series = self._series.get(key)
+        series = self._find(key)
         if series is not None and (now - series.last).total_seconds() < _SERIES_SECONDS:
             series.count += 1
             series.last = now
             self._queue.add_after(key, _COUNT_SECONDS)
             return
-        if not self._allowed((*about, reason)) or len(self._queue) >= _REMEMBERED:
+        lane = (reference.namespace, reason)
+        if not self._allowed((*about, reason)) or not self._has_room(lane):
             self.dropped += 1
             return
         event = Event(
@@ -109,7 +120,9 @@ class EventRecorder:
             note=note[:_NOTE_LENGTH],
             type=type,
         )
-        self._series.put(key, _Series(event, now))
+        if key not in self._unwritten:
+            self._lanes[lane] += 1
+        self._unwritten[key] = _Series(event, now)
         self._queue.add(key)
 
     def reference(self, obj: Resource) -> ObjectReference:
@@ -131,7 +144,7 @@ class EventRecorder:
 
     async def stop(self, seconds: float = 2.0) -> None:
         """Write what is left, for at most so long, and end."""
-        for key, series in self._series.items():
+        for key, series in [*self._unwritten.items(), *self._series.items()]:
             if series.count > series.written:
                 self._queue.add(key)
         self._queue.shut_down()
@@ -162,6 +175,30 @@ class EventRecorder:
             self._budgets.put(key, budget)
         return budget.take(self._clock.monotonic())
 
+    def _has_room(self, lane: _Lane) -> bool:
+        """Whether one more event of a sort may wait. Altogether at most twice as many do as there should."""
+        if len(self._unwritten) < _WAITING:
+            return True
+        if logs.once(("too many events", self._component)):
+            log.warning("more happens than can be written down: some events are dropped")
+        sorts = len(self._lanes) + (lane not in self._lanes)
+        return self._lanes.get(lane, 0) < _WAITING // sorts
+
+    def _find(self, key: _Key) -> _Series | None:
+        return self._unwritten.get(key) or self._series.get(key)
+
+    def _ended(self, key: _Key, series: _Series) -> None:
+        """An event was written, or will not be."""
+        self._queue.forget(key)
+        if self._unwritten.get(key) is not series:
+            return
+        del self._unwritten[key]
+        self._series.put(key, series)
+        lane = (series.event.regarding.namespace, series.event.reason)
+        self._lanes[lane] -= 1
+        if not self._lanes[lane]:
+            del self._lanes[lane]
+
     async def _write_all(self) -> None:
         while (key := await self._queue.get()) is not None:
             try:
@@ -170,7 +207,7 @@ class EventRecorder:
                 self._queue.done(key)
 
     async def _write(self, key: _Key) -> None:
-        series = self._series.get(key)
+        series = self._find(key)
         if series is None or series.lost or series.count == series.written:
             return
         count = series.count
@@ -188,7 +225,7 @@ class EventRecorder:
             series.lost = True
         else:
             series.written = count
-        self._queue.forget(key)
+        self._ended(key, series)
 
     async def _create(self, series: _Series, count: int) -> None:
         event = series.event

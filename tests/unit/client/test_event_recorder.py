@@ -180,3 +180,40 @@ async def test_memory_stays_bounded() -> None:
         lab.say("x", Pod(metadata=ObjectMeta(name=f"p{index}", namespace="prod", uid=str(index))))
     assert lab.recorder.dropped == 6000 - 4096
     await lab.recorder.stop()
+
+
+def pod_in(namespace: str, number: int) -> Pod:
+    return Pod(metadata=ObjectMeta(name=f"p{number}", namespace=namespace, uid=f"{namespace}-{number}"))
+
+
+async def test_a_flood_of_one_sort_is_bounded_and_leaves_room_for_the_others() -> None:
+    lab = Lab()
+    for number in range(6000):  # nothing is written meanwhile: the loop has no turn
+        lab.recorder.event(pod_in("loud", number), "Normal", "Scheduled", "assigned")
+    assert lab.recorder.dropped == 6000 - 4096
+    for number in range(100):
+        lab.recorder.event(pod_in("loud", number), "Warning", "FailedScheduling", "0/3 nodes")
+        lab.recorder.event(pod_in("quiet", number), "Normal", "Scheduled", "assigned")
+    assert lab.recorder.dropped == 6000 - 4096, "another reason and another namespace have their share"
+    for number in range(6000):
+        lab.recorder.event(pod_in("second", number), "Normal", "Scheduled", "assigned")
+    assert lab.recorder.dropped == 6000 - 4096 + 6000 - 4096 // 4, "and so has a second flood, but no more than that"
+    await settle(10_000)
+    assert len(lab.events) == 4096 + 200 + 4096 // 4, "all that were taken in are written"
+    dropped = lab.recorder.dropped
+    lab.recorder.event(pod_in("loud", 9000), "Normal", "Scheduled", "assigned")
+    await settle()
+    assert lab.recorder.dropped == dropped, "afterwards there is room again"
+    await lab.recorder.stop()
+
+
+async def test_what_waits_to_be_written_is_counted_and_not_forgotten() -> None:
+    lab = Lab()
+    for number in range(4000):
+        lab.recorder.event(pod_in("a", number), "Warning", "FailedScheduling", "0/3 nodes")
+    for number in range(4000):
+        lab.recorder.event(pod_in("a", number), "Warning", "FailedScheduling", "0/3 nodes")
+    await settle(10_000)
+    assert len(lab.events) == 4000
+    assert {event["series"]["count"] for event in lab.events} == {2}
+    await lab.recorder.stop()
