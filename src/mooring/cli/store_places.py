@@ -15,7 +15,7 @@ from mooring.cli.etcd_flags import EtcdAccess
 from mooring.store.errors import OpenError
 from mooring.store.etcd.config import DEFAULT_PREFIX, EtcdConfig, Server
 from mooring.store.kv import Store
-from mooring.store.sqlite_file import DATABASE
+from mooring.store.sqlite_file import DATABASE, translated
 from mooring.store.tools.backup_file import BackupSource, is_backup
 from mooring.store.tools.contents import Source, Target
 from mooring.store.tools.sqlite_source import SqliteSource
@@ -66,11 +66,12 @@ async def open_source(place: Place, access: EtcdAccess) -> Source:
         from mooring.store.tools.etcd_source import EtcdSource  # noqa: PLC0415 - brings gRPC in, which few need
 
         return await EtcdSource.open(etcd_config(place, access), place.text)
-    if place.is_file() and is_backup(place):
-        return BackupSource(place)
-    if not place.exists():
-        raise OpenError(f"{place} does not exist")
-    return SqliteSource(place)
+    with translated(place):
+        if place.is_file() and is_backup(place):
+            return BackupSource(place)
+        if not place.exists():
+            raise OpenError(f"{place} does not exist")
+        return SqliteSource(place)
 
 
 async def open_target(place: Place, access: EtcdAccess, *, overwrite: bool, bump: int = 0) -> Target:

@@ -174,6 +174,22 @@ async def test_what_changes_during_a_copy_arrives_too(tmp_path: Path) -> None:
     await store.close()
 
 
+async def test_a_source_that_never_rests_is_copied_as_it_was_after_ten_rounds(tmp_path: Path) -> None:
+    store = await MemoryStore.open()
+
+    class Restless(MemorySource):
+        async def snapshot(self) -> Snapshot:
+            await store.write(Put("/registry/pods/a/b", b""))
+            return await super().snapshot()
+
+    target = SqliteTarget(tmp_path)
+    copied = await transfer.copy(Restless(store), target, quietly)
+    await target.close()
+    assert (copied.caught_up, copied.rounds, copied.revision) == (False, 10, 10)
+    assert await contents(tmp_path) == (10, (await store.range("")).items)
+    await store.close()
+
+
 async def test_following_ends_with_everything_that_was_there_when_it_was_told_to_stop(tmp_path: Path) -> None:
     store, stop = await MemoryStore.open(), asyncio.Event()
     target = SqliteTarget(tmp_path)

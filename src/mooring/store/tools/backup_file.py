@@ -90,8 +90,9 @@ class BackupTarget:
         self._compressed: gzip.GzipFile | None = None
         self._hash = hashlib.sha256()
         self._resources: Counter[str] = Counter()
-        if path.exists() and not overwrite:
-            raise NotEmpty(f"{path} exists already")
+        with translated(path):
+            if path.exists() and not overwrite:
+                raise NotEmpty(f"{path} exists already")
 
     async def begin(self, snapshot: Snapshot) -> Collection[str]:
         with translated(self._partial):
