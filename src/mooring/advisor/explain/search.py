@@ -40,7 +40,7 @@ _SCHEDULED = 60
 _KINDS = 12
 _PER_KIND = 2
 _SAME_FAMILIES = 2
-_LOOKED_AT, _COMPARED = 500, 40
+_LOOKED_AT, _COMPARED = 2000, 60
 """Among so many nodes with the same refusals the nearest are looked for, by so many different reasons."""
 
 

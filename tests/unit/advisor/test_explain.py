@@ -1,0 +1,414 @@
+"""Explanations beyond single plugins: states of pods, workloads, combinations, preemption, points, dumps, speed."""
+
+import json
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from mooring import advisor
+from mooring.advisor.explain import NotThereError, explain, find, text
+from mooring.advisor.explain.patches import difference
+from mooring.advisor.snapshot import Snapshot, dump, engine
+from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
+from mooring.api.batch_v1 import CronJob, Job
+from mooring.api.meta_v1 import Resource
+from mooring.api.scheduling_v1 import PriorityClass
+from mooring.apiserver.patch.json_patch import json_patcher
+from mooring.cli.explain import explain as command
+from mooring.constraints.options import ConstraintOptions
+from mooring.scheduler.framework import SchedulerFeatures
+from mooring.testing.builders import made, node, pod
+
+pytestmark = pytest.mark.req("S.5")
+
+RECORDED = Path(__file__).parents[2] / "conformance" / "data" / "api" / "requests.jsonl"
+
+
+def cluster(*objects: Resource) -> Snapshot:
+    return Snapshot("the test", objects)
+
+
+def owned_by(kind: str, name: str, **more: Any) -> dict[str, Any]:
+    owner = {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": f"uid-{name}", "controller": True}
+    return {"ownerReferences": [owner], **more}
+
+
+# -- what state a pod is in
+
+
+@dataclass(frozen=True)
+class State:
+    name: str
+    pod: dict[str, Any]
+    state: str
+    summary: str
+    suggestions: list[str] = field(default_factory=list)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        State(
+            "a pod that has ended", {"status": {"phase": "Succeeded"}}, "NotAttempted", "the pod has ended (Succeeded)"
+        ),
+        State(
+            "a pod that is being deleted",
+            {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}},
+            "NotAttempted",
+            "the pod is being deleted: the scheduler leaves it alone",
+        ),
+        State(
+            "a pod of another scheduler",
+            {"spec": {"schedulerName": "batch"}},
+            "NotAttempted",
+            "the pod waits for the scheduler batch; this is about default-scheduler, which never looks at it",
+            ["leave the pod to default-scheduler (spec.schedulerName)"],
+        ),
+        State(
+            "a gated pod",
+            {"spec": {"schedulingGates": [{"name": "a/b"}]}},
+            "NotAttempted",
+            "the pod waits for its scheduling gates to be removed (a/b): no node is looked at before",
+            ["remove the scheduling gate a/b"],
+        ),
+        State("a pod that fits", {}, "Schedulable", "the pod can be scheduled: 1 of 1 nodes would do, a is the best"),
+        State(
+            "a pod whose node is gone",
+            {"on": "gone"},
+            "NotAttempted",
+            "the pod names the node gone, which does not exist; the scheduler does not look at it any more",
+            ["let the scheduler choose: drop spec.nodeName gone"],
+        ),
+        State("a pod that runs", {"on": "a"}, "Scheduled", "the pod runs on node a, the only one that would do"),
+    ],
+    ids=lambda case: case.name,
+)
+def test_a_state_is_told_plainly(case: State) -> None:
+    wanted = pod("web", **case.pod)
+    found = explain(cluster(node("a"), wanted), wanted)
+    assert (found.state, found.summary[: len(case.summary)]) == (case.state, case.summary)
+    assert [each.summary for each in found.suggestions] == case.suggestions
+
+
+def test_without_nodes_that_is_what_is_said() -> None:
+    found = explain(cluster(), pod("web"))
+    assert (found.state, found.summary, found.suggestions) == ("Unschedulable", "there are no nodes", [])
+
+
+def test_the_functions_are_at_the_top_of_the_package() -> None:
+    assert advisor.explain(cluster(), pod("web")) == explain(cluster(), pod("web"))
+    assert callable(advisor.simulate)
+    assert callable(advisor.audit)
+
+
+# -- several reasons at once
+
+
+def test_two_changes_are_combined_where_one_is_not_enough() -> None:
+    wanted = pod("web", cpu="2", spec={"nodeSelector": {"disk": "ssd"}})
+    found = explain(cluster(node("a", unschedulable=True, taints=["team=blue:NoSchedule"])), wanted)
+    first = found.suggestions[0]
+    assert first.summary == (
+        "uncordon node a, and tolerate the taint team=blue:NoSchedule, and label node a with disk=ssd"
+    )
+    assert [change.target.kind for change in first.changes] == ["Pod", "Node", "Node"]
+    assert found.nodes[0].also_refused_by == ["TaintToleration", "NodeAffinity"]
+
+
+def test_single_changes_leave_out_pairs() -> None:
+    wanted = pod("web", spec={"nodeSelector": {"disk": "ssd"}})
+    found = explain(cluster(node("a"), node("b", unschedulable=True)), wanted)
+    assert {len(each.plugins) for each in found.suggestions} == {1}
+
+
+def test_four_things_at_once_are_too_many() -> None:
+    spec = {"nodeSelector": {"disk": "ssd"}, "schedulingGates": [{"name": "a/b"}]}
+    wanted = pod("web", cpu="8", spec=spec)
+    found = explain(cluster(node("a", unschedulable=True, taints=["team=blue:NoSchedule"])), wanted)
+    assert found.suggestions == []
+    assert "No change of up to three steps was found that would help." in list(text.lines(found))
+
+
+def test_a_number_that_is_near_comes_before_one_that_is_far() -> None:
+    nodes = [node(f"n{value}", taints=[f"sla={value}:NoSchedule"]) for value in (100, 940, 500)]
+    wanted = pod("web", spec={"tolerations": [{"key": "sla", "operator": "Gt", "value": "950"}]})
+    found = explain(cluster(*nodes), wanted)
+    assert found.suggestions[0].summary == "lower the bound of the toleration `sla Gt 950` to 939"
+    assert [each.count for each in found.refusals] == [1, 1, 1]
+
+
+def test_equal_reasons_are_one_group() -> None:
+    nodes = [node(f"n{number}", taints=["sla=940:NoSchedule"]) for number in range(3)]
+    found = explain(cluster(*nodes), pod("web"))
+    assert [(each.count, each.nodes) for each in found.refusals] == [(3, ["n0", "n1", "n2"])]
+
+
+def test_preemption_is_told_with_its_victims() -> None:
+    low = pod("low", on="a", cpu="4", priority=1)
+    found = explain(cluster(node("a"), low), pod("web", cpu="2", priority=5))
+    assert found.summary == "no node has room; the scheduler would make some on a by deleting default/low"
+    assert found.preemption is not None
+    assert [(each.name, each.priority) for each in found.preemption.victims] == [("low", 1)]
+
+
+def test_a_gate_that_is_off_is_named() -> None:
+    wanted = pod("web", spec={"tolerations": [{"key": "sla", "operator": "Gt", "value": "900"}]})
+    snapshot = cluster(node("a", taints=["sla=940:NoSchedule"]))
+    assert engine(snapshot).schedule(wanted).node == "a"
+    features = SchedulerFeatures(constraints=ConstraintOptions(numeric_tolerations=False))
+    found = explain(snapshot, wanted, features=features)
+    off = "`Gt 900` does not count while the gate TaintTolerationComparisonOperators is off"
+    assert found.refusals[0].detail == f"taint sla=940:NoSchedule is not tolerated: {off}"
+
+
+# -- why this node
+
+
+def test_points_are_compared_with_the_runner_up() -> None:
+    running = pod("web", on="a", spec={"tolerations": []})
+    nodes = [node("a"), node("b", taints=["old:PreferNoSchedule"]), node("c", unschedulable=True)]
+    found = explain(cluster(*nodes, running), running)
+    assert [each.node for each in found.scores] == ["a", "b"]
+    assert found.scores[0].scores["TaintToleration"] == 300
+    assert "more than b, most of them for TaintToleration (+300)" in found.summary
+
+
+def test_a_node_that_would_not_do_today_is_told() -> None:
+    running = pod("web", on="a")
+    found = explain(cluster(node("a", taints=["sla=1:NoSchedule"]), node("b"), running), running)
+    assert "today it would not be put there: taint sla=1:NoSchedule is not tolerated" in found.facts
+
+
+# -- workloads
+
+
+TEMPLATE = {
+    "metadata": {"labels": {"app": "web"}},
+    "spec": {"nodeSelector": {"disk": "ssd"}, "containers": [{"name": "c", "image": "app:1"}]},
+}
+SPEC = {"selector": {"matchLabels": {"app": "web"}}, "template": TEMPLATE}
+
+
+@dataclass(frozen=True)
+class Workload:
+    kind: type[Resource]
+    word: str
+    path: str
+    spec: dict[str, Any] = field(default_factory=lambda: SPEC)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Workload(Deployment, "deploy", "/spec/template/spec/nodeSelector"),
+        Workload(ReplicaSet, "replicaset", "/spec/template/spec/nodeSelector"),
+        Workload(StatefulSet, "sts", "/spec/template/spec/nodeSelector"),
+        Workload(DaemonSet, "daemonsets", "/spec/template/spec/nodeSelector"),
+        Workload(Job, "job", "/spec/template/spec/nodeSelector", {"template": TEMPLATE}),
+        Workload(
+            CronJob,
+            "cj",
+            "/spec/jobTemplate/spec/template/spec/nodeSelector",
+            {"schedule": "0 * * * *", "jobTemplate": {"spec": {"template": TEMPLATE}}},
+        ),
+    ],
+    ids=lambda case: case.word,
+)
+def test_the_template_of_a_workload_is_what_is_changed(case: Workload) -> None:
+    tree = {"metadata": {"name": "web", "namespace": "default", "uid": "u"}, "spec": case.spec}
+    snapshot = cluster(node("a"), made(case.kind, tree))
+    found = explain(snapshot, find(snapshot, case.word, "default", "web"))
+    dropped = next(each for each in found.suggestions if each.summary == "drop the nodeSelector disk")
+    change = dropped.changes[0]
+    assert (change.target.kind, change.patch[0]["op"], change.patch[0]["path"]) == (
+        case.kind.__name__,
+        "remove",
+        case.path,
+    )
+
+
+def test_a_waiting_pod_of_a_deployment_leads_to_its_template() -> None:
+    owner = made(Deployment, {"metadata": {"name": "web", "namespace": "default", "uid": "uid-web"}, "spec": SPEC})
+    metadata = {"name": "web-1", "namespace": "default", **owned_by("Deployment", "web")}
+    middle = made(ReplicaSet, {"metadata": metadata, "spec": SPEC})
+    waiting = pod("web-1-x", spec={"nodeSelector": {"disk": "ssd"}}, metadata=owned_by("ReplicaSet", "web-1"))
+    snapshot = cluster(node("a"), owner, middle, waiting)
+    by_pod = explain(snapshot, waiting)
+    by_name = explain(snapshot, find(snapshot, "deployment", "default", "web"))
+    assert by_pod.suggestions == by_name.suggestions
+    assert by_pod.subject.name == "web-1-x"
+    commands = [change.command for each in by_pod.suggestions for change in each.changes]
+    assert any(each.startswith("kubectl patch -n default deployment web --type=json") for each in commands)
+
+
+def test_a_service_makes_no_pods() -> None:
+    with pytest.raises(NotThereError, match="is no kind that makes pods"):
+        find(cluster(), "service", "default", "web")
+
+
+def test_a_pod_of_a_manifest_gets_its_priority() -> None:
+    high = made(PriorityClass, {"metadata": {"name": "high"}, "value": 9})
+    low = pod("low", on="a", cpu="4", priority=1)
+    wanted = pod("web", cpu="2", spec={"priorityClassName": "high"}, metadata={"uid": ""})
+    found = explain(cluster(node("a"), high, low), wanted)
+    assert found.preemption is not None
+    assert found.preemption.node == "a"
+
+
+# -- the command
+
+
+def invoke(*words: str) -> Any:
+    return CliRunner().invoke(command, words)
+
+
+@pytest.fixture
+def dumped(tmp_path: Path) -> Path:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(
+        "apiVersion: v1\nkind: List\nitems:\n"
+        "- {apiVersion: v1, kind: Node, metadata: {name: a}, status: {capacity: {cpu: '4', pods: '9'}}}\n"
+        "- {apiVersion: v1, kind: Pod, metadata: {name: web, namespace: default, uid: u},"
+        " spec: {nodeSelector: {disk: ssd}, containers: [{name: c, image: i}]}}\n"
+        "- {apiVersion: example.com/v1, kind: Gadget, metadata: {name: g}}\n"
+    )
+    return file
+
+
+def test_a_table_is_for_people(dumped: Path) -> None:
+    done = invoke("pod", "default/web", "--from", str(dumped))
+    operation = '[{"op":"remove","path":"/spec/nodeSelector"}]'
+    edit = f"kubectl patch --local -f - --type=json -p '{operation}' -o yaml"
+    assert done.stdout.splitlines() == [
+        "pod default/web: none of 1 nodes will do",
+        "",
+        "Why not",
+        "  1 node  NodeAffinity  `disk=ssd` does not hold: there is no such label [a]",
+        "",
+        "What would help (each was tried)",
+        "  1. label node a with disk=ssd",
+        "     then it goes to a",
+        "     $ kubectl label node a disk=ssd",
+        "  2. drop the nodeSelector disk",
+        "     then it goes to a",
+        f"     $ kubectl get -n default pod web -o yaml | {edit} | kubectl replace --force -f -",
+    ]
+    assert "Mooring does not know example.com/v1 Gadget" in done.stderr
+
+
+def test_json_has_every_field(dumped: Path) -> None:
+    found = json.loads(invoke("web", "--from", str(dumped), "-o", "json").stdout)
+    assert (found["apiVersion"], found["kind"]) == ("advisor.mooring.dev/v1", "SchedulingExplanation")
+    assert found["suggestions"][0]["changes"][0]["patch"] == [
+        {"op": "add", "path": "/metadata/labels", "value": {"disk": "ssd"}}
+    ]
+    assert found["nodes"] == [
+        {
+            "node": "a",
+            "feasible": False,
+            "plugin": "NodeAffinity",
+            "detail": "`disk=ssd` does not hold: there is no such label",
+            "alsoRefusedBy": [],
+        }
+    ]
+
+
+def test_a_file_is_explained_as_it_would_be_created(dumped: Path, tmp_path: Path) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: new}\nspec: {containers: [{name: c, image: i}]}\n")
+    assert "the pod can be scheduled: 1 of 1 nodes would do" in invoke("-f", str(file), "--from", str(dumped)).stdout
+    file.write_text(file.read_text().replace("{containers", "{nodeSelector: {disk: ssd}, containers"))
+    done = invoke("-f", str(file), "--from", str(dumped))
+    assert f"kubectl patch --local -f {file} --type=json" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["pod", "default/wed"], "did you mean web?"),
+        (["pod", "other/web"], "there is one in default"),
+        (["web", "--watch"], "--watch is for pods and workloads of a live cluster"),
+        (["pod", "a/web", "-n", "b"], "the namespace is a or b, not both"),
+        (["web", "--data-dir", "/nowhere"], "--from and --data-dir name different clusters: choose one"),
+        (["web", "--scheduler-config", "/nowhere"], "does not exist"),
+    ],
+    ids=["a near name", "another namespace", "watching a dump", "two namespaces", "two sources", "no such file"],
+)
+def test_a_wrong_call_is_told_in_a_sentence(dumped: Path, words: list[str], message: str) -> None:
+    done = invoke(*words, "--from", str(dumped))
+    assert done.exit_code in (1, 2)
+    assert message in done.stderr
+
+
+def test_a_scheduler_of_another_configuration_decides(dumped: Path, tmp_path: Path) -> None:
+    config = tmp_path / "scheduler.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles:\n- plugins: {multiPoint: {disabled: [{name: NodeAffinity}]}}\n"
+    )
+    done = invoke("web", "--from", str(dumped), "--scheduler-config", str(config))
+    assert "the pod can be scheduled" in done.stdout
+
+
+# -- a dump of a real cluster
+
+
+def test_a_dump_of_recorded_objects_is_explained(tmp_path: Path) -> None:
+    """The answers of a real API server, put together as `kubectl get -A -o json` does."""
+    items: list[dict[str, Any]] = []
+    for line in RECORDED.read_text().splitlines():
+        answer = json.loads(line)["response"]
+        body = answer.get("body")
+        if answer.get("code") == 201 and isinstance(body, dict) and body.get("kind"):
+            name = f"{body['metadata'].get('name', 'x')}-{len(items)}"
+            items.append({**body, "metadata": {**body["metadata"], "name": name, "uid": f"uid-{len(items)}"}})
+    nodes = [each for each in items if each["kind"] == "Node"]
+    assert len(nodes) == 2
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    snapshot = dump([file])
+    assert len(snapshot.raw()) == len(items)
+    waiting = [each for each in items if each["kind"] == "Pod" and not each["spec"].get("nodeName")]
+    assert len(waiting) > 40
+    for each in waiting:
+        metadata = each["metadata"]
+        found = explain(snapshot, find(snapshot, "pod", metadata["namespace"], metadata["name"]), suggestions=1)
+        assert found.total_nodes == 2
+        assert found.state in ("Unschedulable", "NotAttempted", "Schedulable")
+        assert found.state == "Schedulable" or found.refusals or found.summary
+
+
+# -- parts
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"a": 1}, {"a": 2}),
+        ({"a": {"b": [1]}}, {"a": {"b": [1, 2, 3]}}),
+        ({"a": [1, 2, 3]}, {"a": [1, 3]}),
+        ({"a": [1, 2]}, {"a": [3]}),
+        ({"a/b~c": 1}, {"d": None}),
+        ({"a": [{"b": 1}, {"b": 2}]}, {"a": [{"b": 1}, {"b": 5}]}),
+        ({"a": [1, 2, 3, 4]}, {"a": [2]}),
+    ],
+)
+def test_a_patch_makes_one_tree_of_the_other(before: Any, after: Any) -> None:
+    assert json_patcher(difference(before, after))(before) == after
+
+
+def test_five_thousand_nodes_take_seconds() -> None:
+    nodes = [node(f"n{number}", taints=[f"sla={number % 50}:NoSchedule"]) for number in range(5000)]
+    pods = [pod(f"p{number}", on=f"n{number}", cpu="3") for number in range(5000)]
+    wanted = pod("web", cpu="2", spec={"tolerations": [{"key": "sla", "operator": "Gt", "value": "60"}]})
+    snapshot = cluster(*nodes, *pods)
+    began = time.process_time()
+    found = explain(snapshot, wanted)
+    assert time.process_time() - began < 5  # half a second where nothing else runs
+    assert sum(each.count for each in found.refusals) == 5000
+    assert len(found.refusals) == 50
+    assert found.suggestions[0].summary.startswith("lower the bound of the toleration `sla Gt 60` to 48, and")
