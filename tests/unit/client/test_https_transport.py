@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from mooring.client import ConfigError, ConnectError, DeadlineError, DisconnectedError
+from mooring.client import ConfigError, ConnectError, DeadlineError, DisconnectedError, NotLeaderError, https
 from mooring.client.credentials import Credential
 from mooring.client.https import HttpsTransport
 from mooring.client.kubeconfig import Connection
@@ -336,3 +336,41 @@ async def test_a_cancelled_request_leaves_no_connection_that_others_would_use() 
         await asyncio.gather(task, return_exceptions=True)
         assert (await transport.send(GET, 5)).body == b"ok"
         assert server.connections == 2
+
+
+async def test_after_a_request_that_nobody_answered_no_open_connection_is_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Behind a balancer all of them may lead to the server that has stopped, and a new one leads to another."""
+    monkeypatch.setattr(https, "_SILENT_SECONDS", 0.05)
+    writers: set[asyncio.StreamWriter] = set()
+    stopped: set[asyncio.StreamWriter] = set()
+
+    async def serve(request: bytes, writer: asyncio.StreamWriter) -> bool:
+        writers.add(writer)
+        if writer in stopped:
+            await asyncio.sleep(60)
+        await asyncio.sleep(0.01)  # so that several connections are needed at once
+        writer.write(OK)
+        return True
+
+    async with serving(serve) as (server, transport):
+        await asyncio.gather(*(transport.send(GET, 5) for _ in range(3)))
+        stopped |= writers
+        with pytest.raises(DeadlineError):
+            await transport.send(GET, 0.2)
+        assert (await transport.send(GET, 5)).status == 200
+        assert server.connections == 4
+
+
+async def test_a_guard_is_asked_when_nothing_stands_between_it_and_the_wire() -> None:
+    def refuse() -> None:
+        raise NotLeaderError("not now")
+
+    async with serving(writing(OK)) as (server, transport):
+        post = Request("POST", "/api", body=b"x", guard=refuse)
+        with pytest.raises(NotLeaderError):
+            await transport.send(post, 5)
+        assert (server.requests, server.connections) == ([], 1), "it was connected, but nothing was sent"
+        assert (await transport.send(GET, 5)).status == 200
+        assert server.connections == 1

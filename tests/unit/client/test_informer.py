@@ -13,6 +13,7 @@ from mooring.api import codec, errors
 from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import StatusCause
 from mooring.client import Backoff, Change, Client, Informers, key_of
+from mooring.client import informer as informer_module
 from mooring.client.informer import Informer
 from mooring.client.transport import Request
 from mooring.testing.clock import MockClock, settle
@@ -127,6 +128,18 @@ async def test_a_watch_that_ends_or_breaks_is_resumed_where_it_was() -> None:
         await lab.clock.run(1)
         assert lab.watched_from == ["10", "11", "25"]
         assert len(lab.transport.requests) == 1, "it was listed once"
+
+
+async def test_a_watch_that_tells_nothing_for_too_long_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its server may be stopped, which a connection alone does not show."""
+    monkeypatch.setattr(informer_module, "_SILENT_SECONDS", 0.05)
+    lab = Lab()
+    async with lab.running():
+        lab.stream.send(bookmark(20))
+        await asyncio.sleep(0.1)
+        await lab.clock.run(1)
+        assert lab.watched_from == ["10", "20"]
+        assert lab.transport.streams[0].closed
 
 
 async def test_after_410_the_objects_are_listed_again_and_the_differences_told() -> None:
