@@ -33,20 +33,30 @@ NOTHING: Mapping[str, bool] = {}
 _SECONDS = 20.0
 
 
+_BINDINGS = ("/binding", "/bindings")
+_TIMES = 6
+
+
 class FlakyTransport(InProcessTransport):
-    """Loses some requests before they arrive, and some answers after the server has done what was asked."""
+    """Loses some requests before they arrive, and some answers after the server has done what was asked.
+
+    Bindings are few, because they go in groups, and what matters most; more of them are lost.
+    """
 
     def __init__(self, handler: Any, lot: random.Random, share: float) -> None:
         super().__init__(handler)
         self._lot = lot
         self.share = share
+        self.lost_bindings = 0
 
     async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - the protocol's word
-        luck = self._lot.random()
-        if luck < self.share / 2:
+        is_binding = request.path.endswith(_BINDINGS)
+        luck, share = self._lot.random(), self.share * (_TIMES if is_binding else 1)
+        self.lost_bindings += is_binding and luck < share
+        if luck < share / 2:
             raise ConnectError("the test lost a request")
         response = await super().send(request, timeout)
-        if luck < self.share:
+        if luck < share:
             raise DisconnectedError("the test lost an answer")
         return response
 

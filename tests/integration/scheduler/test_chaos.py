@@ -17,6 +17,7 @@ from mooring.api.core_v1 import Node, Pod
 from mooring.api.errors import Conflict, NotFound
 from mooring.client import LeaseTimes
 from mooring.scheduler.columns import requests
+from mooring.scheduler.columns.cluster import pod_key
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.options import LeaderElection, SchedulerConfig
 from mooring.scheduler.queue import Backoffs
@@ -44,6 +45,8 @@ class Chaos:
         self.used: Counter[str] = Counter()
         """By node, the thousandths of a CPU that its pods ask for."""
         self.overcommitted: list[str] = []
+        self.ghosts: set[str] = set()
+        """Pods that a scheduler reckoned with on a node though they were neither bound nor on their way there."""
         cluster.informers.of(Pod).add_batch_handler(self._look)
 
     def start(self) -> None:
@@ -59,6 +62,7 @@ class Chaos:
 
     async def step(self) -> None:
         await self.supervise()
+        self.look_for_ghosts()
         chances = {
             self._add_pods: 8,
             self._remove_pod: 4,
@@ -140,6 +144,13 @@ class Chaos:
             if new is not None and self.used[new.spec.node_name] > NODE_CPU:
                 self.overcommitted.append(new.spec.node_name)
 
+    def look_for_ghosts(self) -> None:
+        """Room that was taken for a pod must be given back as soon as it is known that it will not go there."""
+        for scheduler, _ in self.cluster.running:
+            placed = scheduler.engine.cluster.placed_pods()
+            unbound = [entry.pod for entry in placed if not entry.pod.spec.node_name]
+            self.ghosts |= {pod.metadata.name for pod in unbound if scheduler.assumptions.get(pod_key(pod)) is None}
+
     async def forgotten(self) -> list[str]:
         """Pods without a node for which there is one, by an engine that starts from what the server says."""
         engine = Engine()
@@ -181,10 +192,13 @@ async def test_nothing_is_bound_twice_overcommitted_or_forgotten(tmp_path: Path,
                 await asyncio.sleep(0.1)
         assert cluster.moved == []
         assert chaos.overcommitted == []
+        assert chaos.ghosts == set()
         await cluster.until(chaos.is_known_rightly)
         assert len(cluster.bindings) > 50, "there was something to see"
+        assert sum(client._transport.lost_bindings for client in chaos.clients) > 0, "and to get wrong"
 
 
 async def _is_unsettled(chaos: Chaos) -> bool:
     await chaos.supervise()
+    chaos.look_for_ghosts()
     return bool(await chaos.forgotten())
