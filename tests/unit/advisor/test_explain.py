@@ -12,11 +12,14 @@ from click.testing import CliRunner
 from mooring import advisor
 from mooring.advisor.explain import NotThereError, explain, find, text
 from mooring.advisor.explain.patches import difference
+from mooring.advisor.explain.subject import of
 from mooring.advisor.snapshot import Snapshot, dump, engine
 from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from mooring.api.batch_v1 import CronJob, Job
 from mooring.api.meta_v1 import Resource
+from mooring.api.resource_v1 import DeviceClass, ResourceClaimTemplate, ResourceSlice
 from mooring.api.scheduling_v1 import PriorityClass
+from mooring.api.storage_v1 import StorageClass
 from mooring.apiserver.patch.json_patch import json_patcher
 from mooring.cli.explain import explain as command
 from mooring.constraints.options import ConstraintOptions
@@ -257,6 +260,76 @@ def test_a_pod_of_a_manifest_gets_its_priority() -> None:
     found = explain(cluster(node("a"), high, low), wanted)
     assert found.preemption is not None
     assert found.preemption.node == "a"
+
+
+# -- what controllers make together with a pod
+
+
+def gpu_cluster(*more: Resource) -> Snapshot:
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2}
+    requests = [{"name": "gpu", "exactly": exactly}]
+    template = {
+        "metadata": {"name": "two", "namespace": "default"},
+        "spec": {"spec": {"devices": {"requests": requests}}},
+    }
+    slice_ = {
+        "driver": "gpu.example.com",
+        "nodeName": "a",
+        "pool": {"name": "a", "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": "g0"}],
+    }
+    return cluster(
+        node("a"),
+        made(DeviceClass, {"metadata": {"name": "gpu"}}),
+        made(ResourceClaimTemplate, template),
+        made(ResourceSlice, {"metadata": {"name": "a-gpus"}, "spec": slice_}),
+        *more,
+    )
+
+
+def test_claims_that_a_controller_would_make_are_reckoned_with_and_changed_in_their_template() -> None:
+    spec = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "two"}]}
+    wanted = pod("web", spec=spec, metadata={"uid": ""})
+    found = explain(gpu_cluster(), of(gpu_cluster(), wanted, file="pod.yaml"))
+    assert found.refusals[0].detail.endswith("asks for 2 of gpu; of 1 that fit 1 are free")
+    first = found.suggestions[0]
+    assert [(change.target.kind, change.patch[0]["path"]) for change in first.changes] == [
+        ("ResourceClaimTemplate", "/spec/spec/devices/requests/0/exactly/count")
+    ]
+
+
+def test_a_stateful_set_brings_its_claims() -> None:
+    claims = [
+        {
+            "metadata": {"name": "data"},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": "fast",
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        }
+    ]
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "app:1"}]}}
+    spec = {**SPEC, "template": template, "volumeClaimTemplates": claims, "serviceName": "web"}
+    owner = made(StatefulSet, {"metadata": {"name": "db", "namespace": "default", "uid": "u"}, "spec": spec})
+    fast = {"metadata": {"name": "fast"}, "provisioner": "x.example.com", "volumeBindingMode": "WaitForFirstConsumer"}
+    snapshot = cluster(node("a"), owner, made(StorageClass, fast))
+    assert explain(snapshot, find(snapshot, "sts", "default", "db")).state == "Schedulable"
+
+
+def test_a_higher_priority_is_suggested_where_it_would_displace_others() -> None:
+    equal = pod("equal", on="a", cpu="4", priority=0)
+    classes = [
+        made(PriorityClass, {"metadata": {"name": name}, "value": value}) for name, value in (("x", 9), ("y", 5))
+    ]
+    found = explain(cluster(node("a"), equal, *classes), pod("web", cpu="3", priority=0), suggestions=9)
+    last = found.suggestions[-1]
+    assert last.summary == "give it the priority class y (5)"
+    assert last.caveat == "it displaces default/equal"
+    assert last.changes[0].patch == [
+        {"op": "add", "path": "/spec/priorityClassName", "value": "y"},
+        {"op": "replace", "path": "/spec/priority", "value": 5},
+    ]
 
 
 # -- the command

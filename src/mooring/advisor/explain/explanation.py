@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from mooring.advisor.explain import patches
 from mooring.advisor.explain import subject as subjects
 from mooring.advisor.explain.asking import AskingEngine
+from mooring.advisor.explain.companions import companions
 from mooring.advisor.explain.reasons import describe
 from mooring.advisor.explain.results import (
     NodeScore,
@@ -22,11 +23,13 @@ from mooring.advisor.explain.results import (
 from mooring.advisor.explain.scores import scores
 from mooring.advisor.explain.search import Search, pod_change
 from mooring.advisor.explain.subject import Subject
-from mooring.advisor.explain.view import View, priority
+from mooring.advisor.explain.view import View, full_name, priority
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.engines import load
 from mooring.api.core_v1 import Pod, PodSpec
 from mooring.api.meta_v1 import Resource
+from mooring.api.resource_v1 import ResourceClaimTemplate
+from mooring.api.scheduling_v1 import PriorityClass
 from mooring.scheduler.columns.cluster import NodeInfo
 from mooring.scheduler.diagnosis import FEASIBLE, Diagnosis
 from mooring.scheduler.engine import Outcome, fit_message
@@ -39,6 +42,7 @@ SUGGESTIONS = 5
 _RIVALS = 4
 _EACH_DETAILED = 200
 """Up to so many nodes each has a text of its own; beyond, that of its group."""
+_PRIORITY_SIZE = 8
 _ENDED = frozenset({"Succeeded", "Failed"})
 
 
@@ -57,6 +61,8 @@ def explain(
     features = features or SchedulerFeatures()
     engine = AskingEngine(profiles, features=features, registry=registry, seed=seed)
     load(engine, snapshot)
+    for obj in (*snapshot.all(ResourceClaimTemplate), *companions(snapshot, subject)):
+        engine.put(obj)
     return _Explaining(snapshot, subject, engine, features, suggestions).result()
 
 
@@ -190,6 +196,8 @@ class _Explaining:
         tried = None if fits or not early.is_success else self._engine.preempt(outcome)
         preemption = None if tried is None else _preemption(tried)
         found = [] if fits else Search(view).run(self._wanted)
+        if tried is not None and tried.node is None and len(found) < self._wanted:
+            found += self._by_priority()
         state: State = "Schedulable" if fits else "Unschedulable" if early.is_success else "NotAttempted"
         return SchedulingExplanation(
             subject=patches.target_of(self._subject.source if not self._subject.exists else pod),
@@ -207,6 +215,31 @@ class _Explaining:
             suggestions=found,
             scores=scores(self._engine, pod, outcome.node, _RIVALS) if fits and outcome.node else [],
         )
+
+    def _by_priority(self) -> list[Suggestion]:
+        """The lowest PriorityClass with which the pod could displace others, if there is one."""
+        known = sorted(self._snapshot.all(PriorityClass), key=lambda each: (each.value, each.metadata.name))
+        for each in known:
+            if each.value <= priority(self._pod) or each.preemption_policy == "Never":
+                continue
+            after = self._subject.edited(_prioritising(each))
+            outcome = self._engine.schedule(after.pod) if after is not None else None
+            displaced = self._engine.preempt(outcome) if outcome is not None and outcome.diagnosis is not None else None
+            if after is None or displaced is None or displaced.node is None:
+                continue
+            names = " and ".join(full_name(pod) for pod in displaced.victims)
+            return [
+                Suggestion(
+                    summary=f"give it the priority class {each.metadata.name} ({each.value})",
+                    size=_PRIORITY_SIZE + 2 * len(displaced.victims),
+                    plugins=["DefaultPreemption"],
+                    changes=[pod_change(self._subject, after)],
+                    node=displaced.node,
+                    feasible_nodes=1,
+                    caveat=f"it displaces {names}",
+                )
+            ]
+        return []
 
     def _summary(self, outcome: Outcome, early: Status, preemption: PreemptionFound | None) -> str:
         total = len(self._engine.cluster)
@@ -251,6 +284,15 @@ class _Explaining:
                     )
         refusals.sort(key=lambda each: (-each.count, each.plugin, each.detail))
         return refusals, sorted(verdicts, key=lambda each: each.node)
+
+
+def _prioritising(wanted: PriorityClass) -> Callable[[PodSpec], bool]:
+    def edit(spec: PodSpec) -> bool:
+        spec.priority_class_name = wanted.metadata.name
+        spec.priority = None if spec.priority is None else wanted.value  # a template leaves it to the server
+        return True
+
+    return edit
 
 
 def _preemption(found: Preemption) -> PreemptionFound:

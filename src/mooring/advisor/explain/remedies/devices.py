@@ -1,6 +1,7 @@
 """What helps where devices are missing: fewer of them, other ones, tainted ones, or those that others have."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from mooring.advisor.explain import patches
 from mooring.advisor.explain.devices import Found, holders, look
@@ -10,7 +11,7 @@ from mooring.advisor.explain.view import View, full_name
 from mooring.api import codec
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import PodResourceClaim
-from mooring.api.meta_v1 import ObjectMeta
+from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.resource_v1 import (
     DeviceClaim,
     DeviceClass,
@@ -20,12 +21,14 @@ from mooring.api.resource_v1 import (
     ExactDeviceRequest,
     ResourceClaim,
     ResourceClaimSpec,
+    ResourceClaimTemplate,
 )
 from mooring.scheduler.columns.cluster import NodeInfo
+from mooring.scheduler.dra.claims import ClaimError, claim_name
 from mooring.scheduler.framework import Status
 
 PLUGIN = "DynamicResources"
-_IMMUTABLE = "claims cannot be changed: it is made again, and so is its template, if it has one"
+_IMMUTABLE = "a claim cannot be changed: it is deleted and made again"
 Asked = ExactDeviceRequest | DeviceSubRequest
 
 
@@ -40,33 +43,23 @@ def devices(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
 def _for_request(view: View, found: Found) -> Iterator[Remedy]:
     name, count = f"request {found.request.name} of claim {full_name(found.claim)}", len(found.free)
     if count and not found.request.wants_all:
-        yield _changed(found, "fewer devices", MODEST, f"let {name} ask for {count} instead of {found.request.count}",
-                       lambda asked: setattr(asked, "count", count))  # fmt: skip
+        idea = Remedy(PLUGIN, "fewer devices", MODEST, f"let {name} ask for {count} instead of {found.request.count}")
+        yield _changed(view, found, idea, lambda asked: setattr(asked, "count", count))
     expression = found.failing[0]
     if expression and any(each.cel and each.cel.expression == expression for each in found.request.selectors):
-        yield _changed(found, "drop selector", LARGE - 1, f"drop the selector `{expression}` of {name}",
-                       lambda asked: _drop_selector(asked, expression))  # fmt: skip
+        idea = Remedy(PLUGIN, "drop selector", LARGE - 1, f"drop the selector `{expression}` of {name}")
+        yield _changed(view, found, idea, lambda asked: _drop_selector(asked, expression))
     taints = found.taints()
     if taints:
-        taint = taints[0]
-        toleration = DeviceToleration(key=taint.key, operator="Exists", effect=taint.effect)
-        yield _changed(found, "tolerate device", SMALL + 1, f"let {name} tolerate the device taint {taint.key}",
-                       lambda asked: asked.tolerations.append(toleration))  # fmt: skip
+        toleration = DeviceToleration(key=taints[0].key, operator="Exists", effect=taints[0].effect)
+        idea = Remedy(PLUGIN, "tolerate device", SMALL + 1, f"let {name} tolerate the device taint {taints[0].key}")
+        yield _changed(view, found, idea, lambda asked: asked.tolerations.append(toleration))
     taken = [device for device in found.tolerated if device not in found.free]
     missing = max(found.request.count - len(found.free), 1)
     remedy = delete_pods(view, PLUGIN, holders(view, taken[:missing]), ", which has the device")
     if remedy is not None:
         freed = [claim for claim in view.objects(ResourceClaim).values() if _is_held_by(claim, remedy)]
-        yield Remedy(
-            PLUGIN,
-            remedy.family,
-            remedy.size,
-            remedy.summary,
-            put=tuple(_freed(claim) for claim in freed),
-            remove=remedy.remove,
-            changes=remedy.changes,
-            caveat=remedy.caveat,
-        )
+        yield replace(remedy, put=tuple(_freed(claim) for claim in freed))
 
 
 def _is_held_by(claim: ResourceClaim, remedy: Remedy) -> bool:
@@ -85,9 +78,32 @@ def _drop_selector(asked: Asked, expression: str) -> None:
     asked.selectors = [each for each in asked.selectors if each.cel is None or each.cel.expression != expression]
 
 
-def _changed(found: Found, family: str, size: int, summary: str, change: Callable[[Asked], None]) -> Remedy:
+def _changed(view: View, found: Found, idea: Remedy, change: Callable[[Asked], None]) -> Remedy:
+    """A remedy that changes what a claim asks for, in the template that it is made from if there is one."""
     after = copy_of(found.claim)
-    for request in after.spec.devices.requests:
+    _change_request(after.spec, found, change)
+    entry = next((each for each in view.pod.spec.resource_claims if _stands_for(view, each, found.claim)), None)
+    wanted = entry.resource_claim_template_name if entry is not None else None
+    template = view.object(ResourceClaimTemplate, wanted, view.namespace) if wanted else None
+    if template is None:
+        return replace(idea, put=(after,), changes=(_made_again(found.claim, after),), caveat=_IMMUTABLE)
+    new = copy_of(template)
+    _change_request(new.spec.spec, found, change)
+    changes = [_made_again(template, new)]
+    if view.subject.exists:
+        changes.append(patches.deletion(view.pod))
+    return replace(idea, put=(after,), changes=tuple(changes), caveat="pods that are there keep the claims they have")
+
+
+def _stands_for(view: View, entry: PodResourceClaim, claim: ResourceClaim) -> bool:
+    try:
+        return claim_name(view.pod, entry) == claim.metadata.name
+    except ClaimError:
+        return False
+
+
+def _change_request(spec: ResourceClaimSpec, found: Found, change: Callable[[Asked], None]) -> None:
+    for request in spec.devices.requests:
         if request.name != found.request.base:
             continue
         if request.exactly is not None:
@@ -95,11 +111,12 @@ def _changed(found: Found, family: str, size: int, summary: str, change: Callabl
         for sub in request.first_available:
             if sub.name == found.request.sub:
                 change(sub)
-    operations = patches.difference(codec.to_tree(found.claim), codec.to_tree(after))
-    target = patches.target_of(found.claim)
-    command = patches.recreate_command(target, operations)
-    done = Change(target=target, action="patch", patch=operations, command=command)
-    return Remedy(PLUGIN, family, size, summary, put=(after,), changes=(done,), caveat=_IMMUTABLE)
+
+
+def _made_again(before: Resource, after: Resource) -> Change:
+    operations = patches.difference(codec.to_tree(before), codec.to_tree(after))
+    target = patches.target_of(before)
+    return Change(target=target, action="patch", patch=operations, command=patches.recreate_command(target, operations))
 
 
 def _missing_classes(view: View) -> Iterator[Remedy]:
