@@ -35,6 +35,7 @@ from mooring.store.tools.contents import Snapshot, Source, Target
 from mooring.store.tools.sqlite_source import SqliteSource
 
 DEFAULT_BUMP = 1_000_000_000
+_MOST_REMARKS = 20
 _PLACE = PlaceType()
 _T = TypeVar("_T", bound=Source | Target)
 _OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace what is there.")
@@ -195,14 +196,19 @@ async def _verify(access: EtcdAccess, place: Place, output: str) -> None:
             snapshot = await source.snapshot()
         if snapshot is not None:
             found += problems(snapshot, Scheme())
-    wrong = sum(1 for problem in found if not problem.is_remark)
+    remarks = [each for each in found if each.is_remark]
+    wrong = len(found) - len(remarks)
     if output != "table":
         rows = [{"key": each.key, "text": each.text, "remark": each.is_remark} for each in found]
         print_data({"place": source.name, "problems": rows}, output)
     else:
         for each in found:
-            mark = click.style("remark", fg="yellow") if each.is_remark else click.style("problem", fg="red")
-            click.echo(f"{mark}: {each.key or source.name}: {each.text}")
+            if not each.is_remark:
+                click.echo(f"{click.style('problem', fg='red')}: {each.key or source.name}: {each.text}")
+        for each in remarks[:_MOST_REMARKS]:
+            click.echo(f"{click.style('remark', fg='yellow')}: {each.key}: {each.text}")
+        if len(remarks) > _MOST_REMARKS:
+            click.echo(f"… and {len(remarks) - _MOST_REMARKS:,} more remarks, all with -o json")
     where = f"{len(snapshot.items):,} keys at revision {snapshot.revision}" if snapshot else "the file is damaged"
     click.echo(f"{source.name}: {where}, {wrong} problem{'s' * (wrong != 1)}.", err=True)
     if wrong:
@@ -233,6 +239,7 @@ def compact(*, access: EtcdAccess, place: Place, revision: int | None) -> None:
 
 
 async def _compact_etcd(place: EtcdPlace, access: EtcdAccess, revision: int | None) -> None:
+    await (await open_source(place, access)).close()  # who opens a store that is not there makes one
     opened = await open_etcd(place, access)
     try:
         wanted = revision or await opened.revision()

@@ -110,6 +110,21 @@ def test_verify_names_what_is_wrong_and_exits_with_1(data_dir: Path) -> None:
     ]
 
 
+def test_verify_shows_no_more_remarks_than_somebody_reads(data_dir: Path) -> None:
+    async def harm() -> None:
+        store = await SqliteStore.open(data_dir)
+        await store.write_all(
+            [Put(f"/registry/configmaps/gone/{i}", config_map(f"{i}").replace(b"default", b"gone")) for i in range(50)]
+        )
+        await store.close()
+
+    asyncio.run(harm())
+    shown = run("verify", data_dir)
+    assert shown.exit_code == 0
+    assert shown.stdout.count("is in a namespace that does not exist") == 20
+    assert shown.stdout.endswith("… and 30 more remarks, all with -o json\n")
+
+
 def test_verify_names_damage_of_the_file_by_key(data_dir: Path) -> None:
     with closing(sqlite3.connect(data_dir / "state.db")) as connection:
         connection.execute("UPDATE log SET value = x'00' WHERE revision = 5")
