@@ -10,18 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from mooring.api.core_v1 import Node, Pod
+from mooring.api.core_v1 import Node, Pod, PodResourceClaimStatus, PodStatus
+from mooring.api.meta_v1 import OwnerReference
+from mooring.api.resource_v1 import ResourceClaim
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.events import node_action, pod_action
 from mooring.scheduler.framework import Action, ClusterEvent, EventWithHint, Kind, QueueingHint, Scope
+from mooring.scheduler.plugins.dynamic_resources import DynamicResources
 from mooring.scheduler.profiles import Profile
 from mooring.scheduler.queue import Backoffs, Pool, QueuedPod, SchedulingQueue
+from mooring.testing.builders import made
 from mooring.testing.clock import MockClock
 from scheduler_objects import needs_kernel, node, pod
 
 pytestmark = pytest.mark.req("S.3")
 PROFILES = Engine().profiles
 NODE_ADDED = ClusterEvent(Kind.NODE, Action.ADD)
+MADE = PodResourceClaimStatus(name="c", resource_claim_name="made")
 POD_DELETED = ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE)
 
 
@@ -472,3 +477,87 @@ def test_every_pod_is_in_exactly_one_place_until_it_is_bound_or_deleted(steps: l
 
 def test_what_pools_are_called_is_what_kube_scheduler_calls_them() -> None:
     assert [pool.value for pool in Pool] == ["active", "backoff", "unschedulable", "gated"]
+
+
+# -- pods with claims
+
+
+class ClaimsLab:
+    """A queue whose pods have claims, and a count of how often hints about them are asked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.engine = Engine()
+        self.asked = 0
+        plain = DynamicResources._after_claim_change
+
+        def counted(plugin: DynamicResources, *arguments: Any) -> QueueingHint:
+            self.asked += 1
+            return plain(plugin, *arguments)
+
+        monkeypatch.setattr(DynamicResources, "_after_claim_change", counted)
+        self.queue = SchedulingQueue(self.engine.profiles, MockClock())
+
+    def claim(self, name: str, *, allocated: bool = False) -> ResourceClaim:
+        metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+        status: dict[str, Any] = {"allocation": {"devices": {}}} if allocated else {}
+        return made(ResourceClaim, {"metadata": metadata, "spec": {}, "status": status})
+
+    def change(self, old: ResourceClaim | None, new: ResourceClaim | None) -> int:
+        """A claim comes, changes or goes; how many pods that wakes."""
+        if new is not None:
+            self.engine.put(new)
+        elif old is not None:
+            self.engine.remove(old)
+        action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE_OTHER
+        return self.queue.move(ClusterEvent(Kind.RESOURCE_CLAIM, action), old, new)
+
+    def using(self, name: str) -> Pod:
+        return pod(f"pod-of-{name}", resourceClaims=[{"name": "c", "resourceClaimName": name}])
+
+    def count(self) -> dict[str, int]:
+        return {pool.value: number for pool, number in self.queue.counts().items() if number}
+
+
+def test_a_claim_that_comes_lets_in_the_pod_that_names_it_and_asks_about_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lab = ClaimsLab(monkeypatch)
+    for number in range(100):
+        lab.queue.add(lab.using(f"c{number}"))
+    assert lab.count() == {"gated": 100}
+    assert lab.queue.move(NODE_ADDED, None, node("n1")) == 0, "a node opens no gate"
+    assert lab.change(None, lab.claim("c7")) == 1
+    assert (lab.asked, lab.count()) == (1, {"gated": 99, "active": 1})
+    assert lab.change(None, lab.claim("other")) == 0
+    assert lab.asked == 1
+
+
+def test_a_claim_that_changes_wakes_its_pod_and_one_that_is_freed_all_that_wait_for_devices(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lab = ClaimsLab(monkeypatch)
+    for number in range(50):
+        lab.change(None, lab.claim(f"c{number}"))
+        lab.queue.add(lab.using(f"c{number}"))
+        queued = lab.queue.pop()
+        assert queued is not None
+        lab.queue.requeue(queued, frozenset({"DynamicResources", "NodeResourcesFit"}))
+    lab.asked = 0
+    assert lab.change(lab.claim("c3"), lab.claim("c3", allocated=True)) == 1
+    assert lab.change(None, lab.claim("somebody's", allocated=True)) == 0
+    assert lab.asked == 1
+    assert lab.change(lab.claim("somebody's", allocated=True), lab.claim("somebody's")) == 49
+
+
+def test_a_pod_that_learns_the_name_of_its_claim_waits_for_that_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = ClaimsLab(monkeypatch)
+    before = pod("p", resourceClaims=[{"name": "c", "resourceClaimTemplateName": "t"}])
+    lab.queue.add(before)
+    after = structs.replace(before, status=PodStatus(resource_claim_statuses=[MADE]))
+    lab.queue.update(before, after, [ClusterEvent(Kind.UNSCHEDULED_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)])
+    assert lab.count() == {"gated": 1}, "the claim itself has not been seen yet"
+    claim = lab.claim("made")
+    owner = OwnerReference(api_version="v1", kind="Pod", name="p", uid=before.metadata.uid, controller=True)
+    claim.metadata.owner_references = [owner]
+    assert lab.change(None, claim) == 1
+    assert lab.count() == {"active": 1}

@@ -100,8 +100,15 @@ HintFunction = Callable[[Pod, Any, Any], QueueingHint]
 """Of the refused pod and the object before (None when added) and after (None when deleted)."""
 
 
+AboutFunction = Callable[[Any, Any], str | None]
+"""Of the object before and after, as above."""
+
+
 @dataclass(frozen=True, slots=True)
 class EventWithHint:
     event: ClusterEvent
     hint: HintFunction | None = None
     """Without one, the event always wakes the pod."""
+    about: AboutFunction | None = None
+    """Spares the queue many hints: the key of the object if only pods that refer to it (`refers_to`) could be helped,
+    None if any pod could."""

@@ -22,7 +22,7 @@ Everything up to `reserve` is synchronous and does no I/O; `pre_bind` and `bind`
 Read next: ``scheduler/plugins/taint_toleration.py`` for a vectorised plugin, ``scheduler/profiles.py`` for the order.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, Flag, auto
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from mooring.api.core_v1 import Pod
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo
 from mooring.scheduler.columns.shapes import PodInfo
-from mooring.scheduler.framework.events import EventWithHint
+from mooring.scheduler.framework.events import ClusterEvent, EventWithHint
 from mooring.scheduler.framework.status import Status
 from mooring.scheduler.framework.verdicts import Codes, Mask, Rows, Scores, Verdicts
 
@@ -86,6 +86,28 @@ class EnqueueExtensions(Protocol):
     """Plugins that can refuse a pod tell which events may change that; without it, every event does."""
 
     def events_to_register(self) -> Sequence[EventWithHint]: ...
+
+
+@runtime_checkable
+class RefersToObjects(Protocol):
+    """Plugins whose events are mostly about an object that few pods name: such an event then asks only about these."""
+
+    name: str
+
+    def refers_to(self, pod: Pod) -> Iterable[str]:
+        """The keys of the objects that a pod names, as `about` of the plugin's events says them."""
+        ...
+
+
+@runtime_checkable
+class GateKeeper(Protocol):
+    """PreEnqueue plugins that can tell what opens their gate, besides a change of the pod itself."""
+
+    name: str
+
+    def opened_by(self, event: ClusterEvent, old: Any, new: Any) -> bool | str:
+        """Whether an event may let pods in, or just those that refer to the object with this key."""
+        ...
 
 
 @runtime_checkable

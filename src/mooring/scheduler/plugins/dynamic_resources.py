@@ -6,7 +6,7 @@ the claims before the pod is bound. Nodes that can fulfil a request in an earlie
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from mooring.scheduler.dra.allocator import AllocationError, Wanted
 from mooring.scheduler.dra.claims import (
     MAX_CONSUMERS,
     ClaimError,
+    claim_name,
     full_name,
     is_reserved_for,
     pod_claims,
@@ -279,7 +280,7 @@ class DynamicResources(Proportional):
         return await readiness.wait(state.claims, self._latest, self._client, self._binding_seconds)
 
     def _latest(self, claim: ResourceClaim) -> ResourceClaim | None:
-        return self._claims.get(object_key(claim.metadata.namespace, claim.metadata.name))
+        return self._claims.get(_key(claim))
 
     def _later(self, write: Coroutine[Any, Any, None]) -> None:
         """Write beside the scheduling cycle."""
@@ -292,7 +293,9 @@ class DynamicResources(Proportional):
     def events_to_register(self) -> Sequence[EventWithHint]:
         changed = Action.ADD | Action.UPDATE
         return (
-            EventWithHint(ClusterEvent(Kind.RESOURCE_CLAIM, changed | Action.DELETE), self._after_claim_change),
+            EventWithHint(
+                ClusterEvent(Kind.RESOURCE_CLAIM, changed | Action.DELETE), self._after_claim_change, _only_its_pods
+            ),
             EventWithHint(
                 ClusterEvent(Kind.UNSCHEDULED_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM), self._after_pod_change
             ),
@@ -301,6 +304,20 @@ class DynamicResources(Proportional):
             EventWithHint(ClusterEvent(Kind.RESOURCE_SLICE, changed)),
             EventWithHint(ClusterEvent(Kind.DEVICE_TAINT_RULE, Action.UPDATE | Action.DELETE)),
         )
+
+    def refers_to(self, pod: Pod) -> Iterator[str]:
+        """The claims of a pod, as far as their names are known."""
+        for entry in pod.spec.resource_claims:
+            try:
+                name = claim_name(pod, entry)
+            except ClaimError:
+                continue
+            if name is not None:
+                yield object_key(pod.metadata.namespace, name)
+
+    def opened_by(self, event: ClusterEvent, old: Any, new: Any) -> bool | str:
+        """`pre_enqueue` keeps pods out until their claims are there."""
+        return _key(new or old) if event.kind is Kind.RESOURCE_CLAIM else False
 
     def _after_claim_change(self, pod: Pod, old: ResourceClaim | None, new: ResourceClaim | None) -> QueueingHint:
         """Devices became free, or the pod's own claim came or changed its status."""
@@ -318,3 +335,15 @@ class DynamicResources(Proportional):
     def _after_pod_change(self, pod: Pod, _old: Pod | None, new: Pod | None) -> QueueingHint:
         own = new is not None and new.metadata.uid == pod.metadata.uid
         return QueueingHint.of(own and new is not None and self.pre_enqueue(new).is_success)
+
+
+def _only_its_pods(old: ResourceClaim | None, new: ResourceClaim | None) -> str | None:
+    """A claim that changes concerns the pods that name it; one that gives devices back, all pods."""
+    had = old is not None and old.status.allocation is not None
+    has = new is not None and new.status.allocation is not None
+    changed = new or old
+    return None if (had and not has) or changed is None else _key(changed)
+
+
+def _key(claim: ResourceClaim) -> str:
+    return object_key(claim.metadata.namespace, claim.metadata.name)

@@ -7,12 +7,21 @@ it has no opinion of its own, every such event helps.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from mooring.api.core_v1 import Pod
 from mooring.base import logs
-from mooring.scheduler.framework import Action, ClusterEvent, EnqueueExtensions, Kind, QueueingHint, Scope
-from mooring.scheduler.framework.events import HintFunction
+from mooring.scheduler.framework import (
+    Action,
+    ClusterEvent,
+    EnqueueExtensions,
+    GateKeeper,
+    Kind,
+    QueueingHint,
+    RefersToObjects,
+    Scope,
+)
+from mooring.scheduler.framework.events import AboutFunction, HintFunction
 from mooring.scheduler.profiles import Profile
 from mooring.scheduler.queue.queued_pod import QueuedPod
 
@@ -30,10 +39,27 @@ class Help(Enum):
     AT_ONCE = "try it again now: it was waiting for just this"
 
 
+PREEMPTION = "DefaultPreemption"
+"""Gates pods while victims are being deleted for them."""
+
+
+class Refusal(NamedTuple):
+    """What pods apart have in common: who refused them, and which PreEnqueue plugin keeps them out, if any."""
+
+    profile: str
+    refused_by: frozenset[str]
+    gated_by: str
+
+
+Concerned = bool | str
+"""Which pods an event is about: all, none, or those that refer to the object with this key."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Registration:
     plugin: str
     hint: HintFunction | None
+    about: AboutFunction | None = None
 
 
 class Hints:
@@ -43,7 +69,14 @@ class Hints:
         self._registered: dict[str, list[tuple[ClusterEvent, _Registration]]] = {}
         self._by_shape: dict[str, frozenset[str]] = {}
         self._found: dict[tuple[str, ClusterEvent], tuple[_Registration, ...]] = {}
+        self._referring: dict[tuple[str, str], RefersToObjects] = {}
+        self._gates: dict[tuple[str, str], GateKeeper] = {}
         for profile in profiles:
+            for plugin in profile.plugins:
+                if isinstance(plugin, RefersToObjects):
+                    self._referring[profile.name, plugin.name] = plugin
+                if isinstance(plugin, GateKeeper):
+                    self._gates[profile.name, plugin.name] = plugin
             self._registered[profile.name] = list(_registrations(profile))
             self._by_shape[profile.name] = frozenset(
                 plugin.name for plugin in profile.plugins if getattr(plugin, "scope", None) is Scope.SHAPE
@@ -53,11 +86,34 @@ class Hints:
         """Whether pods of the same shape that the same plugins refused always get the same hint."""
         return queued.shape is not None and queued.refused_by <= self._by_shape[queued.profile]
 
-    def may_help(self, profile: str, refused_by: frozenset[str], event: ClusterEvent) -> bool:
-        """Whether any of the plugins wants to be asked about such an event."""
-        if not refused_by or event is EVERYTHING:
+    def references(self, queued: QueuedPod) -> tuple[str, ...]:
+        """The objects that a pod refers to, for the plugins that refused it."""
+        found: dict[str, None] = {}
+        for plugin in queued.refused_by:
+            referring = self._referring.get((queued.profile, plugin))
+            if referring is not None:
+                found.update(dict.fromkeys(referring.refers_to(queued.pod)))
+        return tuple(found)
+
+    def concerned(self, refusal: Refusal, event: ClusterEvent, old: Any, new: Any) -> Concerned:
+        """Which of the pods that were refused like this could be helped by an event at all."""
+        profile, refused_by, gated_by = refusal
+        if gated_by == PREEMPTION:
+            return False
+        if event is EVERYTHING or not (refused_by or gated_by):
             return True
-        return any(entry.plugin in refused_by for entry in self._for(profile, event))
+        gate = self._gates.get((profile, gated_by))
+        if gate is not None:
+            return gate.opened_by(event, old, new)
+        plugins = frozenset({gated_by}) if gated_by else refused_by
+        keys: set[str] = set()
+        for entry in self._for(profile, event):
+            if entry.plugin in plugins:
+                key = entry.about(old, new) if entry.about is not None else None
+                if key is None:
+                    return True
+                keys.add(key)
+        return keys.pop() if len(keys) == 1 else bool(keys)
 
     def help_for(self, queued: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> Help:
         """What an event with an object before and after means for a pod."""
@@ -89,7 +145,7 @@ def _registrations(profile: Profile) -> Iterable[tuple[ClusterEvent, _Registrati
             yield EVERYTHING, _Registration(plugin.name, None)
             continue
         for entry in plugin.events_to_register():
-            yield entry.event, _Registration(plugin.name, entry.hint)
+            yield entry.event, _Registration(plugin.name, entry.hint, entry.about)
 
 
 def _helps(entry: _Registration, pod: Pod, old: Any, new: Any) -> bool:

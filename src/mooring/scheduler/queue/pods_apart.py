@@ -1,12 +1,18 @@
 """The unschedulable pool. Pods that would get the same hint stand together, so that an event asks once for all of them.
 
-A thousand replicas that do not fit are one crowd: a change of a node costs one question, not a thousand.
+    group    pods that the same plugins of a profile refused, or that the same plugin keeps out: an event concerns all
+             of them, none, or those that refer to a certain object
+    crowd    pods of a group that always get the same hint
+
+A thousand replicas that do not fit are one crowd: a change of a node costs one question, not a thousand. A thousand
+pods that wait for a claim each are a thousand crowds, but a claim that comes concerns only the pod that names it.
 """
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from mooring.scheduler.queue.hints import Hints
+from mooring.scheduler.queue.hints import Concerned, Hints, Refusal
 from mooring.scheduler.queue.queued_pod import QueuedPod
 
 
@@ -21,11 +27,34 @@ class Crowd:
         return next(iter(self.pods.values()))
 
 
+@dataclass(slots=True)
+class Group:
+    crowds: dict[Hashable, Crowd] = field(default_factory=dict)
+    by_reference: dict[str, set[Hashable]] = field(default_factory=dict)
+    """By the key of an object, the crowds of pods that refer to it."""
+
+    def concerned(self, concerned: Concerned) -> list[Crowd]:
+        """The crowds to ask, in a list of its own: who asks usually takes some of them away."""
+        if concerned is True:
+            return list(self.crowds.values())
+        if concerned is False:
+            return []
+        return [self.crowds[where] for where in self.by_reference.get(concerned, ())]
+
+
+class _Place(NamedTuple):
+    """Where a pod is."""
+
+    group: Refusal
+    crowd: Hashable
+    references: tuple[str, ...]
+
+
 class PodsApart:
     def __init__(self, hints: Hints) -> None:
         self._hints = hints
-        self._crowds: dict[Hashable, Crowd] = {}
-        self._where: dict[str, Hashable] = {}
+        self._groups: dict[Refusal, Group] = {}
+        self._where: dict[str, _Place] = {}
         self.gated = 0
         """How many of them a plugin does not let become active."""
 
@@ -36,32 +65,44 @@ class PodsApart:
         return key in self._where
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        return (queued for crowd in self._crowds.values() for queued in crowd.pods.values())
+        for group in self._groups.values():
+            for crowd in group.crowds.values():
+                yield from crowd.pods.values()
 
     def get(self, key: str) -> QueuedPod | None:
         where = self._where.get(key)
-        return None if where is None else self._crowds[where].pods[key]
+        return None if where is None else self._groups[where.group].crowds[where.crowd].pods[key]
 
     def put(self, queued: QueuedPod) -> None:
         key = queued.key
-        where: Hashable = key
-        if not queued.gated_by and self._hints.shared(queued):
-            where = (queued.profile, queued.shape, queued.refused_by, queued.waits_for)
-        self._where[key] = where
-        self._crowds.setdefault(where, Crowd()).pods[key] = queued
+        group_key = Refusal(queued.profile, queued.refused_by, queued.gated_by)
+        is_shared = not queued.gated_by and self._hints.shared(queued)
+        crowd: Hashable = (queued.shape, queued.waits_for) if is_shared else key
+        place = self._where[key] = _Place(group_key, crowd, () if is_shared else self._hints.references(queued))
+        group = self._groups.setdefault(group_key, Group())
+        group.crowds.setdefault(crowd, Crowd()).pods[key] = queued
+        for reference in place.references:
+            group.by_reference.setdefault(reference, set()).add(crowd)
         self.gated += bool(queued.gated_by)
 
     def take(self, key: str) -> QueuedPod | None:
         where = self._where.pop(key, None)
         if where is None:
             return None
-        crowd = self._crowds[where]
+        group = self._groups[where.group]
+        crowd = group.crowds[where.crowd]
         queued = crowd.pods.pop(key)
         if not crowd.pods:
-            del self._crowds[where]
-        self.gated -= bool(queued.gated_by)
+            del group.crowds[where.crowd]
+        for reference in where.references:
+            group.by_reference[reference].discard(where.crowd)
+            if not group.by_reference[reference]:
+                del group.by_reference[reference]
+        if not group.crowds:
+            del self._groups[where.group]
+        self.gated -= bool(where.group.gated_by)
         return queued
 
-    def crowds(self) -> list[Crowd]:
-        """All crowds, in a list of its own: who asks usually takes some of them away."""
-        return list(self._crowds.values())
+    def groups(self) -> list[tuple[Refusal, Group]]:
+        """All groups, in a list of its own, as above."""
+        return list(self._groups.items())

@@ -25,15 +25,13 @@ from mooring.scheduler.columns.cluster import pod_key
 from mooring.scheduler.framework import ClusterEvent
 from mooring.scheduler.profiles import Profile
 from mooring.scheduler.queue.heap import Heap
-from mooring.scheduler.queue.hints import EVERYTHING, Help, Hints
+from mooring.scheduler.queue.hints import EVERYTHING, PREEMPTION, Help, Hints
 from mooring.scheduler.queue.in_flight import InFlight
-from mooring.scheduler.queue.pods_apart import PodsApart
+from mooring.scheduler.queue.pods_apart import Crowd, PodsApart
 from mooring.scheduler.queue.queued_pod import NOBODY, QueuedPod
 
 log = logs.get(__name__)
 
-PREEMPTION = "DefaultPreemption"
-"""Gates pods while victims are being deleted for them."""
 _WINDOW = 1.0
 """Pods whose backoff ends in the same second come out by priority."""
 
@@ -153,6 +151,8 @@ class SchedulingQueue:
                 self._apart.take(key)
                 self._leave_apart(queued, help_, "PodUpdate")
                 return
+        self._apart.take(key)
+        self._apart.put(queued)  # it may refer to other objects now
 
     def delete(self, pod: Pod) -> None:
         """A pod is gone, or has a node: nobody needs to look for one any more. In flight, `done` has the last word."""
@@ -219,19 +219,20 @@ class SchedulingQueue:
         """Something has happened in the cluster: wake the pods that it may help. How many those were."""
         self._in_flight.note(event, old, new)
         woken = 0
-        for crowd in self._apart.crowds():
-            speaker = crowd.speaker
-            if not self._is_open(speaker, event):
-                continue
-            help_ = self._hints.help_for(speaker, event, old, new)
-            if help_ is Help.NONE:
-                continue
-            for key in list(crowd.pods):
-                queued = self._apart.take(key)
-                if queued is not None:
-                    self._leave_apart(queued, help_, label or f"{event.kind.value}{_verb(event)}")
-                    woken += 1
+        for refusal, group in self._apart.groups():
+            for crowd in group.concerned(self._hints.concerned(refusal, event, old, new)):
+                help_ = self._hints.help_for(crowd.speaker, event, old, new)
+                if help_ is not Help.NONE:
+                    woken += self._wake_all(crowd, help_, label or f"{event.kind.value}{_verb(event)}")
         return woken
+
+    def _wake_all(self, crowd: Crowd, help_: Help, label: str) -> int:
+        keys = list(crowd.pods)
+        for key in keys:
+            queued = self._apart.take(key)
+            if queued is not None:
+                self._leave_apart(queued, help_, label)
+        return len(keys)
 
     def hold(self, key: str) -> None:
         """Do not try a pod while victims are being deleted for it."""
@@ -277,14 +278,6 @@ class SchedulingQueue:
             for happened in self._in_flight.events_for(queued.key)
         ]
         return next((help_ for help_ in (Help.AT_ONCE, Help.AFTER_BACKOFF) if help_ in found), Help.NONE)
-
-    def _is_open(self, queued: QueuedPod, event: ClusterEvent) -> bool:
-        """Whether an event can do anything for a pod at all, before its hint is asked."""
-        if queued.gated_by:
-            return queued.gated_by != PREEMPTION and self._hints.may_help(
-                queued.profile, frozenset({queued.gated_by}), event
-            )
-        return self._hints.may_help(queued.profile, queued.refused_by, event)
 
     def _leave_apart(self, queued: QueuedPod, help_: Help, label: str) -> None:
         """To the active pool, or first to the backoff pool."""
