@@ -150,6 +150,8 @@ class Search:
             feasible_nodes=outcome.feasible,
             caveat="; ".join(dict.fromkeys(each.caveat for each in idea.chosen if each.caveat)),
         )
+        if any(each.changes == suggestion.changes for _, _, each in self._found):
+            return True  # the same in other words
         self._found.append((summaries, _families(idea.chosen), suggestion))
         self._families[_families(idea.chosen)] += 1
         return True

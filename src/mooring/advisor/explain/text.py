@@ -82,7 +82,7 @@ def _suggestion_lines(number: int, suggestion: Suggestion, style: Style) -> Iter
 
 
 def _score_lines(scores: Sequence[NodeScore]) -> Iterator[str]:
-    plugins = list(dict.fromkeys(name for each in scores for name in each.scores))
+    plugins = dict.fromkeys(name for each in scores for name, points in each.scores.items() if points)
     rows = [["PLUGIN", *(each.node for each in scores)]]
     rows += [[plugin, *(str(each.scores.get(plugin, 0)) for each in scores)] for plugin in plugins]
     rows.append(["total", *(str(each.total) for each in scores)])
