@@ -9,6 +9,7 @@ Addresses 10.0.0.N become 127.0.0.N, ports become free ones, and each machine's 
 
 import re
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from etcd_servers import etcd_program
 PAGE = Path(__file__).parents[1] / "docs" / "ha.md"
 MACHINES = {"m1": "127.0.0.1", "m2": "127.0.0.2", "m3": "127.0.0.3"}
 BALANCER = "127.0.0.10"
+_DEATH = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []  # dies with the test
 
 
 def blocks(language: str) -> list[str]:
@@ -78,7 +80,7 @@ class Cluster:
         (self.folder / "certs" / machine / "var/lib/etcd").mkdir(exist_ok=True, mode=0o700)
         with self.log(machine, unit).open("ab") as log:
             self.processes[machine, unit] = subprocess.Popen(
-                [*self.command(machine, unit), *flags], stdout=log, stderr=log
+                [*_DEATH, *self.command(machine, unit), *flags], stdout=log, stderr=log
             )
 
     def kill(self, machine: str, unit: str) -> None:

@@ -103,7 +103,7 @@ def test_every_snapshot_of_a_file_that_is_being_written_is_exactly_one_revision(
     revisions = []
     with writing(tmp_path):
         source = SqliteSource(tmp_path)
-        for _ in range(100 if FULL else 10):
+        for _ in range(40 if FULL else 10):
             time.sleep(random.uniform(0, 0.05))
             snapshot = asyncio.run(source.snapshot())
             assert numbers(list(snapshot.items)) == expected_at(snapshot.revision)
@@ -148,7 +148,7 @@ def kill_in_the_middle(command: list[str | Path], appears: Path, seconds: float)
 def test_a_killed_backup_leaves_a_whole_file_or_none(tmp_path: Path) -> None:
     fill(tmp_path / "data")
     before = contents(tmp_path / "data")
-    for number in range(20 if FULL else 2):
+    for number in range(8 if FULL else 2):
         file = tmp_path / f"backup-{number}"
         command: list[str | Path] = ["backup", "--from", tmp_path / "data", file]
         kill_in_the_middle(command, file.with_name(f"{file.name}.partial"), random.uniform(0, 0.2))
@@ -161,7 +161,7 @@ def test_a_killed_restore_leaves_a_whole_store_or_one_that_refuses_to_start(tmp_
     fill(tmp_path / "data")
     done("backup", "--from", tmp_path / "data", tmp_path / "b")
     before = contents(tmp_path / "data")
-    for number in range(20 if FULL else 2):
+    for number in range(8 if FULL else 2):
         target = tmp_path / f"restored-{number}"
         command: list[str | Path] = ["restore", tmp_path / "b", "--to", target]
         kill_in_the_middle(command, target / "state.db", random.uniform(0, 0.1))
@@ -177,7 +177,7 @@ def test_a_killed_restore_over_a_store_leaves_the_old_one_or_the_new_one_or_one_
     done("backup", "--from", tmp_path / "new", tmp_path / "b")
     fill(tmp_path / "data", keys=10)
     wanted = (contents(tmp_path / "data"), contents(tmp_path / "new"))
-    for _ in range(20 if FULL else 2):
+    for _ in range(8 if FULL else 2):
         command: list[str | Path] = ["restore", tmp_path / "b", "--to", tmp_path / "data", "--overwrite"]
         kill_in_the_middle(command, tmp_path / "data" / "state.db.incomplete", random.uniform(0, 0.1))
         try:

@@ -38,14 +38,18 @@ class SqliteSource:
         self._seen: tuple[tuple[int, int], ...] = ()
 
     async def snapshot(self) -> Snapshot:
+        return self.read()
+
+    def read(self) -> Snapshot:
+        """The same for those who have no loop: nothing here waits."""
         with self._opened() as file:
-            return self._read(file)
+            return self._snapshot_of(file)
 
     def examine(self) -> tuple[list[tuple[str, str]], Snapshot | None]:
         """What is wrong with the file, each with the key where there is one, and the snapshot if nothing is."""
         with self._opened() as file:
             problems = list(file.problems())
-            return problems, None if problems else self._read(file)
+            return problems, None if problems else self._snapshot_of(file)
 
     async def changed(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
@@ -58,7 +62,7 @@ class SqliteSource:
     async def close(self) -> None:
         """Nothing is held between snapshots."""
 
-    def _read(self, file: SqliteFile) -> Snapshot:
+    def _snapshot_of(self, file: SqliteFile) -> Snapshot:
         live: dict[str, KeyValue] = {}
         revision, total = file.floor, 0
         for number, key, kv in file.rows():
