@@ -188,7 +188,7 @@ class Applying:
 
     def _add_nodes(self, change: changes.AddNodes) -> str:
         cluster = self._world.engine.cluster
-        number, index = 0, len(cluster)
+        number, index = 0, 0
         while number < change.number:
             node = next(manifests.nodes_like(change.templates, 1, index))
             index += 1

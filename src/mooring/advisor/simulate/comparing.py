@@ -14,6 +14,8 @@ def compare(one: Simulation, other: Simulation) -> Comparison:
         other_configuration=other.configuration,
         same=len(common) - len(moved),
         elsewhere=tuple(sorted(moved, key=lambda each: each.pod)),
+        only_here=tuple(sorted(here.keys() - there.keys())),
+        only_there=tuple(sorted(there.keys() - here.keys())),
         only_pending_here=tuple(sorted(waiting - other_waiting)),
         only_pending_there=tuple(sorted(other_waiting - waiting)),
         counts=one.counts,

@@ -154,6 +154,8 @@ def _comparison(found: Comparison, *, wide: bool) -> Iterator[str]:
     yield from _table(("WHAT", "HERE", "THERE", "DIFFERENCE"), rows)
     moved = [(each.pod, each.node or "(pending)", each.other_node or "(pending)") for each in found.elsewhere]
     yield from _section("ELSEWHERE", "HERE", "THERE")(moved, wide)
+    yield from _section("ONLY HERE")([(pod,) for pod in found.only_here], wide)
+    yield from _section("ONLY THERE")([(pod,) for pod in found.only_there], wide)
 
 
 class _Section:

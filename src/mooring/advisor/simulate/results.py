@@ -166,6 +166,9 @@ class Comparison(Result, frozen=True):
     same: int
     """Pods that go to the same node under both."""
     elsewhere: tuple[Elsewhere, ...]
+    only_here: tuple[str, ...]
+    """Pods that the other configuration does not have, because it rejects them or has made others in their place."""
+    only_there: tuple[str, ...]
     only_pending_here: tuple[str, ...]
     only_pending_there: tuple[str, ...]
     counts: Counts

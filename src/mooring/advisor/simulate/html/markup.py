@@ -1,9 +1,11 @@
 """Writing HTML and SVG without ever forgetting to escape: text is escaped, and only `Markup` is not."""
 
+import re
 from html import escape
 from typing import Self
 
-_NO_TEXT = frozenset(range(32)) - {9, 10, 13}
+_NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+"""What no document may have, and what a browser or an editor would take for a command."""
 
 
 class Markup(str):
@@ -22,10 +24,7 @@ def escaped(value: object) -> str:
     """A value as text in HTML, inside and outside of quotes; characters that no document may have are replaced."""
     if isinstance(value, Markup):
         return str(value)
-    text = "".join(
-        "�" if ord(letter) in _NO_TEXT or 0xD800 <= ord(letter) < 0xE000 else letter for letter in str(value)
-    )
-    return escape(text, quote=True)
+    return escape(_NO_TEXT.sub("�", str(value)), quote=True)
 
 
 def tag(name: str, *content: object, **attributes: object) -> Markup:

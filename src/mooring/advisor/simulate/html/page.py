@@ -248,9 +248,15 @@ def _comparison(found: Comparison) -> Markup:
         for name in ("pending", "preempted", "evicted", "rejected")
     ]
     rows = [(each.pod, each.node or "pending", each.other_node or "pending") for each in found.elsewhere[:_MOST_ROWS]]
+    alone = [*((pod, "here") for pod in found.only_here), *((pod, "there") for pod in found.only_there)]
     return _card(
         f"Compared with {found.other_configuration}",
         tag("p", f"{len(found.elsewhere):,} pods go elsewhere, {found.same:,} to the same node.", class_="soft"),
         _table(("What", found.configuration, found.other_configuration), numbers),
         *((tag("h3", "Pods that go elsewhere"), _table(("Pod", "Here", "There"), rows)) if rows else ()),
+        *(
+            (tag("h3", "Pods that one of them does not have"), _table(("Pod", "Where"), alone[:_MOST_ROWS]))
+            if alone
+            else ()
+        ),
     )
