@@ -144,7 +144,7 @@ class Kind:
     @property
     def stored(self) -> bool:
         """Whether objects of the kind are kept; the others are questions that are answered at once."""
-        return "get" in self.verbs
+        return "list" in self.verbs
 
     @property
     def family(self) -> tuple[str, str]:

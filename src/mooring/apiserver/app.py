@@ -50,6 +50,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 PathHandler = Callable[[Request], Awaitable[Response]]
+ResourceHandler = Callable[[Request, routes.ResourceRoute], Awaitable[Response]]
 
 PEER = "mooring.peer"
 """Where the server puts the client's verified certificate into the scope."""
@@ -83,6 +84,8 @@ class Application:
     audit: AuditLog | None = None
     paths: dict[str, PathHandler] = field(default_factory=dict)
     """Handlers of more paths, by what they begin with: `/explain` answers `/explain` and all below it."""
+    answers: dict[tuple[str, str], ResourceHandler] = field(default_factory=dict)
+    """Handlers of resources that are not stored, by group and resource; authorised as all others are."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -151,6 +154,11 @@ class Application:
                 if route.verb(request) != "create":
                     raise errors.method_not_allowed(route.verb(request), route.resource, group=route.group)
                 return await handler(request, route)
+            answer = self.answers.get((route.group, route.resource))
+            if answer:
+                if exchange.verb not in route.kind.verbs or route.subresource:
+                    raise errors.method_not_allowed(exchange.verb, route.resource, group=route.group)
+                return await answer(request, route)
             response = await self.resources.handle(request, route)
             if route.group == _RBAC and exchange.verb not in _READS:
                 await self.authorizer.catch_up()  # who has given a right may rely on it

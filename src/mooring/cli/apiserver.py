@@ -16,6 +16,7 @@ from mooring.apiserver.security.token_file import TokenFileError
 from mooring.apiserver.server import ApiServer
 from mooring.base import logs
 from mooring.base.component import Component
+from mooring.cli.advice import serve_advice, with_advisor
 from mooring.cli.component_flags import component_flags
 from mooring.cli.data_dir import DataDir
 from mooring.cli.duration import Duration
@@ -164,7 +165,9 @@ def _names(text: str) -> tuple[str, ...]:
 
 async def _serve(config: ServerConfig) -> None:
     stop = StopSignal()
+    config = with_advisor(config)
     async with await ApiServer.open(config) as server:
+        serve_advice(server, config)
         stop.at_once = server.stop_at_once
         await server.listen()
         click.echo(f"The API server is ready at {server.url}; kubectl finds it with KUBECONFIG={server.kubeconfig()}")

@@ -20,6 +20,7 @@ from mooring.apiserver.options import ServerConfig
 from mooring.apiserver.security import users
 from mooring.apiserver.server import ApiServer
 from mooring.base.clock import Clock
+from mooring.cli.advice import serve_advice, with_advisor
 from mooring.cli.worker_process import WorkerConfig
 from mooring.client import Client
 from mooring.client.in_process import InProcessTransport
@@ -63,7 +64,7 @@ class ControlPlane:
     def __init__(
         self, config: ServerConfig, crew: Callable[[Connect], Crew] | None = None, *, clock: Clock | None = None
     ) -> None:
-        self._config = config
+        self._config = with_advisor(config)
         self._clock = clock
         self._make_crew = crew
         self._crew: Crew | None = None
@@ -75,6 +76,7 @@ class ControlPlane:
     async def __aenter__(self) -> Self:
         """Open the store; raises what `ApiServer.open` does."""
         self.server = await ApiServer.open(self._config, clock=self._clock)
+        serve_advice(self.server, self._config)
         self.client = self.connect("admin", "mooring", self.server.scheme)
         return self
 

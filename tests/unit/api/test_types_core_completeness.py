@@ -30,7 +30,10 @@ OURS_ALONE = {
     "meta_v1.VersionInfo.binaryMinor",  # KEP-4330
 }
 
-WITHOUT_MODEL = {  # bases, query options, Table and what is no kind
+WITHOUT_MODEL = {  # bases, query options, Table, what is no kind and the kinds of our own
+    "advisor_v1.Audit",
+    "advisor_v1.SchedulingExplanation",
+    "advisor_v1.Simulation",
     "meta_v1.TypeMeta",
     "meta_v1.Resource",
     "meta_v1.ResourceList",

@@ -8,7 +8,7 @@ is the store as it was at some commit; one that is torn is noticed by SQLite's a
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -33,10 +33,15 @@ def data_directory(path: Path) -> Snapshot:
     origin = f"the data directory {path}"
     if not (path / DATABASE).is_file():
         raise SnapshotError(f"{path} is no data directory of Mooring: there is no {DATABASE} in it")
+    return of_values(origin, _values(path))
+
+
+def of_values(origin: str, values: Iterable[KeyValue]) -> Snapshot:
+    """The objects that keys of a store hold; a server calls it for its own."""
     objects: list[Resource] = []
     raw: list[RawObject] = []
     notes: list[Note] = []
-    for found in _values(path):
+    for found in values:
         plural = found.key.removeprefix(_ROOT).partition("/")[0]
         if not found.key.startswith(_ROOT) or plural in NOT_READ:
             continue

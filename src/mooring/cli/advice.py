@@ -1,0 +1,46 @@
+"""Hands the advisor to an API server: what it serves below `/apis/advisor.mooring.dev`, and who answers.
+
+`mooring apiserver` and `mooring up` do so. The advisor is loaded when somebody first asks it, so that servers start as
+fast without it. Read next: ``mooring.advisor.http_api``.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+from mooring.api import advisor_v1
+from mooring.apiserver.http import Request, Response
+from mooring.apiserver.options import ServerConfig
+from mooring.apiserver.routes import ResourceRoute
+from mooring.apiserver.server import ApiServer
+
+if TYPE_CHECKING:
+    from mooring.advisor.http_api import AdvisorApi
+
+
+def with_advisor(config: ServerConfig) -> ServerConfig:
+    """The same server, with the advisor's kinds."""
+    return replace(config, kinds=(*config.kinds, *advisor_v1.KINDS))
+
+
+def serve_advice(server: ApiServer, config: ServerConfig) -> None:
+    """Let a server with the advisor's kinds answer them."""
+
+    @cache
+    def advisor() -> "AdvisorApi":
+        from mooring.advisor.audit import ask  # noqa: PLC0415 - loaded when it is needed
+        from mooring.advisor.http_api import AdvisorApi  # noqa: PLC0415 - as above
+        from mooring.advisor.simulate.options import for_component  # noqa: PLC0415 - as above
+
+        about_us = partial(ask, config.component, runtime_config=config.runtime_config)
+        return AdvisorApi(store=server.store, ask=about_us, settings=for_component(config.component))
+
+    def answered_by(place: tuple[str, str]) -> Callable[[Request, ResourceRoute], Awaitable[Response]]:
+        async def answer(request: Request, route: ResourceRoute) -> Response:
+            return await advisor().answers()[place](request, route)
+
+        return answer
+
+    for kind in advisor_v1.KINDS:
+        server.app.answers[kind.group, kind.plural] = answered_by((kind.group, kind.plural))
