@@ -71,7 +71,7 @@ def lines(audit: Audit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
     if quiet:
         yield ""
     for change in quiet:
-        yield f"{_gate(audit, change.gate)}: nothing uses it"
+        yield f"{_gate(audit, change.gate)}: no object depends on it"
     if audit.steps:
         yield from _steps(audit.steps, paint)
     if audit.rehearsal is not None:
@@ -102,19 +102,27 @@ def _feature(audit: Audit, feature: str, found: Sequence[Finding], paint: Paint,
         same = [f for f in found if f.effect is effect]
         for group in _groups(same, wide=wide):
             first = group[0]
-            mark = (
-                paint("breaks", "bad")
-                if first.breaks
-                else paint("  uses" if effect is Effect.UNAFFECTED else "    ok", "good")
-            )
-            more = f" and {len(group) - 1} more of {first.object.owner}" if len(group) > 1 else ""
-            place = f" ({first.object.file}:{first.object.line})" if first.object.file else ""
-            yield f"  {mark}  {printable(str(first.object) + more + place)}"
+            yield f"  {_mark(first, paint)}  {printable(_subjects(group))}"
             used = f"{first.field}: {first.value}" if first.value else first.field
             if used:
                 yield f"          {printable(used)}" + (f"  (from {first.needs} on)" if first.needs and wide else "")
             if first.message:
                 yield from (f"          {paint(printable(line), 'quiet')}" for line in first.message.split("\n"))
+
+
+def _mark(finding: Finding, paint: Paint) -> str:
+    if finding.breaks:
+        return paint("breaks", "bad")
+    return paint("  uses" if finding.effect is Effect.UNAFFECTED else "    ok", "good")
+
+
+def _subjects(group: Sequence[Finding]) -> str:
+    """What findings that share a line are about."""
+    first = group[0].object
+    more = f" and {len(group) - 1} more" if len(group) > 1 else ""
+    owner = f" of {first.owner}" if first.owner else ""
+    place = f" ({first.file}:{first.line})" if first.file else ""
+    return f"{first}{more}{owner}{place}"
 
 
 def _groups(found: Sequence[Finding], *, wide: bool) -> list[list[Finding]]:

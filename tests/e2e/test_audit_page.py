@@ -1,0 +1,35 @@
+"""docs/audit.md: what it says to type is typed, its Python runs, and its table is the code's."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kubectl_caller import KUBECTL
+from mooring.advisor.audit import Effect
+from mooring.advisor.audit.reports import RULES
+from mooring.advisor.audit.results import BREAKING
+from typed_console import ROOT, console, steps
+
+pytestmark = pytest.mark.req("S.5")
+PAGE = ROOT / "docs" / "audit.md"
+
+
+@pytest.mark.skipif(KUBECTL is None, reason="there is no kubectl on this machine")
+def test_the_page_does_what_it_says(tmp_path: Path) -> None:
+    with console(tmp_path) as shell:
+        for step in steps(PAGE):
+            shell.type(step)
+
+
+def test_the_python_on_the_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    (source,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    exec(compile(source, "docs/audit.md", "exec"), {"__name__": "page"})
+
+
+def test_the_table_of_effects_is_the_codes() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (A\d{3}) \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
+    assert rows == [(str(effect), rule.id, rule.about) for effect, rule in RULES.items()]
+    assert {effect for effect, rule in RULES.items() if rule.id < "A020"} == BREAKING
+    assert set(RULES) == set(Effect)
