@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.api.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.api.storage_v1 import CSINode, StorageClass, VolumeAttachment
@@ -20,8 +20,9 @@ DRIVER = "csi.example.com"
 class World:
     """Objects by kind and name, put into an engine as they come and go."""
 
-    def __init__(self, lot: random.Random) -> None:
+    def __init__(self, lot: random.Random, changes: tuple[Any, ...]) -> None:
         self._lot = lot
+        self._changes = changes
         self.engine = Engine()
         self.things: dict[tuple[type[Resource], str], Resource] = {}
 
@@ -43,8 +44,8 @@ class World:
     def change(self) -> None:
         """Something happens to a volume, a claim, a node, a pod or a device that the API allows."""
         number = self._lot.randrange(6)
-        kind, build = self._lot.choice(CHANGES)
-        name = NODES[number] if kind is CSINode else f"{kind.__name__[0].lower()}{number}"
+        kind, build = self._lot.choice(self._changes)
+        name = NODES[number] if kind in (CSINode, Node) else f"{kind.__name__[0].lower()}{number}"
         before = self.things.get((kind, name))
         if isinstance(before, PersistentVolumeClaim) and before.spec.volume_name:
             return  # it stays bound, and stays while a pod may use it
@@ -140,6 +141,34 @@ CHANGES: tuple[Any, ...] = (
 )
 
 
+def labelled_node(lot: random.Random, number: int) -> Node:
+    return node(NODES[number], labels={"zone": lot.choice("ab")})
+
+
+def part_of_a_pool(lot: random.Random, number: int) -> ResourceSlice:
+    """Devices anywhere, in a pool that may have other slices too."""
+    pool = {"name": f"pool{lot.randrange(3)}", "generation": lot.randrange(2), "resourceSliceCount": lot.randint(1, 2)}
+    zone = {"key": "zone", "operator": "In", "values": [lot.choice("ab")]}
+    chosen = {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}}
+    places: tuple[dict[str, Any], ...] = ({"nodeName": lot.choice(NODES)}, chosen, {"allNodes": True})
+    listed: list[dict[str, Any]] = [{"name": f"g{number}-{index}"} for index in range(lot.randrange(3))]
+    place = lot.choices(places, (6, 3, 1))[0]
+    if lot.random() < 0.3:
+        listed = [{**device, **lot.choices(places, (6, 3, 1))[0]} for device in listed]
+        place = {"perDeviceNodeSelection": True}
+    spec = {"driver": "gpu", "pool": pool, "devices": listed, **place}
+    return made(ResourceSlice, {"metadata": {"name": f"r{number}"}, "spec": spec})
+
+
+DEVICE_CHANGES: tuple[Any, ...] = (
+    (Node, labelled_node),
+    (ResourceSlice, part_of_a_pool),
+    (ResourceSlice, part_of_a_pool),
+    (ResourceClaim, device_claim),
+    (DeviceTaintRule, taint_rule),
+)
+
+
 def wanted(lot: random.Random) -> Pod:
     volumes = [
         {"name": f"v{index}", "persistentVolumeClaim": {"claimName": f"p{lot.randrange(6)}"}}
@@ -157,7 +186,7 @@ def explained(engine: Engine, asked: Pod) -> dict[str, Any]:
 @pytest.mark.parametrize("seed", range(4))
 def test_an_engine_that_saw_all_changes_says_what_a_new_one_says(seed: int) -> None:
     lot = random.Random(seed)
-    world = World(lot)
+    world = World(lot, CHANGES)
     for name in NODES:
         world.put(node(name))
     world.put(made(DeviceClass, {"metadata": {"name": "any"}, "spec": {}}))
@@ -173,3 +202,19 @@ def test_an_engine_that_saw_all_changes_says_what_a_new_one_says(seed: int) -> N
         assert found == explained(world.fresh(), asked)
         feasible += sum(status.is_success for status, _ in found.values())
     assert feasible, "some pods fit somewhere, or nothing was tested"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_devices_are_known_as_to_a_new_engine_also_when_nodes_and_pools_change(seed: int) -> None:
+    lot = random.Random(seed)
+    world = World(lot, DEVICE_CHANGES)
+    world.put(made(DeviceClass, {"metadata": {"name": "any"}, "spec": {}}))
+    found_some = 0
+    for _ in range(80):
+        for _ in range(lot.randrange(6)):
+            world.change()
+        asked = pod("new", spec={"resourceClaims": [{"name": "c", "resourceClaimName": f"r{lot.randrange(6)}"}]})
+        found = explained(world.engine, asked)
+        assert found == explained(world.fresh(), asked)
+        found_some += sum(status.is_success for status, _ in found.values())
+    assert found_some, "some pods fit somewhere, or nothing was tested"

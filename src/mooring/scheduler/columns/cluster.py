@@ -118,6 +118,7 @@ class Cluster:
         self._pods: dict[str, PlacedPod] = {}
         self._objects: dict[type[Resource], dict[str, Resource]] = {}
         self._revisions: dict[type[Resource], int] = {}
+        self._followed: dict[type[Resource], list[set[str]]] = {}
         self._homeless: dict[str, dict[str, Pod]] = {}
 
     # -- reading
@@ -162,6 +163,12 @@ class Cluster:
         """Rises with every change among the objects of a kind."""
         return self._revisions.get(kind, 0)
 
+    def follow(self, kind: type[Resource]) -> set[str]:
+        """The keys of the objects of a kind that change from now on, to begin with all. The reader empties it."""
+        touched = set(self.objects(kind))
+        self._followed.setdefault(kind, []).append(touched)
+        return touched
+
     # -- writing
 
     def put(self, thing: Resource) -> None:
@@ -171,10 +178,9 @@ class Cluster:
         elif isinstance(thing, Pod):
             self.put_pod(thing)
         else:
-            kind = type(thing)
-            self._objects.setdefault(kind, {})[_key_of(thing)] = thing
-            self._revisions[kind] = self._revisions.get(kind, 0) + 1
-            self.objects_revision += 1
+            key, kind = _key_of(thing), type(thing)
+            self._objects.setdefault(kind, {})[key] = thing
+            self._note(kind, key)
             if isinstance(thing, Namespace):
                 self._put_namespace(thing.metadata.name, thing.metadata.labels)
 
@@ -183,11 +189,17 @@ class Cluster:
             self.remove_node(thing.metadata.name)
         elif isinstance(thing, Pod):
             self.remove_pod(thing)
-        elif self._objects.get(type(thing), {}).pop(_key_of(thing), None) is not None:
-            self._revisions[type(thing)] += 1
-            self.objects_revision += 1
+        elif self._objects.get(type(thing), {}).pop(key := _key_of(thing), None) is not None:
+            self._note(type(thing), key)
             if isinstance(thing, Namespace):
                 self._put_namespace(thing.metadata.name, None)
+
+    def _note(self, kind: type[Resource], key: str) -> None:
+        """Some other object has changed."""
+        self._revisions[kind] = self._revisions.get(kind, 0) + 1
+        self.objects_revision += 1
+        for touched in self._followed.get(kind, ()):
+            touched.add(key)
 
     def put_node(self, node: Node) -> None:
         name = node.metadata.name

@@ -22,12 +22,9 @@ _ZERO = Quantity(0)
 
 class Allocated:
     def __init__(self, cluster: Cluster, inventory: Inventory) -> None:
-        self._cluster = cluster
-        self._objects = cluster.objects(ResourceClaim)
+        self._changed = cluster.follow(ResourceClaim)
         self._claims = assumed(cluster, ResourceClaim)
         self._inventory = inventory
-        self._revision = -1
-        self._seen: dict[str, ResourceClaim] = {}
         self._uses: dict[str, tuple[Use, ...]] = {}
         self._touched: set[str] = set()
         self._in_flight: dict[str, ResourceClaim] = {}
@@ -71,16 +68,11 @@ class Allocated:
     # -- catching up
 
     def refresh(self) -> None:
-        changed = self._touched
-        revision = self._cluster.revision(ResourceClaim)
-        if revision != self._revision:
-            self._revision = revision
-            changed |= {key for key, claim in self._objects.items() if self._seen.get(key) is not claim}
-            if len(self._seen) != len(self._objects) or changed:
-                changed |= self._seen.keys() - self._objects.keys()
+        changed = self._touched | self._changed
         if not changed:
             return
-        self._touched = set()
+        self._touched.clear()
+        self._changed.clear()
         devices: set[DeviceId] = set()
         for key in changed:
             devices.update(self._update(key))
@@ -88,11 +80,6 @@ class Allocated:
 
     def _update(self, key: str) -> Iterator[DeviceId]:
         """Look at one claim again; the devices whose use is different now."""
-        current = self._objects.get(key)
-        if current is None:
-            self._seen.pop(key, None)
-        else:
-            self._seen[key] = current
         claim = self._in_flight.get(key) or self._claims.get(key)
         before, after = self._uses.pop(key, ()), () if claim is None else tuple(_uses(claim))
         if after:

@@ -23,6 +23,8 @@ from mooring.scheduler.framework import ALL_ROWS, Rows
 
 CounterName = tuple[str, str]
 """The set and the counter."""
+PoolKey = tuple[str, str]
+"""The driver and the name."""
 
 
 @dataclass(slots=True, eq=False)
@@ -36,6 +38,15 @@ class Pool:
     """What devices draw from."""
     everywhere: list[PooledDevice] = field(default_factory=list)
     by_row: dict[int, list[PooledDevice]] = field(default_factory=dict)
+    named: set[str] = field(default_factory=set)
+    """The nodes that it names."""
+    selects: bool = False
+    """Whether it chooses nodes by their labels."""
+
+    @property
+    def rows(self) -> Rows:
+        """The rows that can use any of it."""
+        return ALL_ROWS if self.everywhere else np.fromiter(self.by_row, np.intp)
 
     def __str__(self) -> str:
         return f"{self.driver}/{self.name}"
@@ -56,40 +67,52 @@ class NodePool:
 
 
 class Inventory:
+    """Kept up to date pool by pool: what changes costs as much as the pools that it concerns."""
+
     def __init__(self, cluster: Cluster, options: ConstraintOptions) -> None:
         self._cluster = cluster
         self._options = replace(options, cel=False)  # slices know no expressions over nodes: they fail closed
         self._kinds = DeviceKinds()
-        self._revisions: tuple[int, ...] = ()
-        self._by_key: dict[tuple[str, str], Pool] = {}
-        self._everywhere: list[Pool] = []
-        self._by_row: dict[int, list[Pool]] = {}
+        self._slices = cluster.objects(ResourceSlice)
+        self._changed_slices = cluster.follow(ResourceSlice)
+        self._revisions = (-1, -1, -1)
+        self._rules: list[DeviceTaintRule] = []
+        self._pool_of: dict[str, PoolKey] = {}
+        """By slice."""
+        self._members: dict[PoolKey, set[str]] = {}
+        """The slices of each pool."""
+        self._by_key: dict[PoolKey, Pool] = {}
+        self._everywhere: dict[PoolKey, Pool] = {}
+        self._by_row: dict[int, dict[PoolKey, Pool]] = {}
+        self._by_node: dict[str, set[PoolKey]] = {}
+        """Pools by the nodes that they name, whether these are there or not."""
+        self._rows: dict[str, int | None] = {}
+        """Where these nodes were."""
+        self._selecting: set[PoolKey] = set()
+        """Pools that choose nodes by their labels."""
         self._on: dict[int, tuple[NodePool, ...]] = {}
         self.now = 0
         self.changed_at: NDArray[np.int64] = np.zeros(cluster.capacity, np.int64)
 
     def refresh(self) -> None:
         """Catch up with slices, taint rules, and the nodes that they choose."""
-        cluster = self._cluster
-        revisions = (
-            cluster.revision(ResourceSlice),
-            cluster.revision(DeviceTaintRule),
-            cluster.labels.revision,
-            cluster.nodes_revision,
-        )
-        if revisions == self._revisions and len(self.changed_at) == cluster.capacity:
-            return
-        self._revisions = revisions
-        self._build()
-        self.now += 1
-        self.changed_at = np.full(cluster.capacity, self.now, np.int64)
+        capacity = self._cluster.capacity
+        if len(self.changed_at) < capacity:
+            grown = np.full(capacity, self.now, np.int64)
+            grown[: len(self.changed_at)] = self.changed_at
+            self.changed_at = grown
+        changed = self._changed_pools()
+        if changed:
+            self.now += 1
+            for key in changed:
+                self._rebuild(key)
 
     def on(self, row: int) -> tuple[NodePool, ...]:
         """What the node of a row can use: what is ready at once first, then by driver and pool."""
         found = self._on.get(row)
         if found is None:
-            pools = sorted((*self._by_row.get(row, ()), *self._everywhere), key=_rank)
-            found = self._on[row] = tuple(NodePool(pool, pool.on(row)) for pool in dict.fromkeys(pools))
+            pools = {**self._by_row.get(row, {}), **self._everywhere}
+            found = self._on[row] = tuple(NodePool(pool, pool.on(row)) for pool in sorted(pools.values(), key=_rank))
         return found
 
     def use_changed(self, devices: Iterable[DeviceId]) -> None:
@@ -101,25 +124,80 @@ class Inventory:
         for key in touched:
             pool = self._by_key.get(key)
             if pool is not None:
-                rows: Rows = ALL_ROWS if pool.everywhere else np.fromiter(pool.by_row, np.intp)
-                self.changed_at[rows] = self.now
+                self.changed_at[pool.rows] = self.now
+
+    # -- what has changed
+
+    def _changed_pools(self) -> set[PoolKey]:
+        changed: set[PoolKey] = set()
+        for name in self._changed_slices:
+            before, current = self._pool_of.pop(name, None), self._slices.get(name)
+            if before is not None:
+                self._members[before].discard(name)
+                changed.add(before)
+            if current is not None:
+                key = self._pool_of[name] = (current.spec.driver, current.spec.pool.name)
+                self._members.setdefault(key, set()).add(name)
+                changed.add(key)
+        self._changed_slices.clear()
+        cluster, known = self._cluster, self._revisions
+        rules, labels, nodes = (cluster.revision(DeviceTaintRule), cluster.labels.revision, cluster.nodes_revision)
+        self._revisions = rules, labels, nodes
+        if rules != known[0]:
+            self._rules = sorted(cluster.objects(DeviceTaintRule).values(), key=lambda rule: rule.metadata.name)
+            return {*changed, *self._members}
+        if (labels, nodes) != known[1:]:
+            changed |= self._selecting
+        if nodes != known[2]:
+            for name, row in self._rows.items():
+                if cluster.row_of.get(name) != row:
+                    changed |= self._by_node[name]
+        return changed
 
     # -- how
 
-    def _build(self) -> None:
-        slices: dict[tuple[str, str], list[ResourceSlice]] = {}
-        for entry in self._cluster.objects(ResourceSlice).values():
-            slices.setdefault((entry.spec.driver, entry.spec.pool.name), []).append(entry)
-        rules = sorted(self._cluster.objects(DeviceTaintRule).values(), key=lambda rule: rule.metadata.name)
-        self._by_key = {key: self._pool(key, slices[key], rules) for key in sorted(slices)}
-        self._everywhere, self._by_row, self._on = [], {}, {}
-        for pool in self._by_key.values():
-            if pool.everywhere:
-                self._everywhere.append(pool)
-            for row in pool.by_row:
-                self._by_row.setdefault(row, []).append(pool)
+    def _rebuild(self, key: PoolKey) -> None:
+        before = self._by_key.pop(key, None)
+        if before is not None:
+            self._forget(key, before)
+            self._mark(before)
+        members = self._members.get(key)
+        if not members:
+            self._members.pop(key, None)
+            return
+        pool = self._by_key[key] = self._pool(key, [self._slices[name] for name in members], self._rules)
+        if pool.everywhere:
+            self._everywhere[key] = pool
+        for row in pool.by_row:
+            self._by_row.setdefault(row, {})[key] = pool
+        for name in pool.named:
+            self._by_node.setdefault(name, set()).add(key)
+            self._rows[name] = self._cluster.row_of.get(name)
+        if pool.selects:
+            self._selecting.add(key)
+        self._mark(pool)
 
-    def _pool(self, key: tuple[str, str], slices: list[ResourceSlice], rules: Sequence[DeviceTaintRule]) -> Pool:
+    def _forget(self, key: PoolKey, pool: Pool) -> None:
+        self._everywhere.pop(key, None)
+        self._selecting.discard(key)
+        for row in pool.by_row:
+            self._by_row[row].pop(key)
+            if not self._by_row[row]:
+                del self._by_row[row]
+        for name in pool.named:
+            self._by_node[name].discard(key)
+            if not self._by_node[name]:
+                del self._by_node[name], self._rows[name]
+
+    def _mark(self, pool: Pool) -> None:
+        """What was found for the nodes of a pool is out of date."""
+        self.changed_at[pool.rows] = self.now
+        if pool.everywhere:
+            self._on.clear()
+        for row in pool.by_row:
+            self._on.pop(row, None)
+
+    def _pool(self, key: PoolKey, slices: list[ResourceSlice], rules: Sequence[DeviceTaintRule]) -> Pool:
         generation = max(entry.spec.pool.generation for entry in slices)
         current = sorted(
             (entry for entry in slices if entry.spec.pool.generation == generation),
@@ -137,30 +215,34 @@ class Inventory:
     def _place(self, pool: Pool, entry: ResourceSlice, rules: Sequence[DeviceTaintRule]) -> None:
         """Put the devices of a slice where they can be used."""
         spec = entry.spec
-        rows = () if spec.per_device_node_selection else self._rows(spec.node_name, spec.all_nodes, spec.node_selector)
+        rows: Sequence[int] | None = ()
+        if not spec.per_device_node_selection:
+            rows = self._rows_for(pool, spec.node_name, spec.all_nodes, spec.node_selector)
         for source in spec.devices:
             device = self._device(pool, entry, source, rules)
             pool.devices.append(device)
             own = rows
             if spec.per_device_node_selection:
-                own = self._rows(source.node_name, source.all_nodes, source.node_selector)
+                own = self._rows_for(pool, source.node_name, source.all_nodes, source.node_selector)
             if own is None:
                 pool.everywhere.append(device)
             else:
                 for row in own:
                     pool.by_row.setdefault(row, []).append(device)
 
-    def _rows(
-        self, node_name: str | None, all_nodes: bool | None, selector: NodeSelector | None
+    def _rows_for(
+        self, pool: Pool, node_name: str | None, all_nodes: bool | None, selector: NodeSelector | None
     ) -> Sequence[int] | None:
         """The rows that can use a device; None for all of them."""
         if node_name:
+            pool.named.add(node_name)
             row = self._cluster.row_of.get(node_name)
             return () if row is None else (row,)
         if all_nodes:
             return None
         if selector is None:
             return ()
+        pool.selects = True
         compiled = node_selector.selector(selector, self._options)
         rows: list[int] = np.flatnonzero(self._cluster.labels.selector_mask(compiled)).tolist()
         return rows
