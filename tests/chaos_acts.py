@@ -1,7 +1,8 @@
 """Who is killed, stopped and restarted, when and for how long: at random, but the same for the same seed.
 
 Of each kind (members of etcd, API servers, schedulers, controllers) one at a time is out of order, of different kinds
-several at once. What ends by itself is started again, as a service manager does.
+several at once. Now and then etcd has no majority, or there is no API server at all. What ends by itself is started
+again, as a service manager does.
 """
 
 import asyncio
@@ -20,6 +21,8 @@ from worker_processes import ELECTED, SECONDS, Crew, WorkerProcess
 PARTS = ("scheduler", "controllers")
 INSTANCES = 2
 WAYS = ("kill", "stop", "pause")
+OUTAGE = "end, with others,"
+"""So many at once that nothing works any more."""
 
 
 Act = Callable[[str, int, float], None]
@@ -53,7 +56,7 @@ class Chaos:
     async def run(self, seconds: float) -> None:
         """Do it. At the end everything runs again."""
         self._until = time.monotonic() + seconds
-        acts = [
+        acts: list[tuple[str, int, Act]] = [
             ("etcd", len(self.cluster.etcd.members), self._etcd),
             ("server", len(self.cluster.servers), self._server),
         ]
@@ -74,7 +77,7 @@ class Chaos:
     def _disturb(self, kind: str, count: int, act: Act) -> None:
         """Do everything to everyone, in an order and for times that the seed says, until the time is over."""
         lot = random.Random(f"{self.seed} {kind}")
-        for way, number in _shuffled(lot, count):
+        for way, number in _shuffled(lot, count, outage=kind not in PARTS):
             time.sleep(lot.uniform(0.2, 1.0))
             if time.monotonic() > self._until:
                 return
@@ -83,11 +86,15 @@ class Chaos:
             self.acts.append(f"{way} {kind} {number} for {seconds:.1f} s")
 
     def _etcd(self, way: str, number: int, seconds: float) -> None:
-        member = self.cluster.etcd.members[number]
-        if way == "pause":
-            member.pause()
+        members = self.cluster.etcd.members
+        member = members[number]
+        if way in {"pause", OUTAGE}:
+            stopped = [member, members[number - 1]] if way == OUTAGE else [member]
+            for each in stopped:
+                each.pause()
             time.sleep(seconds)
-            member.resume()
+            for each in stopped:
+                each.resume()
         else:
             assert member.process
             if way == "stop" or not etcd_survives_kills():
@@ -96,7 +103,7 @@ class Chaos:
             member.kill()
             time.sleep(seconds)
             member.start()
-        self.cluster.etcd.wait()  # two of three must run at any time
+        self.cluster.etcd.wait()
 
     def _server(self, way: str, number: int, seconds: float) -> None:
         server = self.cluster.servers[number]
@@ -104,10 +111,13 @@ class Chaos:
             server.pause()
             time.sleep(seconds)
             server.resume()
-        else:
-            server.kill() if way == "kill" else server.stop()
-            time.sleep(seconds)
-            self.cluster.start_server(number)
+            return
+        numbers = range(len(self.cluster.servers)) if way == OUTAGE else [number]
+        for each in numbers:
+            self.cluster.servers[each].stop() if way == "stop" else self.cluster.servers[each].kill()
+        time.sleep(seconds)
+        for each in numbers:
+            self.cluster.start_server(each)
 
     def _worker(self, part: str, way: str, number: int, seconds: float) -> None:
         self._supervise(part)
@@ -122,9 +132,11 @@ class Chaos:
             self.workers[part][number] = self.crew.start(part, *ELECTED)
 
 
-def _shuffled(lot: random.Random, count: int) -> Iterator[tuple[str, int]]:
+def _shuffled(lot: random.Random, count: int, *, outage: bool) -> Iterator[tuple[str, int]]:
     """Every way and everyone, again and again, each time in another order."""
     every = [(way, number) for way in WAYS for number in range(count)]
+    if outage:
+        every.append((OUTAGE, lot.randrange(count)))
     while True:
         lot.shuffle(every)
         yield from every

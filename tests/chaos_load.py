@@ -7,8 +7,10 @@
 """
 
 import asyncio
+import itertools
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
@@ -23,6 +25,7 @@ from scheduler_objects import pod
 
 NAMESPACE = "default"
 _ANSWER_SECONDS = 5.0
+_LOOK_SECONDS = 1.0
 _PAUSE_SECONDS = 0.1
 T = TypeVar("T", bound=Resource)
 R = TypeVar("R")
@@ -44,14 +47,16 @@ async def insist(request: Callable[[], Awaitable[R]]) -> R:
 
 @dataclass
 class Counter:
-    """A number that one client increases."""
+    """A number that one client increases, and looks at through every server."""
 
     client: Client
     name: str
+    servers: Sequence[Client]
     acknowledged: int = 0
     """The server has said that this was written."""
     attempted: int = 0
     """This was asked for; whether it was written need not be known."""
+    looked: int = 0
     lost: list[str] = field(default_factory=list)
 
     async def run(self) -> None:
@@ -65,10 +70,24 @@ class Counter:
             found = await self._increase(found)
             await asyncio.sleep(0.02)
 
+    async def look(self) -> None:
+        """Look at it through one server after the other until cancelled."""
+        for server in itertools.cycle(self.servers):
+            if self.acknowledged:
+                with suppress(StatusError, ClientError, TimeoutError):  # that server may be dead or stopped
+                    await self._look(server)
+            await asyncio.sleep(0.02)
+
     async def read(self) -> ConfigMap:
-        """The object, through whichever server answers. It must show what was acknowledged by any of them."""
+        """The object, through whichever server answers."""
+        return await insist(lambda: self._look(self.client))
+
+    async def _look(self, server: Client) -> ConfigMap:
+        """The object. It must show what any server has acknowledged."""
         least = self.acknowledged
-        found = await insist(lambda: self.client.get(ConfigMap, self.name, NAMESPACE))
+        async with asyncio.timeout(_LOOK_SECONDS):
+            found = await server.get(ConfigMap, self.name, NAMESPACE)
+        self.looked += 1
         if int(found.data["n"]) < least:
             self.lost.append(f"{self.name} was read as {found.data['n']} after {least} was written")
         return found

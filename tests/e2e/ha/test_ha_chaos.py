@@ -61,11 +61,11 @@ async def rig(cluster: HaCluster) -> AsyncIterator[Rig]:
         await create_nodes(balanced, numbered(NODES))
         await balanced.create(_deployment())
         version = (await balanced.list(ConfigMap, NAMESPACE)).resource_version
-        ways = {"the balancer": balanced}
-        ways |= {f"server {n}": await client(server.kubeconfig) for n, server in enumerate(cluster.servers)}
+        servers = [await client(server.kubeconfig) for server in cluster.servers]
+        ways = {"the balancer": balanced} | {f"server {number}": each for number, each in enumerate(servers)}
         yield Rig(
             balanced,
-            [Counter(await client(cluster.kubeconfig), f"counter-{number}") for number in range(COUNTERS)],
+            [Counter(await client(cluster.kubeconfig), f"counter-{number}", servers) for number in range(COUNTERS)],
             Pods(balanced),
             [Journal(way, ConfigMap, number_of, version, where) for where, way in ways.items()],
             [Journal(way, Pod, node_of, version, where) for where, way in ways.items()],
@@ -80,7 +80,7 @@ def _deployment() -> Deployment:
     return codec.from_tree(tree, Deployment, codec.FieldValidation.STRICT)[0]
 
 
-SEEDS = [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))]
+SEEDS = [4, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3, 5))]
 
 
 @pytest.mark.req("S.3", "S.7")
@@ -92,8 +92,8 @@ async def test_nothing_is_lost_doubled_or_forgotten(tmp_path: Path, seed: int) -
         await asyncio.to_thread(chaos.start_workers)
         async with rig(cluster) as seen:
             watching = [asyncio.create_task(journal.run()) for journal in seen.journals]
-            load = [asyncio.create_task(counter.run()) for counter in seen.counters]
-            load.append(asyncio.create_task(seen.pods.run()))
+            work = [seen.pods.run(), *(each for counter in seen.counters for each in (counter.run(), counter.look()))]
+            load = [asyncio.create_task(each) for each in work]
             try:
                 await chaos.run(seconds)
                 await _end(load)
@@ -153,7 +153,7 @@ async def _check(seen: Rig, etcd: EtcdServers) -> None:
         number = int((await counter.read()).data["n"])
         assert counter.lost == []
         assert counter.acknowledged <= number <= counter.attempted
-        assert number > 20, "there was something to see"
+        assert min(number, counter.looked) > 20, "there was something to see"
         assert stored[counter.name] == number + 1, "etcd has counted the writes too"
     for journal in seen.journals:
         assert journal.wrong == []
