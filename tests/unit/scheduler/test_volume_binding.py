@@ -11,7 +11,7 @@ from msgspec import structs
 from mooring.api.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.api.errors import conflict
 from mooring.api.meta_v1 import Resource
-from mooring.api.storage_v1 import CSIDriver, CSIStorageCapacity, StorageClass
+from mooring.api.storage_v1 import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.framework import QueueingHint, SchedulerFeatures
@@ -212,6 +212,71 @@ def test_a_bound_volume_keeps_the_pod_where_it_can_be_used(case: Bound) -> None:
     found = reasons(engine, using("c"))
     assert {name for name, why in found.items() if not why} == case.fits
     assert {why for why in found.values() if why} <= {(ELSEWHERE,)}
+
+
+BUILT_IN = {"awsElasticBlockStore": {"volumeID": "vol-1"}}
+IN_Z1 = [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["z1"]}]}]
+EBS_ZONE, VMWARE = "topology.ebs.csi.aws.com/zone", "topology.csi.vmware.com"
+OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
+REPLACED = ("aws-ebs", "azure-disk", "vsphere-volume")
+
+
+def csi_node(name: str, *replaced: str) -> CSINode:
+    annotations = {"storage.alpha.kubernetes.io/migrated-plugins": ",".join(replaced)}
+    return made(CSINode, {"metadata": {"name": name, "annotations": annotations}, "spec": {"drivers": []}})
+
+
+@dataclass(frozen=True)
+class Migrated:
+    """A bound volume of a built-in driver, and which of the nodes below it can be used on."""
+
+    name: str
+    source: dict[str, Any]
+    on: Any
+    fits: str
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+MIGRATED = (
+    Migrated("a zone is looked up in the label of the CSI driver where there is one", BUILT_IN, IN_Z1, "ab"),
+    Migrated(
+        "a zone that is only in a label of the volume counts with the CSI driver", BUILT_IN, None, "ab", {ZONE: "z1"}
+    ),
+    Migrated("one of several zones in a label", BUILT_IN, None, "abd", {ZONE: "z1__z2"}),
+    Migrated(
+        "a label of old is understood",
+        BUILT_IN,
+        [{"matchExpressions": [{"key": OLD_ZONE, "operator": "In", "values": ["z1"]}]}],
+        "b",
+    ),
+    Migrated("other conditions stay", BUILT_IN, expressions(disk=("In", "ssd")), "", {ZONE: "z1"}),
+    Migrated(
+        "a driver that knows regions",
+        {"vsphereVolume": {"volumePath": "p"}},
+        IN_Z1,
+        "ab",
+        {"topology.kubernetes.io/region": "r1"},
+    ),
+    Migrated("a driver that nobody has replaced", {"cinder": {"volumeID": "vol-1"}}, IN_Z1, "acd"),
+    Migrated("a driver whose topology stays", {"azureDisk": {"diskName": "d", "diskURI": "u"}}, IN_Z1, "acd"),
+)
+
+
+@pytest.mark.parametrize("case", MIGRATED, ids=lambda case: case.name)
+def test_a_volume_of_a_former_built_in_driver_is_used(case: Migrated) -> None:
+    found = volume("pv", on=case.on, local=None, **case.source)
+    found.metadata.labels = case.labels
+    engine = engine_with(
+        node("a", zone="z1"),  # without a CSI driver
+        node("b", zone="z2", labels={EBS_ZONE: "z1", f"{VMWARE}/zone": "z1", f"{VMWARE}/region": "r1"}),
+        node("c", zone="z1"),  # its driver has not named the zone
+        node("d", zone="z1", labels={EBS_ZONE: "z2", f"{VMWARE}/zone": "z1", f"{VMWARE}/region": "r2"}),
+        *(csi_node(name, *(f"kubernetes.io/{driver}" for driver in REPLACED)) for name in "bcd"),
+        claim(bound="pv"),
+        found,
+        profiles=(ProfileSpec(disabled={"filter": frozenset({"VolumeZone"})}),),  # which looks at labels on its own
+    )
+    assert {name for name, why in reasons(engine, using("c")).items() if not why} == set(case.fits)
 
 
 def test_a_bound_volume_that_is_gone_is_told() -> None:

@@ -47,6 +47,7 @@ from mooring.scheduler.volumes.binding import PodVolumes, VolumeBinder, pod_volu
 from mooring.scheduler.volumes.capacity_scoring import CapacityScore
 from mooring.scheduler.volumes.claims import SELECTED_NODE, PodClaims, pod_claims, uses_claim
 from mooring.scheduler.volumes.matching import Choice
+from mooring.scheduler.volumes.migration import MigratedReach
 from mooring.scheduler.volumes.provisioning import Provision, ProvisioningError
 from mooring.scheduler.volumes.reach import Reach
 from mooring.scheduler.volumes.stock import Stock
@@ -104,6 +105,7 @@ class VolumeBinding:
         self._volumes = assumed(handle.cluster, PersistentVolume)
         self._claims = assumed(handle.cluster, PersistentVolumeClaim)
         self._reach = Reach(handle.cluster, options)
+        self._migrated = MigratedReach(handle.cluster, options)
         self._stock = Stock(handle.cluster, self._volumes, self._reach)
         self._binder = VolumeBinder(handle.cluster, self._volumes, self._claims, options)
 
@@ -134,8 +136,11 @@ class VolumeBinding:
             undecided = codes == 0
             if volume is None:
                 codes[undecided] = _MISSING_VOLUME
-            elif self._reach.selector(volume) is not None:
-                codes[undecided & ~self._reach.mask(volume)] = _NODE_CONFLICT
+                continue
+            everywhere = self._reach.selector(volume) is None
+            reachable = self._migrated.corrected(volume, None if everywhere else self._reach.mask(volume))
+            if reachable is not None:
+                codes[undecided & ~reachable] = _NODE_CONFLICT
         return codes
 
     def _judge_delayed(self, state: PodState) -> Codes:

@@ -15,10 +15,12 @@ from mooring.api.core_v1 import Node, ObjectReference, PersistentVolume, Persist
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.resource_version import compare
+from mooring.api.storage_v1 import CSINode
 from mooring.constraints.node_selector import volume_matches
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.columns.cluster import Cluster, object_key
 from mooring.scheduler.framework import SUCCESS, Status, error
+from mooring.scheduler.volumes import migration
 from mooring.scheduler.volumes.assumed import Assumed
 from mooring.scheduler.volumes.claims import BOUND_BY_CONTROLLER, SELECTED_NODE, is_bound
 from mooring.scheduler.volumes.matching import is_reserved_for
@@ -163,7 +165,7 @@ class VolumeBinder:
             return error(f'binding volumes: failed to check binding: "{written.metadata.name}" or its claim is gone')
         if _is_older(volume.metadata, written.metadata):
             return None
-        if not volume_matches(volume, node.metadata.labels, self._options):
+        if not self._can_be_used(volume, node):
             return self._elsewhere(volume, node)
         if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
             return error(f'binding volumes: ClaimRef got reset for pv "{volume.metadata.name}"')
@@ -182,9 +184,13 @@ class VolumeBinder:
             volume = self._cluster.objects(PersistentVolume).get(claim.spec.volume_name)
             if volume is None:
                 return None
-            if not volume_matches(volume, node.metadata.labels, self._options):
+            if not self._can_be_used(volume, node):
                 return self._elsewhere(volume, node)
         return SUCCESS if is_bound(claim) else None
+
+    def _can_be_used(self, volume: PersistentVolume, node: Node) -> bool:
+        known = self._cluster.objects(CSINode).get(node.metadata.name)
+        return volume_matches(migration.on_node(volume, known), node.metadata.labels, self._options)
 
     def _elsewhere(self, volume: PersistentVolume, node: Node) -> Status:
         names = f'pv "{volume.metadata.name}" node affinity doesn\'t match node "{node.metadata.name}"'

@@ -1,0 +1,150 @@
+"""Where volumes of Kubernetes' former built-in drivers can be used on nodes where CSI drivers have replaced those.
+
+The built-in drivers said so in terms of the nodes' zones, CSI drivers use labels of their own:
+
+    built-in    topology.kubernetes.io/zone In [a]    or only the label topology.kubernetes.io/zone: a
+    CSI         topology.ebs.csi.aws.com/zone In [a]
+
+Which driver has been replaced, each node says in an annotation of its CSINode (``csi.py``). As in Kubernetes this is
+done for volumes that are bound already. Called by ``plugins/volume_binding.py`` and ``binding.py``.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from msgspec import structs
+
+from mooring.api.core_v1 import (
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PersistentVolume,
+    VolumeNodeAffinity,
+)
+from mooring.api.storage_v1 import CSINode
+from mooring.constraints.options import ConstraintOptions
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.framework import Mask
+from mooring.scheduler.volumes import csi
+from mooring.scheduler.volumes.reach import Reach
+
+_ZONE, _REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+_OLD_ZONE, _OLD_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
+_SEVERAL: Final = "__"
+"""Between the zones in a label of a volume that is in several."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """The labels that a CSI driver uses."""
+
+    zone: str
+    region: str = ""
+    """Empty for drivers that leave regions as they are."""
+
+
+_KEYS: Final[Mapping[str, _Keys]] = {
+    "kubernetes.io/gce-pd": _Keys("topology.gke.io/zone"),
+    "kubernetes.io/aws-ebs": _Keys("topology.ebs.csi.aws.com/zone"),
+    "kubernetes.io/cinder": _Keys("topology.cinder.csi.openstack.org/zone"),
+    "kubernetes.io/vsphere-volume": _Keys("topology.csi.vmware.com/zone", "topology.csi.vmware.com/region"),
+}
+"""By built-in driver. The others keep their topology."""
+
+
+def built_in_driver(volume: PersistentVolume) -> str:
+    """The built-in driver that a volume is written for, if its CSI driver sees topology differently."""
+    attachment = csi.of_volume(volume)
+    name = attachment.migrated_from if attachment is not None else ""
+    return name if name in _KEYS else ""
+
+
+def on_node(volume: PersistentVolume, node: CSINode | None) -> PersistentVolume:
+    """The volume as it is to be understood on a node."""
+    name = built_in_driver(volume)
+    return translated(volume, _KEYS[name]) if name and name in csi.migrated_plugins(node) else volume
+
+
+def translated(volume: PersistentVolume, keys: _Keys) -> PersistentVolume:
+    affinity = volume.spec.node_affinity
+    required = affinity.required if affinity is not None else None
+    terms = list(required.node_selector_terms) if required is not None else []
+    zone, region = _labels_of(terms, volume.metadata.labels)
+    in_zone, in_region = (volume.metadata.labels.get(label, "") for label in (zone, region))
+    terms = _replaced(terms, zone, keys.zone, [in_zone] if keys.region else in_zone.split(_SEVERAL))
+    if keys.region:
+        terms = _replaced(terms, region, keys.region, [in_region])
+    elif region == _OLD_REGION:
+        terms = _replaced(terms, region, _REGION, ())
+    if not terms:
+        return volume
+    found = VolumeNodeAffinity(required=NodeSelector(node_selector_terms=terms))
+    return structs.replace(volume, spec=structs.replace(volume.spec, node_affinity=found))
+
+
+def _labels_of(terms: list[NodeSelectorTerm], labels: Mapping[str, str]) -> tuple[str, str]:
+    """The labels for zone and region that a volume goes by: those of today or those of old."""
+    used = {entry.key for term in terms for entry in term.match_expressions}
+    for names in (used, labels.keys()):
+        if _ZONE in names:
+            return _ZONE, _REGION
+        if _OLD_ZONE in names:
+            return _OLD_ZONE, _OLD_REGION
+    return _ZONE, _REGION
+
+
+def _replaced(terms: list[NodeSelectorTerm], old: str, new: str, otherwise: Iterable[str]) -> list[NodeSelectorTerm]:
+    """Ask for another label; when nothing was asked for, for one of the values that the volume's label has."""
+    if any(entry.key == old and entry.values for term in terms for entry in term.match_expressions):
+        return [_renamed(term, old, new) for term in terms]
+    values = sorted({value.strip() for value in otherwise} - {""})
+    if not values:
+        return terms
+    added = NodeSelectorRequirement(key=new, operator="In", values=values)
+    return [
+        structs.replace(term, match_expressions=[*term.match_expressions, added])
+        for term in terms or [NodeSelectorTerm()]
+    ]
+
+
+def _renamed(term: NodeSelectorTerm, old: str, new: str) -> NodeSelectorTerm:
+    entries = [structs.replace(entry, key=new) if entry.key == old else entry for entry in term.match_expressions]
+    return structs.replace(term, match_expressions=entries)
+
+
+class MigratedReach:
+    """The rows from which volumes can be used, corrected where their driver has been replaced."""
+
+    def __init__(self, cluster: Cluster, options: ConstraintOptions) -> None:
+        self._cluster = cluster
+        self._reach = Reach(cluster, options)
+        self._revision = (-1, -1)
+        self._rows: dict[str, Mask] = {}
+
+    def corrected(self, volume: PersistentVolume, reachable: Mask | None) -> Mask | None:
+        """`reachable` without regard to that; None stands for everywhere."""
+        name = built_in_driver(volume)
+        if not name:
+            return reachable
+        replaced = self._rows_without(name)
+        if not replaced.any():
+            return reachable
+        plain = np.ones(self._cluster.capacity, np.bool_) if reachable is None else reachable
+        return np.where(replaced, self._reach.mask(translated(volume, _KEYS[name])), plain)
+
+    def _rows_without(self, name: str) -> Mask:
+        """The rows whose node says that a built-in driver has been replaced."""
+        revision = (self._cluster.revision(CSINode), self._cluster.nodes_revision)
+        if revision != self._revision:
+            self._revision = revision
+            self._rows = {}
+        found = self._rows.get(name)
+        if found is None:
+            found = self._rows[name] = np.zeros(self._cluster.capacity, np.bool_)
+            for node in self._cluster.objects(CSINode).values():
+                row = self._cluster.row_of.get(node.metadata.name)
+                if row is not None and name in csi.migrated_plugins(node):
+                    found[row] = True
+        return found
