@@ -3,6 +3,7 @@
     claims            the claims of a pod, and what state they are in
     assumed           objects as they will be once our own writes have come back
     reach             from which nodes a PersistentVolume can be used
+    migration         the same for volumes of former built-in drivers where CSI drivers have replaced them
     stock             the volumes that are free, in groups of equals
     matching          which volume each claim of a pod would get on which node
     provisioning      where volumes that do not exist yet could be made
