@@ -9,16 +9,13 @@ from typing import Any
 
 import pytest
 
+from applied_advice import applied
 from mooring.advisor.explain import explain, find
-from mooring.advisor.explain.results import Change, Suggestion
 from mooring.advisor.snapshot import Snapshot, engine
-from mooring.advisor.snapshot.objects import scheme
-from mooring.api import codec
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
 from mooring.api.storage_v1 import CSINode, StorageClass
-from mooring.apiserver.patch.json_patch import json_patcher
 from mooring.scheduler.profiles import DEFAULT_PLUGINS
 from mooring.testing.builders import made, node, pod
 
@@ -436,43 +433,3 @@ def test_there_is_a_case_for_every_filter_plugin_of_the_default_profile() -> Non
         "DefaultBinder",
     }
     assert {use.name for use in DEFAULT_PLUGINS} - scoring_only == {case.plugin for case in CASES}
-
-
-def applied(snapshot: Snapshot, suggestion: Suggestion) -> Snapshot:
-    """The cluster after somebody has done what is suggested, and controllers have done their part."""
-    for change in suggestion.changes:
-        target = change.target
-        kind = scheme().kind(target.api_version, target.kind)
-        assert kind is not None
-        old = snapshot.find(kind.type, target.namespace, target.name)
-        if change.action == "delete":
-            assert old is not None
-            snapshot = snapshot.replace(remove=[old])
-        elif change.action == "create":
-            new: Any = codec.decode_tree(change.object, kind.type).object
-            snapshot = snapshot.replace(put=[new])
-        else:
-            snapshot = snapshot.replace(put=[patched(old, change, kind.type)])
-    return bind_claims(snapshot)
-
-
-def patched(old: Resource | None, change: Change, cls: type[Resource]) -> Resource:
-    tree = json_patcher(change.patch)(codec.to_tree(old))
-    found = codec.decode_tree(tree, cls).object
-    if found.kind == "Node" and not tree["spec"].get("unschedulable"):
-        found.spec.taints = [each for each in found.spec.taints if not each.key.endswith("/unschedulable")]  # type: ignore[attr-defined] # a node
-    return found
-
-
-def bind_claims(snapshot: Snapshot) -> Snapshot:
-    """What the volume controller does for claims that do not wait for a pod."""
-    waiting = {each.metadata.name for each in snapshot.all(StorageClass)}
-    for each in snapshot.all(PersistentVolumeClaim):
-        if each.spec.volume_name or each.spec.storage_class_name in waiting:
-            continue
-        name = (each.metadata.namespace, each.metadata.name)
-        for volume in snapshot.all(PersistentVolume):
-            reference = volume.spec.claim_ref
-            if reference is not None and (reference.namespace, reference.name) == name:
-                snapshot = snapshot.replace(put=[claim(each.metadata.name, volumeName=volume.metadata.name)])
-    return snapshot

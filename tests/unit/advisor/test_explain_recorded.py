@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from applied_advice import applied
 from mooring.advisor.explain import SchedulingExplanation, explain
-from mooring.advisor.snapshot import Snapshot
+from mooring.advisor.snapshot import Snapshot, engine
 from mooring.api.codec import FieldValidation, from_tree
 from mooring.api.core_v1 import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.api.meta_v1 import Resource
@@ -71,4 +72,25 @@ def test_the_same_plugin_refuses_each_node_as_in_kubernetes(part: int) -> None:
         problem = _difference(case, found)
         if problem:
             problems.append(f"{case['in'].get('name')}: {problem}")
+    assert problems == []
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_suggestion_for_a_recorded_pod_helps(part: int) -> None:
+    """Applied to the cluster and asked of an engine of its own."""
+    problems = []
+    for case in list(_cases(part))[::4]:
+        pod = _object(case["in"]["pod"], Pod)
+        pod.metadata.uid = pod.metadata.uid or "incoming"
+        snapshot = _snapshot(case["in"]).replace(put=[pod])
+        found = explain(snapshot, pod, profiles=(PROFILE,), suggestions=3)
+        if found.state == "Unschedulable" and not found.suggestions:
+            problems.append(f"{case['in'].get('name')}: no suggestion")
+        for suggestion in found.suggestions:
+            if suggestion.plugins != ["DefaultPreemption"]:  # that waits until others have gone
+                after = applied(snapshot, suggestion)
+                waiting = after.find(Pod, pod.metadata.namespace, pod.metadata.name)
+                assert waiting is not None
+                if engine(after, profiles=(PROFILE,)).schedule(waiting).node is None:
+                    problems.append(f"{case['in'].get('name')}: {suggestion.summary}")
     assert problems == []
