@@ -68,9 +68,9 @@ def _opener(name: str, directory: Path) -> Iterator[tuple[Open, EtcdServers | No
 async def _store(open_: Open, seconds: float) -> list[Row]:
     rows: list[Row] = []
     async with _closing(await open_()) as store:
-        rows += [(f"puts, {writers} writers", await _puts(store, writers, seconds), "/s") for writers in _WRITERS]
+        rows += [(f"puts, {_writers(writers)}", await _puts(store, writers, seconds), "/s") for writers in _WRITERS]
         rows += [
-            (f"compare-and-swap, {writers} writers", await _swaps(store, writers, seconds), "/s")
+            (f"compare-and-swap, {_writers(writers)}", await _swaps(store, writers, seconds), "/s")
             for writers in _WRITERS
         ]
         rows.append(("puts in groups of 100, 1 writer", await _groups(store, 100, seconds), "/s"))
@@ -250,9 +250,13 @@ async def _in_turns(ways: Mapping[str, Work], writers: int, seconds: float) -> l
             before = time.process_time()
             rates[name].append(await _rate(way, writers, seconds))
             costs[name].append((time.process_time() - before) / (rates[name][-1] * seconds) * 1e6)
-    rows = [(f"{name}, {writers} writers", statistics.median(rates[name]), "/s") for name in ways]
-    rows += [(f"{name}, {writers} writers: our processor", statistics.median(costs[name]), "µs") for name in ways]
+    rows = [(f"{name}, {_writers(writers)}", statistics.median(rates[name]), "/s") for name in ways]
+    rows += [(f"{name}, {_writers(writers)}: our processor", statistics.median(costs[name]), "µs") for name in ways]
     return rows
+
+
+def _writers(count: int) -> str:
+    return "1 writer" if count == 1 else f"{count} writers"
 
 
 def _print(columns: dict[str, list[Row]]) -> None:

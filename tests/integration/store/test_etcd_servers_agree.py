@@ -164,7 +164,10 @@ async def test_writes_of_others_in_the_same_etcd_hold_nobody_up(stores: Stores, 
         await stranger.close()
 
 
-async def test_keys_with_a_lease_are_deleted_by_etcd_and_share_a_batch(stores: Stores) -> None:
+async def test_keys_with_a_lease_are_deleted_by_etcd_and_share_a_batch(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mooring.store.etcd.leases._SHARE", 2.0)  # so that all of them share a lease
     one, two = stores
     await one.write_all([Put(f"/events/{number}", b"", ttl=1.0) for number in range(5)])
     await one.write(Put("/events/stays", b"", ttl=100.0))
