@@ -38,8 +38,8 @@ if TYPE_CHECKING:  # handed on to plugins; simulations have none
     from mooring.scheduler.waiting import WaitingPods
 
 _CACHE_BYTES = 256 * 1024 * 1024
-_BYTES_PER_ROW = 160
-"""What an evaluation keeps, roughly: a dozen arrays."""
+_BYTES_PER_ROW = 180
+"""What an evaluation keeps, roughly: a dozen arrays, and masks."""
 
 
 class UnknownSchedulerError(LookupError):

@@ -164,7 +164,9 @@ def test_the_lowest_priority_of_a_rows_pods_follows_them() -> None:
         if name in pods and lot.random() < 0.5:
             cluster.remove(pods.pop(name))
         else:
-            pods[name] = pod(name, on=lot.choice(names), priority=lot.randint(-1, 3))
+            before = pods.get(name)
+            on = before.spec.node_name if before is not None and lot.random() < 0.5 else lot.choice(names)
+            pods[name] = pod(name, on=on, priority=lot.randint(-1, 3))
             cluster.put(pods[name])
         if number % 50 == 0:
             gone = lot.choice(names)

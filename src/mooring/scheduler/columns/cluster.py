@@ -277,10 +277,12 @@ class Cluster:
         row = self.row_of[placed.node_name]
         info, before = self.nodes[row], priority(placed.pod)
         placed.pod = pod
-        if info is not None:
-            info.ranked = None
+        if info is None:
+            return
+        info.ranked = None
         if before != priority(pod):
-            self.priorities.subtract(row, before)
+            others = [_priority_of(other) for other in info.placed.values() if other is not placed]
+            self.priorities.subtract(row, before, others)
             self.priorities.add(row, priority(pod))
 
     def _add_node(self, node: Node) -> None:
@@ -347,7 +349,7 @@ class Cluster:
         del info.placed[key]
         info.ranked = None
         self.resources.subtract(row, shape)
-        self.priorities.subtract(row, priority(placed.pod))
+        self.priorities.subtract(row, priority(placed.pod), map(_priority_of, info.placed.values()))
         if shape.ports:
             self.ports.subtract(row, shape.ports)
         if shape.terms.keys:
@@ -375,6 +377,10 @@ class Cluster:
         for column in (self.resources, self.priorities, self.topologies, self.pod_sets, self.term_owners):
             column.grow(self.capacity)
         self.node_changes.limit = self.pod_changes.limit = self.capacity
+
+
+def _priority_of(placed: PlacedPod) -> int:
+    return priority(placed.pod)
 
 
 def _key_of(thing: Resource) -> str:

@@ -1,5 +1,7 @@
 """The lowest priority of the pods on each row: whether anybody there could be displaced at all."""
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,22 +12,28 @@ NOBODY = 1 << 62
 class PriorityColumn:
     def __init__(self, capacity: int) -> None:
         self.lowest: NDArray[np.int64] = np.full(capacity, NOBODY, np.int64)
-        self._numbers: dict[int, dict[int, int]] = {}
-        """By row and priority, how many pods have it."""
+        self._numbers: NDArray[np.int32] = np.zeros(capacity, np.int32)
+        """How many pods have the lowest priority."""
 
     def add(self, row: int, priority: int) -> None:
-        numbers = self._numbers.setdefault(row, {})
-        numbers[priority] = numbers.get(priority, 0) + 1
-        if numbers[priority] == 1:
-            self.lowest[row] = min(numbers)
+        lowest = self.lowest.item(row)
+        if priority < lowest:
+            self.lowest[row] = priority
+            self._numbers[row] = 1
+        elif priority == lowest:
+            self._numbers[row] += 1
 
-    def subtract(self, row: int, priority: int) -> None:
-        numbers = self._numbers[row]
-        numbers[priority] -= 1
-        if not numbers[priority]:
-            del numbers[priority]
-            self.lowest[row] = min(numbers, default=NOBODY)
+    def subtract(self, row: int, priority: int, others: Iterable[int]) -> None:
+        """A pod has gone; `others` are the priorities of those that are left, looked at when it was the last lowest."""
+        if priority != self.lowest.item(row):
+            return
+        self._numbers[row] -= 1
+        if not self._numbers[row]:
+            self.lowest[row] = NOBODY
+            for left in others:
+                self.add(row, left)
 
     def grow(self, capacity: int) -> None:
-        added = np.full(capacity - len(self.lowest), NOBODY, np.int64)
-        self.lowest = np.concatenate((self.lowest, added))
+        added = capacity - len(self.lowest)
+        self.lowest = np.concatenate((self.lowest, np.full(added, NOBODY, np.int64)))
+        self._numbers = np.concatenate((self._numbers, np.zeros(added, np.int32)))
