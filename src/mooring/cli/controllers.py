@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+from dataclasses import replace
 
 import click
 import uvloop
@@ -11,6 +12,7 @@ from mooring.base import logs
 from mooring.base.component import Component
 from mooring.base.metrics import registry_of
 from mooring.cli.component_flags import component_flags
+from mooring.cli.duration import Duration
 from mooring.cli.garbage import collect_garbage_less
 from mooring.cli.health_server import HealthServer
 from mooring.cli.lease_flags import ChangedTimes, lease_flags
@@ -26,6 +28,7 @@ from mooring.controllers.options import (
 from mooring.controllers.run import Controllers, agree_on_versions
 
 DEFAULT_PORT = 10252
+_DEFAULTS = ControllerOptions()
 
 
 @click.command()
@@ -44,6 +47,11 @@ DEFAULT_PORT = 10252
 @click.option(
     "--leader-elect/--no-leader-elect", show_default=True, help="Whether to wait until no other instance works."
 )
+@click.option(
+    "--node-monitor-grace-period",
+    type=Duration(),
+    help=f"How long a node may be silent before it is unreachable.  [default: {_DEFAULTS.node_grace_seconds:g}s]",
+)
 @lease_flags
 @worker_flags(DEFAULT_PORT)
 @component_flags
@@ -54,6 +62,7 @@ def controllers(
     context: str,
     names: str,
     leader_elect: bool,
+    node_monitor_grace_period: float | None,
     lease_times: ChangedTimes,
     bind_address: str,
     port: int,
@@ -70,6 +79,10 @@ def controllers(
     """
     logs.configure(verbose, "json" if log_format == "json" else "text")
     options = for_component(running)
+    if node_monitor_grace_period is not None:
+        if node_monitor_grace_period <= 0:
+            raise click.UsageError("--node-monitor-grace-period: must be longer than 0")
+        options = replace(options, node_grace_seconds=node_monitor_grace_period)
     election = LeaderElection(enabled=leader_elect, times=lease_times(LeaseTimes()))
     try:
         held = uvloop.run(

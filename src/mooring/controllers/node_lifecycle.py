@@ -1,6 +1,6 @@
 """Taints nodes as their conditions say, and notices when a node has stopped to report.
 
-A node lives while its Lease or its status changes. One that has been silent for `GRACE_SECONDS` gets conditions of
+A node lives while its Lease or its status changes. One that has been silent for `node_grace_seconds` gets conditions of
 status Unknown; conditions, and `spec.unschedulable`, become taints. What NoExecute taints then do to pods is
 ``taint_eviction.py``'s matter, and how fast they are given ``zone_disruption.py``'s. Silence is measured by this
 controller's own clock from what it saw last, so that clocks of nodes may be wrong and a restart gives every node its
@@ -23,7 +23,6 @@ from mooring.controllers.zone_disruption import ZoneDisruption, is_ready, zone_o
 
 LEASES = "kube-node-lease"
 MONITOR_SECONDS = 5.0
-GRACE_SECONDS = 50.0
 STARTUP_GRACE_SECONDS = 60.0
 _MANY = 10
 
@@ -59,7 +58,7 @@ class NodeLifecycle(Controller):
         self._by_node = pods_by_node(self._pods)
         self._leases: Informer[Lease] = context.informers.of(Lease)
         self._zones = ZoneDisruption()
-        self._patience = GRACE_SECONDS
+        self._grace = self._patience = context.options.node_grace_seconds
         self._heard: dict[str, float] = {}
         """When each node was last seen to live."""
         self._nodes.add_handler(added=self._node_added, updated=self._node_updated, deleted=self._node_deleted)
@@ -108,9 +107,9 @@ class NodeLifecycle(Controller):
     def _how_patient(self) -> float:
         """How long a node may be silent. When most fall silent at once, the server or this process is overloaded more
         likely than they are dead, and writing of all of them that they are would make it worse: twice as long then."""
-        overdue = self.clock.monotonic() - GRACE_SECONDS / 2
+        overdue = self.clock.monotonic() - self._grace / 2
         count = sum(heard < overdue for heard in self._heard.values())
-        return 2 * GRACE_SECONDS if count > _MANY and count * 2 > len(self._heard) else GRACE_SECONDS
+        return 2 * self._grace if count > _MANY and count * 2 > len(self._heard) else self._grace
 
     def _allow_for(self, late: float) -> None:
         """Give nodes the time in which this process was too busy, or not running, to hear them."""

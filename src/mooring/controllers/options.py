@@ -37,6 +37,8 @@ class ControllerOptions:
     """The kinds and versions that it speaks."""
     workers: int = 32
     """How many objects a controller works on at a time."""
+    node_grace_seconds: float = 50.0
+    """How long a node may be silent before it counts as unreachable."""
     rejection_backoff: Backoff = Backoff(initial=1.0, maximum=300.0, jitter=0.5)  # noqa: RUF009 - frozen
     """How long a template is left alone when the server refuses its pods. A maximum of 0: as in Kubernetes, where only
     the queue slows down, and everything that happens to the workload is another attempt."""
