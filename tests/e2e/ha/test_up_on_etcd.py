@@ -1,5 +1,6 @@
 """`mooring up` on two machines with the same etcd: both serve, one schedules, and the other goes on when it ends."""
 
+import os
 import shutil
 import signal
 from pathlib import Path
@@ -36,6 +37,27 @@ def test_the_second_one_stands_by_and_takes_over(tmp_path: Path) -> None:
             assert running.pop(0).stop(signal.SIGTERM) == 0
             _run(b, "third")
             assert not set(_holders(b)) & set(before)
+        finally:
+            for plane in running:
+                plane.stop()
+
+
+@pytest.mark.slow
+def test_one_that_was_stopped_for_too_long_stands_by_afterwards(tmp_path: Path) -> None:
+    with etcd_cluster(tmp_path / "etcd") as etcd:
+        running = [start_up("--data-dir", str(tmp_path / "a"), "--nodes", "2", *etcd.flags())]
+        try:
+            shutil.copytree(tmp_path / "a/pki", tmp_path / "b/pki")
+            running.append(start_up("--data-dir", str(tmp_path / "b"), *etcd.flags()))
+            b = Kubectl(tmp_path / "b/admin.kubeconfig")
+            before = _holders(b)
+            [workers] = running[0].children()
+            os.kill(workers, signal.SIGSTOP)
+            eventually(lambda: not set(_holders(b)) & set(before), 30)
+            os.kill(workers, signal.SIGCONT)
+            eventually(lambda: running[0].children() not in ([], [workers]))  # it has ended, and there is another one
+            _run(b, "after")
+            assert running[0].process.poll() is None
         finally:
             for plane in running:
                 plane.stop()
