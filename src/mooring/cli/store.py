@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +20,7 @@ from mooring.cli.store_places import (
     EtcdPlace,
     Place,
     PlaceType,
+    are_same,
     directory_of,
     open_etcd,
     open_source,
@@ -50,9 +51,9 @@ def store() -> None:
 
     \b
     A PLACE is one of
-      ~/.mooring                                 a data directory
-      etcd://10.0.0.1:2379,10.0.0.2:2379/registry  etcd, with a prefix; etcds:// with TLS
-      monday.backup                              a backup, for verify and stats
+      ~/.mooring                      a data directory
+      etcd://10.0.0.1:2379/registry   etcd, several servers with commas, and a prefix; etcds:// with TLS
+      monday.backup                   a backup, for verify and stats
 
     Data directories and etcd can be read while servers run on them.
     """
@@ -75,19 +76,19 @@ def copy(*, access: EtcdAccess, origin: Place, destination: Place, follow: bool,
       mooring store copy --from ~/.mooring --to etcd://10.0.0.1:2379/registry
       mooring store copy --from etcd://10.0.0.1:2379 --to /var/lib/mooring --overwrite
     """
-    if origin == destination:
-        raise click.UsageError("--from and --to are the same store")
     _run(_copy(access, origin, destination, follow=follow, overwrite=overwrite))
 
 
 async def _copy(access: EtcdAccess, origin: Place, destination: Place, *, follow: bool, overwrite: bool) -> None:
+    if await are_same(origin, destination, access):
+        raise click.UsageError("--from and --to are the same store")
     stop = asyncio.Event() if follow else None
     async with (
         _opened(open_target(destination, access, overwrite=overwrite)) as target,
         _opened(open_source(origin, access)) as source,
     ):
         if stop is not None:
-            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
+            _on_ctrl_c(stop.set)
             click.echo("Following what changes; Ctrl-C finishes the copy.", err=True)
         with Progress("copied") as progress:
             copied = await transfer.copy(source, target, progress, stop=stop)
@@ -352,6 +353,17 @@ def _run(work: Coroutine[Any, Any, None]) -> None:
         raise click.ClickException(str(error)) from error
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _on_ctrl_c(act: Callable[[], None]) -> None:
+    """Do something else than end upon the first Ctrl-C; the second one ends."""
+    loop = asyncio.get_running_loop()
+
+    def pressed() -> None:
+        loop.remove_signal_handler(signal.SIGINT)
+        act()
+
+    loop.add_signal_handler(signal.SIGINT, pressed)
 
 
 @asynccontextmanager

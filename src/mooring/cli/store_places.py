@@ -94,6 +94,19 @@ def etcd_config(place: EtcdPlace, access: EtcdAccess) -> EtcdConfig:
     return access.config(tuple(Server.parse(f"{scheme}://{address}") for address in place.addresses), place.prefix)
 
 
+async def are_same(one: Place, other: Place, access: EtcdAccess) -> bool:
+    """Whether two places are one store. Raises `StoreError`."""
+    if isinstance(one, EtcdPlace) and isinstance(other, EtcdPlace):
+        if one.prefix != other.prefix:
+            return False
+        from mooring.store.tools.etcd_source import cluster_of  # noqa: PLC0415 - brings gRPC in, which few need
+
+        return await cluster_of(etcd_config(one, access)) == await cluster_of(etcd_config(other, access))
+    if isinstance(one, Path) and isinstance(other, Path):
+        return one.resolve() == other.resolve()
+    return False
+
+
 def directory_of(place: Path) -> Path:
     """The data directory that a path means; raises `OpenError` for a file that is none's."""
     if place.name == DATABASE and not place.is_dir():

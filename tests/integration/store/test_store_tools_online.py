@@ -264,6 +264,8 @@ def test_a_store_in_etcd_is_backed_up_restored_counted_and_compacted(tmp_path: P
     fill(tmp_path / "a", keys=1500)
     here = place(etcd, "/counted")
     done("copy", "--from", tmp_path / "a", "--to", here)
+    same = store("copy", "--from", here, "--to", here.replace("127.0.0.1", "localhost"), "--overwrite")
+    assert (same.exit_code, "are the same store" in same.stderr) == (2, True), same.output
     done("backup", "--from", here, tmp_path / "b")
     assert {kv.key: kv.value for kv in read(tmp_path / "b")[1]} == contents(tmp_path / "a")
     done("restore", tmp_path / "b", "--to", place(etcd, "/restored"))

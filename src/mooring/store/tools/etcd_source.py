@@ -84,3 +84,13 @@ class EtcdSource:
         """When the keys of a lease expire, in seconds since 1970; they may have done so just now."""
         response = await self._client.ask("LeaseTimeToLive", message("LeaseTimeToLiveRequest")(ID=lease))
         return time.time() + max(0, int(response.TTL))
+
+
+async def cluster_of(config: EtcdConfig) -> int:
+    """Which etcd it is, whichever of its members is asked. Raises `StorageError`."""
+    client = EtcdClient(config, SystemClock())
+    try:
+        response = await client.ask("Status", message("StatusRequest")())
+        return int(response.header.cluster_id)
+    finally:
+        await client.close()
