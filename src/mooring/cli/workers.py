@@ -69,6 +69,7 @@ class Workers:
             await self._make(stack)
             await self._show_metrics(stack)
             parts = [part for part in (self.scheduler, self.controllers) if part is not None]
+            lost = False
             try:
                 async with asyncio.TaskGroup() as tasks:
                     for part in parts:
@@ -77,14 +78,16 @@ class Workers:
                         for part in parts:
                             await part.wait_until_ready()
                     self._ready.set()
-            except* LeaseLostError as lost:
-                raise lost.exceptions[0] from None
+            except* LeaseLostError:
+                lost = True
+            if lost:  # raised outside of `except*`, which would put it into a group again
+                raise LeaseLostError("a lease was lost to another instance, which works now")
 
     async def _work(self, part: Scheduler | Controllers) -> None:
         if not self._config.elected:
             await part.run()
         elif not await part.run_elected():
-            raise LeaseLostError("the lease was lost to another instance, which works now")
+            raise LeaseLostError
 
     async def _make(self, stack: AsyncExitStack) -> None:
         component = self._config.component
