@@ -11,7 +11,7 @@ import pytest
 from etcd_servers import EtcdServers, etcd_cluster
 from mooring.apiserver.security.pki import Pki
 from mooring.base.clock import SystemClock
-from mooring.store.errors import Compacted, Damaged, OpenError, Refused, StorageError, StorageFailed, Unreachable
+from mooring.store.errors import Closed, Compacted, Damaged, OpenError, Refused, StorageError, StorageFailed, Unreachable
 from mooring.store.etcd.config import EtcdConfig, parse_servers
 from mooring.store.etcd.store import EtcdStore
 from mooring.store.kv import Batch, Conflict, Delete, Event, Put, Watcher, Write
@@ -209,6 +209,18 @@ async def test_without_etcd_everything_fails_in_time_and_recovers(proxied: Proxi
         assert await store.get("/r/a") is not None
         while is_failing(store):  # noqa: ASYNC110 - a property, which nobody can wait for
             await asyncio.sleep(0.05)
+
+
+async def test_readers_that_wait_hear_that_the_store_is_closed(proxied: Proxied) -> None:
+    proxied.proxy.hold_answers = True
+    reading = [asyncio.create_task(proxied.store.get("/r/a"))]
+    await asyncio.sleep(0.1)
+    reading.append(asyncio.create_task(proxied.store.get("/r/b")))
+    await asyncio.sleep(0.1)
+    async with asyncio.timeout(2):
+        await proxied.store.close()
+        results = await asyncio.gather(*reading, return_exceptions=True)
+    assert [type(result) for result in results] == [Closed, Closed]
 
 
 def is_failing(store: EtcdStore) -> bool:

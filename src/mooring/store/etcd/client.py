@@ -8,6 +8,7 @@ can know what to do:
     StoreError   an answer, and no: see `store.errors`
 """
 
+import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
@@ -100,8 +101,7 @@ class EtcdClient:
         self._members = [Member(server, credentials) for server in config.servers]
         self._at = random.randrange(len(self._members))  # noqa: S311 - to spread servers over members
         self._token = ""
-        self.trouble = ""
-        """Why the last call had no answer; empty if it had one."""
+        self._authenticating = asyncio.Lock()
 
     async def close(self) -> None:
         for member in self._members:
@@ -129,18 +129,17 @@ class EtcdClient:
     async def call(self, method: str, request: Any, deadline: float) -> Any:
         """Call one member once. Raises what the head of this file says."""
         member = self._members[self._at]
-        seconds = min(self._config.attempt_seconds, deadline - self._clock.monotonic())
+        seconds = max(0.01, min(self._config.attempt_seconds, deadline - self._clock.monotonic()))
+        token = self._token
         try:
-            if self._config.user and not self._token:
-                await self._authenticate(member, seconds)
-            metadata = (("token", self._token),) if self._token else None
-            response = await member.calls[method](request, timeout=max(0.01, seconds), metadata=metadata)
+            if self._config.user and not token:
+                token = await self._authenticate(member, seconds)
+            metadata = (("token", token),) if token else None
+            return await member.calls[method](request, timeout=seconds, metadata=metadata)
         except grpc.aio.AioRpcError as error:
-            self._failed(member, error)
+            self._failed(member, error, token)
         except grpc.aio.UsageError:
             raise Closed("the store is closed") from None
-        self.trouble = ""
-        return response
 
     async def pause(self, tries: int, deadline: float, error: Exception) -> None:
         """Wait a little before the next try; raises `Unreachable` if there is no time for one."""
@@ -157,48 +156,57 @@ class EtcdClient:
         request.create_request.range_end = end
         request.create_request.start_revision = start
         metadata = [("hasleader", "true")]  # a member that is cut off from the others ends the watch
+        seconds, token = self._config.attempt_seconds, self._token
+        why = "the watch ended"
         try:
-            if self._config.user and not self._token:
-                await self._authenticate(member, self._config.attempt_seconds)
-            if self._token:
-                metadata.append(("token", self._token))
-            call = member.watch(metadata=metadata)
+            if self._config.user and not token:
+                token = await self._authenticate(member, seconds)
+            call = member.watch(metadata=[*metadata, ("token", token)] if token else metadata)
             try:
-                await call.write(request)
-                while (response := await call.read()) is not grpc.aio.EOF:
+                async with asyncio.timeout(seconds):
+                    await call.write(request)
+                    response = await call.read()
+                while response is not grpc.aio.EOF:
                     yield response
+                    response = await call.read()
             finally:
                 call.cancel()
         except grpc.aio.AioRpcError as error:
-            self._failed(member, error)
+            self._failed(member, error, token)
         except grpc.aio.UsageError:
             raise Closed("the store is closed") from None
-        self.leave(member, "the watch ended")
-        raise NotDone("the watch ended")
+        except TimeoutError:
+            why = f"no answer to a watch within {seconds:g}s"
+        self.leave(member, why)
+        raise NotDone(f"{member.server.url}: {why}")
 
     def leave(self, member: Member | None, why: str) -> None:
         """Go on with the next member, unless somebody else has seen to that."""
         if member is None or self._members[self._at] is member:
             old = self._members[self._at]
             self._at = (self._at + 1) % len(self._members)
-            self.trouble = f"{old.server.url}: {why}"
             log.info("leaving a member of etcd", extra={"fields": {"server": old.server.url, "why": why}})
 
     def forget_token(self) -> None:
         """The next call shows user and password again."""
         self._token = ""
 
-    async def _authenticate(self, member: Member, seconds: float) -> None:
-        request = message("AuthenticateRequest")(name=self._config.user, password=self._config.password)
-        self._token = (await member.calls["Authenticate"](request, timeout=seconds)).token
+    async def _authenticate(self, member: Member, seconds: float) -> str:
+        """A token for everybody who has none. One call at a time, because etcd takes long to check a password."""
+        async with self._authenticating:
+            if not self._token:
+                request = message("AuthenticateRequest")(name=self._config.user, password=self._config.password)
+                self._token = (await member.calls["Authenticate"](request, timeout=seconds)).token
+            return self._token
 
-    def _failed(self, member: Member, error: grpc.aio.AioRpcError) -> NoReturn:
+    def _failed(self, member: Member, error: grpc.aio.AioRpcError, token: str) -> NoReturn:
         """Say what a failed call means."""
         code, details = error.code(), error.details() or ""
         text = f"{member.server.url}: {details}"
         _raise_answer(code, details, text)
         if "auth token" in details or "revision of auth store is old" in details:
-            self.forget_token()
+            if token == self._token:
+                self.forget_token()
             raise NotDone(text)
         if "too many requests" in details:
             raise NotDone(text)

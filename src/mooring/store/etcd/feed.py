@@ -13,7 +13,7 @@ from typing import Any
 from mooring.base import logs
 from mooring.base.clock import Clock
 from mooring.store.errors import StoreError
-from mooring.store.etcd.client import EtcdClient, InDoubt, NotDone
+from mooring.store.etcd.client import EtcdClient, InDoubt, NotDone, RevisionGone
 from mooring.store.etcd.keys import Keys
 
 log = logs.get(__name__)
@@ -22,6 +22,7 @@ _PAUSE_SECONDS = 0.1
 _ANSWER_SECONDS = 5.0
 _SETTLING_SECONDS = 0.5
 _IDLE_SECONDS = 0.01
+_PATIENCE_SECONDS = 2.0
 
 
 class Feed:
@@ -36,7 +37,7 @@ class Feed:
         revision: Callable[[], int],
         receive: Callable[[Any], None],
         read_again: Callable[[], Awaitable[None]],
-        went_back: Callable[[], None],
+        give_up: Callable[[], None],
     ) -> None:
         self._client = client
         self._keys = keys
@@ -44,13 +45,14 @@ class Feed:
         self._revision = revision
         self._receive = receive
         self._read_again = read_again
-        self._went_back = went_back
+        self._give_up = give_up
         self._scope: asyncio.Timeout | None = None
-        self.heard = clock.monotonic()
-        """When etcd last told something."""
         self._needed = asyncio.Event()
-        self.connected: float | None = None
-        """Since when the stream stands; None if it does not."""
+        self._went_back = False
+        self._why = ""
+        self._stands_since: float | None = None
+        self._stood = self.heard = clock.monotonic()
+        """When there was a stream, and when etcd told something."""
 
     async def oldest(self, revision: int) -> int:
         """The oldest revision that etcd still knows, given one that it does not; etcd tells so only to watchers."""
@@ -63,43 +65,57 @@ class Feed:
 
     def settled(self) -> bool:
         """Whether the stream stands for long enough to have told what happened before it began."""
-        return self.connected is not None and self._clock.monotonic() - self.connected > _SETTLING_SECONDS
+        return self._stands_since is not None and self._clock.monotonic() - self._stands_since > _SETTLING_SECONDS
+
+    def trouble(self) -> str:
+        """Why there is no stream, if there has been none for a while; empty otherwise."""
+        return self._why if self._clock.monotonic() - self._stood > _PATIENCE_SECONDS else ""
 
     async def run(self) -> None:
-        while True:
-            why = "the member does not tell what others have written"
+        """Follow etcd for as long as that makes sense."""
+        while not self._went_back:
+            self._why = "the member does not tell what others have written"
             try:
                 async with asyncio.timeout(None) as self._scope:
                     await self._follow()
             except TimeoutError:
-                self._client.leave(None, why)
-            except (NotDone, InDoubt, StoreError) as error:
-                why = str(error)
+                self._client.leave(None, self._why)
+            except (NotDone, InDoubt, RevisionGone, StoreError) as error:
+                self._why = str(error)
+            except Exception as error:  # a mistake of ours, but without the stream nothing goes on
+                self._why = repr(error)
+                log.exception("the watch on etcd failed unexpectedly")
             finally:
-                self._scope, self.connected = None, None
-            if logs.once(("etcd watch", why)):
-                log.warning("the watch on etcd broke and is resumed", extra={"fields": {"why": why}})
+                self._scope = self._stands_since = None
+            if logs.once(("etcd watch", self._why)):
+                log.warning("the watch on etcd broke and is resumed", extra={"fields": {"why": self._why}})
             await self._clock.sleep(_PAUSE_SECONDS)
 
-    def resume_elsewhere(self) -> None:
-        """Leave a member that seems to be stuck."""
-        if self._scope and not self._scope.expired():
-            self._scope.reschedule(asyncio.get_running_loop().time())
+    def resume_elsewhere(self, seconds: float) -> bool:
+        """Leave the member if the stream stands but has told nothing for so long; returns whether that is so."""
+        now = self._clock.monotonic()
+        if self._stands_since is None or self._scope is None or now - self.heard < seconds:
+            return False
+        self._stands_since = None
+        self._scope.reschedule(asyncio.get_running_loop().time())
+        return True
 
     async def _follow(self) -> None:
         last = self._revision()
         stream = self._client.watch(self._keys.begin, self._keys.end, last + 1)
         async with aclosing(stream):
             async for response in stream:
-                self.heard = self._clock.monotonic()
+                self.heard = self._stood = self._clock.monotonic()
                 if response.canceled:
+                    self._stands_since = None
                     await self._ended(response)
                     return
                 if response.created:
-                    self.connected = self.heard
                     if await self._is_behind(response):
-                        self._went_back()
+                        self._went_back = True
+                        self._give_up()
                         return
+                    self._stands_since = self.heard
                 before = self._revision()
                 self._receive(response)
                 if before > last and before == self._revision():
@@ -111,7 +127,7 @@ class Feed:
 
         Then etcd tells of many at once, which costs less. Whoever waits for something else says `hurry`.
         """
-        self._needed = asyncio.Event()
+        self._needed.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(_IDLE_SECONDS):
                 await self._needed.wait()

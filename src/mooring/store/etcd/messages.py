@@ -4,6 +4,7 @@
 line below: each field with number and type; `*` is repeated, and the fields of a `oneof` have its name behind a bar.
 """
 
+from functools import cache
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -83,6 +84,7 @@ _POOL = descriptor_pool.DescriptorPool()  # of our own, so that no other library
 _POOL.Add(_described())
 
 
+@cache
 def message(name: str) -> Any:  # the classes are made at run time, so no checker can know their fields
     """The class of a message."""
     return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(f"{PACKAGE}.{name}"))

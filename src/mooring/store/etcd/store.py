@@ -74,7 +74,7 @@ class EtcdStore(LocalStore):
             revision=lambda: self._state.revision,
             receive=self._receive,
             read_again=self._read_again,
-            went_back=self._give_up,
+            give_up=self._give_up,
         )
         self._arrivals = Arrivals(clock, config.request_seconds, soon=self._feed.hurry, late=self._is_late)
         self._tasks: list[asyncio.Task[None]] = []
@@ -111,9 +111,8 @@ class EtcdStore(LocalStore):
     @property
     def failure(self) -> StorageError | None:
         """Why the store cannot be used now; None while it can."""
-        if self._restored:
-            return self._restored
-        return Unreachable(self._client.trouble) if self._client.trouble and self._feed.connected is None else None
+        trouble = self._feed.trouble()
+        return self._restored or (Unreachable(trouble) if trouble else None)
 
     # -- writing
 
@@ -242,6 +241,10 @@ class EtcdStore(LocalStore):
                 self._question = None
                 try:
                     question.set_result(await self._client.revision(self._keys.store))
+                except asyncio.CancelledError:
+                    for each in filter(None, (question, self._question)):
+                        each.set_exception(Closed("the store is closed"))
+                    raise
                 except Exception as error:  # whatever it is, those who wait must hear of it
                     question.set_exception(error)
         finally:
@@ -254,11 +257,10 @@ class EtcdStore(LocalStore):
 
     def _is_late(self) -> None:
         """What others have written, or what we have, does not come: find out why."""
-        now = self._clock.monotonic()
-        if now - self._feed.heard >= _STALLED_SECONDS:
-            self._feed.heard = now
-            self._feed.resume_elsewhere()
-        elif self._feed.settled() and self._ticking is None:
+        if self._feed.resume_elsewhere(_STALLED_SECONDS):
+            return
+        is_quiet = self._clock.monotonic() - self._feed.heard >= _TICK_SECONDS
+        if is_quiet and self._feed.settled() and self._ticking is None:
             self._ticking = asyncio.create_task(self._tick(), name="etcd tick")
 
     async def _tick(self) -> None:
