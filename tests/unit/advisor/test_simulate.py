@@ -619,3 +619,37 @@ def test_an_interrupted_simulation_tells_what_is_known() -> None:
     result = simulate(cluster(20, "32"), Scenario((Step((add(WEB, 600),)),)), tell=interrupt)
     assert not result.is_complete
     assert result.counts.nodes == 20
+
+
+@pytest.mark.parametrize("manifest", [DATABASE, DAEMON], ids=["a StatefulSet", "a DaemonSet"])
+def test_a_changed_template_replaces_the_pods_one_by_one_of(manifest: str) -> None:
+    changed = manifest.replace(":1", ":2")
+    result = run(cluster(), add(manifest), add(changed))
+    assert (result.counts.running, result.counts.pending) == (3, 0)
+    assert len([each for each in result.placements if each.replaces]) == 3
+    too_large = changed.replace('cpu: "3"', 'cpu: "5"').replace("cpu: 100m", 'cpu: "5"')
+    stuck = run(cluster(), add(manifest), add(too_large))
+    assert (stuck.counts.running, stuck.counts.pending) == (2, 1)  # the first does not come back, so the others stay
+
+
+def test_pods_on_nodes_that_are_not_there_are_collected() -> None:
+    lost = builders.pod("lost", cpu="1", on="gone")
+    result = run(cluster(1, "4", lost))
+    assert [(each.pod, each.cause) for each in result.evicted] == [("default/lost", "its node does not exist")]
+    assert result.counts.pods == 0
+
+
+def test_pods_that_are_being_deleted_are_gone_and_not_counted_twice() -> None:
+    owner = {"ownerReferences": [{"apiVersion": "a/v1", "kind": "Thing", "name": "x", "uid": "u", "controller": True}]}
+    going = builders.pod("going", on="n0", metadata={**owner, "deletionTimestamp": "2026-01-01T00:00:00Z"})
+    staying = builders.pod("staying", on="n0", metadata=owner)
+    result = run(cluster(1, "4", going, staying))
+    assert (result.counts.pods, result.counts.placed) == (1, 0)
+
+
+def test_workloads_of_which_there_are_only_pods_replace_them_by_their_like() -> None:
+    owner = {"ownerReferences": [{"apiVersion": "a/v1", "kind": "Thing", "name": "x", "uid": "u", "controller": True}]}
+    given = builders.pod("x-1", cpu="1", on="n0", metadata=owner, spec={"tolerations": [{"operator": "Exists"}]})
+    result = run(cluster(2, "4", given), Drain(("n0",)))
+    (placed,) = result.placements
+    assert (placed.node, placed.replaces, placed.owner) == ("n1", "default/x-1", "Thing/x")

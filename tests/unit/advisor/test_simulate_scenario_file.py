@@ -67,7 +67,7 @@ steps:
 """,
         open_file,
     )
-    assert (scenario.name, scenario.seed, scenario.until, scenario.end) == ("everything", 7, 3600.0, 3600.0)
+    assert (scenario.name, scenario.seed, scenario.until) == ("everything", 7, 3600.0)
     assert scenario.keep_pending
     assert scenario.until_full
     assert cluster.nodes == 3
@@ -97,6 +97,7 @@ class Wrong:
             HEAD + "steps: [{at: 5m, drain: [a]}, {at: 1m, drain: [a]}]",
             "steps[1].at: is before the step that comes before it",
         ),
+        Wrong("a step after the end", HEAD + "until: 1m\nsteps: [{at: 5m, drain: [a]}]", "steps[0].at: is after until"),
         Wrong("a step without a change", HEAD + "steps: [{at: 5m}]", "steps[0]: changes nothing"),
         Wrong(
             "an unknown effect",

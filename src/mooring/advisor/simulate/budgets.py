@@ -34,7 +34,7 @@ class Budgets:
         return any(self._by_namespace.values())
 
     def put(self, budget: PodDisruptionBudget, pods: list[SimulatedPod]) -> None:
-        """A budget is new or has changed; `pods` are all that there are."""
+        """A budget is new or has changed; `pods` are all of its namespace."""
         meta = budget.metadata
         try:
             selector = label_selector.from_label_selector(budget.spec.selector)
@@ -43,10 +43,9 @@ class Budgets:
         entry = _Counted(budget, selector)
         self._by_namespace.setdefault(meta.namespace, {})[meta.name] = entry
         for pod in pods:
-            if pod.pod.metadata.namespace == meta.namespace and selector.matches(pod.pod.metadata.labels):
+            if selector.matches(pod.pod.metadata.labels):
                 entry.pods[id(pod)] = pod
                 entry.healthy += pod.is_healthy
-        self.sync()
 
     def remove(self, budget: PodDisruptionBudget) -> None:
         self._by_namespace.get(budget.metadata.namespace, {}).pop(budget.metadata.name, None)

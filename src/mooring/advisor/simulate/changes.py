@@ -100,7 +100,8 @@ class Step:
     name: str = ""
 
 
-DEFAULT_AFTERMATH = 3600.0
+AFTERMATH = 3600.0
+"""How long after the last step things are looked at, in seconds, where nobody says another time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +117,3 @@ class Scenario:
     """At the end add pods of the last workload that was added, until one does not fit."""
     name: str = ""
     notes: tuple[str, ...] = field(default=())
-
-    @property
-    def end(self) -> float:
-        """After this nothing is looked at."""
-        if self.until is not None:
-            return self.until
-        return max((step.at or 0.0 for step in self.steps), default=0.0) + DEFAULT_AFTERMATH

@@ -4,12 +4,11 @@ Time passes only when nobody is left to try. It goes on to whatever comes first:
 asks again, a pod that a taint drives out, the next step.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from mooring.advisor.simulate.applying import Applying
-from mooring.advisor.simulate.changes import Scenario, ScenarioError
+from mooring.advisor.simulate.changes import AFTERMATH, Scenario, ScenarioError
 from mooring.advisor.simulate.filling import fill
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.results import Moment, Room
@@ -76,11 +75,11 @@ class Running:
                 self._settle(self._doing)
             else:
                 self._work(self._doing)
-        end = self.scenario.end if self.scenario.until is not None else self._now + self._aftermath
         self._doing = "waiting until nothing more happens"
-        self._pass_time(max(end, self._now))
-        if self.scenario.until is not None:
-            self.world.clock.advance(self.scenario.until)
+        until = self.scenario.until
+        self._pass_time(self._now + AFTERMATH if until is None else until)
+        if until is not None:
+            self.world.clock.advance(until)
         if self.scenario.until_full:
             self._doing = "adding pods until one does not fit"
             self.room = fill(self.world, self.scheduling, self._applying, self._progress)
@@ -90,10 +89,6 @@ class Running:
     @property
     def _now(self) -> float:
         return self.world.clock.monotonic()
-
-    @property
-    def _aftermath(self) -> float:
-        return self.scenario.end - max((step.at or 0.0 for step in self.scenario.steps), default=0.0)
 
     # -- time
 
@@ -108,8 +103,8 @@ class Running:
     def _pass_time(self, until: float) -> None:
         """Let everything happen that is due until then."""
         while True:
-            due = min(filter(None, (self._soon(), self.world.taints.next_due())), default=math.inf)
-            if due > until:
+            due = _first(self._soon(), self.world.taints.next_due())
+            if due is None or due > until:
                 return
             self._advance(due)
             self._work("")
@@ -117,7 +112,7 @@ class Running:
     def _soon(self) -> float | None:
         """When something follows from what has happened already."""
         backoff = self._now + _TICK if self.world.queue.counts()[Pool.BACKOFF] else None
-        return min(filter(None, (backoff, self.world.drains.next_due())), default=None)
+        return _first(backoff, self.world.drains.next_due())
 
     def _advance(self, to: float) -> None:
         world = self.world
@@ -169,6 +164,11 @@ class Running:
         if not event and self.timeline and _alike(self.timeline[-1], moment):
             return
         self.timeline.append(moment)
+
+
+def _first(*moments: float | None) -> float | None:
+    """The earliest of those that there are."""
+    return min((moment for moment in moments if moment is not None), default=None)
 
 
 def _alike(one: Moment, other: Moment) -> bool:

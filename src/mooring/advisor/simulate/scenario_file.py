@@ -131,10 +131,14 @@ def read(source: str | bytes, open_file: OpenFile = refuse_files) -> tuple[Scena
     for (_, earlier), (index, later) in pairwise(times):
         if later < earlier:
             raise ScenarioError(f"steps[{index}].at: is before the step that comes before it")
+    until = None if found.until is None else _seconds(found.until, "until")
+    for index, at in times:
+        if until is not None and at > until:
+            raise ScenarioError(f"steps[{index}].at: is after until")
     scenario = Scenario(
         steps=steps,
         seed=found.seed,
-        until=None if found.until is None else _seconds(found.until, "until"),
+        until=until,
         keep_pending=found.keep_pending,
         until_full=found.until_full,
         name=found.name,

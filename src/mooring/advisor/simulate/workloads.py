@@ -42,6 +42,8 @@ class Workloads:
         """ReplicaSets, by namespace and name of their Deployment."""
         self._rolling: dict[tuple[str, str], Deployment] = {}
         """Deployments with pods of several templates."""
+        self._outdated: dict[Key, tuple[Workload, list[SimulatedPod]]] = {}
+        """StatefulSets and DaemonSets whose template has changed, and their pods of the old one."""
         self._daemons: list[Workload] = []
         self._placements: dict[Key, Placement] = {}
 
@@ -68,7 +70,7 @@ class Workloads:
         owner = self._all.get(key)
         if owner is None:
             owner = self._all[key] = Workload(reference, key[1], template=making.template_of(pod.pod))
-        if owner.object is None:
+        if owner.object is None and pod.pod.metadata.deletion_timestamp is None:
             owner.wanted += 1
         pod.owner, pod.slot = owner, making.slot_of(reference, pod.pod)
         self.joined(owner, pod)
@@ -107,13 +109,12 @@ class Workloads:
         if owner is None:
             owner = self._keep(making.workload_of(obj))
         else:
-            changed = owner.template != obj.spec.template
+            is_changed = owner.template != obj.spec.template
             owner.object, owner.wanted = obj, making.wanted_by(obj)
             owner.template, owner.prototype, owner.refusal = obj.spec.template, None, ""
             self._placements.pop(key, None)
-            if changed and isinstance(obj, StatefulSet | DaemonSet):  # ReplicaSets and Jobs keep the pods they have
-                for pod in list(owner.pods.values()):
-                    self._world.delete(pod, recreate=False)
+            if is_changed:
+                self._outdate(owner)
         self._world.put_object(obj)
         self.reconcile(owner)
 
@@ -189,6 +190,7 @@ class Workloads:
     def roll_on(self) -> bool:
         """Take the next step of every rolling update that can take one; whether there was any."""
         moved = [self._roll(deployment) for deployment in list(self._rolling.values())]  # all of them, not the first
+        moved += [self._replace_next(owner, pods) for owner, pods in list(self._outdated.values())]
         return any(moved)
 
     # -- Deployments
@@ -231,6 +233,31 @@ class Workloads:
             for owner in old:
                 self._resize(owner, sizes.get(owner.name, owner.wanted))
         return any(owner.wanted != size for owner, size in before)
+
+    # -- StatefulSets and DaemonSets
+
+    def _outdate(self, owner: Workload) -> None:
+        """Pods of the old template are replaced one by one, the highest number first; other kinds keep theirs."""
+        spec = owner.object.spec if isinstance(owner.object, StatefulSet | DaemonSet) else None
+        if spec is None or spec.update_strategy.type == "OnDelete":
+            return
+        rolling = spec.update_strategy.rolling_update
+        first = getattr(rolling, "partition", None) or 0
+        pods = [pod for pod in owner.pods.values() if not pod.slot.isdigit() or int(pod.slot) >= first]
+        pods.sort(key=lambda pod: int(pod.slot) if pod.slot.isdigit() else 0)
+        self._outdated[owner.kind, owner.namespace, owner.name] = (owner, pods)
+
+    def _replace_next(self, owner: Workload, pods: list[SimulatedPod]) -> bool:
+        """Replace one pod if all others run; those that do not run have nothing to lose."""
+        while pods and owner.pods.get(pods[-1].key) is not pods[-1]:
+            pods.pop()  # gone already
+        if not pods or owner.is_gone:
+            self._outdated.pop((owner.kind, owner.namespace, owner.name), None)
+            return False
+        if pods[-1].node and owner.placed < len(owner.pods):
+            return False
+        self._world.delete(pods.pop(), recreate=True)
+        return True
 
     def _resize(self, owner: Workload, size: int) -> None:
         if owner.wanted != size:
@@ -286,6 +313,7 @@ class Workloads:
         if pod is None and should_run:
             self._make(owner, node.metadata.name)
         elif pod is not None and not should_run and not may_stay:
+            self._world.record.evicted(pod, "its DaemonSet does not run there any more")
             self._world.delete(pod, recreate=False)
 
     def _make(self, owner: Workload, slot: str) -> bool:

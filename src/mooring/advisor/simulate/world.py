@@ -82,14 +82,19 @@ class World:
             self.pods[found.key] = found
             self.taken.add((pod.metadata.namespace, pod.metadata.name))
             self.workloads.adopt(found)
+        by_namespace: dict[str, list[SimulatedPod]] = {}
+        for found in self.pods.values():
+            by_namespace.setdefault(found.pod.metadata.namespace, []).append(found)
         for budget in snapshot.all(PodDisruptionBudget):
-            self.budgets.put(budget, list(self.pods.values()))
+            self.budgets.put(budget, by_namespace.get(budget.metadata.namespace, []))
 
     def begin(self, *, keep_pending: bool) -> None:
         """Let controllers and the scheduler look at what there is."""
         for pod in list(self.pods.values()):
             if pod.pod.metadata.deletion_timestamp is not None:
                 self.delete(pod, recreate=True)
+            elif pod.node and self.engine.cluster.node(pod.node) is None:  # as garbage collection of pods does
+                self.evict(pod, "its node does not exist")
             elif not pod.node and not keep_pending:
                 self._wait(pod)
         if not keep_pending:
@@ -210,7 +215,8 @@ class World:
         self.engine.put(obj)
         self.revision += 1
         if isinstance(obj, PodDisruptionBudget):
-            self.budgets.put(obj, list(self.pods.values()))
+            namespace = obj.metadata.namespace
+            self.budgets.put(obj, [pod for pod in self.pods.values() if pod.pod.metadata.namespace == namespace])
         kind = OTHER_KINDS.get(type(obj))
         if kind is not None:
             action = Action.ADD if old is None else Action.UPDATE_OTHER
