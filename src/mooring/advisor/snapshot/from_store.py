@@ -1,15 +1,9 @@
 """A snapshot of a data directory, read from a copy of its files, so that nothing of it changes and a server may run.
 
-A server holds its database alone, so nobody else can open it. Its files can be copied: the database itself changes only
-when the write-ahead log is brought into it, and the log only grows in between. A copy during which neither began anew
-is the store as it was at some commit; one that is torn is noticed by SQLite's and our own checksums, and taken again.
+`mooring.store.tools.sqlite_source` makes the copy, and says why it is consistent.
 """
 
-import shutil
-import tempfile
-import time
-from collections.abc import Iterable, Iterator
-from contextlib import closing
+from collections.abc import Iterable
 from pathlib import Path
 
 from mooring.advisor.snapshot.from_server import NOT_READ
@@ -17,13 +11,11 @@ from mooring.advisor.snapshot.objects import Note, RawObject, Snapshot, Snapshot
 from mooring.api import codec
 from mooring.api.codec import FieldValidation
 from mooring.api.meta_v1 import Resource
-from mooring.store.errors import Damaged, StoreError
+from mooring.store.errors import StoreError
 from mooring.store.kv import KeyValue
-from mooring.store.sqlite_file import DATABASE, SqliteFile
+from mooring.store.sqlite_file import DATABASE
+from mooring.store.tools.sqlite_source import SqliteSource
 
-_ATTEMPTS = 20
-_PAUSE_SECONDS = 0.1
-_HEADER_BYTES = 32
 _ROOT = "/registry/"
 
 
@@ -63,47 +55,8 @@ def of_values(origin: str, values: Iterable[KeyValue]) -> Snapshot:
 
 def _values(path: Path) -> list[KeyValue]:
     """What the keys hold now, in their order."""
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            with tempfile.TemporaryDirectory(prefix="mooring-snapshot-") as folder:
-                if _copy(path, Path(folder)):
-                    return list(_read(Path(folder)))
-        except (Damaged, FileNotFoundError) as error:
-            if attempt == _ATTEMPTS:
-                raise SnapshotError(f"cannot read the data directory {path}: {error}") from error
-        except (StoreError, OSError) as error:
-            raise SnapshotError(f"cannot read the data directory {path}: {error}") from error
-        time.sleep(_PAUSE_SECONDS)
-    raise SnapshotError(f"cannot read the data directory {path}: a server writes to it faster than it can be copied")
-
-
-def _read(folder: Path) -> Iterator[KeyValue]:
-    current: dict[str, KeyValue] = {}
-    with closing(SqliteFile.open(folder)) as file:
-        for _, key, value in file.rows():
-            if value is None:
-                current.pop(key, None)
-            else:
-                current[key] = value
-    return iter([current[key] for key in sorted(current)])
-
-
-def _copy(path: Path, folder: Path) -> bool:
-    """Copy the files; whether nothing began anew in the meantime."""
-    log = path / f"{DATABASE}-wal"
-    before = _state(path)
-    if log.exists():
-        shutil.copyfile(log, folder / log.name)
-    shutil.copyfile(path / DATABASE, folder / DATABASE)
-    return _state(path) == before
-
-
-def _state(path: Path) -> tuple[int, int, bytes]:
-    """What changes when the log is brought into the database or begins anew."""
-    database, log = path / DATABASE, path / f"{DATABASE}-wal"
-    about = database.stat()
-    header = b""
-    if log.exists():
-        with log.open("rb") as file:
-            header = file.read(_HEADER_BYTES)
-    return about.st_mtime_ns, about.st_size, header
+    try:
+        found = SqliteSource(path).read().items
+    except StoreError as error:
+        raise SnapshotError(f"cannot read the data directory {path}: {error}") from error
+    return sorted(found, key=lambda kv: kv.key)
