@@ -11,7 +11,17 @@ import pytest
 from etcd_servers import EtcdServers, etcd_cluster
 from mooring.apiserver.security.pki import Pki
 from mooring.base.clock import SystemClock
-from mooring.store.errors import Closed, Compacted, Damaged, OpenError, Refused, StorageError, StorageFailed, Unreachable
+from mooring.store.errors import (
+    Closed,
+    Compacted,
+    Damaged,
+    DiskFull,
+    OpenError,
+    Refused,
+    StorageError,
+    StorageFailed,
+    Unreachable,
+)
 from mooring.store.etcd.config import EtcdConfig, parse_servers
 from mooring.store.etcd.store import EtcdStore
 from mooring.store.kv import Batch, Conflict, Delete, Event, Put, Watcher, Write
@@ -40,7 +50,7 @@ class Proxied:
 async def proxied(etcd: EtcdServers, proxy: TcpProxy) -> AsyncIterator[Proxied]:
     config = etcd.fresh()
     other = await EtcdStore.open(config)
-    through = replace(config, servers=parse_servers(proxy.url), attempt_seconds=0.5, request_seconds=5.0)
+    through = replace(config, servers=parse_servers(proxy.url), attempt_seconds=0.5, request_seconds=4.0)
     store = await EtcdStore.open(through)
     yield Proxied(store, other, proxy, through)
     proxy.heal()
@@ -350,7 +360,7 @@ def config_of(text: str, **settings: Any) -> EtcdConfig:
 async def test_an_etcd_that_was_restored_is_noticed(tmp_path: Path) -> None:
     """Its revisions begin anew, below what the server has told."""
     with etcd_cluster(tmp_path / "old") as etcd:
-        store = await EtcdStore.open(etcd.config(request_seconds=5.0))
+        store = await EtcdStore.open(etcd.config(request_seconds=4.0))
         for number in range(20):
             await store.write(Put("/registry/a", b"%d" % number))
         with store.watch("/registry/", after=await store.revision()) as watcher:
@@ -378,3 +388,22 @@ async def test_a_store_that_somebody_deleted_is_not_written(etcd: EtcdServers) -
         await store.write(Put("/r/b", b"2"))
     assert await store.count("/r/") == 0
     await store.close()
+
+
+async def fill(store: EtcdStore) -> None:
+    for number in range(50):
+        await store.write(Put("/registry/a", bytes(100_000 + number)))
+
+
+async def test_an_etcd_that_is_full_says_so_and_goes_on_when_there_is_space(tmp_path: Path) -> None:
+    with etcd_cluster(tmp_path, flags=["--quota-backend-bytes=2000000"]) as etcd:
+        store = await EtcdStore.open(etcd.config())
+        with pytest.raises(DiskFull, match="etcd is full: compact and defragment it, then disarm its alarm"):
+            await fill(store)
+        kv = await store.get("/registry/a")
+        assert kv
+        await store.compact(await store.revision())
+        etcd.etcdctl("defrag")
+        etcd.etcdctl("alarm", "disarm")
+        assert isinstance(await store.write(Put("/registry/a", b"small", expect=kv.mod_revision)), Event)
+        await store.close()
