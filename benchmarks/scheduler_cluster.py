@@ -5,6 +5,7 @@ before it and deleted after it.
 """
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -66,6 +67,12 @@ class Process:
         """The memory that it uses now."""
         lines = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
         return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS")), 0.0)
+
+    @property
+    def processor_seconds(self) -> float:
+        """How long it has computed."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def stop(self) -> None:
         self._process.send_signal(signal.SIGTERM)

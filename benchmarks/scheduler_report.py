@@ -77,9 +77,11 @@ def api_tables(rows: Sequence[Row]) -> str:
     workloads = list(dict.fromkeys(row.workload for row in rows))
     of_size = [f"{size:,}" for size in sizes]
     rates = [[name, *(_cell(by_key.get((name, size)), _rate) for size in sizes), _target(name)] for name in workloads]
+    busy = [[name, *(_cell(by_key.get((name, size)), _busy_rate) for size in sizes)] for name in workloads]
     latencies = [[name, *(_cell(by_key.get((name, size)), _latency) for size in sizes)] for name in workloads]
     parts = [
         _table(["Pods a second", *of_size, f"Target at {_TARGETS_AT:,}"], rates),
+        _table(["Pods for a second of the busier process", *of_size], busy),
         _table(["p50 / p90 / p99, ms", *of_size], latencies),
         _table(["At nodes", *of_size], _of_processes(rows, sizes)),
     ]
@@ -120,6 +122,10 @@ def _cell(row: Row | None, text: Callable[[Row], str]) -> str:
 
 def _rate(row: Row) -> str:
     return f"{row.rate:,.0f}"
+
+
+def _busy_rate(row: Row) -> str:
+    return f"{row.busy_rate:,.0f}"
 
 
 def _latency(row: Row) -> str:

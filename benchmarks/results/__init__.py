@@ -20,6 +20,8 @@ class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
     p99: float
     ready_seconds: float = 0.0
     """Until the scheduler was ready."""
+    busy_rate: float = 0.0
+    """Pods for each second that the busier of the processes computed: what the rate would be if nobody else did."""
     scheduler_megabytes: float
     server_megabytes: float = 0.0
     load: float = 0.0
@@ -46,5 +48,5 @@ def keep(name: str, row: Row) -> None:
 def _rounded(row: Row) -> Row:
     """To what may be more than noise."""
     times = {name: round(getattr(row, name), 6) for name in ("p50", "p90", "p99")}
-    names = ("rate", "ready_seconds", "scheduler_megabytes", "server_megabytes", "load")
+    names = ("rate", "busy_rate", "ready_seconds", "scheduler_megabytes", "server_megabytes", "load")
     return msgspec.structs.replace(row, **times, **{name: round(getattr(row, name), 1) for name in names})

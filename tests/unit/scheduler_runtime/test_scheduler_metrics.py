@@ -6,8 +6,9 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from mooring.base.metrics import exponential
 from mooring.scheduler.engine import Engine
-from mooring.scheduler.metrics import SchedulerMetrics, exponential
+from mooring.scheduler.metrics import SchedulerMetrics
 from scheduler_objects import node, pod
 
 pytestmark = pytest.mark.req("5471.10")
