@@ -58,10 +58,9 @@ def main() -> None:
 
 async def _measure_all(chosen: list[str]) -> None:
     begun = time.perf_counter()
+    rates = f"{'pods':>6} {'pods/s':>7} {'(busy)':>8} {'target':>7}"
     latencies = f"{'p50 ms':>7} {'p90 ms':>7} {'p99 ms':>7}"
-    print(
-        f"{'workload':<22} {'nodes':>6} {'pods':>6} {'pods/s':>7} {'(busy)':>8} {'target':>7} {latencies} {'ready s':>8} MB"
-    )
+    print(f"{'workload':<22} {'nodes':>6} {rates} {latencies} {'ready s':>8} MB")
     for nodes in NODES:
         async with BenchmarkCluster(nodes) as cluster:
             print(f"# {nodes} nodes made after {time.perf_counter() - begun:.0f} s", flush=True)
