@@ -73,6 +73,13 @@ class Cluster:
         programs = {"/usr/bin/etcd": str(etcd_program()), "/usr/bin/mooring": f"{Path(sys.executable).parent}/mooring"}
         return programs.get(text, text)
 
+    def run(self, machine: str, script: str) -> str:
+        """Run commands of the page on a machine; what they print."""
+        here = re.sub(r"\S+", lambda word: self._here(machine, word[0]), script)
+        done = subprocess.run(["bash", "-euc", here], capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
+
     def log(self, machine: str, unit: str) -> Path:
         return self.folder / f"{machine}-{unit}.log"
 

@@ -97,6 +97,7 @@ def test_the_certificates_and_units_of_the_page_make_a_cluster(tmp_path: Path) -
             "whoami",
         )
         assert BALANCER in certified_names(cluster.address("m2"), authority)
+        assert ", 0 problems." in cluster.run("m2", *blocks("bash"))
         until("The scheduler is ready", cluster.log("m1", "mooring-scheduler"))
         until("The controllers are ready", cluster.log("m1", "mooring-controllers"))
 
