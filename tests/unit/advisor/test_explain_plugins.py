@@ -356,6 +356,22 @@ CASES = [
         "drop the selector",
     ),
     Case(
+        "a selector that fails is dropped",
+        "DynamicResources",
+        [node("a"), GPU, devices("a", "g0"), device_claim(1, "device.attributes['gpu.example.com'].size > 2")],
+        pod("web", spec=WANTS_GPU),
+        "selector #0 on device gpu.example.com/a/g0: CEL runtime error: no such key: size",
+        "drop the selector",
+    ),
+    Case(
+        "a node that is too small and full is asked for less, and emptied",
+        "NodeResourcesFit",
+        [node("a", cpu="1", pods="9"), pod("big", on="a", cpu="1")],
+        pod("web", cpu="3"),
+        "asks for cpu 3, and the node has 1",
+        "lower container c's request for cpu from 3 to 1, and delete pod default/big, which frees 1 cpu on node a",
+    ),
+    Case(
         "a device with a taint is tolerated",
         "DynamicResources",
         [node("a"), GPU, devices("a", "g0", taint="worn"), device_claim(1)],

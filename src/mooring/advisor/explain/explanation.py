@@ -248,6 +248,8 @@ class _Explaining:
             if gates:
                 return f"the pod waits for its scheduling gates to be removed ({gates}): no node is looked at before"
             return f"no node is looked at before this is settled: {early.message}"
+        if outcome.error is not None:
+            return f"the scheduler cannot judge this pod, and tries it again and again: {outcome.error.message}"
         if outcome.node is not None:
             return f"the pod can be scheduled: {outcome.feasible} of {total} nodes would do, {outcome.node} is the best"
         if not total:

@@ -66,6 +66,7 @@ class Search:
         self._found: list[tuple[frozenset[str], tuple[str, ...], Suggestion]] = []
         self._families: Counter[tuple[str, ...]] = Counter()
         self._seen: set[frozenset[str]] = set()
+        self._pushed: set[tuple[frozenset[str], str]] = set()
         self._scheduled = 0
 
     def run(self, wanted: int) -> list[Suggestion]:
@@ -92,6 +93,10 @@ class Search:
         return [suggestion for _, _, suggestion in sorted(chosen, key=lambda each: each[1])]
 
     def _push(self, chosen: tuple[Remedy, ...], node: str, *, was_global: bool) -> None:
+        place = (frozenset(each.summary for each in chosen), node)
+        if place in self._pushed:
+            return
+        self._pushed.add(place)
         size, distance = sum(each.size for each in chosen), sum(each.distance for each in chosen)
         heapq.heappush(self._ideas, _Idea(len(chosen), size, distance, next(self._numbers), chosen, node, was_global))
 
@@ -108,15 +113,17 @@ class Search:
             if not statuses or len(idea.chosen) == _MOST:
                 return
             view = View(self._engine, subject, self._features) if idea.chosen else self._untouched
-            nodes = [idea.node]
-            if idea.was_global and not is_global:
-                nodes = targets(view)  # only now can be seen which nodes are near
-            for node in nodes:
-                if node != idea.node:
-                    statuses, is_global = self._engine.refusals_on(subject.pod, node)
-                for remedy in remedies(view, view.info(node), statuses[0]) if statuses else ():
-                    if remedy.family not in {each.family for each in idea.chosen if each.plugin == remedy.plugin}:
-                        self._push((*idea.chosen, remedy), node, was_global=is_global)
+            if idea.was_global and not is_global:  # only now can be seen which nodes are near
+                for node in targets(view):
+                    self._answer(idea, view, node, *self._engine.refusals_on(subject.pod, node))
+            else:
+                self._answer(idea, view, idea.node, statuses, is_global)
+
+    def _answer(self, idea: _Idea, view: View, node: str, statuses: Sequence[Status], is_global: bool) -> None:
+        """Add each remedy against the first refusal of a node, unless one of its kind is among those chosen."""
+        for remedy in remedies(view, view.info(node), statuses[0]) if statuses else ():
+            if remedy.family not in {each.family for each in idea.chosen if each.plugin == remedy.plugin}:
+                self._push((*idea.chosen, remedy), node, was_global=is_global)
 
     def _edited(self, chosen: Iterable[Remedy]) -> Subject | None:
         subject: Subject | None = self._subject

@@ -1,7 +1,7 @@
 """What helps against a node's own reasons: cordons, names, taints, labels, resources and ports."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mooring.advisor.explain import labels as label_values
 from mooring.advisor.explain import patches
@@ -77,6 +77,8 @@ def node_name(view: View, _info: NodeInfo, _status: Status) -> Iterator[Remedy]:
 
 def taints(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     untolerated = view.untolerated(info.node)
+    if not untolerated:
+        return
     adjusted = [_adjusted(view, taint) for taint in untolerated]
     if all(adjusted):
         steps = [each for each in adjusted if each is not None]
@@ -322,26 +324,46 @@ def _dropping(unmet: Unmet) -> Edit:
 
 def resources(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     shortages = view.shortages(info)
-    reductions = [_reduction(view, each) for each in shortages]
-    if all(reductions):
-        steps = [each for each in reductions if each is not None]
-        yield Remedy(
-            "NodeResourcesFit",
-            "ask for less",
-            MODEST + sum(step.size for step in steps),
-            " and ".join(step.text for step in steps),
-            edit=_all_of([step.edit for step in steps]),
-            distance=sum(step.distance for step in steps),
-        )
+    less = _asking_for_less(view, shortages)
+    if less is not None:
+        yield less
+    too_small = [each for each in shortages if each.allocatable < each.asked]
+    freed = _deleting(view, info, [each for each in shortages if each not in too_small])
+    if not too_small and freed is not None:
+        yield freed
+    if less is None and too_small:  # neither is enough: ask for what an emptier node has
+        shrunk = [replace(each, free=each.allocatable) for each in too_small]
+        both = _asking_for_less(view, shrunk)
+        left = [replace(each, asked=each.allocatable) if each in too_small else each for each in shortages]
+        freed = _deleting(view, info, [each for each in left if each.missing > 0])
+        if both is not None and freed is not None:
+            summary = f"{both.summary}, and {freed.summary}"
+            yield replace(freed, family="less and delete", size=both.size + freed.size, summary=summary, edit=both.edit)
+
+
+def _asking_for_less(view: View, shortages: Sequence[Shortage]) -> Remedy | None:
+    steps = [_reduction(view, each) for each in shortages]
+    if not steps or not all(steps):
+        return None
+    found = [step for step in steps if step is not None]
+    return Remedy(
+        "NodeResourcesFit",
+        "ask for less",
+        MODEST + sum(step.size for step in found),
+        " and ".join(step.text for step in found),
+        edit=_all_of([step.edit for step in found]),
+        distance=sum(step.distance for step in found),
+    )
+
+
+def _deleting(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -> Remedy | None:
+    """Free what is missing by deleting pods."""
     freed = ", ".join(
         "room for a pod" if each.resource == PODS else f"{amount(each.resource, each.missing)} {each.resource}"
         for each in shortages
-        if each.allocatable >= each.asked
     )
-    victims = _in_the_way(view, info, shortages)
-    remedy = delete_pods(view, "NodeResourcesFit", victims, f", which frees {freed} on node {info.name}")
-    if remedy is not None:
-        yield remedy
+    victims = _in_the_way(view, info, shortages) if shortages else []
+    return delete_pods(view, "NodeResourcesFit", victims, f", which frees {freed} on node {info.name}")
 
 
 def _reduction(view: View, shortage: Shortage) -> _Step | None:
@@ -396,8 +418,6 @@ def _set(of: ResourceRequirements, resource: str, number: int | None) -> bool:
 def _in_the_way(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -> list[Pod]:
     """A few pods that have what is missing: the least important first, and as few as that allows."""
     missing = {each.resource: each.missing for each in shortages}
-    if any(each.allocatable < each.asked for each in shortages):
-        return []
 
     def given(pod: Pod) -> dict[str, int]:
         asked = view.engine.cluster.shapes.shape_of(pod).requests
