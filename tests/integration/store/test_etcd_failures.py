@@ -201,6 +201,13 @@ async def test_a_write_that_arrives_after_its_time_changes_nothing(proxied: Prox
         await store.close()
 
 
+async def test_a_store_in_which_nothing_happens_is_well(proxied: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mooring.store.etcd.feed._PATIENCE_SECONDS", 0.1)
+    await proxied.store.write(Put("/r/a", b"1"))
+    await asyncio.sleep(0.3)
+    assert not is_failing(proxied.store)
+
+
 async def test_without_etcd_everything_fails_in_time_and_recovers(proxied: Proxied) -> None:
     store, proxy = proxied.store, proxied.proxy
     await store.write(Put("/r/a", b"1"))

@@ -52,7 +52,7 @@ class Feed:
         self._why = ""
         self._stands_since: float | None = None
         self._stood = self.heard = clock.monotonic()
-        """When there was a stream, and when etcd told something."""
+        """When there was a stream for the last time, and when etcd told something."""
 
     async def oldest(self, revision: int) -> int:
         """The oldest revision that etcd still knows, given one that it does not; etcd tells so only to watchers."""
@@ -69,7 +69,9 @@ class Feed:
 
     def trouble(self) -> str:
         """Why there is no stream, if there has been none for a while; empty otherwise."""
-        return self._why if self._clock.monotonic() - self._stood > _PATIENCE_SECONDS else ""
+        if self._stands_since is not None or self._clock.monotonic() - self._stood < _PATIENCE_SECONDS:
+            return ""
+        return self._why
 
     async def run(self) -> None:
         """Follow etcd for as long as that makes sense."""
@@ -86,7 +88,8 @@ class Feed:
                 self._why = repr(error)
                 log.exception("the watch on etcd failed unexpectedly")
             finally:
-                self._scope = self._stands_since = None
+                self._scope = None
+                self._fell()
             if logs.once(("etcd watch", self._why)):
                 log.warning("the watch on etcd broke and is resumed", extra={"fields": {"why": self._why}})
             await self._clock.sleep(_PAUSE_SECONDS)
@@ -96,18 +99,22 @@ class Feed:
         now = self._clock.monotonic()
         if self._stands_since is None or self._scope is None or now - self.heard < seconds:
             return False
-        self._stands_since = None
+        self._fell()
         self._scope.reschedule(asyncio.get_running_loop().time())
         return True
+
+    def _fell(self) -> None:
+        if self._stands_since is not None:
+            self._stands_since, self._stood = None, self._clock.monotonic()
 
     async def _follow(self) -> None:
         last = self._revision()
         stream = self._client.watch(self._keys.begin, self._keys.end, last + 1)
         async with aclosing(stream):
             async for response in stream:
-                self.heard = self._stood = self._clock.monotonic()
+                self.heard = self._clock.monotonic()
                 if response.canceled:
-                    self._stands_since = None
+                    self._fell()
                     await self._ended(response)
                     return
                 if response.created:
