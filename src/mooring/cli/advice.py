@@ -4,9 +4,9 @@
 fast without it. Read next: ``mooring.advisor.http_api``.
 """
 
-from collections.abc import Awaitable, Callable
+import asyncio
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mooring.api import advisor_v1
@@ -26,9 +26,9 @@ def with_advisor(config: ServerConfig) -> ServerConfig:
 
 def serve_advice(server: ApiServer, config: ServerConfig) -> None:
     """Let a server with the advisor's kinds answer them."""
+    loading: list[asyncio.Task[AdvisorApi]] = []
 
-    @cache
-    def advisor() -> "AdvisorApi":
+    def load() -> "AdvisorApi":
         from mooring.advisor.audit import ask  # noqa: PLC0415 - loaded when it is needed
         from mooring.advisor.http_api import AdvisorApi  # noqa: PLC0415 - as above
         from mooring.advisor.simulate.options import for_component  # noqa: PLC0415 - as above
@@ -36,11 +36,11 @@ def serve_advice(server: ApiServer, config: ServerConfig) -> None:
         about_us = partial(ask, config.component, runtime_config=config.runtime_config)
         return AdvisorApi(store=server.store, ask=about_us, settings=for_component(config.component))
 
-    def answered_by(place: tuple[str, str]) -> Callable[[Request, ResourceRoute], Awaitable[Response]]:
-        async def answer(request: Request, route: ResourceRoute) -> Response:
-            return await advisor().answers()[place](request, route)
-
-        return answer
+    async def answer(request: Request, route: ResourceRoute) -> Response:
+        if not loading:  # in a thread: it takes long enough for others to notice
+            loading.append(asyncio.create_task(asyncio.to_thread(load), name="loading the advisor"))
+        advisor = await asyncio.shield(loading[0])
+        return await advisor.answers()[route.group, route.resource](request, route)
 
     for kind in advisor_v1.KINDS:
-        server.app.answers[kind.group, kind.plural] = answered_by((kind.group, kind.plural))
+        server.app.answers[kind.group, kind.plural] = answer

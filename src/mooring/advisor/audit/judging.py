@@ -103,6 +103,8 @@ def _content(obj: Resource) -> dict[str, Any]:
 
 def missing(given: Any, kept: Any, path: str = "") -> Iterator[str]:
     """The paths of what is in `given` and no longer in `kept`."""
+    if given == kept:
+        return
     if isinstance(given, dict) and isinstance(kept, dict):
         for name, value in given.items():
             here = f"{path}.{name}" if path else name

@@ -37,6 +37,8 @@ _POLL_SECONDS = 0.1
 _QUIET_SECONDS = 1.0
 _BATCH = 500
 _PODS = f"{ROOT}pods/"
+_RBAC = "rbac.authorization.k8s.io"
+"""Nothing in it is gated, and the copies' own components need their own roles."""
 _FAILURES = frozenset({"FailedCreate", "ReplicaSetCreateError"})
 _FIRST = ("Namespace", "PriorityClass", "StorageClass", "DeviceClass")
 
@@ -135,9 +137,12 @@ async def _load(plane: Plane, copy: Copy, notes: list[str]) -> list[Subject]:
     scheme = plane.client.scheme
     taken: list[Subject] = []
     writes: list[Put] = []
+    ways: dict[Kind, Stored] = {}
     for obj, reference in [*_namespaces(copy), *copy.stored]:
         kind = scheme.kind_of(obj)
-        stored = Stored(scheme, kind)
+        if not kind.stored or kind.group == _RBAC:
+            continue
+        stored = ways.get(kind) or ways.setdefault(kind, Stored(scheme, kind))
         writes.append(Put(stored.key(obj.metadata.namespace, obj.metadata.name), stored.encode(copy_of(obj))))
         if reference.kind:
             taken.append((obj, reference))

@@ -56,7 +56,7 @@ def as_sarif(audit: Audit) -> str:
 
 
 def lines(audit: Audit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
-    """For people. Pods that one controller made share a line, unless it is `wide`."""
+    """For people. What one controller made, or is of one API version, shares a line, unless it is `wide`."""
     yield f"{printable(audit.origin)}: {audit.objects} objects"
     yield f"  now   {audit.current.arguments()}"
     if audit.target is not None:
@@ -128,8 +128,9 @@ def _subjects(group: Sequence[Finding]) -> str:
 def _groups(found: Sequence[Finding], *, wide: bool) -> list[list[Finding]]:
     groups: dict[object, list[Finding]] = {}
     for index, finding in enumerate(found):
-        own = (finding.object.owner, finding.field, finding.value, finding.effect)
-        groups.setdefault(index if wide or not finding.object.owner else own, []).append(finding)
+        alike = finding.object.owner or (finding.field == "apiVersion" and not finding.object.file)
+        own = (finding.object.kind, finding.object.owner, finding.field, finding.value, finding.effect)
+        groups.setdefault(own if alike and not wide else index, []).append(finding)
     return list(groups.values())
 
 

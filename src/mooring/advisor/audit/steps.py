@@ -126,6 +126,9 @@ class Steps:
         obj = self.subjects[reference].object
         owner = next((each for each in obj.metadata.owner_references if each.controller), None)
         if owner is not None:
+            if not any(_is(each, owner.kind, reference.namespace, owner.name) for each in self.subjects):
+                why = f"{owner.kind} {owner.name} makes it: change the template there"
+                yield Command(run=_kubectl("get", _plural(reference), reference), ready=False, why=why)
             return  # the owner's template is the one to change
         at = specs.pod_spec(obj)
         if at is None:
@@ -281,6 +284,10 @@ _SHORT = {
     "CronJob": "cronjob",
     "PersistentVolume": "pv",
 }
+
+
+def _is(reference: ObjectReference, kind: str, namespace: str, name: str) -> bool:
+    return (reference.kind, reference.namespace, reference.name) == (kind, namespace, name)
 
 
 def _plural(reference: ObjectReference) -> str:
