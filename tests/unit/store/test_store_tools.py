@@ -18,7 +18,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mooring.store.errors import Damaged, Foreign, Incomplete, InUse, NewerSchema, NotEmpty, OpenError, StoreError
+from mooring.store.errors import (
+    Damaged,
+    DiskFull,
+    Foreign,
+    Incomplete,
+    InUse,
+    NewerSchema,
+    NotEmpty,
+    OpenError,
+    StoreError,
+)
 from mooring.store.kv import Delete, Event, KeyValue, Put, Store
 from mooring.store.memory import MemoryStore
 from mooring.store.mvcc import HistoryLimits
@@ -136,6 +146,31 @@ async def test_a_replaced_store_never_counts_backwards_and_the_old_one_is_kept(t
     assert (revision, items) == (before[0], (await contents(tmp_path / "a"))[1])
     old = await SqliteSource(tmp_path / "b" / "state.db.replaced").snapshot()
     assert plain(old.items) == plain(before[1])
+
+
+async def test_a_log_that_a_lost_store_left_is_not_taken_for_that_of_the_new_one(tmp_path: Path) -> None:
+    await fill(tmp_path / "a")
+    store = await SqliteStore.open(tmp_path / "b")
+    await store.write_all([Put(f"/registry/pods/old/{i}", bytes(3000)) for i in range(50)])
+    log = (tmp_path / "b" / "state.db-wal").read_bytes()
+    await store.close()
+    (tmp_path / "b" / "state.db").unlink()
+    (tmp_path / "b" / "state.db-wal").write_bytes(log)
+    await copy(SqliteSource(tmp_path / "a"), SqliteTarget(tmp_path / "b"))
+    assert await contents(tmp_path / "b") == await contents(tmp_path / "a")
+
+
+async def test_a_replaced_store_that_a_server_left_in_the_middle_keeps_its_log(tmp_path: Path) -> None:
+    await fill(tmp_path / "a")
+    store = await SqliteStore.open(tmp_path / "c")
+    await store.write_all([Put(f"/registry/pods/old/{i}", b"1") for i in range(50)])
+    (tmp_path / "b").mkdir()
+    for name in ("state.db", "state.db-wal"):
+        (tmp_path / "b" / name).write_bytes((tmp_path / "c" / name).read_bytes())
+    await store.close()
+    await copy(SqliteSource(tmp_path / "a"), SqliteTarget(tmp_path / "b", overwrite=True))
+    assert plain((await contents(tmp_path / "b"))[1]) == plain((await contents(tmp_path / "a"))[1])
+    assert len((await SqliteSource(tmp_path / "b" / "state.db.replaced").snapshot()).items) == 50
 
 
 async def test_a_store_of_another_kind_gets_the_same_keys_and_goes_back(tmp_path: Path) -> None:
@@ -310,6 +345,26 @@ async def test_an_interrupted_copy_leaves_the_store_that_it_would_have_replaced(
     await target.begin(Snapshot("other", 1, []))
     await target.close()
     assert await contents(tmp_path) == before
+
+
+async def test_a_disk_that_is_full_leaves_a_data_directory_that_refuses_to_start(tmp_path: Path) -> None:
+    target = SqliteTarget(tmp_path)
+    items = [KeyValue(f"/registry/x/{i}", bytes(5000), i + 1, i + 1) for i in range(200)]
+    await target.begin(Snapshot("other", 200, items))
+    target._open.execute("PRAGMA max_page_count = 50")
+    with pytest.raises(DiskFull, match="the disk is full"):
+        await target.put(items)
+    await target.close()
+    with pytest.raises(Incomplete):
+        await SqliteStore.open(tmp_path)
+
+
+async def test_a_finished_file_is_whole_without_a_log_beside_it(tmp_path: Path) -> None:
+    await fill(tmp_path / "a")
+    target = SqliteTarget(tmp_path / "b")
+    await transfer.copy(SqliteSource(tmp_path / "a"), target, quietly, once=True)
+    assert names(tmp_path / "b") == ["state.db", "state.lock"]
+    await target.close()
 
 
 async def test_a_store_that_was_not_filled_to_the_end_is_not_served_and_a_second_copy_goes_on(tmp_path: Path) -> None:

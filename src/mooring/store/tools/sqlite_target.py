@@ -21,6 +21,7 @@ from mooring.store.tools.contents import Snapshot
 from mooring.store.tools.sqlite_source import SqliteSource
 
 REPLACED = "state.db.replaced"
+_BESIDE = ("-wal", "-shm")  # what SQLite keeps beside a database
 
 
 class SqliteTarget:
@@ -54,7 +55,9 @@ class SqliteTarget:
             os.close(os.open(self._draft, os.O_CREAT | os.O_RDWR, 0o600))
             self._connection = sqlite3.connect(self._draft, isolation_level=None)
             self._connection.executescript(SCHEMA)
-            self._connection.execute("PRAGMA synchronous = OFF")  # the file is worth nothing before its end
+            # The file is worth nothing before its end, and must then be whole without a log beside it.
+            self._connection.execute("PRAGMA synchronous = OFF")
+            self._connection.execute("PRAGMA journal_mode = MEMORY")
         return ()
 
     async def put(self, items: Sequence[KeyValue]) -> None:
@@ -74,11 +77,10 @@ class SqliteTarget:
         floor = max(revision + self._bump, self._least_revision, self._highest)
         with translated(self._draft):
             self._open.execute("UPDATE meta SET value = ? WHERE name = 'floor'", (floor,))
-            self._open.close()  # brings the write-ahead log into the file
+            self._open.close()
             self._connection = None
             _sync(self._draft)
-            if self._database.exists():
-                self._set_aside()
+            self._set_aside()
             self._draft.replace(self._database)
             _sync(self._directory)
 
@@ -112,14 +114,17 @@ class SqliteTarget:
         return revision, kv.key, kv.create_revision, kv.expires, checksum, kv.value
 
     def _set_aside(self) -> None:
-        """The database goes before its log: whoever starts in between is told that it is missing."""
-        for suffix in ("", "-wal", "-shm"):
+        """The database goes before its log: whoever starts in between is told that it is missing.
+
+        A log without its database goes too, for SQLite would take it for that of the new one.
+        """
+        if self._database.exists():
+            for suffix in _BESIDE:
+                self._database.with_name(REPLACED + suffix).unlink(missing_ok=True)
+        for suffix in ("", *_BESIDE):
             old = self._database.with_name(DATABASE + suffix)
-            aside = self._directory / (REPLACED + suffix)
             if old.exists():
-                old.replace(aside)
-            else:
-                aside.unlink(missing_ok=True)
+                old.replace(self._database.with_name(REPLACED + suffix))
         _sync(self._directory)
 
 
