@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,8 +92,14 @@ def explain(
             asyncio.run(_watch(asking, output))
             return
         with garbage_waits():
-            found = asking.answer(source.read(raw=False))
+            found = asking.answer(source.read(_kinds(), raw=False))
     _show(found, output)
+
+
+def _kinds() -> "Collection[type[Resource]]":
+    from mooring.advisor.explain import KINDS  # noqa: PLC0415 - `--help` should not wait for it
+
+    return KINDS
 
 
 @contextmanager
@@ -204,7 +210,7 @@ async def _watch(asking: _Asking, output: str) -> None:
     before = None
     try:
         async with asking.source.client() as client:
-            async for snapshot in following(client, asking.source.origin, _PAUSE_SECONDS):
+            async for snapshot in following(client, asking.source.origin, _kinds(), _PAUSE_SECONDS):
                 found = asking.answer(snapshot)
                 if found != before:
                     if before is not None and output in ("table", "wide"):

@@ -78,7 +78,12 @@ class State:
             "the pod waits for its scheduling gates to be removed (a/b): no node is looked at before",
             ["remove the scheduling gate a/b"],
         ),
-        State("a pod that fits", {}, "Schedulable", "the pod can be scheduled: 1 of 1 nodes would do, a is the best"),
+        State(
+            "a pod that fits",
+            {"metadata": {"uid": "u"}},
+            "Schedulable",
+            "the pod can be scheduled: 1 of 1 nodes would do, a is the best",
+        ),
         State(
             "a pod whose node is gone",
             {"on": "gone"},
@@ -100,6 +105,27 @@ def test_a_state_is_told_plainly(case: State) -> None:
 def test_without_nodes_that_is_what_is_said() -> None:
     found = explain(cluster(), pod("web"))
     assert (found.state, found.summary, found.suggestions) == ("Unschedulable", "there are no nodes", [])
+
+
+def test_nodes_that_may_not_be_read_are_told() -> None:
+    forbidden = Snapshot("the test", missing={"nodes": "not allowed: nodes is forbidden"})
+    found = explain(forbidden, pod("web"))
+    assert found.summary == "the nodes could not be read (not allowed: nodes is forbidden)"
+    assert found.facts == ["nodes could not be read (not allowed: nodes is forbidden), so the answer may be incomplete"]
+
+
+def test_a_pod_that_is_made_for_a_node_is_about_that_node_first() -> None:
+    fields = [{"key": "metadata.name", "operator": "In", "values": ["n3"]}]
+    terms = [{"matchFields": fields}]
+    spec = {
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    }
+    nodes = [node(f"n{number}", taints=["full:NoSchedule"] if number == 3 else []) for number in range(5)]
+    found = explain(cluster(*nodes), pod("agent", spec=spec))
+    assert [(each.count, each.plugin, each.nodes[0]) for each in found.refusals] == [
+        (1, "TaintToleration", "n3"),
+        (4, "NodeAffinity", "n0"),
+    ]
 
 
 def test_the_functions_are_at_the_top_of_the_package() -> None:

@@ -26,7 +26,7 @@ from mooring.advisor.explain.subject import Subject
 from mooring.advisor.explain.view import View, full_name, priority
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.engines import load
-from mooring.api.core_v1 import Pod, PodSpec
+from mooring.api.core_v1 import Node, Pod, PodSpec
 from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import ResourceClaimTemplate
 from mooring.api.scheduling_v1 import PriorityClass
@@ -34,10 +34,20 @@ from mooring.scheduler.columns.cluster import NodeInfo
 from mooring.scheduler.diagnosis import FEASIBLE, Diagnosis
 from mooring.scheduler.engine import Outcome, fit_message
 from mooring.scheduler.evaluation import Judgement
+from mooring.scheduler.events import OTHER_KINDS
 from mooring.scheduler.framework import Registry, SchedulerFeatures, Status
 from mooring.scheduler.preemption import Preemption
 from mooring.scheduler.profiles import ProfileSpec
 
+KINDS: tuple[type[Resource], ...] = (
+    Pod,
+    Node,
+    PriorityClass,
+    ResourceClaimTemplate,
+    *subjects.WORKLOADS,
+    *OTHER_KINDS,
+)
+"""What an explanation looks at; a snapshot need not have more."""
 SUGGESTIONS = 5
 _RIVALS = 4
 _EACH_DETAILED = 200
@@ -198,6 +208,10 @@ class _Explaining:
         found = [] if fits else Search(view).run(self._wanted)
         if tried is not None and tried.node is None and len(found) < self._wanted:
             found += self._by_priority()
+        if fits and self._subject.exists:
+            self._facts.append(
+                "nothing is in its way: if it stays pending, the scheduler has not got to it, or does not run"
+            )
         state: State = "Schedulable" if fits else "Unschedulable" if early.is_success else "NotAttempted"
         return SchedulingExplanation(
             subject=patches.target_of(self._subject.source if not self._subject.exists else pod),
@@ -253,7 +267,8 @@ class _Explaining:
         if outcome.node is not None:
             return f"the pod can be scheduled: {outcome.feasible} of {total} nodes would do, {outcome.node} is the best"
         if not total:
-            return "there are no nodes"
+            why = self._snapshot.missing.get("nodes")
+            return f"the nodes could not be read ({why})" if why else "there are no nodes"
         if preemption is not None and preemption.node:
             victims = ", ".join(f"{each.namespace}/{each.name}" for each in preemption.victims)
             return f"no node has room; the scheduler would make some on {preemption.node} by deleting {victims}"
@@ -284,7 +299,7 @@ class _Explaining:
                             node=info.name, feasible=False, plugin=status.plugin, detail=own, also_refused_by=also
                         )
                     )
-        refusals.sort(key=lambda each: (-each.count, each.plugin, each.detail))
+        refusals.sort(key=lambda each: (_is_named_elsewhere(each), -each.count, each.plugin, each.detail))
         return refusals, sorted(verdicts, key=lambda each: each.node)
 
 
@@ -313,6 +328,11 @@ def _with(pod: Pod, change: Callable[[PodSpec], bool]) -> Pod:
 def _named(status: Status, judgement: Judgement) -> Status:
     """With the plugin that named other nodes, where that is why a node was not looked at."""
     return status if status.plugin or not judgement.naming else status.by(judgement.naming[0])
+
+
+def _is_named_elsewhere(refusal: Refusal) -> bool:
+    """Whether nodes were not looked at, because the pod is made for others: those matter more."""
+    return any(reason.startswith("node(s) didn't satisfy plugin(s)") for reason in refusal.reasons)
 
 
 def _refusal(status: Status, detail: str, group: Sequence[NodeInfo]) -> Refusal:

@@ -33,6 +33,7 @@ _PATHS: Mapping[type[Resource], tuple[str, ...]] = {
     ReplicationController: _TEMPLATE,
     CronJob: ("spec", "job_template", "spec", "template"),
 }
+WORKLOADS = tuple(_PATHS)
 _KINDS: Mapping[str, type[Resource]] = {cls.__name__: cls for cls in _PATHS}
 _UID = "00000000-0000-4000-8000-000000000000"
 """Of pods that nobody has created yet."""

@@ -168,7 +168,7 @@ def unmet_text(view: View, unmet: Unmet, node: Node) -> str:
         return ""
     shown = f"`{shown_requirement(requirement, from_pair=unmet.term is None)}`"
     if unmet.field_name:
-        return f"{shown} does not hold: the name is {node.metadata.name}"
+        return f"{shown} does not hold: the node has another name"
     if requirement.operator in semver.OPERATORS and not view.features.constraints.semver_operators:
         return f"{shown} does not count while the gate {SEMVER_GATE} is off"
     value = node.metadata.labels.get(unmet.key)
