@@ -1,6 +1,7 @@
 """Copies between stores, backups and restores: what arrives, what is refused, and what an interruption leaves."""
 
 import asyncio
+import errno
 import gzip
 import json
 import os
@@ -416,6 +417,17 @@ async def test_a_copy_during_which_the_log_was_begun_anew_is_made_again(
     assert copies == 6  # three times both files
 
 
+async def test_a_folder_without_room_for_the_copy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await fill(tmp_path)
+
+    def copyfile(source: Path, to: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(source), None, str(to))
+
+    monkeypatch.setattr(shutil, "copyfile", copyfile)
+    with pytest.raises(DiskFull, match=f"{tempfile.gettempdir()} has no room for a copy of the store; set TMPDIR"):
+        await SqliteSource(tmp_path).snapshot()
+
+
 async def test_a_file_that_changes_too_fast_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await fill(tmp_path)
     (tmp_path / "state.db-wal").write_bytes(b"")
@@ -604,7 +616,7 @@ def _read_bytes(data: bytes) -> object:
         return read(path)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(st.data())
 def test_every_truncation_of_a_backup_is_noticed(backup: bytes, data: st.DataObject) -> None:
     length = data.draw(st.integers(0, len(backup) - 1))
@@ -612,7 +624,7 @@ def test_every_truncation_of_a_backup_is_noticed(backup: bytes, data: st.DataObj
         _read_bytes(backup[:length])
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(st.data())
 def test_wrong_bits_in_a_backup_are_noticed_or_do_no_harm(backup: bytes, data: st.DataObject) -> None:
     damaged = bytearray(backup)
@@ -626,7 +638,7 @@ def test_wrong_bits_in_a_backup_are_noticed_or_do_no_harm(backup: bytes, data: s
     assert found == _read_bytes(backup)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(st.binary(max_size=200), st.binary(max_size=200))
 def test_no_bytes_at_all_make_the_reader_fail_otherwise(plain_text: bytes, body: bytes) -> None:
     header = msgspec.json.encode(HEADER) + b"\n"
@@ -635,7 +647,7 @@ def test_no_bytes_at_all_make_the_reader_fail_otherwise(plain_text: bytes, body:
             _read_bytes(data)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.dictionaries(
         st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=20),

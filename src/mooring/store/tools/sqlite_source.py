@@ -11,6 +11,7 @@ The copy goes into a folder for temporary files (`TMPDIR`), and is opened there 
 """
 
 import asyncio
+import errno
 import shutil
 import tempfile
 import time
@@ -18,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mooring.store.errors import Incomplete, OpenError, StoreError
+from mooring.store.errors import DiskFull, Incomplete, OpenError, StoreError
 from mooring.store.kv import KeyValue
 from mooring.store.sqlite_file import DATABASE, INCOMPLETE, SqliteFile, translated
 from mooring.store.tools.contents import Snapshot
@@ -88,7 +89,7 @@ class SqliteSource:
         self._require()
         self._seen = self._state()
         with tempfile.TemporaryDirectory(prefix="mooring-") as folder, _named(Path(folder) / DATABASE, self._database):
-            with translated(self._database):
+            with translated(self._database), _room_needed(folder):
                 _copy_while_in_use(self._database, Path(folder) / DATABASE)
             file = SqliteFile.open(Path(folder))
             try:
@@ -137,6 +138,18 @@ def _wal_header(wal: Path) -> bytes:
             return file.read(_WAL_HEADER)
     except FileNotFoundError:
         return b""
+
+
+@contextmanager
+def _room_needed(folder: str) -> Iterator[None]:
+    """Say where there is no room: not where the store is."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        where = Path(folder).parent
+        raise DiskFull(f"{where} has no room for a copy of the store; set TMPDIR to a folder that has") from error
 
 
 @contextmanager
