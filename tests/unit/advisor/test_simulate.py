@@ -653,3 +653,28 @@ def test_workloads_of_which_there_are_only_pods_replace_them_by_their_like() -> 
     result = run(cluster(2, "4", given), Drain(("n0",)))
     (placed,) = result.placements
     assert (placed.node, placed.replaces, placed.owner) == ("n1", "default/x-1", "Thing/x")
+
+
+def test_a_dump_without_replica_sets_does_not_double_the_pods_of_deployments() -> None:
+    (deployment,) = objects(WEB)
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-abc", "uid": "u", "controller": True}
+    pods = [
+        builders.pod(
+            f"web-abc-{number}",
+            cpu="1",
+            on="n0",
+            labels={"app": "web", "pod-template-hash": "abc"},
+            metadata={"ownerReferences": [owner]},
+        )
+        for number in range(4)
+    ]
+    result = run(cluster(3, "4", deployment, *pods), Drain(("n0",)))
+    assert (result.counts.pods, result.counts.evicted, nodes_of(result, "Deployment/web").total()) == (4, 4, 4)
+    assert run(cluster(3, "4", deployment, *pods), add(WEB, 6)).counts.running == 6
+
+
+def test_the_replica_set_of_a_deployment_comes_back_when_it_is_removed() -> None:
+    result = run(cluster(), add(WEB))
+    name = result.placements[0].pod.removeprefix("default/").rpartition("-")[0]
+    again = run(cluster(), add(WEB), Remove("ReplicaSet", "default", name))
+    assert (again.counts.running, again.counts.evicted) == (4, 0)

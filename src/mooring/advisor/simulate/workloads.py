@@ -13,6 +13,7 @@ from mooring.advisor.simulate import making
 from mooring.advisor.simulate.identity import suffix_of, uid_of
 from mooring.advisor.simulate.pods import SimulatedPod, Workload
 from mooring.advisor.snapshot import Snapshot
+from mooring.api import label_selector
 from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, ReplicaSetStatus, StatefulSet
 from mooring.api.base import copy_of
 from mooring.api.batch_v1 import Job
@@ -75,6 +76,28 @@ class Workloads:
         pod.owner, pod.slot = owner, making.slot_of(reference, pod.pod)
         self.joined(owner, pod)
 
+    def imply(self) -> None:
+        """Make up the ReplicaSets that a dump leaves out between Deployments and their pods."""
+        for deployment in self._deployments.values():
+            if self._sets.get(_key_of(deployment)) or deployment.spec.selector is None:
+                continue
+            selector = label_selector.from_label_selector(deployment.spec.selector)
+            for owner in self._all.values():
+                unknown = owner.kind == "ReplicaSet" and owner.object is None and owner.template is not None
+                if not unknown or owner.namespace != deployment.metadata.namespace:
+                    continue
+                if selector.matches(owner.template.metadata.labels):  # type: ignore[union-attr] # it has one
+                    self._give_object(owner, deployment)
+
+    def _give_object(self, owner: Workload, deployment: Deployment) -> None:
+        """A ReplicaSet of which there are only pods: it is taken to have its Deployment's template."""
+        made = new_replica_set(deployment, [], making.reference_to(deployment), None)
+        meta = structs.replace(made.metadata, name=owner.name, uid=owner.reference.uid)
+        owner.object = structs.replace(made, api_version="apps/v1", kind="ReplicaSet", metadata=meta)
+        owner.template, owner.deployment = made.spec.template, deployment
+        owner.wanted = pace.replicas(deployment)
+        self._sets.setdefault(_key_of(deployment), []).append(owner)
+
     def all(self) -> Iterable[Workload]:
         return self._all.values()
 
@@ -128,6 +151,9 @@ class Workloads:
             found = self._all.get((kind, namespace, name))
             owners = [found] if found is not None else []
             deployment = None
+        above = owners[0].deployment if owners and kind != "Deployment" else None
+        if above is not None:
+            self._sets[_key_of(above)].remove(owners[0])
         for owner in owners:
             owner.is_gone = True
             if owner in self._daemons:
@@ -137,6 +163,8 @@ class Workloads:
                 self._world.delete(pod, recreate=False)
             if owner.object is not None:
                 self._world.remove_object(owner.object)
+        if above is not None:  # which makes a new one at once
+            self._put_deployment(above)
         return bool(owners) or deployment is not None
 
     def reconcile(self, owner: Workload) -> None:

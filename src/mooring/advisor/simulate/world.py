@@ -82,6 +82,7 @@ class World:
             self.pods[found.key] = found
             self.taken.add((pod.metadata.namespace, pod.metadata.name))
             self.workloads.adopt(found)
+        self.workloads.imply()
         by_namespace: dict[str, list[SimulatedPod]] = {}
         for found in self.pods.values():
             by_namespace.setdefault(found.pod.metadata.namespace, []).append(found)
