@@ -34,25 +34,33 @@ _SECONDS = 20.0
 
 
 _BINDINGS = ("/binding", "/bindings")
-_TIMES = 6
+_EVERY = 3
 
 
 class FlakyTransport(InProcessTransport):
     """Loses some requests before they arrive, and some answers after the server has done what was asked.
 
-    Bindings are few, because they go in groups, and what matters most; more of them are lost.
+    Bindings are few, because they go in groups, and what matters most; one in three is lost, beginning with the first.
     """
 
     def __init__(self, handler: Any, lot: random.Random, share: float) -> None:
         super().__init__(handler)
         self._lot = lot
         self.share = share
+        self._bindings = 0
         self.lost_bindings = 0
 
+    def _share(self, request: Request) -> float:
+        """Of such requests that are lost."""
+        if not self.share or not request.path.endswith(_BINDINGS):
+            return self.share
+        self._bindings += 1
+        is_lost = self._bindings % _EVERY == 1
+        self.lost_bindings += is_lost
+        return float(is_lost)
+
     async def send(self, request: Request, timeout: float) -> Response:  # noqa: ASYNC109 - the protocol's word
-        is_binding = request.path.endswith(_BINDINGS)
-        luck, share = self._lot.random(), self.share * (_TIMES if is_binding else 1)
-        self.lost_bindings += is_binding and luck < share
+        luck, share = self._lot.random(), self._share(request)
         if luck < share / 2:
             raise ConnectError("the test lost a request")
         response = await super().send(request, timeout)

@@ -54,6 +54,10 @@ class Chaos:
         self.clients.append(client)
         self.cluster.start(CONFIG, client=client, elected=True)
 
+    @property
+    def lost_bindings(self) -> int:
+        return sum(client._transport.lost_bindings for client in self.clients)
+
     async def supervise(self) -> None:
         """Start schedulers again that have ended because they lost their lease, as a service manager would."""
         for scheduler in [scheduler for scheduler, task in self.cluster.running if task.done()]:
@@ -184,8 +188,11 @@ async def test_nothing_is_bound_twice_overcommitted_or_forgotten(tmp_path: Path,
             await chaos._add_node()
         chaos.start()
         chaos.start()
-        for _ in range(200):
+        for _ in range(150):
             await chaos.step()
+        async with asyncio.timeout(30):
+            while not chaos.lost_bindings:  # on a slow machine nobody may have been elected yet
+                await chaos.step()
         await chaos.calm()
         async with asyncio.timeout(60):
             while await _is_unsettled(chaos):  # noqa: ASYNC110 - the server is asked, there is no event
@@ -195,7 +202,6 @@ async def test_nothing_is_bound_twice_overcommitted_or_forgotten(tmp_path: Path,
         assert chaos.ghosts == set()
         await cluster.until(chaos.is_known_rightly)
         assert len(cluster.bindings) > 50, "there was something to see"
-        assert sum(client._transport.lost_bindings for client in chaos.clients) > 0, "and to get wrong"
 
 
 async def _is_unsettled(chaos: Chaos) -> bool:
