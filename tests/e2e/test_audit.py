@@ -103,6 +103,10 @@ def test_the_commands_make_a_rollback_harmless(plane: RunningControlPlane) -> No
     assert left == set()
     restarts = [step["title"] for step in after["steps"]]
     assert restarts == ["Restart the scheduler first", "Restart the controllers", "Restart the API server"]
+    rehearsed = audit(plane, *disable, "--rehearse", "-o", "json")
+    assert rehearsed.exit_code == 0
+    rehearsal = json.loads(rehearsed.stdout)["rehearsal"]
+    assert (rehearsal.get("broken", []), rehearsal.get("differences", [])) == ([], [])
     placed = placement(kubectl)
     for index, use in enumerate(USES):
         allowed = [f"node-{index}"] if "affinity" in use.now else [f"node-{n}" for n in range(len(USES))]

@@ -23,6 +23,7 @@ from mooring.apiserver.in_process import handler
 from mooring.apiserver.options import ServerConfig
 from mooring.apiserver.security import users
 from mooring.apiserver.server import ApiServer
+from mooring.base.component import Component
 from mooring.client import Client, user_agent
 from mooring.client.in_process import InProcessTransport
 from mooring.controllers import options as controllers_options
@@ -64,32 +65,31 @@ class Planes:
         config = ServerConfig(data_dir=folder, component=component, port=0, runtime_config=runtime_config)
         async with AsyncExitStack() as stack:
             server = await stack.enter_async_context(await ApiServer.open(config))
-
-            def client(user: str, groups: Sequence[str], agent: str) -> Client:
-                transport = InProcessTransport(handler(server.app, users.authenticated(user, groups=list(groups))))
-                return Client(transport, user_agent=agent, scheme=server.scheme)
-
-            admin = await stack.enter_async_context(client("kubernetes-admin", [users.MASTERS], "mooring-rehearsal"))
+            admin = _client(server, "kubernetes-admin", "mooring-rehearsal", users.MASTERS)
+            await stack.enter_async_context(admin)
             if with_workers:
-                scheduling = scheduler_options.for_component(component)
-                controlling = controllers_options.for_component(component)
-                scheduler = Scheduler(
-                    client(users.SCHEDULER, [], user_agent(scheduler_options.COMPONENT, scheduling.version)),
-                    SchedulerConfig(profiles=tuple(self.profiles), plugins=from_entry_points()),
-                    scheduling,
-                )
-                controllers = Controllers(
-                    client(users.CONTROLLERS, [], user_agent(controllers_options.COMPONENT, controlling.version)),
-                    controlling,
-                    names=CONTROLLERS,
-                )
-                for part in (scheduler, controllers):
-                    task = asyncio.create_task(part.run())
-                    stack.push_async_callback(_ended, task)
-                async with asyncio.timeout(_READY_SECONDS):
-                    await scheduler.wait_until_ready()
-                    await controllers.wait_until_ready()
+                await self._start_workers(server, component, stack)
             yield Plane(admin, server.store)
+
+    async def _start_workers(self, server: ApiServer, component: Component, stack: AsyncExitStack) -> None:
+        """A scheduler and controllers, which end with the stack."""
+        scheduling = scheduler_options.for_component(component)
+        controlling = controllers_options.for_component(component)
+        agent = user_agent(scheduler_options.COMPONENT, scheduling.version)
+        settings = SchedulerConfig(profiles=tuple(self.profiles), plugins=from_entry_points())
+        scheduler = Scheduler(_client(server, users.SCHEDULER, agent), settings, scheduling)
+        agent = user_agent(controllers_options.COMPONENT, controlling.version)
+        controllers = Controllers(_client(server, users.CONTROLLERS, agent), controlling, names=CONTROLLERS)
+        for part in (scheduler, controllers):
+            stack.push_async_callback(_ended, asyncio.create_task(part.run()))
+        async with asyncio.timeout(_READY_SECONDS):
+            await scheduler.wait_until_ready()
+            await controllers.wait_until_ready()
+
+
+def _client(server: ApiServer, user: str, agent: str, *groups: str) -> Client:
+    transport = InProcessTransport(handler(server.app, users.authenticated(user, groups=list(groups))))
+    return Client(transport, user_agent=agent, scheme=server.scheme)
 
 
 async def _ended(task: asyncio.Task[None]) -> None:

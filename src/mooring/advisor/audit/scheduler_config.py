@@ -4,14 +4,16 @@ Called by ``auditor.py``. No server refuses such a configuration: what its gate 
 """
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from mooring.advisor.audit.options import Options
+from mooring.advisor.audit.options import Options, Side
 from mooring.advisor.audit.results import BREAKING, Effect, Finding, ObjectReference
-from mooring.advisor.audit.uses import Uses, value_at
+from mooring.advisor.audit.uses import Use, Uses, value_at
 from mooring.advisor.snapshot import Snapshot
 from mooring.api import codec, core_v1
 from mooring.api.core_v1 import Node
 from mooring.constraints import node_selector
+from mooring.scheduler.config import API_VERSION, KIND
 from mooring.scheduler.plugins import arguments
 from mooring.scheduler.plugins.node_affinity import NodeAffinity, NodeAffinityArgs
 from mooring.scheduler.profiles import ProfileSpec
@@ -29,34 +31,18 @@ def findings(
         added = arguments.read(NodeAffinity.name, given, NodeAffinityArgs).added_affinity
         if added is None:
             continue
-        pod = core_v1.Pod(
-            spec=core_v1.PodSpec(
-                affinity=core_v1.Affinity(node_affinity=added), containers=[core_v1.Container(name="c", image="c")]
-            )
-        )
-        pod.metadata.name = "added-affinity"
-        nodes = snapshot.all(Node)
-        before, after = (
-            sum(
-                node_selector.required_affinity(pod.spec, side.constraints).matches(n.metadata.labels, n.metadata.name)
-                for n in nodes
-            )
-            for side in (options.now, options.then)
-        )
-        changed = {change.gate for change in options.changes if not change.enabled}
         reference = ObjectReference(
-            api_version="kubescheduler.config.k8s.io/v1",
-            kind="KubeSchedulerConfiguration",
+            api_version=API_VERSION,
+            kind=KIND,
             name=profile.scheduler_name,
             file=file,
-            line=1,
+            line=1 if file else 0,
             stored=False,
         )
+        pod = _pod_with(added)
+        left = _nodes_left(pod, snapshot.all(Node), options)
         for use in uses.of(pod):
-            effect, message = Effect.UNAFFECTED, ""
-            if use.feature in changed:
-                effect = Effect.NEVER_MATCHES if before and not after else Effect.KEPT
-                message = f"{before} of {len(nodes)} nodes are left to all pods of the profile now, and then {after}"
+            effect, message = _effect(use, left, options)
             yield Finding(
                 object=reference,
                 field=use.field.replace(_IN_POD, _ARGUMENTS % index),
@@ -68,3 +54,31 @@ def findings(
                 breaks=effect in BREAKING,
                 message=message,
             )
+
+
+def _pod_with(affinity: core_v1.NodeAffinity) -> core_v1.Pod:
+    containers = [core_v1.Container(name="c", image="c")]
+    return core_v1.Pod(spec=core_v1.PodSpec(affinity=core_v1.Affinity(node_affinity=affinity), containers=containers))
+
+
+class _Left(NamedTuple):
+    """How many nodes the affinity leaves."""
+
+    before: int
+    after: int
+    nodes: int
+
+
+def _nodes_left(pod: core_v1.Pod, nodes: Sequence[Node], options: Options) -> _Left:
+    def left(side: Side) -> int:
+        required = node_selector.required_affinity(pod.spec, side.constraints)
+        return sum(required.matches(node.metadata.labels, node.metadata.name) for node in nodes)
+
+    return _Left(left(options.now), left(options.then), len(nodes))
+
+
+def _effect(use: Use, left: _Left, options: Options) -> tuple[Effect, str]:
+    if not any(change.gate == use.feature and not change.enabled for change in options.changes):
+        return Effect.UNAFFECTED, ""
+    text = f"{left.before} of {left.nodes} nodes are left to all pods of the profile now, and then {left.after}"
+    return (Effect.NEVER_MATCHES if left.before and not left.after else Effect.KEPT), text
