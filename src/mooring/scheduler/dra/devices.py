@@ -108,9 +108,9 @@ class DeviceKinds:
         return kind
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class PooledDevice:
-    """A device where it is."""
+    """A device where it is. Not to be changed; it is not frozen because making half a million of them takes time."""
 
     id: DeviceId
     device: Device

@@ -251,7 +251,9 @@ class Inventory:
         self, pool: Pool, entry: ResourceSlice, source: Device, rules: Sequence[DeviceTaintRule]
     ) -> PooledDevice:
         id_ = DeviceId(pool.driver, pool.name, source.name)
-        taints = (*source.taints, *(rule.spec.taint for rule in rules if _is_tainted_by(rule, id_)))
+        taints = tuple(source.taints)
+        if rules:
+            taints += tuple(rule.spec.taint for rule in rules if _is_tainted_by(rule, id_))
         kind = self._kinds.of(pool.driver, source)
         twin_key = (kind, pool.name, entry.metadata.name, *_twin_parts(source, taints))
         return PooledDevice(id_, source, entry, kind, taints, twin_key, len(pool.devices))
