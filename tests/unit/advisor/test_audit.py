@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from mooring.advisor.audit import Audit, Effect, Finding, QuestionError, ask, audit, reports
 from mooring.advisor.audit.options import component_of
+from mooring.advisor.audit.uses import Uses
 from mooring.advisor.snapshot import Snapshot, dump
 from mooring.base import component
 from mooring.base.known_gates import CEL, COMPARISON_OPERATORS, LABEL_KEYS_IN_POD_AFFINITY, SEMVER_OPERATORS
@@ -616,3 +617,21 @@ def test_a_dump_of_recorded_answers_is_audited(tmp_path: Path) -> None:
     assert found.objects == len(items)
     names = {f.object.name for f in found.findings if f.feature == COMPARISON_OPERATORS}
     assert {items[n]["metadata"]["name"] for n in using if items[n]["kind"] == "Pod"} <= names
+
+
+def test_an_object_that_mooring_fails_on_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Uses.of
+
+    def of(self: Uses, obj: Any) -> Any:
+        if obj.metadata.name == "bad":
+            raise RuntimeError("a mistake of ours")
+        return real(self, obj)
+
+    monkeypatch.setattr(Uses, "of", of)
+    good, bad = deployment(tolerations=[GT]), deployment()
+    bad["metadata"] = {**bad["metadata"], "name": "bad"}
+    found = audit(snapshot_of(bad, good, folder=tmp_path), ask(component.resolve()))
+    assert [finding.object.name for finding in found.findings] == ["it"]
+    assert found.notes == [
+        "Deployment shop/bad: not judged: Mooring failed: RuntimeError: a mistake of ours; please report it"
+    ]

@@ -69,7 +69,7 @@ class _Auditor:
             obj = _decoded(each, self._options)
             if obj is not None:
                 subjects[reference] = Subject(obj, reference)
-                findings += self._outcomes.of(subjects[reference])
+                findings += self._judged(subjects[reference])
         findings += self._suffering(findings, subjects)
         findings += scheduler_config.findings(self._profiles, config_file, self._snapshot, self._options, self._uses)
         options = self._options
@@ -83,6 +83,14 @@ class _Auditor:
             steps=Steps(self._snapshot, options, subjects).of(findings),
             notes=self._notes,
         )
+
+    def _judged(self, subject: Subject) -> list[Finding]:
+        try:
+            return list(self._outcomes.of(subject))
+        except Exception as error:  # one object that Mooring fails on must not hide what happens to others
+            failure = f"Mooring failed: {type(error).__name__}: {error}; please report it"
+            self._notes.append(f"{subject.reference}: not judged: {failure}")
+            return []
 
     def _suffering(self, findings: Iterable[Finding], subjects: dict[ObjectReference, Subject]) -> Iterator[Finding]:
         """Pods that are worse off although they use nothing themselves: their volume or claim does."""
