@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,8 +17,7 @@ from mooring.cli.garbage import garbage_waits
 from mooring.cli.output import output_option, print_data
 
 if TYPE_CHECKING:
-    from mooring.admission.options import AdmissionOptions
-    from mooring.advisor.explain import SchedulingExplanation, Subject
+    from mooring.advisor.explain import SchedulingExplanation
     from mooring.advisor.snapshot import Snapshot
     from mooring.api.meta_v1 import Resource
 
@@ -130,11 +128,17 @@ class _Asking:
     def answer(self, snapshot: "Snapshot") -> "SchedulingExplanation":
         """Raises ClickException when there is no such thing."""
         from mooring.admission.options import for_component  # noqa: PLC0415 - `--help` should not wait for it
-        from mooring.advisor.explain import NotThereError, explain  # noqa: PLC0415 - as above
+        from mooring.advisor.explain import NotThereError, explain, find, from_file  # noqa: PLC0415 - as above
+        from mooring.advisor.snapshot import SnapshotError  # noqa: PLC0415 - as above
 
+        options = for_component(self.running)
+        namespace = self.namespace or self.source.namespace
         try:
-            subject = self._subject(snapshot, for_component(self.running))
-        except NotThereError as error:
+            if self.file is None:
+                subject = find(snapshot, self.kind, namespace, self.name, options)
+            else:
+                snapshot, subject = from_file(snapshot, self.file, namespace, options)
+        except (NotThereError, SnapshotError) as error:
             raise click.ClickException(str(error)) from error
         scheduler = self.scheduler
         return explain(
@@ -145,16 +149,6 @@ class _Asking:
             registry=scheduler.registry,
             suggestions=self.suggestions,
         )
-
-    def _subject(self, snapshot: "Snapshot", options: "AdmissionOptions") -> "Subject":
-        from mooring.advisor.explain import find  # noqa: PLC0415 - as above
-        from mooring.advisor.explain.subject import of  # noqa: PLC0415 - as above
-
-        if self.file is None:
-            return find(snapshot, self.kind, self.namespace or self.source.namespace, self.name, options)
-        obj = _of_file(self.file)
-        obj.metadata.namespace = obj.metadata.namespace or self.namespace or self.source.namespace
-        return of(snapshot, obj, options, file=str(self.file))
 
 
 def _parsed(names: tuple[str, ...], namespace: str | None) -> tuple[str, str, str]:
@@ -172,24 +166,6 @@ def _parsed(names: tuple[str, ...], namespace: str | None) -> tuple[str, str, st
     if not name or "/" in kind or "/" in space:
         raise click.UsageError(f"{'/'.join(names)} is no name: write `pod NAMESPACE/NAME` or `deployment/NAME`")
     return kind or "pod", space or namespace or "", name
-
-
-def _of_file(path: Path) -> "Resource":
-    """The one pod or workload in a file, as it is written."""
-    from mooring.api.codec import DecodeError  # noqa: PLC0415 - as above
-    from mooring.api.scheme import Scheme  # noqa: PLC0415 - as above
-    from mooring.cli.manifests import read_objects  # noqa: PLC0415 - as above
-
-    try:
-        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
-        found = read_objects(data, Scheme())
-    except (OSError, DecodeError, UnicodeDecodeError) as error:
-        raise click.ClickException(f"{path}: {error}") from error
-    pods = [obj for obj in found if hasattr(getattr(obj, "spec", None), "template") or obj.kind in ("Pod", "CronJob")]
-    if len(pods) != 1:
-        number = "no pod or workload" if not pods else f"{len(pods)} pods and workloads"
-        raise click.ClickException(f"{path} has {number}: give one at a time")
-    return pods[0]
 
 
 def _show(found: "SchedulingExplanation", output: str) -> None:

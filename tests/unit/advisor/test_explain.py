@@ -425,6 +425,32 @@ def test_a_file_is_explained_as_it_would_be_created(dumped: Path, tmp_path: Path
     assert f"kubectl patch --local -f {file} --type=json" in done.stdout
 
 
+def test_the_rest_of_a_file_is_there_too(dumped: Path, tmp_path: Path) -> None:
+    file = tmp_path / "all.yaml"
+    file.write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: new}\nspec: {priorityClassName: high,"
+        " containers: [{name: c, image: i}], volumes: [{name: d, persistentVolumeClaim: {claimName: data}}]}\n"
+        "---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n"
+        "spec: {storageClassName: fast, accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n"
+        "---\napiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: fast}\n"
+        "provisioner: x.example.com\nvolumeBindingMode: WaitForFirstConsumer\n"
+        "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 5\n"
+    )
+    done = invoke("-f", str(file), "--from", str(dumped), "-n", "shop")
+    assert done.stdout.startswith("pod shop/new: the pod can be scheduled: 1 of 1 nodes would do")
+
+
+def test_a_file_without_a_pod_is_told(dumped: Path, tmp_path: Path) -> None:
+    file = tmp_path / "two.yaml"
+    file.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: 5}\n")
+    done = invoke("-f", str(file), "--from", str(dumped))
+    assert done.exit_code == 1
+    assert "two.yaml has no pod or workload that can be read" in done.stderr
+    assert "two.yaml:1: not read: spec.containers: expected an array, got the number 5" in done.stderr
+    file.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {nodeName: '', wrong: 1, containers: []}\n")
+    assert 'unknown field "spec.wrong" is ignored' in invoke("-f", str(file), "--from", str(dumped)).stdout
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

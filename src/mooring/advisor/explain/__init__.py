@@ -17,6 +17,6 @@
 
 from mooring.advisor.explain.explanation import KINDS, explain
 from mooring.advisor.explain.results import SchedulingExplanation
-from mooring.advisor.explain.subject import NotThereError, Subject, find
+from mooring.advisor.explain.subject import NotThereError, Subject, find, from_file
 
-__all__ = ["KINDS", "NotThereError", "SchedulingExplanation", "Subject", "explain", "find"]
+__all__ = ["KINDS", "NotThereError", "SchedulingExplanation", "Subject", "explain", "find", "from_file"]

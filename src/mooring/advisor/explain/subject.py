@@ -5,17 +5,22 @@ Where a pod comes from a template, that is where changes belong: `Subject.source
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from mooring.admission.options import AdmissionOptions
 from mooring.advisor.snapshot.admitting import Facts, admit
 from mooring.advisor.snapshot.engines import waits
-from mooring.advisor.snapshot.objects import Snapshot, scheme
+from mooring.advisor.snapshot.from_files import dump
+from mooring.advisor.snapshot.objects import Snapshot, newest_of, scheme
+from mooring.api import codec
 from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from mooring.api.base import copy_of
 from mooring.api.batch_v1 import CronJob, Job
+from mooring.api.codec import FieldValidation
 from mooring.api.core_v1 import Pod, PodSpec, PodTemplateSpec, ReplicationController
 from mooring.api.meta_v1 import ObjectMeta, OwnerReference, Resource
 from mooring.api.scheduling_v1 import PriorityClass
@@ -35,6 +40,7 @@ _PATHS: Mapping[type[Resource], tuple[str, ...]] = {
 }
 WORKLOADS = tuple(_PATHS)
 _KINDS: Mapping[str, type[Resource]] = {cls.__name__: cls for cls in _PATHS}
+_NOTES = 5
 _UID = "00000000-0000-4000-8000-000000000000"
 """Of pods that nobody has created yet."""
 
@@ -99,6 +105,32 @@ def of(snapshot: Snapshot, obj: Resource, options: AdmissionOptions | None = Non
             fact = f"{obj.kind.lower()} {obj.metadata.name} has waiting pods; this is about one of them"
             return Subject(waiting, obj, path, facts=(fact,))
     return _of_template(snapshot, obj, path, options, file)
+
+
+def from_file(
+    snapshot: Snapshot, file: Path, namespace: str, options: AdmissionOptions | None = None
+) -> tuple[Snapshot, Subject]:
+    """The one pod or workload of a file (`-` is standard input), in a cluster that has everything else of the file.
+
+    Raises `NotThereError`, and `SnapshotError` for a file that cannot be read.
+    """
+    found = dump([file], options=options, namespace=namespace)
+    wanted: list[Resource] = []
+    for raw in found.raw():
+        kind = scheme().kind(raw.api_version, raw.kind)
+        if kind is not None and scheme().hub(kind).type in (Pod, *WORKLOADS):
+            with suppress(codec.DecodeError):  # there is a note about it
+                wanted.append(newest_of(codec.decode_tree(raw.tree, kind.type, FieldValidation.IGNORE).object))
+    if len(wanted) != 1:
+        number = f"{len(wanted)} pods and workloads" if wanted else "no pod or workload that can be read"
+        why = f" ({found.notes[0]})" if found.notes and not wanted else ""
+        raise NotThereError(f"{file} has {number}: give one at a time{why}")
+    own = wanted[0]
+    own.metadata.namespace = own.metadata.namespace or namespace
+    others = [obj for kind in found.kinds() for obj in found.all(kind) if type(obj) is not type(own)]
+    cluster = snapshot.replace(put=others)
+    subject = of(cluster, own, options, file=str(file))
+    return cluster, replace(subject, facts=(*subject.facts, *map(str, found.notes[:_NOTES])))
 
 
 def _kind(text: str) -> type[Resource]:

@@ -48,14 +48,16 @@ def _priority(found: PriorityClass) -> Priority:
     return Priority(found.metadata.name, found.value, found.preemption_policy or "PreemptLowerPriority")
 
 
-def admit(obj: Resource, facts: NoCluster, options: AdmissionOptions | None = None) -> str | None:
+def admit(
+    obj: Resource, facts: NoCluster, options: AdmissionOptions | None = None, namespace: str = DEFAULT_NAMESPACE
+) -> str | None:
     """Fill an object in, in place, as the server would; says what the server would say against it, if anything."""
     try:
         strategy = strategy_of(type(obj))
     except KeyError:
         return None
     if strategy.namespaced:
-        obj.metadata.namespace = obj.metadata.namespace or DEFAULT_NAMESPACE
+        obj.metadata.namespace = obj.metadata.namespace or namespace
     strategy.default(obj)
     if obj.metadata.uid or not isinstance(obj, Pod | PersistentVolumeClaim):
         return None

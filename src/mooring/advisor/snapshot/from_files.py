@@ -14,7 +14,7 @@ import msgspec
 from mooring.admission.options import AdmissionOptions
 from mooring.advisor.lint import documents, sources
 from mooring.advisor.lint.sources import Source
-from mooring.advisor.snapshot.admitting import Facts, admit
+from mooring.advisor.snapshot.admitting import DEFAULT_NAMESPACE, Facts, admit
 from mooring.advisor.snapshot.objects import Note, RawObject, Snapshot, SnapshotError, newest_of, scheme
 from mooring.api import codec
 from mooring.api.codec import FieldValidation
@@ -25,8 +25,17 @@ from mooring.api.storage_v1 import StorageClass
 MAX_BYTES = 2 * 1024**3
 
 
-def dump(paths: Sequence[Path], *, stdin: IO[bytes] | None = None, options: AdmissionOptions | None = None) -> Snapshot:
-    """What files say. Raises `SnapshotError` when a file cannot be read, or when there is nothing in them."""
+def dump(
+    paths: Sequence[Path],
+    *,
+    stdin: IO[bytes] | None = None,
+    options: AdmissionOptions | None = None,
+    namespace: str = DEFAULT_NAMESPACE,
+) -> Snapshot:
+    """What files say; `namespace` is for objects that name none.
+
+    Raises `SnapshotError` when a file cannot be read, or when there is nothing in them.
+    """
     named = [str(path) for path in paths]
     found = list(sources.find(named))
     origin = f"the dump {', '.join(named)}"
@@ -38,7 +47,7 @@ def dump(paths: Sequence[Path], *, stdin: IO[bytes] | None = None, options: Admi
     if not reading.raw:
         why = f": {reading.notes[0]}" if reading.notes else ""
         raise SnapshotError(f"there are no objects in {', '.join(named)}{why}")
-    reading.admit(options)
+    reading.admit(options, namespace)
     return Snapshot(origin, (obj for obj, _ in reading.objects), reading.raw, notes=reading.notes)
 
 
@@ -55,7 +64,7 @@ class _Reading:
             for item in documents.objects(tree):
                 self._take(source.name, line, item)
 
-    def admit(self, options: AdmissionOptions | None) -> None:
+    def admit(self, options: AdmissionOptions | None, namespace: str) -> None:
         """Give every object its defaults, now that all of what admission looks up is there."""
         objects = [obj for obj, _ in self.objects]
         facts = Facts(
@@ -63,7 +72,7 @@ class _Reading:
             (obj for obj in objects if isinstance(obj, StorageClass)),
         )
         for obj, place in self.objects:
-            complaint = admit(obj, facts, options)
+            complaint = admit(obj, facts, options, namespace)
             if complaint:
                 self.notes.append(Note(place, complaint))
 
