@@ -15,6 +15,7 @@ from mooring.cli.component_flags import component_flags
 from mooring.cli.duration import Duration
 from mooring.cli.garbage import collect_garbage_less
 from mooring.cli.health_server import HealthServer
+from mooring.cli.leadership import show_who_works
 from mooring.cli.lease_flags import ChangedTimes, lease_flags
 from mooring.cli.worker_flags import worker_flags
 from mooring.client import ClientError, LeaseTimes, connect, user_agent
@@ -118,6 +119,7 @@ async def _run(
     async with connect(kubeconfig, context, user_agent=agent, scheme=options.scheme) as client:
         await agree_on_versions(client)
         running = Controllers(client, options, names=names, election=election, registry=registry)
+        show_who_works(registry, {election.name: running})
         work = asyncio.create_task(running.run_elected() if election.enabled else _forever(running))
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, work.cancel)

@@ -15,6 +15,7 @@ from mooring.base.metrics import registry_of
 from mooring.cli.component_flags import component_flags
 from mooring.cli.garbage import collect_garbage_less
 from mooring.cli.health_server import HealthServer
+from mooring.cli.leadership import show_who_works
 from mooring.cli.lease_flags import ChangedTimes, lease_flags
 from mooring.cli.worker_flags import worker_flags
 from mooring.client import ClientError, connect, user_agent
@@ -130,6 +131,7 @@ async def _run(
     ) as client:
         running = Scheduler(client, config, options)
         running.metrics.register(registry)
+        show_who_works(registry, {config.leader_election.name: running})
         work = asyncio.create_task(running.run_elected() if config.leader_election.enabled else _forever(running))
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, work.cancel)

@@ -21,6 +21,7 @@ from mooring.base import logs
 from mooring.base.metrics import registry_of
 from mooring.cli.garbage import collect_garbage_less
 from mooring.cli.health_server import HealthServer
+from mooring.cli.leadership import show_who_works
 from mooring.cli.worker_process import LeaseLostError, WorkerConfig, WorkersError
 from mooring.client import Client, ClientError, connect, user_agent
 from mooring.controllers import options as controllers_options
@@ -68,20 +69,25 @@ class Workers:
         async with AsyncExitStack() as stack:
             await self._make(stack)
             await self._show_metrics(stack)
-            parts = [part for part in (self.scheduler, self.controllers) if part is not None]
             lost = False
             try:
                 async with asyncio.TaskGroup() as tasks:
-                    for part in parts:
+                    for part in self._parts.values():
                         tasks.create_task(self._work(part))
                     if not self._config.elected:
-                        for part in parts:
+                        for part in self._parts.values():
                             await part.wait_until_ready()
                     self._ready.set()
             except* LeaseLostError:
                 lost = True
             if lost:  # raised outside of `except*`, which would put it into a group again
                 raise LeaseLostError("a lease was lost to another instance, which works now")
+
+    @property
+    def _parts(self) -> dict[str, Scheduler | Controllers]:
+        """Those that there are, by the names of their leases."""
+        parts = {scheduler_options.COMPONENT: self.scheduler, controllers_options.COMPONENT: self.controllers}
+        return {name: part for name, part in parts.items() if part is not None}
 
     async def _work(self, part: Scheduler | Controllers) -> None:
         if not self._config.elected:
@@ -107,6 +113,7 @@ class Workers:
             client = await stack.enter_async_context(self._connect("controllers", agent, settings.scheme))
             await agree_on_versions(client)
             self.controllers = Controllers(client, settings, names=names, registry=self._registry)
+        show_who_works(self._registry, self._parts)
 
     def _controller_names(self) -> list[str]:
         wanted = {True: self._config.nodes, False: self._config.controllers}

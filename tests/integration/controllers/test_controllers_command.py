@@ -16,6 +16,7 @@ from mooring.cli.controllers import controllers
 from running_server import running_server
 
 pytestmark = pytest.mark.req("S.4")
+WORKS = 'leader_election_master_status{name="mooring-controllers"}'
 
 
 @contextmanager
@@ -51,8 +52,10 @@ def test_it_shows_its_health_and_metrics_and_another_takes_over_when_it_ends(tmp
             assert ready_line(first).strip() == "The controllers are ready: deployment, replicaset"
             assert read(f"{page}/readyz") == "ok"
             assert 'mooring_controller_rejected_creates_total{controller="replicaset"} 0.0' in read(f"{page}/metrics")
+            assert f"{WORKS} 1.0" in read(f"{page}/metrics")
             with started(kubeconfig, *flags) as (second, other):
                 assert read(f"{other}/readyz") == "ok"  # it stands by
+                assert f"{WORKS} 0.0" in read(f"{other}/metrics")
                 first.send_signal(signal.SIGTERM)
                 began = time.monotonic()
                 assert "are ready" in ready_line(second)
