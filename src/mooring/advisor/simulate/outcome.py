@@ -32,7 +32,6 @@ def result_of(running: Running, snapshot: Snapshot) -> Simulation:
     blocked = tuple(
         Blocked(pod=pod.name, node=pod.node, message=why) for pod, why in world.drains.refused.values() if pod.node
     )
-    alive, waiting = running.numbers()
     return Simulation(
         name=scenario.name,
         cluster=snapshot.origin,
@@ -44,9 +43,9 @@ def result_of(running: Running, snapshot: Snapshot) -> Simulation:
         counts=Counts(
             nodes=len(world.engine.cluster),
             pods=len(world.pods),
-            running=alive,
+            running=world.running,
             placed=len(placements),
-            pending=max(waiting, 0),
+            pending=len(world.pods) - world.running,
             rejected=sum(group.count for group in rejected),
             preempted=len(world.record.preemptions),
             evicted=len(world.record.evictions),

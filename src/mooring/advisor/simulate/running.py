@@ -139,23 +139,16 @@ class Running:
 
     def _progress(self) -> None:
         if self._tell_progress is not None:
-            running, pending = self.numbers()
-            self._tell_progress(Progress(self._doing, running, pending, self._now))
-
-    def numbers(self) -> tuple[int, int]:
-        """How many pods run, and how many do not."""
-        pods = self.world.pods
-        running = sum(1 for _ in self.world.engine.cluster.placed_pods())
-        return running, len(pods) - running
+            running = self.world.running
+            self._tell_progress(Progress(self._doing, running, len(self.world.pods) - running, self._now))
 
     def _note(self, event: str) -> None:
         """Add a moment to the timeline, unless it looks like the last one."""
         cluster = self.world.engine.cluster
-        running, pending = self.numbers()
         moment = Moment(
             at=round(self._now, 3),
-            running=running,
-            pending=max(pending, 0),
+            running=self.world.running,
+            pending=len(self.world.pods) - self.world.running,
             nodes=len(cluster),
             cpu=part_of(cluster, CPU),
             memory=part_of(cluster, MEMORY),

@@ -59,6 +59,8 @@ class World:
         """All that are there, by key."""
         self.taken: set[tuple[str, str]] = set()
         """Namespaces and names of pods."""
+        self.running = 0
+        """How many of them have a node."""
         self.revision = 0
         """Rises with every change."""
         self._node_versions = 0
@@ -81,6 +83,7 @@ class World:
             found = SimulatedPod(pod, None, node=pod.spec.node_name, is_ready=_is_ready(pod))
             self.pods[found.key] = found
             self.taken.add((pod.metadata.namespace, pod.metadata.name))
+            self.running += bool(found.node)
             self.workloads.adopt(found)
         self.workloads.imply()
         by_namespace: dict[str, list[SimulatedPod]] = {}
@@ -134,6 +137,7 @@ class World:
         """A pod has got its node, and runs."""
         self.engine.assume(pod.pod, node)
         pod.node, pod.placed_at, pod.message = node, self.clock.monotonic(), ""
+        self.running += 1
         self.revision += 1
         self.budgets.placed(pod)
         if self._somebody_waits():
@@ -154,6 +158,7 @@ class World:
         self.queue.delete(pod.pod)
         self.budgets.left(pod, was_healthy=was_healthy)
         self.revision += 1
+        self.running -= bool(node)
         pod.node = ""
         if pod.owner is not None:
             self.workloads.left(pod.owner, pod)
