@@ -146,6 +146,28 @@ def test_the_first_suggestion_gets_the_pod_scheduled(plane: RunningUp, kubectl: 
             kubectl.shell(line)
 
 
+@pytest.mark.parametrize("kind", ["Job", "StatefulSet", "DaemonSet", "ReplicaSet"])
+def test_the_template_of_a_workload_is_changed(plane: RunningUp, kubectl: Kubectl, kind: str) -> None:
+    name = f"some-{kind.lower()}"
+    labels = {"app": name}
+    spec = {**pod(name)["spec"], "nodeSelector": {"nowhere": "yes"}}
+    if kind == "DaemonSet":  # its pods are made where they fit, and then keep waiting for room
+        spec = pod(name, {"resources": {"requests": {"memory": "900Gi"}}})["spec"]
+    made: dict[str, Any] = {"template": {"metadata": {"labels": labels}, "spec": spec}}
+    if kind == "Job":
+        spec["restartPolicy"] = "Never"
+    else:
+        made["selector"] = {"matchLabels": labels}
+    api = "batch/v1" if kind == "Job" else "apps/v1"
+    kubectl.apply({"apiVersion": api, "kind": kind, "metadata": {"name": name}, "spec": made})
+    found = waiting(plane, f"{kind.lower()}/{name}")
+    words = "lower container main's request" if kind == "DaemonSet" else "drop the nodeSelector nowhere"
+    chosen = next(each for each in found["suggestions"] if each["summary"].startswith(words))
+    printed = [kubectl.shell(change["command"]) for change in chosen["changes"]]
+    eventually(lambda: is_scheduled(kubectl, f"{kind.lower()}/{name}"), 40)
+    assert printed
+
+
 def waiting(plane: RunningUp, subject: str) -> dict[str, Any]:
     """The explanation, once controllers and scheduler have seen what it is about."""
     found: dict[str, Any] = {}

@@ -44,6 +44,9 @@ _LOOKED_AT, _COMPARED = 2000, 60
 """Among so many nodes with the same refusals the nearest are looked for, by so many different reasons."""
 
 
+_JOB_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
+
+
 @dataclass(order=True)
 class _Idea:
     steps: int
@@ -228,7 +231,9 @@ def pod_change(before: Subject, after: Subject) -> Change:
     target = patches.target_of(before.source)
     if before.file:
         command = patches.file_command(before.file, operations)
-    elif isinstance(before.source, Job) or (isinstance(before.source, Pod) and not _can_be_updated(before, after)):
+    elif isinstance(before.source, Job):
+        command = patches.recreate_command(target, [*operations, *_without_selector(before.source)])
+    elif isinstance(before.source, Pod) and not _can_be_updated(before, after):
         command = patches.recreate_command(target, operations)
     else:
         command = patches.patch_command(target, operations)
@@ -236,6 +241,18 @@ def pod_change(before: Subject, after: Subject) -> Change:
             meta = before.pod.metadata
             command += f" && {patches.kubectl('delete', 'pod', meta.name, namespace=meta.namespace)}"
     return Change(target=target, action="patch", patch=operations, command=command)
+
+
+def _without_selector(job: Job) -> list[patches.Operation]:
+    """What a server has made up for a job must go before it can be made again."""
+    if job.spec.manual_selector:
+        return []
+    tree, changed = codec.to_tree(job), codec.to_tree(job)
+    changed["spec"].pop("selector", None)
+    for labels in (changed["metadata"].get("labels", {}), changed["spec"]["template"]["metadata"].get("labels", {})):
+        for key in _JOB_LABELS:
+            labels.pop(key, None)
+    return patches.difference(tree, changed)
 
 
 def _can_be_updated(before: Subject, after: Subject) -> bool:
