@@ -88,10 +88,8 @@ def heat_map(title: str, found: Sequence[Cell]) -> Markup:
         told = "not there" if cell.part is None else f"{cell.part:.0%}"
         hint = tag("title", f"{cell.name}: {told}{', cordoned' if cell.marked else ''}")
         if cell.part is None:
-            drawn.append(
-                _rect(x + gap, y + gap, step - 2 * gap, step - 2 * gap, "none", hint, stroke="var(--line)",
-                      stroke_dasharray="2 2")
-            )  # fmt: skip
+            outline = {"stroke": "var(--soft)", "stroke_opacity": "0.55", "stroke_dasharray": "2 2"}
+            drawn.append(_rect(x + gap, y + gap, step - 2 * gap, step - 2 * gap, "none", hint, **outline))
             continue
         fill = f"var(--{shade(cell.part)})"
         drawn.append(_rect(x + gap / 2, y + gap / 2, step - gap, step - gap, fill, hint, rx=f"{min(step / 6, 3):.1f}"))
@@ -122,7 +120,7 @@ def heat_legend() -> Markup:
         for index, name in enumerate(_STEPS)
     ]
     entries.append(tag("span", tag("i", style="background:var(--over)"), "more than there is"))
-    entries.append(tag("span", "● cordoned"))
+    entries += [tag("span", "● cordoned"), tag("span", "dashed: not there at that time")]
     return tag("div", *entries, class_="legend")
 
 
