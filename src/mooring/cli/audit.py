@@ -95,11 +95,14 @@ def audit(
         )
         if rehearse and question.target is None:
             raise click.UsageError("--rehearse needs something to rehearse, such as --to-emulation-version")
-        for note in (*notes, *question.notes):
-            click.echo(f"Note: {note}", err=True)
-        found = _answer(source.read(), question, scheduler, source, rehearsal_seconds if rehearse else None)
+        snapshot = source.read()
+        found = _answer(snapshot, question, scheduler, source, rehearsal_seconds if rehearse else None)
     except (QuestionError, SchemeError) as error:
         raise click.UsageError(str(error)) from error
+    told = {str(note) for note in snapshot.notes}  # by `source.read`
+    for note in (*notes, *found.notes):
+        if note not in told and "are left out: not allowed" not in note:
+            click.echo(f"Note: {note}", err=True)
     _print(found, output)
     differs = found.rehearsal is not None and (found.rehearsal.broken or found.rehearsal.differences)
     sys.exit(1 if found.breaks or differs else 0)

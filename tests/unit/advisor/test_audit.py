@@ -237,6 +237,14 @@ CASES = (
         Effect.STORED_UNREADABLE,
         "no version of the kind is known there",
     ),
+    Case(
+        "a kind that only Kubernetes has and removes",
+        (thing("flowcontrol.apiserver.k8s.io/v1beta3", "FlowSchema", namespace=""),),
+        {"to_emulation": "1.32"},
+        Effect.NOT_SERVED,
+        "is removed in 1.32; use flowcontrol.apiserver.k8s.io/v1",
+        {"emulation": "1.31"},
+    ),
     Case("what nobody decides about", (deployment(),), OFF, None),
     Case("a kind that Mooring does not have", (thing("example.com/v1", "Widget", spec={"operator": "Gt"}),), OFF, None),
 )

@@ -57,7 +57,10 @@ class _Auditor:
         self._pods = Pods(snapshot, self._options, now, profiles)
         self._outcomes = Outcomes(snapshot, self._options, self._uses, self._pods, now)
         self._served = Served(self._options)
-        self._notes = [*question.notes, *(str(note) for note in snapshot.notes)]
+        missing = [
+            f"{plural} are left out: {why}" for plural, why in snapshot.missing.items() if why.startswith("not allowed")
+        ]
+        self._notes = [*question.notes, *map(str, snapshot.notes), *missing]
 
     def run(self, config_file: str, *, has_stored_versions: bool) -> Audit:
         raw = self._snapshot.raw()

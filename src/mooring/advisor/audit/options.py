@@ -12,6 +12,7 @@ from types import MappingProxyType
 from mooring.admission import options as admission_options
 from mooring.admission.options import AdmissionOptions
 from mooring.advisor.audit.results import Flags, GateChange
+from mooring.advisor.lint.removed_apis import removal_of
 from mooring.api.kinds import Kind
 from mooring.api.scheme import Scheme
 from mooring.base import component as components
@@ -210,10 +211,19 @@ class Options:
     is_inventory: bool
     _target: Version
     _judges_stored: bool
+    _from: Version
+    _to: Version
 
     def reads(self, kind: Kind) -> bool:
         """Whether a server of the minimum compatibility version that is aimed at knows a version of a kind."""
         return not self._judges_stored or kind.lifecycle.known_at(self._target)
+
+    def removal(self, api_version: str, kind: str) -> str | None:
+        """The release between now and then that removes a kind which Mooring does not have, and its replacement."""
+        found = removal_of(api_version, kind)
+        if found is None or not self._from < Version.parse(found.release) <= self._to:
+            return None
+        return f"{found.release}; use {found.replacement}" if found.replacement else found.release
 
     @property
     def oldest_reader(self) -> str:
@@ -234,6 +244,8 @@ def build(question: Question) -> Options:
         is_inventory=question.target is None,
         _target=target.versions.min_compatibility,
         _judges_stored=question.asks_for_rollback_of_binaries,
+        _from=question.current.versions.emulation,
+        _to=target.versions.emulation,
     )
 
 

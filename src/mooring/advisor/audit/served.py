@@ -29,6 +29,7 @@ class Served:
             return
         kind = options.now.scheme.kind(raw.api_version, raw.kind)
         if kind is None:
+            yield from self._unknown(raw, reference)
             return
         if not as_stored:
             yield from self._written(kind, reference)
@@ -38,6 +39,21 @@ class Served:
         stored = kind if as_stored else options.now.scheme.storage(kind)
         if reference.stored and kind.stored and not options.reads(stored):
             yield self._unreadable(stored, reference)
+
+    def _unknown(self, raw: RawObject, reference: ObjectReference) -> Iterator[Finding]:
+        """A kind that Mooring does not have, and that Kubernetes removes on the way."""
+        removal = self._options.removal(raw.api_version, raw.kind)
+        if removal is not None:
+            yield Finding(
+                object=reference,
+                field="apiVersion",
+                value=raw.api_version,
+                feature=API,
+                proposal=PROPOSALS[API],
+                effect=Effect.NOT_SERVED,
+                breaks=True,
+                message=f"{raw.api_version} {raw.kind} is removed in {removal}",
+            )
 
     def _written(self, kind: Kind, reference: ObjectReference) -> Iterator[Finding]:
         now, then = self._options.now.scheme, self._options.then.scheme
