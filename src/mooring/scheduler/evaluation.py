@@ -48,6 +48,8 @@ from mooring.scheduler.scoring import BestRows, ScoreSlot, ShapeScore, ShapeScor
 
 OUT = -1
 """Instead of a total: the node is not feasible."""
+_MALUS = -(1 << 40)
+"""Added to a total, with the same meaning."""
 _FEW = 64
 """So many named nodes are judged one by one instead of with all others."""
 _PART = 64
@@ -96,7 +98,7 @@ class Judgement:
         """By Filter plugin: how many nodes it was asked about, and how many it refused for now and for good."""
         self.scores: list[ScoreSlot] = []
         self.totals: Scores = _NO_POINTS
-        """`OUT` where the node is not feasible."""
+        """Negative where the node is not feasible."""
         self.best: BestRows | None = None
 
 
@@ -137,6 +139,8 @@ class Evaluation:
         self._totals: Scores = np.empty(0, np.int64)
         """... and masked by who was feasible the last time."""
         self._was_feasible: Mask | None = None
+        self._judged: Mask | None = None
+        self._malus: Scores | None = None
         self._best: BestRows | None = None
         self._funnel: Funnel | None = None
 
@@ -358,7 +362,10 @@ class Evaluation:
             self._was_feasible = None
         elif others:
             rows = union(by_row, revised)
-            if rows is not None and len(rows):
+            if rows is not None and len(rows) == 1:
+                row = int(rows[0])
+                self._sums[row] = self._base.item(row) + sum([slot.points.item(row) for slot in others])
+            elif rows is not None and len(rows):
                 self._sums[rows] = _sum([self._base[rows], *(slot.points[rows] for slot in others)])
 
     def _mask(self, feasible: Mask, changed: ChangedRows) -> None:
@@ -368,11 +375,20 @@ class Evaluation:
             differing = feasible != self._was_feasible
             moved = differing.nonzero()[0] if _PART * np.count_nonzero(differing) < self._capacity else None
         if changed is None or moved is None or self._was_feasible is None:
-            self._totals = np.where(feasible, self._sums, OUT)
+            self._totals = self._masked(feasible)
             self._best = None
         else:
             self._mask_rows(feasible, union(changed, moved))
         self._was_feasible = feasible
+
+    def _masked(self, feasible: Mask) -> Scores:
+        """The sums where nodes are feasible. When the same ones are again, adding a malus is cheaper than choosing."""
+        if self._judged is not feasible:
+            self._judged, self._malus = feasible, None
+            return np.where(feasible, self._sums, OUT)
+        if self._malus is None:
+            self._malus = np.where(feasible, 0, _MALUS)
+        return self._sums + self._malus
 
     def _mask_rows(self, feasible: Mask, rows: ChangedRows) -> None:
         if rows is None or not len(rows):

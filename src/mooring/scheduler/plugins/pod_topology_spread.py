@@ -183,6 +183,8 @@ class _Competition(NamedTuple):
     number: int
     present: NDArray[np.bool_]
     """By level and domain, see `CountedDomains`."""
+    groups: NDArray[np.intp]
+    """The same as a list of groups."""
     sizes: list[int]
     """For each topology, in how many of its domains they are."""
 
@@ -223,7 +225,7 @@ class _Soft(_Constraints):
         elif counts == self._counts:
             return self.revision
         self._counts = counts
-        table = self._normalized(self._points(found), found.present)
+        table = self._normalized(self._points(found), found.groups)
         if regrouped or table.tobytes() != self._table.tobytes():
             self._table = table
             self.revision += 1
@@ -238,7 +240,7 @@ class _Soft(_Constraints):
         present = self._groups.among(rows)
         domains = present.any(axis=0)
         sizes = [int(np.count_nonzero(np.bincount(codes[domains]))) for codes in self.domains.parts]
-        return _Competition(feasible, rows, number, present, sizes)
+        return _Competition(feasible, rows, number, present, present.ravel().nonzero()[0], sizes)
 
     def _points(self, competition: "_Competition") -> Scores:
         """By group: the more pods there are, the more points (they are turned round later)."""
@@ -247,17 +249,17 @@ class _Soft(_Constraints):
         for counted in self.counted:
             skew = counted.constraint.max_skew - 1
             if counted.is_by_host:
-                levels = np.arange(len(points))[:, None]
+                levels = np.arange(len(competition.present))[:, None]
                 points += np.where(levels > 0, (levels - 1) * math.log(competition.number + 2) + skew, 0.0)
             else:
                 codes, unlabelled, size = next(topologies)
                 part = counted.counts.table()[codes] * math.log(size + 2) + skew
                 part[unlabelled] = 0.0
                 points += part
-        return np.floor(points + 0.5).astype(np.int64)
+        return (points + 0.5).astype(np.int64)  # rounds, because there are no negative ones
 
-    def _normalized(self, points: Scores, present: NDArray[np.bool_]) -> Scores:
-        among = points[present]
+    def _normalized(self, points: Scores, groups: NDArray[np.intp]) -> Scores:
+        among = points.take(groups)
         low, high = (int(np.minimum.reduce(among)), int(np.maximum.reduce(among))) if len(among) else (0, 0)
         turned = MAX_NODE_SCORE * (high + low - points) // high if high else np.full_like(points, MAX_NODE_SCORE)
         if self.needs_all_labels:
