@@ -229,6 +229,8 @@ def etcd_cluster(
         yield servers
     finally:
         servers.stop()
+        for member in servers.members:  # 128 MB each, however little is in it; the log stays
+            shutil.rmtree(member.directory / "data", ignore_errors=True)
 
 
 def _free_ports(count: int) -> list[int]:
