@@ -4,12 +4,14 @@ import asyncio
 import io
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mooring.advisor.snapshot import Snapshot, SnapshotError, data_directory, dump, engine, live
-from mooring.api import resource_v1, resource_v1beta1
-from mooring.api.core_v1 import Node, Pod, Toleration
+from mooring.advisor.snapshot.following import following
+from mooring.api import errors, resource_v1, resource_v1beta1
+from mooring.api.core_v1 import Namespace, Node, Pod, Toleration
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.store.kv import Delete, Put
 from mooring.store.sqlite import SqliteStore
@@ -162,3 +164,30 @@ def test_a_live_cluster_is_read_page_by_page(monkeypatch: pytest.MonkeyPatch) ->
     raw = next(each for each in found.raw() if each.name == "web")
     assert (raw.tree["kind"], raw.tree["apiVersion"]) == ("Pod", "v1")
     assert "resourceslices" in found.missing
+
+
+def test_a_cluster_is_followed_as_far_as_one_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    with RunningControlPlane(nodes=1, without=["scheduler", "controllers"]) as plane:
+        page = plane.client.page
+
+        async def guarded(cls: type[Any], *words: Any, **more: Any) -> Any:
+            if cls is Namespace:
+                raise errors.forbidden("namespaces", "", "it is not allowed")
+            return await page(cls, *words, **more)
+
+        async def two_snapshots() -> list[Snapshot]:
+            monkeypatch.setattr(plane.client, "page", guarded)
+            found = []
+            async for snapshot in following(plane.client, "the test", [Node, Pod, Namespace], 0.01):
+                found.append(snapshot)
+                if snapshot.find(Pod, "default", "web") is not None:
+                    return found
+                if len(found) == 1:
+                    await plane.client.create(Pod(metadata=ObjectMeta(name="web", namespace="default"), spec=spec))
+            return found
+
+        spec = builders.pod("web").spec
+        snapshots = plane.run(two_snapshots())
+    assert len(snapshots[0].all(Node)) == 1
+    assert len(snapshots) >= 2
+    assert "it is not allowed" in snapshots[0].missing["namespaces"]

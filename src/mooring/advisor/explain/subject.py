@@ -162,7 +162,8 @@ def _absent(snapshot: Snapshot, cls: type[Resource], namespace: str, name: str) 
 
 
 def _of_pod(snapshot: Snapshot, pod: Pod, options: AdmissionOptions | None, file: str) -> Subject:
-    if pod.metadata.uid and not file:
+    is_stored = bool(pod.metadata.uid) or snapshot.find(Pod, pod.metadata.namespace, pod.metadata.name) is pod
+    if is_stored and not file:
         source = _owner(snapshot, pod)
         if source is not None and (source_path := _PATHS.get(type(source))) is not None:
             return Subject(pod, source, source_path)
