@@ -12,7 +12,6 @@ from mooring.advisor.simulate.world import World
 from mooring.api.core_v1 import Pod
 from mooring.scheduler.columns.cluster import pod_key
 from mooring.scheduler.columns.shapes import PodShape
-from mooring.scheduler.diagnosis import Diagnosis
 from mooring.scheduler.engine import Outcome
 from mooring.scheduler.framework import SUCCESS, Code, Status
 from mooring.scheduler.plugins.default_preemption import DefaultPreemption
@@ -28,7 +27,8 @@ NOBODY: frozenset[str] = frozenset()
 class _InVain:
     """What was said to a pod for which displacing others was no help either."""
 
-    diagnosis: Diagnosis
+    refusal: str
+    """What the nodes said."""
     state: tuple[object, ...]
     message: str
 
@@ -120,7 +120,9 @@ class Scheduling:
     def _known_answer(self, shape: PodShape, outcome: Outcome) -> str:
         """What the last pod like this one was told, if nothing has changed since: pods wait in crowds."""
         found = self._in_vain.get(shape)
-        if found is None or found.diagnosis is not outcome.diagnosis or found.state != self._state(outcome):
+        if found is None or _has_claims(outcome.pod):
+            return ""
+        if found.state != self._state(outcome) or found.refusal != outcome.message:
             return ""
         return found.message
 
@@ -136,7 +138,8 @@ class Scheduling:
         if found.node is None:
             if not found.keeps_nomination:
                 nominations.remove(pod.pod)
-            self._in_vain[shape] = _InVain(diagnosis, self._state(outcome), message)
+            if not _has_claims(pod.pod):
+                self._in_vain[shape] = _InVain(outcome.message, self._state(outcome), message)
             return message
         for other in nominations.on(found.node):
             if (other.spec.priority or 0) < (pod.pod.spec.priority or 0):
@@ -164,6 +167,12 @@ class Scheduling:
             if found.node is not None:
                 break
         return found, said
+
+
+def _has_claims(pod: Pod) -> bool:
+    """Whether a pod has volumes or devices of its own, so that others of its shape need not fare like it."""
+    own = (volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)
+    return bool(pod.spec.resource_claims) or any(claim is not None for claim in own)
 
 
 def _name(plugin: object) -> str:
