@@ -349,7 +349,9 @@ async def test_users_and_passwords(tmp_path: Path) -> None:
         with pytest.raises(Refused, match="does not permit this user to use the prefix"):
             await EtcdStore.open(etcd.config("/elsewhere", user="mooring", password="password"))
         store = await EtcdStore.open(etcd.config(user="mooring", password="password"))
-        assert isinstance(await store.write(Put("/registry/a", b"1")), Event)
+        assert isinstance(await store.write(Put("/registry/a", b"1", ttl=100)), Event)
+        await store.compact(await store.revision())
+        assert (await store.stats()).file_bytes > 0
         etcd.members[0].kill()  # which forgets the tokens that it gave
         etcd.members[0].start()
         etcd.wait()

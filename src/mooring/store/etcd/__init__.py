@@ -11,5 +11,5 @@ Importing this package costs nothing; importing `store` brings gRPC in.
 
 import os
 
-# Servers start other programs, but never go on in a copy of themselves; gRPC would prepare for that, and print about it.
+# Servers start other programs, but never go on in a copy of themselves; gRPC would prepare for that and print about it.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
