@@ -54,9 +54,13 @@ class Chaos:
         self.clients.append(client)
         self.cluster.start(CONFIG, client=client, elected=True)
 
-    @property
-    def lost_bindings(self) -> int:
-        return sum(client._transport.lost_bindings for client in self.clients)
+    async def begun(self) -> None:
+        """Until a scheduler has been elected and binds, so that there is something to disturb."""
+        await self._add_pods()
+        async with asyncio.timeout(30):
+            while not sum(client._transport.lost_bindings for client in self.clients):
+                await self.supervise()
+                await asyncio.sleep(0.02)
 
     async def supervise(self) -> None:
         """Start schedulers again that have ended because they lost their lease, as a service manager would."""
@@ -188,11 +192,9 @@ async def test_nothing_is_bound_twice_overcommitted_or_forgotten(tmp_path: Path,
             await chaos._add_node()
         chaos.start()
         chaos.start()
+        await chaos.begun()
         for _ in range(150):
             await chaos.step()
-        async with asyncio.timeout(30):
-            while not chaos.lost_bindings:  # on a slow machine nobody may have been elected yet
-                await chaos.step()
         await chaos.calm()
         async with asyncio.timeout(60):
             while await _is_unsettled(chaos):  # noqa: ASYNC110 - the server is asked, there is no event
