@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from mooring.advisor.snapshot.following import following
 from mooring.api import errors, resource_v1, resource_v1beta1
 from mooring.api.core_v1 import Namespace, Node, Pod, Toleration
 from mooring.api.meta_v1 import ObjectMeta
+from mooring.client import Client
+from mooring.client.transport import Request, Response
 from mooring.store.kv import Delete, Put
 from mooring.store.sqlite import SqliteStore
 from mooring.testing import builders
@@ -191,3 +194,47 @@ def test_a_cluster_is_followed_as_far_as_one_may(monkeypatch: pytest.MonkeyPatch
     assert len(snapshots[0].all(Node)) == 1
     assert len(snapshots) >= 2
     assert "it is not allowed" in snapshots[0].missing["namespaces"]
+
+
+class OtherCluster:
+    """The answers of a Kubernetes that has other versions and does not let everybody see everything."""
+
+    def __init__(self) -> None:
+        self.forgot = False
+
+    async def send(self, request: Request, _seconds: float) -> Response:
+        query = dict(request.query)
+        if request.path == "/api/v1":
+            resources = [{"name": name, "verbs": ["list"]} for name in ("nodes", "pods", "namespaces")]
+            return Response(200, {}, json.dumps({"kind": "APIResourceList", "resources": resources}).encode())
+        if request.path == "/api/v1/nodes":
+            if "continue" in query and not self.forgot:
+                self.forgot = True
+                return self._status(410, "Expired")
+            first = {"metadata": {"name": "a"}, "spec": {"fieldOfTheFuture": {"a": 1}}}
+            items = [first] if "limit" in query else [first, {"metadata": {"name": "b"}}]
+            token = "next" if "limit" in query else ""
+            return Response(200, {}, json.dumps({"metadata": {"continue": token}, "items": items}).encode())
+        if request.path == "/api/v1/namespaces":
+            return Response(200, {}, b'{"metadata": {}, "items": null}')
+        if request.path == "/api/v1/pods":
+            return self._status(403, "Forbidden")
+        return Response(404, {}, b"404 page not found\n")
+
+    def _status(self, code: int, reason: str) -> Response:
+        body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code}
+        return Response(code, {}, json.dumps({**body, "message": f"{reason}, it says"}).encode())
+
+    async def stream(self, request: Request, _seconds: float) -> Any:
+        raise NotImplementedError(request.path)
+
+    async def close(self) -> None:
+        pass
+
+
+def test_another_kubernetes_is_read_as_far_as_it_lets_us() -> None:
+    found = asyncio.run(live(Client(OtherCluster(), user_agent="test"), "another cluster"))
+    assert [node.metadata.name for node in found.all(Node)] == ["a", "b"]
+    assert found.missing["pods"] == "not allowed: Forbidden, it says"
+    assert found.missing["deployments"] == "the server does not serve them"
+    assert found.raw()[0].tree["spec"] == {"fieldOfTheFuture": {"a": 1}}
