@@ -218,6 +218,35 @@ def test_ctrl_c_prints_what_is_known(tmp_path: Path) -> None:
     assert "at least" in text or "INTERRUPTED" in text
 
 
+# -- large clusters
+
+PODS = 50_000 if os.environ.get("MOORING_FULL") else 5_000
+MEASURED = """
+import resource, sys, time
+from mooring.cli.main import mooring
+before = time.process_time()
+try:
+    mooring.main(sys.argv[1:], standalone_mode=False)
+except SystemExit as end:
+    assert not end.code, end.code
+print(time.process_time() - before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, file=sys.stderr)
+"""
+
+
+@pytest.mark.usefixtures("examples")
+def test_five_thousand_nodes_take_seconds_and_little_memory() -> None:
+    """In full 50,000 pods: less than 30 s and 1.5 GB. Time of the processor, because tests share theirs."""
+    Path("small.yaml").write_text(Path("web.yaml").read_text().replace("1500m", "100m"))
+    call = ["simulate", "--nodes", "5000", "--add", "small.yaml", "--replicas", str(PODS), "-o", "json"]
+    command = [sys.executable, "-c", MEASURED, *call, "--html", "report.html"]
+    process = subprocess.run(command, check=True, capture_output=True, text=True, timeout=110)
+    seconds, megabytes = map(float, process.stderr.splitlines()[-1].split())
+    assert json.loads(process.stdout)["counts"]["placed"] == PODS
+    assert seconds < 30
+    assert megabytes < 1500
+    assert Path("report.html").stat().st_size < 4_000_000
+
+
 # -- a real cluster
 
 
