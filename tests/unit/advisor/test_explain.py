@@ -155,10 +155,16 @@ def test_single_changes_leave_out_pairs() -> None:
 
 
 def test_four_things_at_once_are_too_many() -> None:
-    spec = {"nodeSelector": {"disk": "ssd"}, "schedulingGates": [{"name": "a/b"}]}
-    wanted = pod("web", cpu="8", spec=spec)
+    wanted = pod("web", cpu="8", spec={"nodeSelector": {"disk": "ssd"}})
     found = explain(cluster(node("a", unschedulable=True, taints=["team=blue:NoSchedule"])), wanted)
     assert found.suggestions == []
+    against = (
+        "nearest is node a, and this is against it: NodeUnschedulable: cordoned: spec.unschedulable is true;"
+        " TaintToleration: taint team=blue:NoSchedule is not tolerated;"
+        " NodeAffinity: `disk=ssd` does not hold: there is no such label;"
+        " NodeResourcesFit: asks for cpu 8, and the node has 4"
+    )
+    assert found.facts == [against]
     assert "No change of up to three steps was found that would help." in list(text.lines(found))
 
 

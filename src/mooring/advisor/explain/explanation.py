@@ -21,7 +21,7 @@ from mooring.advisor.explain.results import (
     Victim,
 )
 from mooring.advisor.explain.scores import scores
-from mooring.advisor.explain.search import Search, pod_change
+from mooring.advisor.explain.search import Search, pod_change, targets
 from mooring.advisor.explain.subject import Subject
 from mooring.advisor.explain.view import View, full_name, priority
 from mooring.advisor.snapshot import Snapshot
@@ -208,6 +208,8 @@ class _Explaining:
         found = [] if fits else Search(view).run(self._wanted)
         if tried is not None and tried.node is None and len(found) < self._wanted:
             found += self._by_priority()
+        if not fits and not found and self._wanted:
+            self._note_the_nearest(view)
         if fits and self._subject.exists:
             self._facts.append(
                 "nothing is in its way: if it stays pending, the scheduler has not got to it, or does not run"
@@ -229,6 +231,14 @@ class _Explaining:
             suggestions=found,
             scores=scores(self._engine, pod, outcome.node, _RIVALS) if fits and outcome.node else [],
         )
+
+    def _note_the_nearest(self, view: View) -> None:
+        """Where no change helps: all that there is against the node that the fewest plugins refuse."""
+        for name in targets(view)[:1]:
+            statuses, _ = self._engine.refusals_on(self._pod, name)
+            told = [f"{status.plugin}: {describe(view, [view.info(name)], status)[0][0]}" for status in statuses]
+            if told:
+                self._facts.append(f"nearest is node {name}, and this is against it: {'; '.join(told)}")
 
     def _by_priority(self) -> list[Suggestion]:
         """The lowest PriorityClass with which the pod could displace others, if there is one."""
