@@ -321,18 +321,20 @@ def test_the_server_answers_others_meanwhile(plane: RunningControlPlane) -> None
         ],
     }
     body = json.dumps(scenario).encode()
-    slowest = plane.run(_slowest_read(plane, lambda: plane.client.raw("POST", f"{BASE}/simulations", body=body)))
-    assert slowest < 1.0
+    times = plane.run(_reads_during(plane, lambda: plane.client.raw("POST", f"{BASE}/simulations", body=body)))
+    assert len(times) > 3
+    assert max(times) < max(1.0, sum(times) / 2)
 
 
-async def _slowest_read(plane: RunningControlPlane, question: Callable[[], Any]) -> float:
+async def _reads_during(plane: RunningControlPlane, question: Callable[[], Any]) -> list[float]:
+    """How long reads took, one after the other, while a question was answered."""
     loop = asyncio.get_running_loop()
     working = asyncio.create_task(question())
-    slowest = 0.0
+    times = []
     while not working.done():
         began = loop.time()
-        await plane.client.raw("GET", "/api/v1/nodes/silver")
-        slowest = max(slowest, loop.time() - began)
         await asyncio.sleep(0.01)
+        await plane.client.raw("GET", "/api/v1/nodes/silver")
+        times.append(loop.time() - began)
     assert (await working).status == 201
-    return slowest
+    return times
