@@ -235,7 +235,7 @@ def _template(spec: Tree, labels: Tree) -> Tree:
 
 
 KINDS: dict[str, tuple[str, str, Callable[[Tree, Tree], Tree]]] = {
-    "Pod": ("v1", "spec", lambda spec, labels: {"spec": spec}),
+    "Pod": ("v1", "spec", lambda spec, _: {"spec": spec}),
     "ReplicationController": (
         "v1",
         "spec.template.spec",
