@@ -550,6 +550,18 @@ def test_until_full_counts_what_fits_beside_what_is_there() -> None:
     assert "Insufficient cpu" in result.room.limit
 
 
+def test_until_full_can_begin_with_none() -> None:
+    result = run(cluster(), add(WEB, 0), until_full=True)
+    assert result.room is not None
+    assert result.room.fits == 12
+
+
+def test_until_full_of_a_job_ends_with_its_completions() -> None:
+    result = run(cluster(), add(JOB.replace("COMPLETION", "Indexed")), until_full=True)
+    assert result.room is not None
+    assert (result.room.fits, result.room.limit) == (2, "it is to have no more pods than these")
+
+
 def test_until_full_displaces_nobody() -> None:
     important = POD.replace("spec: {", "spec: {priorityClassName: important, ")
     result = run(cluster(1), add(WEB, 3), add(IMPORTANT + "---" + important, 0), until_full=True)

@@ -4,7 +4,7 @@ Read from the command line (``cli/simulate.py``) and from files (``scenario_file
 out. Nodes are meant by name or by pattern: `worker-3`, `worker-*`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from mooring.api.core_v1 import Node
@@ -116,4 +116,3 @@ class Scenario:
     until_full: bool = False
     """At the end add pods of the last workload that was added, until one does not fit."""
     name: str = ""
-    notes: tuple[str, ...] = field(default=())

@@ -8,7 +8,7 @@ from mooring.advisor.simulate.pods import SimulatedPod, Workload
 from mooring.advisor.simulate.results import Room
 from mooring.advisor.simulate.scheduling import Scheduling
 from mooring.advisor.simulate.world import World
-from mooring.api.apps_v1 import DaemonSet, Deployment
+from mooring.api.apps_v1 import DaemonSet
 from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import Resource
 
@@ -44,7 +44,9 @@ class _Filling:
                 pod = self._next(fits)
                 if pod is None:
                     refusal = self._owner.refusal if self._owner is not None else world.record.refusals.pop().message
-                    return Room(workload=self._name, fits=fits, limit=refusal)
+                    return Room(
+                        workload=self._name, fits=fits, limit=refusal or "it is to have no more pods than these"
+                    )
                 self._scheduling.run()
                 if not pod.node:
                     limit = pod.message
@@ -59,15 +61,9 @@ class _Filling:
             self._scheduling.allow_preemption = True
 
     def _workload(self, wanted: Resource) -> Workload:
-        name, namespace = wanted.metadata.name, wanted.metadata.namespace
-        for owner in self._world.workloads.all():
-            if owner.namespace != namespace:
-                continue
-            own = owner.deployment.metadata.name if owner.deployment is not None else ""
-            if isinstance(wanted, Deployment) and own == name and owner.wanted:
-                return owner
-            if (owner.kind, owner.name) == (wanted.kind, name):
-                return owner
+        owner = self._world.workloads.making_pods_for(wanted.kind, wanted.metadata.namespace, wanted.metadata.name)
+        if owner is not None:
+            return owner
         raise ScenarioError(f"until full: {self._name} is not there; was it rejected?")
 
     def _pods(self) -> list[SimulatedPod]:

@@ -61,7 +61,7 @@ def result_of(running: Running, snapshot: Snapshot) -> Simulation:
         nodes=_nodes(running.before, after, world),
         timeline=tuple(running.timeline),
         room=running.room,
-        notes=(*(str(note) for note in snapshot.notes), *scenario.notes, *world.record.notes),
+        notes=tuple(str(note) for note in snapshot.notes),
     )
 
 
@@ -110,7 +110,7 @@ def _rejected(world: World) -> tuple[RejectedGroup, ...]:
     found: dict[tuple[str, str], int] = {}
     for refusal in world.record.refusals:
         key = (refusal.name, refusal.message)
-        found[key] = found.get(key, 0) + refusal.number
+        found[key] = found.get(key, 0) + 1
     for owner in world.workloads.all():
         if owner.refusal:
             missing = max(owner.wanted - len(owner.pods), 1)

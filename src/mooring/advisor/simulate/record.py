@@ -23,7 +23,6 @@ class Refusal:
 
     name: str
     message: str
-    number: int = 1
 
 
 @dataclass(slots=True)
@@ -32,7 +31,6 @@ class Record:
     evictions: list[Departure] = field(default_factory=list)
     preemptions: list[Departure] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
     attempts: int = 0
 
     def evicted(self, pod: SimulatedPod, cause: str) -> None:

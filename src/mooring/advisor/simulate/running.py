@@ -84,7 +84,7 @@ class Running:
             self._doing = "adding pods until one does not fit"
             self.room = fill(self.world, self.scheduling, self._applying, self._progress)
         self._note("")
-        self.is_complete = True
+        self.is_complete = self.room is None or self.room.is_complete
 
     @property
     def _now(self) -> float:

@@ -107,6 +107,13 @@ class Workloads:
         owner = self._all.get((kind, namespace, name))
         return owner.object if owner is not None else None
 
+    def making_pods_for(self, kind: str, namespace: str, name: str) -> Workload | None:
+        """Who makes the pods of a workload now: of a Deployment the ReplicaSet with its template."""
+        if kind != "Deployment":
+            return self._all.get((kind, namespace, name))
+        deployment = self._deployments.get((namespace, name))
+        return None if deployment is None else self._current(deployment, self._sets.get((namespace, name), []))
+
     def joined(self, owner: Workload, pod: SimulatedPod) -> None:
         owner.pods[pod.key] = pod
         if pod.slot:
