@@ -1,6 +1,7 @@
 """Write what the benchmarks of the scheduler have measured into docs/: tables, and plots of how a pod's cost grows.
 
-python -m benchmarks.scheduler_report
+python -m benchmarks.scheduler_report                     all that has been measured
+python -m benchmarks.scheduler_report scheduler           through the API only
 
 Reads ``results/*.json``, which ``scheduler.py`` and ``scheduler_engine.py`` write. The tables stand in benchmarks.md
 between comments with their names. Both axes of the plots are logarithmic: a line that rises no steeper than the dashed
@@ -9,6 +10,7 @@ one grows at most linearly.
 
 import math
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -42,12 +44,12 @@ Points = Sequence[tuple[int, float]]
 def main() -> None:
     page = DOCS / "benchmarks.md"
     text = page.read_text()
-    tables = {"scheduler": api_tables, "scheduler_engine": engine_tables}
-    for name, table in tables.items():
+    for name in sys.argv[1:] or REPORTS:
+        tables, plot = REPORTS[name]
         rows = results.read(name)
         if rows:
-            text = between(text, name, table(rows))
-            (DOCS / f"{name.replace('_', '-')}-growth.svg").write_text(draw(costs(rows)))
+            text = between(text, name, tables(rows))
+            (DOCS / plot).write_text(draw(costs(rows)))
     page.write_text(text)
 
 
@@ -60,10 +62,10 @@ def between(text: str, name: str, table: str) -> str:
 
 
 def costs(rows: Sequence[Row]) -> dict[str, list[tuple[int, float]]]:
-    """By workload, the mean time for a pod at each number of nodes, in microseconds."""
+    """By workload, the mean time for a pod at each number of nodes, in microseconds: of the processor where known."""
     found: dict[str, list[tuple[int, float]]] = {}
     for row in rows:
-        found.setdefault(row.workload, []).append((row.nodes, 1e6 / row.rate))
+        found.setdefault(row.workload, []).append((row.nodes, 1e6 / (row.busy_rate or row.rate)))
     return found
 
 
@@ -149,6 +151,13 @@ def _range(values: Sequence[float], *, exact: bool = False) -> str:
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
+
+
+REPORTS: dict[str, tuple[Callable[[Sequence[Row]], str], str]] = {
+    "scheduler": (api_tables, "scheduler-api-growth.svg"),
+    "scheduler_engine": (engine_tables, "scheduler-growth.svg"),
+}
+"""By file of results: its tables, and where its plot goes."""
 
 
 # -- plots
