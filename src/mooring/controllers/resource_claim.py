@@ -122,7 +122,7 @@ class ResourceClaims(Controller):
 
     async def _free(self, claim: ResourceClaim) -> None:
         meta, status = claim.metadata, claim.status
-        users = [user for user in status.reserved_for if self._still_uses(meta.namespace, user)]
+        users = [user for user in status.reserved_for if await self._still_uses(meta.namespace, user)]
         if len(users) < len(status.reserved_for):
             allocation = status.allocation if users else None
             status = structs.replace(status, reserved_for=users, allocation=allocation)
@@ -139,11 +139,17 @@ class ResourceClaims(Controller):
             with suppress(errors.NotFound):
                 await self.client.delete(ResourceClaim, meta.name, meta.namespace, uid=meta.uid)
 
-    def _still_uses(self, namespace: str, user: ResourceClaimConsumerReference) -> bool:
+    async def _still_uses(self, namespace: str, user: ResourceClaimConsumerReference) -> bool:
+        """Whether a user of a claim is still there; one that no informer shows may also not have been seen yet."""
         if user.resource != "pods" or user.api_group:
             return True  # not ours to judge
         pod = self._pods.get(user.name, namespace)
-        return pod is not None and pod.metadata.uid == user.uid and pod.status.phase not in _DONE
+        if pod is None or pod.metadata.uid != user.uid:
+            try:
+                pod = await self.client.get(Pod, user.name, namespace)
+            except errors.NotFound:
+                return False
+        return pod.metadata.uid == user.uid and pod.status.phase not in _DONE
 
     def _pod_has_ended(self, claim: ResourceClaim) -> bool:
         """Whether the claim was made for a pod that has ended; one that is gone is garbage collection's matter."""

@@ -9,7 +9,7 @@ import pytest
 from control_plane import ControlPlane, control_plane
 from mooring.api.core_v1 import Pod
 from mooring.api.resource_v1 import DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from mooring.client import PatchType
+from mooring.client import Informer, PatchType
 
 pytestmark = [pytest.mark.req("5471.8"), pytest.mark.req("S.4")]
 
@@ -175,3 +175,32 @@ async def test_a_claim_is_free_when_its_pod_has_ended(plane: ControlPlane) -> No
     claim = await plane.find(ResourceClaim, "train")
     assert claim is not None
     assert (claim.status.allocation, claim.status.reserved_for, claim.metadata.finalizers) == (None, [], [])
+
+
+async def test_a_claim_stays_with_a_pod_that_informers_do_not_show_yet(
+    plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The watch of claims may be ahead of that of pods: a scheduler is fast, and a busy machine slow."""
+    held: list[tuple[Informer[Any], list[Any]]] = []
+    take = Informer._take
+
+    def hold_pods_back(informer: Informer[Any], events: list[Any]) -> None:
+        if isinstance(events[0].object, Pod):
+            held.append((informer, events))
+        else:
+            take(informer, events)
+
+    monkeypatch.setattr(Informer, "_take", hold_pods_back)
+    await plane.create(ResourceSlice, **gpu_slice())
+    pod = await pod_with_gpu(plane)
+    await plane.run(0)
+    claim = await plane.find(ResourceClaim, "train")
+    assert claim is not None
+    assert [user.uid for user in claim.status.reserved_for] == [pod.metadata.uid]
+    for informer, events in held:
+        take(informer, events)
+    monkeypatch.undo()
+    body = {"spec": {"devices": [{"name": "gpu-0", "taints": [SICK]}]}}
+    await plane.client.patch(ResourceSlice, "slice", body, type=PatchType.MERGE)
+    await plane.run(0)
+    assert not await plane.alive("train")
