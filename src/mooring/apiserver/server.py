@@ -41,6 +41,7 @@ from mooring.apiserver.security.kubeconfig import write_kubeconfig
 from mooring.apiserver.security.pki import Pki
 from mooring.apiserver.security.rbac import RbacAuthorizer
 from mooring.apiserver.security.reviews import Reviews
+from mooring.apiserver.security.shared_keys import require_shared_keys
 from mooring.apiserver.security.token_file import TokenFile
 from mooring.apiserver.security.tokens import ServiceAccountTokens
 from mooring.apiserver.skew import SkewWatch
@@ -288,5 +289,11 @@ async def _open_store(config: ServerConfig, clock: Clock) -> Store:
     if config.etcd:
         from mooring.store.etcd.store import EtcdStore  # noqa: PLC0415 - brings gRPC in, which a store in a file spares
 
-        return await EtcdStore.open(config.etcd, clock=clock)
+        etcd = await EtcdStore.open(config.etcd, clock=clock)
+        try:
+            await require_shared_keys(Pki(config.data_dir / "pki", clock), etcd.agree)
+        except BaseException:
+            await etcd.close()
+            raise
+        return etcd
     return await SqliteStore.open(config.data_dir, clock=clock)

@@ -3,6 +3,8 @@
 import json
 import shutil
 import ssl
+import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -207,7 +209,7 @@ def test_without_etcd_a_server_says_so_in_time_and_recovers(tmp_path: Path) -> N
 
 def test_servers_that_start_together_on_an_empty_etcd_make_one_cluster(tmp_path: Path) -> None:
     names = ("one", "two", "three")
-    Pki(tmp_path / "pki", SystemClock()).signing_key()
+    Pki(tmp_path / "pki", SystemClock()).fingerprints()
     for name in names:
         shutil.copytree(tmp_path / "pki", tmp_path / name / "pki")
     with etcd_cluster(tmp_path / "etcd") as etcd, ThreadPoolExecutor() as pool:
@@ -220,3 +222,33 @@ def test_servers_that_start_together_on_an_empty_etcd_make_one_cluster(tmp_path:
     uids = [[item["metadata"]["uid"] for item in items] for items in lists]
     assert uids[0] == uids[1] == uids[2]
     assert len(uids[0]) == 4
+
+
+def test_a_server_with_other_keys_than_the_rest_is_not_started(tmp_path: Path) -> None:
+    with etcd_cluster(tmp_path / "etcd") as etcd:
+        with running_server(tmp_path / "one", *etcd.flags()):
+            other = tmp_path / "two" / "pki"
+            assert "(ca.key and sa.key)" in _refused(tmp_path / "two", etcd)
+            for file in ("ca.crt", "ca.key"):
+                shutil.copy(tmp_path / "one" / "pki" / file, other)
+            assert "(sa.key)" in _refused(tmp_path / "two", etcd)
+            shutil.copy(tmp_path / "one" / "pki" / "sa.key", other)
+            with running_server(tmp_path / "two", *etcd.flags()) as two:
+                assert Caller(two)("GET", "/readyz")[0] == 200
+        message = _refused(tmp_path / "new", etcd)
+        assert "etcdctl del PREFIX/.mooring/pki" in message
+        assert etcd.etcdctl("del", "/registry/.mooring/pki").strip() == "1"
+        with running_server(tmp_path / "new", *etcd.flags()) as new:
+            assert Caller(new)("GET", "/readyz")[0] == 200
+        assert "(ca.key and sa.key)" in _refused(tmp_path / "one", etcd)
+
+
+def _refused(data_dir: Path, etcd: EtcdServers) -> str:
+    """What a server says that ends at once."""
+    command = [sys.executable, "-m", "mooring", "apiserver", "--data-dir", str(data_dir), "--port", "0"]
+    ended = subprocess.run([*command, *etcd.flags()], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 1, ended
+    assert ended.stdout == ""
+    lines = ended.stderr.splitlines()
+    assert len(lines) == 1, ended.stderr
+    return lines[0]

@@ -9,6 +9,7 @@ so that nobody ever sees half a key. A certificate that ends soon, that another 
 the server's addresses is made anew when somebody asks for it; the server asks once an hour.
 """
 
+import hashlib
 import ipaddress
 import os
 import secrets
@@ -70,7 +71,7 @@ class Pki:
     """The authority of one data directory."""
 
     def __init__(self, directory: Path, clock: Clock) -> None:
-        self._directory = directory
+        self.directory = directory
         self._clock = clock
 
     @property
@@ -94,12 +95,17 @@ class Pki:
 
     def signing_key(self, name: str = "sa") -> ec.EllipticCurvePrivateKey:
         """A private key without a certificate, for signing tokens."""
-        path = self._directory / f"{name}.key"
+        path = self.directory / f"{name}.key"
         if path.exists():
             return _read_key(path)
         key = _new_key()
         write_private(path, _pem(key))
         return key
+
+    def fingerprints(self) -> dict[str, str]:
+        """By file, what the keys are that all servers of a cluster must share; they are made if there are none."""
+        keys = {"ca.key": self._authority().key, "sa.key": self.signing_key()}
+        return {file: _fingerprint(key) for file, key in keys.items()}
 
     def _authority(self) -> _Loaded:
         found = self._load("ca")
@@ -215,7 +221,7 @@ class Pki:
         return KeyPair(certificate_file, key_file, certificate_file.read_bytes(), key_file.read_bytes())
 
     def _files(self, name: str) -> tuple[Path, Path]:
-        return self._directory / f"{name}.crt", self._directory / f"{name}.key"
+        return self.directory / f"{name}.crt", self.directory / f"{name}.key"
 
 
 def write_private(path: Path, content: bytes) -> None:
@@ -243,6 +249,11 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
+
+
+def _fingerprint(key: ec.EllipticCurvePrivateKey) -> str:
+    public = key.public_key().public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return f"sha256:{hashlib.sha256(public).hexdigest()}"
 
 
 def _read_key(path: Path) -> ec.EllipticCurvePrivateKey:

@@ -1,6 +1,6 @@
 """Whose prefix it is. A store that begins marks its prefix; one that is opened looks at the mark first.
 
-`EtcdStore.open` calls it, before anything is read or written.
+`EtcdStore.open` calls it, before anything is read or written. `agree` is for what else all servers have in common.
 """
 
 import json
@@ -22,8 +22,7 @@ async def claim(client: EtcdClient, keys: Keys) -> bool:
     is_new = mark is None
     if is_new:
         await _refuse_strangers(client, keys)
-        await _write_mark(client, keys)
-        mark = await _mark(client, keys)
+        mark = await agree(client, keys.store, MARK)
     _check(mark, keys)
     return is_new
 
@@ -42,13 +41,15 @@ async def _mark(client: EtcdClient, keys: Keys) -> bytes | None:
     return bytes(response.kvs[0].value) if response.kvs else None
 
 
-async def _write_mark(client: EtcdClient, keys: Keys) -> None:
-    """If two servers begin at the same time, one of them writes it."""
+async def agree(client: EtcdClient, key: bytes, value: bytes) -> bytes:
+    """Write a value unless there is one; returns which there is. Of servers that begin together, one writes."""
     request = message("TxnRequest")()
-    request.compare.add(key=keys.store, result=EQUAL, target=VERSION, version=0)
+    request.compare.add(key=key, result=EQUAL, target=VERSION, version=0)
     put = request.success.add().request_put
-    put.key, put.value = keys.store, MARK
-    await client.ask("Txn", request)
+    put.key, put.value = key, value
+    request.failure.add().request_range.key = key
+    response = await client.ask("Txn", request)
+    return value if response.succeeded else bytes(response.responses[0].response_range.kvs[0].value)
 
 
 async def _refuse_strangers(client: EtcdClient, keys: Keys) -> None:

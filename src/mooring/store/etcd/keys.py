@@ -3,6 +3,7 @@
     /registry/pods/default/web      the pod, as JSON (with the prefix `/registry`)
     /registry/.mooring/store        who owns the prefix: checked at every start, and by every write: see `fence`
     /registry/.mooring/compaction   how far history was forgotten: see `compaction`
+    /registry/.mooring/pki          the keys that all servers must share: see `EtcdStore.agree`
     /registry/.mooring/tick         written to learn how far the watch is: see `store`
 
 What is under `.mooring/` is inside the prefix, so that the watch tells of it too, and is not shown to readers.
@@ -32,6 +33,10 @@ class Keys:
         self.store = self.internal + b"store"
         self.compaction = self.internal + b"compaction"
         self.tick = self.internal + b"tick"
+
+    def common(self, name: str) -> bytes:
+        """Where something is that all servers must have in common."""
+        return self.internal + name.encode()
 
     def stored(self, key: str) -> bytes:
         """Where a key is in etcd."""

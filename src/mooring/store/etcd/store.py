@@ -108,6 +108,10 @@ class EtcdStore(LocalStore):
         store._start_maintenance()
         return store
 
+    async def agree(self, name: str, value: bytes) -> bytes:
+        """Something that all servers must have in common: the value of the one that was first to call this."""
+        return await identity.agree(self._client, self._keys.common(name), value)
+
     @property
     def failure(self) -> StorageError | None:
         """Why the store cannot be used now; None while it can."""
