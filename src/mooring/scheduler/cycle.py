@@ -26,6 +26,7 @@ from mooring.scheduler.assumptions import AssumedPod, Assumptions
 from mooring.scheduler.binding import Binder
 from mooring.scheduler.diagnosis import Diagnosis
 from mooring.scheduler.engine import Engine, Outcome
+from mooring.scheduler.events import POD_DELETED, on_node
 from mooring.scheduler.framework import (
     SUCCESS,
     Code,
@@ -282,15 +283,13 @@ class Cycle:
 
     def _not_bound(self, assumed: AssumedPod, problem: Exception) -> None:
         if isinstance(problem, NotFound) and self._latest(assumed.pod) is None:
-            self._unreserve(assumed)  # it was deleted on its way
-            self._assumptions.forget(assumed)
+            self._give_back(assumed)  # it was deleted on its way
             return
         self._back(assumed, error(f"binding rejected: {problem}"), None)
 
     def _back(self, assumed: AssumedPod, status: Status, diagnosis: Diagnosis | None) -> None:
         """Give back all that was claimed for a pod, and try it again unless somebody else has bound it."""
-        self._unreserve(assumed)
-        was_ours = self._assumptions.forget(assumed)
+        was_ours = self._give_back(assumed)
         pod = self._still_wanted(assumed.queued)
         if pod is None or not was_ours:
             self._queue.done(assumed.key)
@@ -300,10 +299,14 @@ class Cycle:
         else:
             self._failed(assumed.queued, status.message, assumed.begun)
 
-    def _unreserve(self, assumed: AssumedPod) -> None:
+    def _give_back(self, assumed: AssumedPod) -> bool:
+        """Free the room and what plugins hold, and wake who can use it; whether the pod was still on its way."""
         for plugin in reversed(assumed.profile.reserve):
             with _logged(plugin, "unreserve"):
                 plugin.unreserve(assumed.cycle, assumed.pod, assumed.node)
+        was_ours = self._assumptions.forget(assumed)
+        self._queue.move(POD_DELETED, on_node(assumed.pod, assumed.node), None, but=assumed.key)
+        return was_ours
 
     # -- no node was found
 

@@ -61,7 +61,7 @@ OTHER_KINDS: dict[type[Resource], Kind | None] = {
 """The kinds besides pods and nodes that plugins look at, and what events about them are called."""
 _ENDED = frozenset({"Succeeded", "Failed"})
 _ADDED = ClusterEvent(Kind.ASSIGNED_POD, Action.ADD)
-_DELETED = ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE)
+POD_DELETED = ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE)
 
 
 class ClusterFeed:
@@ -134,7 +134,7 @@ class ClusterFeed:
         self._queue.move(_ADDED, None, new)
         if assumed is not None and assumed.node != new.spec.node_name:
             # Somebody else was faster: the room that was assumed is free again.
-            self._queue.move(_DELETED, _on(assumed.pod, assumed.node), None)
+            self._queue.move(POD_DELETED, on_node(assumed.pod, assumed.node), None)
 
     def _waits(self, old: Pod | None, new: Pod) -> None:
         """A pod that we are to find a node for."""
@@ -162,7 +162,7 @@ class ClusterFeed:
         self._reports.forget(pod)
         node = pod.spec.node_name or (assumed.node if assumed is not None else nominated or "")
         if node:
-            self._queue.move(_DELETED, _on(pod, node), None)
+            self._queue.move(POD_DELETED, on_node(pod, node), None)
 
     # -- everything else
 
@@ -200,7 +200,7 @@ def _action(old: Resource | None, new: Resource | None) -> Action:
     return Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE_OTHER
 
 
-def _on(pod: Pod, node: str) -> Pod:
+def on_node(pod: Pod, node: str) -> Pod:
     """The pod as if it had been bound, for hints that look where a pod was."""
     return pod if pod.spec.node_name else structs.replace(pod, spec=structs.replace(pod.spec, node_name=node))
 

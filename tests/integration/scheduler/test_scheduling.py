@@ -292,6 +292,16 @@ async def test_a_pod_that_is_not_permitted_gives_its_room_to_the_next(cluster: R
     await cluster.until(lambda: cluster.node_of("second") == "n1")
 
 
+async def test_who_was_refused_while_another_waited_in_vain_gets_its_room(cluster: Rig) -> None:
+    await cluster.add_node("n1", cpu="1")
+    scheduler = cluster.start(with_plugin(Plugin(permit=[Status(Code.WAIT)])))
+    await cluster.add_pod("first", cpu="1")
+    await cluster.until(lambda: len(scheduler.waiting))
+    await cluster.add_pod("second", cpu="1")
+    await cluster.until(lambda: cluster.node_of("second") == "n1")
+    assert cluster.node_of("first") == ""
+
+
 async def test_a_pod_that_waits_for_permission_in_vain_is_refused(cluster: Rig) -> None:
     await cluster.add_node("n1")
     plugin = Plugin(permit=[Status(Code.WAIT)])

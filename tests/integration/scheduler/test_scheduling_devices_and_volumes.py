@@ -1,17 +1,28 @@
 """The scheduler against a real API server: devices for claims, and volumes that are bound together with their pod."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import structs
 
-from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim
+from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.api.storage_v1 import StorageClass
+from mooring.scheduler.framework import (
+    SUCCESS,
+    Code,
+    CycleState,
+    EventWithHint,
+    Handle,
+    PluginArguments,
+    Status,
+)
 from mooring.scheduler.options import SchedulerConfig
+from mooring.scheduler.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.queue import Backoffs
 from mooring.testing.builders import made
 from scheduler_rig import Rig, rig
@@ -20,6 +31,22 @@ pytestmark = pytest.mark.req("S.3")
 QUICK = SchedulerConfig(backoffs=Backoffs(initial=0.05, maximum=0.2))
 DRIVER = "gpu.example.com"
 HOSTNAME = "kubernetes.io/hostname"
+
+
+class FirstWaitsInVain:
+    """Lets the first pod wait for a moment, and then refuses it for good."""
+
+    name = "FirstWaitsInVain"
+
+    def __init__(self, _arguments: PluginArguments, _handle: Handle) -> None:
+        self._first = ""
+
+    def events_to_register(self) -> Sequence[EventWithHint]:
+        return ()
+
+    def permit(self, _cycle: CycleState, pod: Pod, _node: str) -> tuple[Status, float]:
+        self._first = self._first or pod.metadata.name
+        return (Status(Code.WAIT), 0.3) if pod.metadata.name == self._first else (SUCCESS, 0.0)
 
 
 @pytest.fixture
@@ -104,6 +131,22 @@ async def test_devices_of_a_server_that_is_older_than_the_scheduler(server: str,
         await cluster.until(lambda: "b" in cluster.pods and bool(cluster.pods["b"].status.conditions))
         await create_more(cluster)
         await cluster.until(lambda: cluster.node_of("b") == "n2")
+
+
+@pytest.mark.parametrize("claim", ["one", "two"], ids=["the same claim", "another claim for the same device"])
+async def test_devices_that_were_held_for_a_pod_in_vain_go_to_the_next(cluster: Rig, claim: str) -> None:
+    await add_class(cluster)
+    await add_devices(cluster, "n1", {"name": "g0"})
+    for name in ("one", "two"):
+        await add_claim(cluster, name)
+    spec = ProfileSpec(plugins=(*DEFAULT_PLUGINS, PluginUse(FirstWaitsInVain.name)))
+    plugins = {FirstWaitsInVain.name: FirstWaitsInVain}
+    scheduler = cluster.start(replace(QUICK, profiles=(spec,), plugins=plugins))
+    await cluster.add_pod("a", **claims("one"))
+    await cluster.until(lambda: len(scheduler.waiting))
+    await cluster.add_pod("b", **claims(claim))
+    await cluster.until(lambda: cluster.node_of("b") == "n1")
+    assert await devices_of(cluster, claim) == ["g0"]
 
 
 async def create_more(cluster: Rig) -> None:

@@ -299,6 +299,7 @@ class DynamicResources(Proportional):
             EventWithHint(
                 ClusterEvent(Kind.UNSCHEDULED_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM), self._after_pod_change
             ),
+            EventWithHint(ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE), self._after_pod_gone, _if_it_had_claims),
             EventWithHint(ClusterEvent(Kind.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
             EventWithHint(ClusterEvent(Kind.DEVICE_CLASS, changed)),
             EventWithHint(ClusterEvent(Kind.RESOURCE_SLICE, changed)),
@@ -335,6 +336,18 @@ class DynamicResources(Proportional):
     def _after_pod_change(self, pod: Pod, _old: Pod | None, new: Pod | None) -> QueueingHint:
         own = new is not None and new.metadata.uid == pod.metadata.uid
         return QueueingHint.of(own and new is not None and self.pre_enqueue(new).is_success)
+
+    def _after_pod_gone(self, _pod: Pod, old: Pod, _new: None) -> QueueingHint:
+        """A pod that did not get its node after all held devices of which no claim told. Others' claims are freed."""
+        try:
+            return QueueingHint.of(any(claim.status.allocation is None for claim in pod_claims(old, self._claims)))
+        except ClaimError:
+            return QueueingHint.QUEUE
+
+
+def _if_it_had_claims(old: Pod, _new: None) -> str | None:
+    """All pods are concerned when a pod with claims goes, and none otherwise."""
+    return None if old.spec.resource_claims else ""
 
 
 def _only_its_pods(old: ResourceClaim | None, new: ResourceClaim | None) -> str | None:

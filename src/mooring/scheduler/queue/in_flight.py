@@ -21,7 +21,9 @@ class Happened(NamedTuple):
     old: Any
     new: Any
     only: str
-    """The key of the pod that it is about; empty when it may concern all."""
+    """The key of the pod that it is about; empty when it may concern all ..."""
+    but: str
+    """... except this one, which brought it about."""
 
 
 @dataclass(slots=True)
@@ -52,9 +54,9 @@ class InFlight:
     def begin(self, queued: QueuedPod) -> None:
         self._flights[queued.key] = _Flight(queued, self._first + len(self._events))
 
-    def note(self, event: ClusterEvent, old: Any, new: Any, only: str = "") -> None:
+    def note(self, event: ClusterEvent, old: Any, new: Any, only: str = "", but: str = "") -> None:
         if self._flights:
-            self._events.append(Happened(event, old, new, only))
+            self._events.append(Happened(event, old, new, only, but))
 
     def events_for(self, key: str) -> Iterator[Happened]:
         """What has happened since the pod was popped."""
@@ -62,7 +64,7 @@ class InFlight:
         if flight is None:
             return iter(())
         since = islice(self._events, max(0, flight.since - self._first), None)
-        return (happened for happened in since if happened.only in ("", key))
+        return (happened for happened in since if happened.only in ("", key) and happened.but != key)
 
     def end(self, key: str) -> None:
         if self._flights.pop(key, None) is None:

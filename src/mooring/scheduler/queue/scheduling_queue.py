@@ -215,9 +215,12 @@ class SchedulingQueue:
 
     # -- events
 
-    def move(self, event: ClusterEvent, old: Any = None, new: Any = None, label: str = "") -> int:
-        """Something has happened in the cluster: wake the pods that it may help. How many those were."""
-        self._in_flight.note(event, old, new)
+    def move(self, event: ClusterEvent, old: Any = None, new: Any = None, label: str = "", but: str = "") -> int:
+        """Something has happened in the cluster: wake the pods that it may help. How many those were.
+
+        `but` is the key of a pod in flight that brought it about itself, and must not take it for news.
+        """
+        self._in_flight.note(event, old, new, but=but)
         woken = 0
         for refusal, group in self._apart.groups():
             for crowd in group.concerned(self._hints.concerned(refusal, event, old, new)):
