@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.scheduler.columns.change_log import NO_ROWS, ChangedRows, Reader, union
-from mooring.scheduler.columns.topology import Mask, RowCounts, Rows, Topology
+from mooring.scheduler.columns.topology import Mask, RowCounts, Topology
 
 _FEW = 32
 _PART = 64
@@ -97,39 +97,44 @@ class CountedDomains:
         self._changes = changes
         self._rows: Mask | None = None
         self._numbers: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._present: NDArray[np.bool_] | None = None
         self.codes: NDArray[np.intp] = np.zeros(len(counting), np.intp)
         self.levels = 0
 
     def update(self) -> bool:
         """Take the pods that have come and gone into account; whether any row has changed its group."""
         changed = self._changes.changes().either if self.counts_pods or not self.levels else NO_ROWS
-        if changed is not None and not len(changed):
+        if changed is not None and len(changed) <= _FEW:
+            moved = [self._move(row) for row in changed.tolist()]
+            return any(moved)
+        before = self.codes
+        self.codes = self._all_codes()
+        self._rows = None
+        self._make_room(int(self.codes.max(initial=0)))
+        return not np.array_equal(before, self.codes)
+
+    def _move(self, row: int) -> bool:
+        """Bring the group of one row up to date: most often the one where the last pod went."""
+        old, level = self.codes.item(row), 0
+        if self._counting[row]:
+            level = 1 if self._pods is None else self._pods.by_row.item(row) + 1
+        new = level * len(self.domains) + self.domains.codes.item(row)
+        if old == new:
             return False
-        if changed is None:
-            before = self.codes
-            self.codes = self._codes(slice(None))
-            self._rows = None
-            self._make_room(int(self.codes.max(initial=0)))
-            return not np.array_equal(before, self.codes)
-        old, new = self.codes[changed], self._codes(changed)
-        moved = old != new
-        if not moved.any():
-            return False
-        rows = np.unique(changed[moved])
-        old, new = self.codes[rows], self._codes(rows)
-        self._make_room(int(new.max()))
-        if self._rows is not None:
-            counted = self._rows[rows]
-            np.subtract.at(self._numbers, old[counted], 1)
-            np.add.at(self._numbers, new[counted], 1)
-        self.codes[rows] = new
+        self._make_room(new)
+        self.codes[row] = new
+        if self._rows is not None and self._rows[row]:
+            left, joined = self._numbers.item(old) - 1, self._numbers.item(new) + 1
+            self._numbers[old], self._numbers[new] = left, joined
+            if left == 0 or joined == 1:
+                self._present = None
         return True
 
-    def _codes(self, rows: Rows) -> NDArray[np.intp]:
-        levels = self._counting[rows].astype(np.intp)
+    def _all_codes(self) -> NDArray[np.intp]:
+        levels = self._counting.astype(np.intp)
         if self._pods is not None:
-            levels *= self._pods.by_row[rows] + 1
-        return levels * len(self.domains) + self.domains.codes[rows]
+            levels *= self._pods.by_row + 1
+        return levels * len(self.domains) + self.domains.codes
 
     def _make_room(self, code: int) -> None:
         levels = code // len(self.domains) + 1
@@ -137,13 +142,21 @@ class CountedDomains:
             added = np.zeros((levels - self.levels) * len(self.domains), np.int64)
             self._numbers = np.concatenate((self._numbers, added))
             self.levels = levels
+            self._present = None
 
     def among(self, rows: Mask) -> NDArray[np.bool_]:
-        """By level and domain, whether one of `rows` is in the group. To be asked with masks that differ little."""
+        """By level and domain, whether one of `rows` is in the group. To be asked with masks that differ little.
+
+        The same array as the last time when no group has come or gone.
+        """
         if self._rows is None:
             self._numbers = np.bincount(self.codes[rows], minlength=self.levels * len(self.domains))
-        else:
+            self._present = None
+        elif rows is not self._rows:
             moved = (rows != self._rows).nonzero()[0]
             np.add.at(self._numbers, self.codes[moved], np.where(rows[moved], 1, -1))
+            self._present = None
         self._rows = rows
-        return self._numbers.reshape(self.levels, len(self.domains)) > 0
+        if self._present is None:
+            self._present = self._numbers.reshape(self.levels, len(self.domains)) > 0
+        return self._present

@@ -185,8 +185,10 @@ class _Competition(NamedTuple):
     """By level and domain, see `CountedDomains`."""
     groups: NDArray[np.intp]
     """The same as a list of groups."""
-    sizes: list[int]
-    """For each topology, in how many of its domains they are."""
+    of_hosts: NDArray[np.float64]
+    """By level, the points of a constraint over hosts."""
+    weights: list[tuple[NDArray[np.float64], NDArray[np.float64]]]
+    """For each other constraint, by domain, the points for a pod and those for none: 0 where the label is missing."""
 
 
 class _Soft(_Constraints):
@@ -219,10 +221,9 @@ class _Soft(_Constraints):
         if not self.catch_up():
             return None
         regrouped = self._groups.update()
-        found, counts = self._competition, self.counts_revision()
-        if found is None or regrouped or found.feasible is not feasible:
-            found = self._competition = self._competitors(feasible, found)
-        elif counts == self._counts:
+        last, counts = self._competition, self.counts_revision()
+        found = self._competition = self._competitors(feasible, last)
+        if found is last and not regrouped and counts == self._counts:
             return self.revision
         self._counts = counts
         table = self._normalized(self._points(found), found.groups)
@@ -238,25 +239,36 @@ class _Soft(_Constraints):
             rows = feasible & self.labelled
             number = int(np.count_nonzero(rows))
         present = self._groups.among(rows)
+        if last is not None and last.feasible is feasible and last.present is present:
+            return last
+        levels = np.arange(len(present))[:, None]
+        of_hosts, weights = np.zeros(levels.shape), []
+        topologies = zip(self.domains.parts, self._unlabelled, strict=True)
         domains = present.any(axis=0)
-        sizes = [int(np.count_nonzero(np.bincount(codes[domains]))) for codes in self.domains.parts]
-        return _Competition(feasible, rows, number, present, present.ravel().nonzero()[0], sizes)
+        for counted in self.counted:
+            skew = counted.constraint.max_skew - 1
+            if counted.is_by_host:
+                of_hosts = np.where(levels > 0, (levels - 1) * math.log(number + 2) + skew, 0.0)
+            else:
+                codes, unlabelled = next(topologies)
+                size = int(np.count_nonzero(np.bincount(codes[domains])))
+                each, none = np.full(len(codes), math.log(size + 2)), np.full(len(codes), float(skew))
+                each[unlabelled] = none[unlabelled] = 0.0
+                weights.append((each, none))
+        return _Competition(feasible, rows, number, present, present.ravel().nonzero()[0], of_hosts, weights)
 
     def _points(self, competition: "_Competition") -> Scores:
         """By group: the more pods there are, the more points (they are turned round later)."""
         points: NDArray[np.float64] = np.zeros(competition.present.shape)
-        topologies = zip(self.domains.parts, self._unlabelled, competition.sizes, strict=True)
+        topologies = zip(self.domains.parts, competition.weights, strict=True)
         for counted in self.counted:
-            skew = counted.constraint.max_skew - 1
             if counted.is_by_host:
-                levels = np.arange(len(competition.present))[:, None]
-                points += np.where(levels > 0, (levels - 1) * math.log(competition.number + 2) + skew, 0.0)
+                points += competition.of_hosts
             else:
-                codes, unlabelled, size = next(topologies)
-                part = counted.counts.table()[codes] * math.log(size + 2) + skew
-                part[unlabelled] = 0.0
-                points += part
-        return (points + 0.5).astype(np.int64)  # rounds, because there are no negative ones
+                codes, (each, none) = next(topologies)
+                points += counted.counts.table().take(codes) * each + none
+        points += 0.5
+        return points.astype(np.int64)  # rounds, because there are no negative ones
 
     def _normalized(self, points: Scores, groups: NDArray[np.intp]) -> Scores:
         among = points.take(groups)
