@@ -400,7 +400,8 @@ async def test_a_store_that_somebody_deleted_is_not_written(etcd: EtcdServers) -
 
 
 async def fill(store: EtcdStore) -> None:
-    for number in range(50):
+    """Write more than there is room for. etcd finds out ten times a second, and takes what comes meanwhile."""
+    for number in range(1000):
         await store.write(Put("/registry/a", bytes(100_000 + number)))
 
 
