@@ -27,7 +27,14 @@ def component_flags(command: Callable[..., None]) -> Callable[..., None]:
         help="Write only what this version can read: "
         f"{OLDEST_MIN_COMPATIBILITY} to the emulation version.  [default: emulation version minus one]",
     )
-    @click.option("--feature-gates", metavar="GATE=BOOL,…", default="", help="Switch features; see `mooring gates`.")
+    @click.option(
+        "--feature-gates",
+        "--gates",
+        "feature_gates",
+        metavar="GATE=BOOL,…",
+        default="",
+        help="Switch features; see `mooring gates`.",
+    )
     @wraps(command)
     def wrapped(
         *args: Any,

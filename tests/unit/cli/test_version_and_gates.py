@@ -55,6 +55,12 @@ def test_gates_as_yaml_can_be_read_back() -> None:
     assert "name: CompatibilityVersions" in run("gates", "-o", "yaml").output
 
 
+def test_the_flag_for_gates_has_a_short_name() -> None:
+    assert run("gates", "--gates", "MutablePVNodeAffinity=true", "-o", "json").output == (
+        run("gates", "--feature-gates", "MutablePVNodeAffinity=true", "-o", "json").output
+    )
+
+
 def test_a_locked_gate_set_to_its_default_warns_on_stderr() -> None:
     result = run("gates", "--feature-gates", "MatchLabelKeysInPodAffinity=true")
     assert result.exit_code == 0
