@@ -19,6 +19,6 @@ async def require_shared_keys(pki: Pki, agree: Callable[[str, bytes], Awaitable[
     if odd:
         raise PkiError(
             f"{pki.directory} is not what the other servers on this etcd have ({' and '.join(odd)}), so that their"
-            " clients would be refused here: copy ca.crt, ca.key and sa.key from one of them. If the keys of all servers were"
-            f" changed on purpose: etcdctl del PREFIX/.mooring/{_NAME}, where PREFIX is that of --etcd-prefix"
+            " clients would be refused here: copy ca.crt, ca.key and sa.key from one of them. If the keys of all"
+            f" servers were changed on purpose: etcdctl del PREFIX/.mooring/{_NAME}, with PREFIX as in --etcd-prefix"
         )
