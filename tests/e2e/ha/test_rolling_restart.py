@@ -5,6 +5,8 @@ Clients here do not even try again: no request fails, no write is lost, and watc
 
 import asyncio
 import itertools
+import os
+import signal
 import subprocess
 import time
 from collections.abc import AsyncIterator
@@ -108,11 +110,12 @@ async def test_clients_see_no_failed_request_and_no_gap(tmp_path: Path) -> None:
 
 
 def test_kubectl_goes_on(tmp_path: Path) -> None:
-    """What waits for something goes on over restarts. `get --watch` ends with the watch, as with any server."""
+    """What waits for something goes on over restarts. `get --watch` ends with its watch, as with any server."""
     with ha_cluster(tmp_path, flags=DELAY) as (cluster, _):
         kubectl = Kubectl(cluster.kubeconfig)
         kubectl("create", "configmap", "first")
         watch = _start(kubectl, "get", "configmaps", "--watch", "-o", "name")
+        again = _start_again_and_again(kubectl, "get", "configmaps", "--watch", "-o", "name")
         wait = _start(kubectl, "wait", "--for=create", "configmap/last", "--timeout=60s")
         label = _start(kubectl, "wait", "--for=jsonpath={.data.done}=yes", "configmap/first", "--timeout=60s")
         commands = 0
@@ -133,12 +136,42 @@ def test_kubectl_goes_on(tmp_path: Path) -> None:
         printed = _end(watch)
         assert "configmap/first" in printed
         assert "rror" not in printed
+        seen = _seen_until("configmap/last", again)
+        assert seen >= {"configmap/first", *(f"configmap/while-{number}" for number in range(commands))}
 
 
 def _start(kubectl: Kubectl, *words: str) -> subprocess.Popen[str]:
     assert KUBECTL
     command = [KUBECTL, "--kubeconfig", str(kubectl.kubeconfig), *words]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def _start_again_and_again(kubectl: Kubectl, *words: str) -> subprocess.Popen[str]:
+    """As the page about several servers says, in a group of its own so that all of it can be ended."""
+    command = f"while {KUBECTL} --kubeconfig {kubectl.kubeconfig} {' '.join(words)}; do sleep 0.2; done"
+    return subprocess.Popen(
+        ["/bin/sh", "-c", command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def _seen_until(last: str, process: subprocess.Popen[str]) -> set[str]:
+    """The lines of a command that does not end by itself; it is ended."""
+    assert process.stdout
+    seen: set[str] = set()
+    try:
+        for line in process.stdout:
+            seen.add(line.strip())
+            if last in seen:
+                return seen
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+    raise AssertionError(f"{last} was not seen: {seen}")
 
 
 def _end(process: subprocess.Popen[str]) -> str:
