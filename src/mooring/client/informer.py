@@ -73,6 +73,7 @@ class Informer(Generic[T]):
         self._cache: Cache[T] = Cache()
         self._handlers: list[BatchHandler[T]] = []
         self._synced = asyncio.Event()
+        self._answered = asyncio.Event()
         self._version = ""
         self._failures = 0
 
@@ -103,6 +104,11 @@ class Informer(Generic[T]):
 
     async def wait_for_sync(self) -> None:
         await self._synced.wait()
+
+    async def wait_for_answer(self) -> bool:
+        """The same, but not where the server forbids the list: whether the objects are there. It is asked again."""
+        await self._answered.wait()
+        return self.has_synced
 
     @property
     def resource_version(self) -> str:
@@ -166,6 +172,8 @@ class Informer(Generic[T]):
     def _failed(self, error: StatusError | ClientError) -> float:
         """Decide how to go on after an error; returns how long to wait first."""
         self._failures += 1
+        if isinstance(error, errors.Forbidden):
+            self._answered.set()
         if _version_is_unknown(error):
             log.info("listing %s again: %s", self._kind.plural, error)
             self._version = ""
@@ -191,6 +199,7 @@ class Informer(Generic[T]):
             self._deliver(changes[begin : begin + _AT_ONCE], handlers)
         self._version = listing.resource_version
         self._synced.set()
+        self._answered.set()
 
     async def _follow(self) -> None:
         """Watch from the version reached until the server ends it. Raises if it ended without having begun."""

@@ -59,6 +59,8 @@ OTHER_KINDS: dict[type[Resource], Kind | None] = {
     PodDisruptionBudget: None,
 }
 """The kinds besides pods and nodes that plugins look at, and what events about them are called."""
+DEVICES: tuple[type[Resource], ...] = (resource_v1.ResourceClaim, resource_v1.ResourceSlice, resource_v1.DeviceClass)
+"""Those of them without which pods with resource claims cannot be scheduled, but all others can."""
 _ENDED = frozenset({"Succeeded", "Failed"})
 _ADDED = ClusterEvent(Kind.ASSIGNED_POD, Action.ADD)
 POD_DELETED = ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE)

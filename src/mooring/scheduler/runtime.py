@@ -23,7 +23,7 @@ from mooring.scheduler.assumptions import Assumptions
 from mooring.scheduler.cycle import Cycle
 from mooring.scheduler.diagnosis import Diagnosis
 from mooring.scheduler.engine import Engine
-from mooring.scheduler.events import OTHER_KINDS, ClusterFeed
+from mooring.scheduler.events import DEVICES, OTHER_KINDS, ClusterFeed
 from mooring.scheduler.framework import Plugin
 from mooring.scheduler.framework.registry import PluginError
 from mooring.scheduler.metrics import SchedulerMetrics
@@ -79,6 +79,9 @@ class Scheduler:
         )
         self.assumptions = Assumptions(self.engine)
         self._informers = Informers(client)
+        self._device_informers = Informers(client)
+        self._devices: dict[type[Resource], Informer[Any]] = {}
+        """Those of them that there are; known when the server has said what it serves."""
         self._pod_informers = Informers(client)
         self._pods: Informer[Pod] = self._pod_informers.of(Pod, field_selector=_LIVING_PODS)
         recorders = {name: EventRecorder(client, name) for name in self.engine.profiles}
@@ -117,9 +120,10 @@ class Scheduler:
         await self._follow()
         self._reports.start()
         try:
-            async with self._informers:
+            async with self._informers, self._device_informers:
                 # Only then pods: with their nodes and claims unknown, each would be judged anew with each that comes.
                 await self._informers.wait_for_sync()
+                await self._wait_for_devices()
                 async with self._pod_informers, asyncio.TaskGroup() as tasks:
                     tasks.create_task(self._start_cycle(), name="cycle")
                     tasks.create_task(self._flush_backoff(), name="backoff")
@@ -148,8 +152,10 @@ class Scheduler:
         served = await self._served()
         for cls, kind in OTHER_KINDS.items():
             if cls in served:
-                informer: Informer[Any] = self._informers.of(cls)
+                informer: Informer[Any] = (self._device_informers if cls in DEVICES else self._informers).of(cls)
                 informer.add_batch_handler(self._feed.other(kind))
+                if cls in DEVICES:
+                    self._devices[cls] = informer
         self._pods.add_batch_handler(self._feed.pods)
 
     async def _served(self) -> set[type[Resource]]:
@@ -162,6 +168,13 @@ class Scheduler:
                 failures += 1
                 log.warning("cannot ask what the API server serves, trying again: %s", problem)
                 await self._client.clock.sleep(_ASK_AGAIN.delay(failures))
+
+    async def _wait_for_devices(self) -> None:
+        """Who may not read devices and claims, as roles of clusters without them have it, can schedule other pods."""
+        for cls, informer in self._devices.items():
+            if not await informer.wait_for_answer():
+                plural = self._client.kind(cls).plural
+                log.warning("may not list %s: pods with resource claims wait until that is allowed", plural)
 
     async def _start_cycle(self) -> None:
         await self._pod_informers.wait_for_sync()

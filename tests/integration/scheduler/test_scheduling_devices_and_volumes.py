@@ -10,6 +10,7 @@ from msgspec import structs
 
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.api.meta_v1 import Resource
+from mooring.api.rbac_v1 import ClusterRole, ClusterRoleBinding
 from mooring.api.resource_v1 import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.api.storage_v1 import StorageClass
 from mooring.scheduler.framework import (
@@ -239,3 +240,29 @@ async def test_a_volume_is_reserved_and_bound_together_with_its_pod(cluster: Rig
     assert not cluster.node_of("db"), "it waits until its volume is bound"
     await bind_claim(cluster, "disk")
     await cluster.until(lambda: cluster.node_of("db") == "n2")
+
+
+async def give_rights(cluster: Rig, name: str, groups: list[str], resources: list[str]) -> None:
+    rule = {"verbs": ["*"], "apiGroups": groups, "resources": resources}
+    await create(cluster, ClusterRole, name, rules=[rule])
+    subject = {"kind": "User", "name": "limited", "apiGroup": "rbac.authorization.k8s.io"}
+    role = {"kind": "ClusterRole", "name": name, "apiGroup": "rbac.authorization.k8s.io"}
+    await create(cluster, ClusterRoleBinding, name, subjects=[subject], roleRef=role)
+
+
+async def test_a_scheduler_that_may_not_read_devices_schedules_pods_without_claims(cluster: Rig) -> None:
+    """The role of a scheduler in a cluster without device claims does not mention them."""
+    groups = ["", "apps", "policy", "storage.k8s.io", "events.k8s.io", "coordination.k8s.io"]
+    await give_rights(cluster, "most", groups, ["*"])
+    await give_rights(cluster, "rules", ["resource.k8s.io"], ["devicetaintrules", "resourceclaims"])
+    await add_class(cluster)
+    await add_devices(cluster, "n2", {"name": "g0"})
+    await add_claim(cluster, "one")
+    cluster.start(QUICK, client=cluster.client("limited"))
+    await cluster.add_pod("with", **claims("one"))
+    await cluster.add_pod("without")
+    await cluster.until(lambda: cluster.node_of("without"))
+    await cluster.until(lambda: bool(cluster.pods["with"].status.conditions))
+    assert "device class gpu does not exist" in cluster.pods["with"].status.conditions[0].message
+    await give_rights(cluster, "devices", ["resource.k8s.io"], ["*"])
+    await cluster.until(lambda: cluster.node_of("with") == "n2")
