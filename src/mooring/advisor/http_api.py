@@ -114,7 +114,10 @@ class AdvisorApi:
 
         def work(snapshot: Snapshot, _: float) -> Any:
             profiles = self.settings.profiles
-            return audit(snapshot, question, profiles=profiles, has_stored_versions=True).tree()
+            try:
+                return audit(snapshot, question, profiles=profiles, has_stored_versions=True).tree()
+            except SchemeError as error:
+                raise errors.bad_request(str(error)) from error
 
         return await self.answer(request, route, work)
 

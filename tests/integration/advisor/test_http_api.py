@@ -126,6 +126,13 @@ WRONG: dict[str, tuple[str, str, Any, type[errors.StatusError], str]] = {
         errors.BadRequest,
         "is not a version",
     ),
+    "an API that is none": (
+        "GET",
+        f"{BASE}/audits/cluster?toRuntimeConfig=nothing",
+        None,
+        errors.BadRequest,
+        '"nothing" names no API',
+    ),
     "a parameter that is not there": (
         "GET",
         f"{BASE}/audits/cluster?disable=x",
