@@ -211,6 +211,26 @@ def test_dumps_and_data_directories_give_the_same_answer(plane: RunningUp, kubec
 
 
 @pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("namespaces/default/schedulingexplanations/..%2f..%2fsecrets", "NotFound"),
+        ("namespaces/default/schedulingexplanations/a%00b", "NotFound"),
+        ("namespaces/default/schedulingexplanations/%ff", "NotFound"),
+        ("namespaces/default/schedulingexplanations/%1b[31m", "NotFound"),
+        ("namespaces/default/schedulingexplanations/x?kind=%1b[31m", "NotFound"),
+        ("audits/cluster?disableGate=%3Cscript%3E", "BadRequest"),
+        ("audits/cluster?toRuntimeConfig=%00", "BadRequest"),
+        ("audits/cluster?toMinCompatibilityVersion=-1.-2", "BadRequest"),
+        ("simulations/x", "MethodNotAllowed"),
+    ],
+)
+def test_raw_questions_that_mean_harm_are_refused(kubectl: Kubectl, path: str, reason: str) -> None:
+    said = kubectl("get", "--raw", f"/apis/advisor.mooring.dev/v1/{path}", code=1)
+    assert said.startswith(f"Error from server ({reason})")
+    assert "\x1b" not in said
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         (["pod", "default/dumpd"], 'there is no pod "dumpd" in the namespace default of the cluster at'),

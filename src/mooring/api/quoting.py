@@ -35,3 +35,12 @@ def _escaped(char: str) -> str:
     if point < 0x80:
         return f"\\x{point:02x}"
     return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
+
+
+def printable(text: str) -> str:
+    """Text from a cluster on one line, without control characters that a terminal would obey."""
+    return (
+        text
+        if text.isprintable()
+        else "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+    )

@@ -25,7 +25,7 @@ from mooring.client import Client
 from mooring.scheduler.assumptions import AssumedPod, Assumptions
 from mooring.scheduler.binding import Binder
 from mooring.scheduler.diagnosis import Diagnosis
-from mooring.scheduler.engine import Engine, Outcome
+from mooring.scheduler.engine import NO_NODES, Engine, Outcome
 from mooring.scheduler.events import POD_DELETED, on_node
 from mooring.scheduler.framework import (
     SUCCESS,
@@ -53,7 +53,6 @@ log = logs.get(__name__)
 _TURN_SECONDS = 0.01
 """After so long others get a turn: informers, and the groups that are being bound."""
 _SLOW_SECONDS = 0.1
-_NO_NODES = "no nodes available to schedule pods"
 
 
 class Cycle:
@@ -315,7 +314,7 @@ class Cycle:
         pod, diagnosis = outcome.pod, outcome.diagnosis
         queued.shape = self._engine.cluster.info(pod).shape
         if not len(self._engine.cluster):
-            self._tell(queued, Verdict(UNSCHEDULABLE, _NO_NODES, None), outcome.profile.name, begun, diagnosis)
+            self._tell(queued, Verdict(UNSCHEDULABLE, NO_NODES, None), outcome.profile.name, begun, diagnosis)
             self._queue.requeue(queued, frozenset())
             return False
         found = self._post_filter(outcome)

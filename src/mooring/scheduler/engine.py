@@ -37,6 +37,8 @@ from mooring.scheduler.profiles import DEFAULT_SCHEDULER, Profile, ProfileSpec, 
 if TYPE_CHECKING:  # handed on to plugins; simulations have none
     from mooring.scheduler.waiting import WaitingPods
 
+NO_NODES = "no nodes available to schedule pods"
+"""What a pod is told in a cluster without any."""
 _CACHE_BYTES = 256 * 1024 * 1024
 _BYTES_PER_ROW = 180
 """What an evaluation keeps, roughly: a dozen arrays, and masks."""

@@ -105,6 +105,18 @@ def test_a_state_is_told_plainly(case: State) -> None:
 def test_without_nodes_that_is_what_is_said() -> None:
     found = explain(cluster(), pod("web"))
     assert (found.state, found.summary, found.suggestions) == ("Unschedulable", "there are no nodes", [])
+    assert (found.message, found.preemption) == ("no nodes available to schedule pods", None)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_names_cannot_command_a_terminal(wide: bool) -> None:
+    """A dump may have anything in it. Colours are added by us."""
+    evil = "\x1b[2J\r\n\x9b5m\u202e"
+    wanted = pod("web", spec={"nodeSelector": {evil: evil}})
+    found = explain(cluster(node(f"a{evil}", taints=[f"{evil}={evil}:NoSchedule"]), wanted), wanted)
+    said = list(text.lines(found, wide=wide))
+    assert any("[2J" in line for line in said)
+    assert all(line.isprintable() for line in said)
 
 
 def test_nodes_that_may_not_be_read_are_told() -> None:

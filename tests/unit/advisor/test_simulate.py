@@ -172,7 +172,7 @@ spec: {containers: [{name: c, image: "lone:1", resources: {requests: {cpu: "2"}}
             pending=1,
             check=lambda result: (
                 {each.pod for each in result.placements} == {"default/db-0", "default/db-1", "default/db-2"}
-                and result.pending[0].pods == ("default/db-3",)
+                and [each.pod for each in result.pending[0].pods] == ["default/db-3"]
             ),
         ),
         Made(

@@ -70,7 +70,7 @@ def test_the_table_tells_the_whole_story(result: Simulation) -> None:
 def test_the_wide_table_has_every_pod(result: Simulation) -> None:
     text = "\n".join(lines(result, wide=True))
     assert all(placed.pod in text for placed in result.placements)
-    assert all(pod in text for group in result.pending for pod in group.pods)
+    assert all(waiting.pod in text for group in result.pending for waiting in group.pods)
 
 
 def test_csv_has_a_line_for_everything_that_happened(result: Simulation) -> None:
@@ -79,6 +79,7 @@ def test_csv_has_a_line_for_everything_that_happened(result: Simulation) -> None
     assert outcomes.count("placed") == result.counts.placed
     assert outcomes.count("pending") == result.counts.pending
     assert outcomes.count("evicted") == result.counts.evicted
+    assert {row["owner"] for row in rows} == {"Deployment/web"}
 
 
 def test_csv_has_no_formulas(hostile: Simulation) -> None:

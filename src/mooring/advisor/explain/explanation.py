@@ -32,7 +32,7 @@ from mooring.api.resource_v1 import ResourceClaimTemplate
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.scheduler.columns.cluster import NodeInfo
 from mooring.scheduler.diagnosis import FEASIBLE, Diagnosis
-from mooring.scheduler.engine import Outcome, fit_message
+from mooring.scheduler.engine import NO_NODES, Outcome, fit_message
 from mooring.scheduler.evaluation import Judgement
 from mooring.scheduler.events import OTHER_KINDS
 from mooring.scheduler.framework import Registry, SchedulerFeatures, Status
@@ -203,7 +203,8 @@ class _Explaining:
         view = View(self._engine, self._subject, self._features)
         refusals, verdicts = self._refusals(view, judgement, diagnosis)
         fits = early.is_success and outcome.node is not None
-        tried = None if fits or not early.is_success else self._engine.preempt(outcome)
+        has_nodes = bool(len(self._engine.cluster))
+        tried = self._engine.preempt(outcome) if early.is_success and not fits and has_nodes else None
         preemption = None if tried is None else _preemption(tried)
         found = [] if fits else Search(view).run(self._wanted)
         if tried is not None and tried.node is None and len(found) < self._wanted:
@@ -220,7 +221,7 @@ class _Explaining:
             origin=self._snapshot.origin,
             state=state,
             summary=self._summary(outcome, early, preemption),
-            message=early.message or fit_message(outcome, tried),
+            message=early.message or (fit_message(outcome, tried) if has_nodes else NO_NODES),
             node=outcome.node or "" if early.is_success else "",
             total_nodes=len(self._engine.cluster),
             feasible_nodes=judgement.number_feasible,

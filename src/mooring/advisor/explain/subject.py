@@ -23,6 +23,7 @@ from mooring.api.batch_v1 import CronJob, Job
 from mooring.api.codec import FieldValidation
 from mooring.api.core_v1 import Pod, PodSpec, PodTemplateSpec, ReplicationController
 from mooring.api.meta_v1 import ObjectMeta, OwnerReference, Resource
+from mooring.api.quoting import quoted
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.storage_v1 import StorageClass
 from mooring.controllers.workloads.daemon_nodes import daemon_tolerations
@@ -141,14 +142,14 @@ def _kind(text: str) -> type[Resource]:
         if wanted in (kind.kind.lower(), kind.plural, *kind.short_names):
             return cls
     known = ", ".join(["pod", *(name.lower() for name in _KINDS)])
-    raise NotThereError(f'"{text}" is no kind that makes pods: write {known}')
+    raise NotThereError(f"{quoted(text)} is no kind that makes pods: write {known}")
 
 
 def _absent(snapshot: Snapshot, cls: type[Resource], namespace: str, name: str) -> str:
     word = cls.__name__.lower()
     all_of = [(obj.metadata.namespace, obj.metadata.name) for obj in snapshot.all(cls)]
     elsewhere = sorted(space for space, each in all_of if each == name)
-    text = f'there is no {word} "{name}" in the namespace {namespace} of {snapshot.origin}'
+    text = f"there is no {word} {quoted(name)} in the namespace {namespace} of {snapshot.origin}"
     if elsewhere:
         return f"{text}; there is one in {', '.join(elsewhere)}"
     near = get_close_matches(name, [each for space, each in all_of if space == namespace], 3, 0.5)

@@ -4,8 +4,12 @@
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
 
 from mooring.advisor.explain.results import NodeScore, Refusal, SchedulingExplanation, Suggestion
+from mooring.api.quoting import printable
 
 Style = Callable[[str, str], str]
 """Text and a style: `title`, `good`, `bad`, `quiet` or `command`."""
@@ -18,7 +22,8 @@ def plain(text: str, _style: str) -> str:
 
 
 def lines(found: SchedulingExplanation, *, wide: bool = False, style: Style = plain) -> Iterator[str]:
-    """The explanation, line by line; `wide` names every node."""
+    """The explanation, line by line; `wide` names every node. A dump may have anything in it: see `_harmless`."""
+    found = msgspec.convert(_harmless(msgspec.to_builtins(found)), SchedulingExplanation)
     tone = "good" if found.state in ("Scheduled", "Schedulable") else "bad"
     yield f"{style(str(found.subject), 'title')}: {style(found.summary, tone)}"
     for fact in found.facts:
@@ -94,3 +99,15 @@ def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     for row in rows:
         yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _harmless(tree: Any) -> Any:
+    """Without what a terminal would obey; to be done before there are colours."""
+    match tree:
+        case str():
+            return printable(tree)
+        case dict():
+            return {printable(name): _harmless(value) for name, value in tree.items()}
+        case list():
+            return [_harmless(value) for value in tree]
+    return tree

@@ -27,9 +27,9 @@ def compare(one: Simulation, other: Simulation) -> Comparison:
 
 def _places(result: Simulation) -> dict[str, str]:
     found = {placement.pod: placement.node for placement in result.placements}
-    found.update((pod, "") for group in result.pending for pod in group.pods)
+    found.update((waiting.pod, "") for group in result.pending for waiting in group.pods)
     return found
 
 
 def _waiting(result: Simulation) -> set[str]:
-    return {pod for group in result.pending for pod in group.pods}
+    return {waiting.pod for group in result.pending for waiting in group.pods}

@@ -8,6 +8,7 @@ from mooring.advisor.simulate.results import (
     Counts,
     NodeUse,
     PendingGroup,
+    PendingPod,
     Placement,
     RejectedGroup,
     Simulation,
@@ -86,7 +87,7 @@ def _pending(world: World) -> tuple[PendingGroup, ...]:
             message=message,
             count=len(pods),
             owners=tuple(dict.fromkeys(_owner(pod) or pod.name for pod in pods)),
-            pods=tuple(sorted(pod.name for pod in pods)),
+            pods=tuple(PendingPod(pod=pod.name, owner=_owner(pod)) for pod in sorted(pods, key=lambda each: each.name)),
         )
         for message, pods in groups.items()
     ]

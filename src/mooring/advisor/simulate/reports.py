@@ -7,6 +7,7 @@ from typing import Any
 
 from mooring.advisor.simulate.clock import written
 from mooring.advisor.simulate.results import Comparison, Departure, ResourceUse, Simulation
+from mooring.api.quoting import printable
 
 Cells = Sequence[str]
 _SHOWN = 20
@@ -17,7 +18,7 @@ _IN_BYTES = frozenset({"memory", "ephemeral-storage"})
 
 def lines(result: Simulation, *, wide: bool = False) -> Iterator[str]:
     """The table, line by line. Headings begin in the first column and are in capitals."""
-    return map(_printable, _lines(result, wide=wide))
+    return map(printable, _lines(result, wide=wide))
 
 
 def _lines(result: Simulation, *, wide: bool) -> Iterator[str]:
@@ -87,7 +88,7 @@ def _pending(result: Simulation, *, wide: bool) -> Iterator[str]:
         yield f"PENDING: {_number(group.count, 'pod')} of {owners}"
         yield f"  {group.message}"
         if wide:
-            yield from (f"    {pod}" for pod in group.pods)
+            yield from (f"    {waiting.pod}" for waiting in group.pods)
 
 
 def _departures(title: str, why: str, found: Sequence[Departure], *, wide: bool) -> Iterator[str]:
@@ -179,15 +180,10 @@ def _section(*header: str) -> _Section:
 
 
 def _table(header: Cells, rows: Sequence[Cells] | Iterator[Cells]) -> Iterator[str]:
-    table = [tuple(header), *(tuple(map(_printable, row)) for row in rows)]
+    table = [tuple(header), *(tuple(map(printable, row)) for row in rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(header))]
     for row in table:
         yield "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-
-
-def _printable(text: str) -> str:
-    """A name from a cluster on one line, without control characters that a terminal would obey."""
-    return "".join(letter if letter.isprintable() else "�" for letter in text)
 
 
 def _number(number: int, what: str) -> str:
@@ -205,8 +201,8 @@ def as_csv(result: Simulation) -> str:
     for placed in result.placements:
         _row(writer, placed.pod, placed.owner, "placed", placed.node, str(placed.at), "", placed.replaces)
     for group in result.pending:
-        for pod in group.pods:
-            _row(writer, pod, "", "pending", "", "", group.message, "")
+        for waiting in group.pods:
+            _row(writer, waiting.pod, waiting.owner, "pending", "", "", group.message, "")
     for rejected in result.rejected:
         _row(writer, "", rejected.name, "rejected", "", "", f"{rejected.count}: {rejected.message}", "")
     for left in result.evicted:

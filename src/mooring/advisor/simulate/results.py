@@ -42,13 +42,20 @@ class Placement(Result, frozen=True):
     """The pod in whose place it was made."""
 
 
+class PendingPod(Result, frozen=True):
+    """A pod that has no node."""
+
+    pod: str
+    owner: str
+
+
 class PendingGroup(Result, frozen=True):
     """Pods that have no node, for the same reason."""
 
     message: str
     count: int
     owners: tuple[str, ...]
-    pods: tuple[str, ...]
+    pods: tuple[PendingPod, ...]
 
 
 class RejectedGroup(Result, frozen=True):

@@ -12,13 +12,12 @@ from mooring.advisor.simulate.world import World
 from mooring.api.core_v1 import Pod
 from mooring.scheduler.columns.cluster import pod_key
 from mooring.scheduler.columns.shapes import PodShape
-from mooring.scheduler.engine import Outcome
+from mooring.scheduler.engine import NO_NODES, Outcome
 from mooring.scheduler.framework import SUCCESS, Code, Status
 from mooring.scheduler.plugins.default_preemption import DefaultPreemption
 from mooring.scheduler.preemption import NOT_TRIED, Preemption
 from mooring.scheduler.queue import QueuedPod
 
-_NO_NODES = "no nodes available to schedule pods"
 _TELL_EVERY = 256
 NOBODY: frozenset[str] = frozenset()
 
@@ -100,7 +99,7 @@ class Scheduling:
             if refusal is not None and refusal.code is Code.PENDING:
                 waits_for = frozenset({refusal.plugin})
         if not len(self._engine.cluster):
-            pod.message = _NO_NODES
+            pod.message = NO_NODES
         else:
             pod.message = self._known_answer(shape, outcome) or self._preempt(shape, pod, outcome)
         self._world.queue.requeue(queued, plugins, waits_for)
