@@ -1,5 +1,6 @@
 """`mooring simulate` on the command line: what the page says it prints, exit codes, and calls that are wrong."""
 
+import asyncio
 import json
 import os
 import pty
@@ -18,6 +19,8 @@ import yaml
 from click.testing import CliRunner, Result
 
 from mooring.cli.main import mooring
+from mooring.store.kv import Put
+from mooring.store.sqlite import SqliteStore
 
 pytestmark = pytest.mark.req("S.5")
 
@@ -150,6 +153,68 @@ def test_the_order_of_the_changes_counts() -> None:
     assert {each["node"] for each in after["placements"]} == {"node-1"}
     events = [moment["event"] for moment in before["timeline"] if moment["event"]]
     assert events == ["add deployment/web", "drain node-0"]
+
+
+CROWD = """
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: important}
+value: 1000
+---
+apiVersion: v1
+kind: Node
+metadata: {name: only}
+status: {allocatable: {cpu: "1", memory: 1Gi, pods: "9"}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: plain, namespace: default}
+spec: {nodeName: only, containers: [{name: c, image: c, resources: {requests: {cpu: "1"}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: first, namespace: default}
+spec:
+  priorityClassName: important
+  priority: 1000
+  containers: [{name: c, image: c, resources: {requests: {cpu: "1"}}}]
+"""
+
+
+def test_a_scheduler_configuration_says_how_long_pods_wait(tmp_path: Path) -> None:
+    """Who displaces another is tried again when its backoff is over."""
+    config = tmp_path / "slow.yaml"
+    kind = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    config.write_text(f"{kind}podInitialBackoffSeconds: 8\n")
+    plain, slow = (
+        json.loads(simulate("--from", "-", "-o", "json", *flags, stdin=CROWD).stdout)["placements"]
+        for flags in ((), ("--scheduler-config", str(config)))
+    )
+    assert [each["pod"] for each in plain] == [each["pod"] for each in slow] == ["default/first"]
+    assert 1 <= plain[0]["at"] < 8 <= slow[0]["at"]
+
+
+def test_a_data_directory_is_a_cluster_too(tmp_path: Path) -> None:
+    """Also while a server runs on it: here one holds its store open."""
+
+    async def run() -> Result:
+        store = await SqliteStore.open(tmp_path / "state")
+        for each in yaml.safe_load_all(CROWD):
+            meta = each["metadata"]
+            key = "/".join(filter(None, (f"/registry/{each['kind'].lower()}s", meta.get("namespace"), meta["name"])))
+            await store.write(Put(key, json.dumps(each).encode()))
+        try:
+            return await asyncio.to_thread(simulate, "--data-dir", str(tmp_path / "state"), "-o", "json")
+        finally:
+            await store.close()
+
+    result = asyncio.run(run())
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["cluster"] == f"the data directory {tmp_path / 'state'}"
+    assert (found["counts"]["running"], found["counts"]["preempted"]) == (1, 1)
+    nothing = simulate("--data-dir", str(tmp_path))
+    assert (nothing.exit_code, "is no data directory of Mooring" in nothing.stderr) == (1, True)
 
 
 @pytest.mark.usefixtures("examples")

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mooring.client.kubeconfig import Connection
     from mooring.scheduler.framework import Registry, SchedulerFeatures
     from mooring.scheduler.profiles import ProfileSpec
+    from mooring.scheduler.queue import Backoffs
 
 USER_AGENT = "mooring-advisor"
 _NOTES_SHOWN = 10
@@ -138,11 +139,12 @@ def cluster_source(command: Callable[..., None]) -> Callable[..., None]:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerChoice:
-    """The scheduler that decides: arguments of `mooring.advisor.snapshot.engine`."""
+    """The scheduler that decides: arguments of `mooring.advisor.snapshot.engine`, and how long pods wait in between."""
 
     profiles: "tuple[ProfileSpec, ...]"
     features: "SchedulerFeatures"
     registry: "Registry"
+    backoffs: "Backoffs"
 
 
 def scheduler_flags(command: Callable[..., None]) -> Callable[..., None]:
@@ -176,7 +178,7 @@ def scheduler_choice(running: "Component", path: Path | None) -> SchedulerChoice
         raise click.ClickException(f"{path}: {error}") from error
     except (PluginError, OSError) as error:
         raise click.ClickException(str(error)) from error
-    return SchedulerChoice(chosen.profiles, for_component(running).features, registry)
+    return SchedulerChoice(chosen.profiles, for_component(running).features, registry, chosen.backoffs)
 
 
 def show_notes(snapshot: "Snapshot") -> None:

@@ -226,7 +226,7 @@ def _settings(running: Component, scheduler: SchedulerChoice, description: str =
         changed = sorted(f"{name}={str(state.enabled).lower()}" for name, state in _switched(running))
         version = f"emulating {running.versions.emulation}"
         description = ", ".join((version, *changed))
-    return options.for_component(running, scheduler.profiles, scheduler.registry, description)
+    return options.for_component(running, scheduler.profiles, scheduler.registry, scheduler.backoffs, description)
 
 
 def _switched(running: Component) -> Iterator[tuple[str, Any]]:

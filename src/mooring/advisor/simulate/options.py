@@ -11,6 +11,8 @@ from mooring.scheduler.plugins import IN_TREE
 from mooring.scheduler.profiles import ProfileSpec
 from mooring.scheduler.queue import Backoffs
 
+_BACKOFFS = Backoffs()
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -20,7 +22,7 @@ class Settings:
     features: SchedulerFeatures = field(default_factory=SchedulerFeatures)
     profiles: tuple[ProfileSpec, ...] = (ProfileSpec(),)
     registry: Registry = field(default_factory=lambda: IN_TREE)
-    backoffs: Backoffs = field(default_factory=Backoffs)
+    backoffs: Backoffs = _BACKOFFS
     description: str = "the defaults"
     """For people: what is particular about it."""
 
@@ -29,6 +31,7 @@ def for_component(
     component: Component,
     profiles: tuple[ProfileSpec, ...] = (ProfileSpec(),),
     registry: Registry = IN_TREE,
+    backoffs: Backoffs = _BACKOFFS,
     description: str = "the defaults",
 ) -> Settings:
     """Read a component's versions and gates, once."""
@@ -37,5 +40,6 @@ def for_component(
         features=scheduler_features.from_gates(component.gates),
         profiles=profiles,
         registry=registry,
+        backoffs=backoffs,
         description=description,
     )
