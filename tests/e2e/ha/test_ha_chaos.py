@@ -86,7 +86,7 @@ SEEDS = [4, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3, 5
 @pytest.mark.req("S.3", "S.7")
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_nothing_is_lost_doubled_or_forgotten(tmp_path: Path, seed: int) -> None:
-    seconds = 45.0 if os.environ.get("MOORING_FULL") else 15.0
+    seconds = 45.0 if os.environ.get("MOORING_FULL") else 10.0
     with ha_cluster(tmp_path, members=3) as (cluster, crew):
         chaos = Chaos(cluster, crew, seed)
         await asyncio.to_thread(chaos.start_workers)
