@@ -209,8 +209,9 @@ class Evaluation:
                 judgement.is_shared = False
             if slot.node_names is not None:
                 naming.append(slot)
-            if not (slot.status.is_success or slot.status.is_skip):
-                judgement.refusal = slot.status
+            status = slot.status
+            if status is not SUCCESS and not (status.is_success or status.is_skip):
+                judgement.refusal = status
                 return
             judgement.filters.append(slot)
         judgement.considered = cluster.labels.nodes

@@ -162,7 +162,7 @@ class Applying:
             case changes.Taint():
                 taint = change.taint
                 if taint.effect == "NoExecute" and not taint.time_added:
-                    taint = structs.replace(taint, time_added=self._world.written_now())
+                    taint = structs.replace(taint, time_added=self._world.clock.written())
                 names = self._each(change.nodes, lambda node: _tainted(node, taint))
                 written = f"{taint.key}={taint.value}" if taint.value else taint.key
                 return f"taint {_several(names)} {written}:{taint.effect}"

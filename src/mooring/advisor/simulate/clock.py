@@ -15,6 +15,7 @@ class VirtualClock:
     def __init__(self, start: datetime = DEFAULT_START) -> None:
         self.start = start
         self._elapsed = 0.0
+        self._written = ""
 
     def now(self) -> datetime:
         return self.start + timedelta(seconds=self._elapsed)
@@ -22,12 +23,18 @@ class VirtualClock:
     def monotonic(self) -> float:
         return self._elapsed
 
+    def written(self) -> str:
+        """`now` as timestamps of objects are written."""
+        self._written = self._written or times.to_seconds(self.now())
+        return self._written
+
     async def sleep(self, seconds: float) -> None:
         raise NotImplementedError("nothing waits in a simulation")
 
     def advance(self, to: float) -> None:
         """Go on to a moment, in seconds since the start."""
         self._elapsed = max(self._elapsed, to)
+        self._written = ""
 
 
 def moment_of(snapshot: Snapshot) -> datetime:

@@ -387,7 +387,7 @@ class Workloads:
             labels=given.labels,
             annotations=given.annotations,
             owner_references=given.owner_references,
-            creation_timestamp=self._world.written_now(),
+            creation_timestamp=self._world.clock.written(),
             generation=1,
         )
         meta.uid = self._new_uid(owner, meta)

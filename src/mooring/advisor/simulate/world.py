@@ -20,7 +20,6 @@ from mooring.advisor.simulate.pods import SimulatedPod, Workload
 from mooring.advisor.simulate.record import Record
 from mooring.advisor.simulate.workloads import Workloads
 from mooring.advisor.snapshot import Snapshot, engine
-from mooring.api import times
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.policy_v1 import PodDisruptionBudget
@@ -29,7 +28,7 @@ from mooring.api.scheduling_v1 import PriorityClass
 from mooring.scheduler.events import OTHER_KINDS, node_action
 from mooring.scheduler.framework import Action, ClusterEvent, Kind
 from mooring.scheduler.profiles import DEFAULT_SCHEDULER
-from mooring.scheduler.queue import Pool, SchedulingQueue
+from mooring.scheduler.queue import SchedulingQueue
 
 _ENDED = frozenset({"Succeeded", "Failed"})
 _POD_ADDED = ClusterEvent(Kind.ASSIGNED_POD, Action.ADD)
@@ -140,7 +139,7 @@ class World:
         self.running += 1
         self.revision += 1
         self.budgets.placed(pod)
-        if self._somebody_waits():
+        if self.queue.somebody_waits:
             self.queue.move(_POD_ADDED, None, pod.pod)
         self.taints.consider(pod)
         owner = pod.owner
@@ -175,10 +174,6 @@ class World:
     def pods_on(self, node: str) -> list[SimulatedPod]:
         info = self.engine.cluster.node(node)
         return [] if info is None else [self.pods[key] for key in info.placed if key in self.pods]
-
-    def _somebody_waits(self) -> bool:
-        counts = self.queue.counts()
-        return counts[Pool.UNSCHEDULABLE] > 0 or counts[Pool.GATED] > 0
 
     # -- nodes
 
@@ -236,9 +231,6 @@ class World:
         kind = OTHER_KINDS.get(type(obj))
         if kind is not None:
             self.queue.move(ClusterEvent(kind, Action.DELETE), obj, None)
-
-    def written_now(self) -> str:
-        return times.to_seconds(self.clock.now())
 
 
 def _identified(snapshot: Snapshot) -> Snapshot:

@@ -138,14 +138,28 @@ class Shapes:
         return len(self._known)
 
     def shape_of(self, pod: Pod) -> PodShape:
-        if pod is self._last_pod and self._last_shape is not None:
-            return self._last_shape
-        key = shape_key(pod)
-        shape = self._known.get(key)
-        if shape is None:
-            shape = self._known[key] = PodShape(key, pod, pod_level=self._pod_level)
+        last, shape = self._last_pod, self._last_shape
+        if pod is last and shape is not None:
+            return shape
+        if last is None or shape is None or not _shares_all(pod, last):
+            key = shape_key(pod)
+            shape = self._known.get(key)
+            if shape is None:
+                shape = self._known[key] = PodShape(key, pod, pod_level=self._pod_level)
         self._last_pod, self._last_shape = pod, shape
         return shape
+
+
+def _shares_all(pod: Pod, other: Pod) -> bool:
+    """Whether two pods are made of the same objects, as far as `shape_key` looks: so simulations make them."""
+    mine, its = pod.metadata, other.metadata
+    return (
+        pod.spec is other.spec
+        and pod.status is other.status
+        and mine.labels is its.labels
+        and mine.owner_references is its.owner_references
+        and mine.namespace == its.namespace
+    )
 
 
 def shape_key(pod: Pod) -> bytes:

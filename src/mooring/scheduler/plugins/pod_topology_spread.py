@@ -130,14 +130,14 @@ class _Constraints:
                 self.labelled &= counted.topology.codes > 0
         affine = self.labelled & self.cluster.labels.required_mask(self._required)
         tolerated = self.cluster.taints.untolerated(self._shape.spec.tolerations).mask()
-        for counted in self.counted:
+        for counted in self.spreads_over():
             included = affine if counted.constraint.honor_affinity else self.labelled
             counted.include(included & tolerated if counted.constraint.honor_taints else included)
         self.domains = Domains([counted.topology for counted in self.spreads_over()], self.cluster.capacity)
         self._unlabelled = [(codes == 0).nonzero()[0] for codes in self.domains.parts]
 
     def spreads_over(self) -> list[_Counted]:
-        """The constraints whose domains are told apart."""
+        """The constraints whose domains are told apart, and for which pods are counted by domain."""
         return self.counted
 
     def counts_revision(self) -> int:

@@ -1,6 +1,6 @@
 """A pod in the queue, with what happened to it so far."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mooring.api.core_v1 import Pod
 from mooring.scheduler.columns.cluster import pod_key
@@ -31,10 +31,11 @@ class QueuedPod:
     """The plugin that does not let it become active."""
     shape: PodShape | None = None
     """What its last attempt took it for."""
+    key: str = field(init=False)
+    """The same for all versions of the pod."""
 
-    @property
-    def key(self) -> str:
-        return pod_key(self.pod)
+    def __post_init__(self) -> None:
+        self.key = pod_key(self.pod)
 
     @property
     def name(self) -> str:

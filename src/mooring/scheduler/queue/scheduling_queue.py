@@ -100,10 +100,15 @@ class SchedulingQueue:
             Pool.GATED: self._apart.gated,
         }
 
+    @property
+    def somebody_waits(self) -> bool:
+        """Whether any pod waits for something to happen."""
+        return bool(self._apart)
+
     def find(self, key: str) -> QueuedPod | None:
         """The entry of a pod, wherever it is, also in flight."""
-        pools = (self._active, self._backoff, self._error_backoff, self._apart, self._in_flight)
-        return next((queued for pool in pools if (queued := pool.get(key)) is not None), None)
+        waiting = self._active.get(key) or self._apart.get(key) or self._in_flight.get(key)
+        return waiting or self._backoff.get(key) or self._error_backoff.get(key)
 
     def refused_by(self) -> Iterable[tuple[str, str]]:
         """Plugin and profile, once for every waiting pod and plugin that refused it."""
