@@ -65,7 +65,7 @@ class SchedulerMetrics(Collector):
         )
         self.plugin_durations = Histograms(
             "scheduler_plugin_execution_duration_seconds",
-            "How long a plugin took at an extension point, each time it was called.",
+            "How long a plugin took at an extension point; one call in ten is counted.",
             ("plugin", "extension_point", "status"),
             exponential(0.00001, 1.5, 20),
         )

@@ -8,7 +8,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mooring.base.metrics import exponential
 from mooring.scheduler.engine import Engine
+from mooring.scheduler.framework import Status, unschedulable
 from mooring.scheduler.metrics import SchedulerMetrics
+from mooring.scheduler.plugin_times import PluginTimes
 from scheduler_objects import node, pod
 
 pytestmark = pytest.mark.req("5471.10")
@@ -109,3 +111,26 @@ def test_the_page_has_the_names_that_the_proposals_ask_for_and_prometheus_reads_
         "scheduler_preemption_attempts",
         "scheduler_queue_incoming_pods",
     }
+
+
+class Slow:
+    name = "Slow"
+
+    def filter(self, *_: object) -> Status:
+        return unschedulable("no")
+
+
+def test_one_call_of_a_plugin_in_ten_is_counted_by_itself_and_all_of_them_for_their_point() -> None:
+    metrics, plugin = SchedulerMetrics(), Slow()
+    times = PluginTimes(metrics, [plugin])
+    spent = []
+    for _ in range(21):
+        plugin.filter()
+        spent.append(times.attempt_ended("default-scheduler")["Filter"])
+    assert all(spent)
+    counts = {sample.name: sample for sample in metrics.plugin_durations.family().samples if "count" in sample.name}
+    found = counts["scheduler_plugin_execution_duration_seconds_count"]
+    assert found.labels == {"plugin": "Slow", "extension_point": "Filter", "status": "Unschedulable"}
+    assert found.value == 3
+    points = metrics.point_durations.family().samples
+    assert [each.value for each in points if each.name.endswith("_count")] == [21, 21, 21, 21]
