@@ -13,7 +13,7 @@
 | ``informer.py``, ``cache.py`` | the objects of a kind, kept up to date, with handlers and indexes |
 | ``workqueue.py``, ``backoff.py`` | what to work on next, and when to try again |
 | ``leader_election.py``, ``events.py`` | one leader among several instances; events for people |
-| ``bulk_binding.py``, ``bulk_claims.py`` | many writes of the scheduler in one call, where the server offers it |
+| ``bulk_call.py``, ``bulk_binding.py``, ``bulk_claims.py`` | many writes in one call, where the server offers it |
 | ``errors.py`` | what can go wrong on the way; what the server says is in ``mooring.api.errors`` |
 
 Read next: ``client.py``, then ``informer.py``.

@@ -1,7 +1,7 @@
 """Changing the status of many ResourceClaims at once, where the server offers it (Mooring does, Kubernetes does not).
 
-An allocation that is written like this brings its finalizer with it. Used by the scheduler. The outcome for each claim
-is a value, because in a group some succeed and some do not.
+An allocation that is written like this brings its finalizer with it. Used by the scheduler. Read next:
+``bulk_call.py``.
 """
 
 from collections.abc import Sequence
@@ -9,25 +9,19 @@ from typing import TypeAlias
 
 from msgspec import structs
 
-from mooring.api import codec, errors
 from mooring.api.base import required
-from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ObjectMeta, ResourceList, Status
 from mooring.api.resource_v1 import ResourceClaim, ResourceClaimSpec
-from mooring.base import logs
-from mooring.client.bulk_binding import StatusList
+from mooring.client.bulk_call import BulkCall, Failure
 from mooring.client.client import Client
-from mooring.client.errors import DisconnectedError, TransportError
-
-log = logs.get(__name__)
 
 PROTECTION = "resource.kubernetes.io/delete-protection"
 """The finalizer that keeps a claim while devices are allocated for it."""
 PATH = "/apis/resource.k8s.io/v1/resourceclaims/-/status"
 _API_VERSION = "resource.k8s.io/v1"
 
-ClaimOutcome: TypeAlias = ResourceClaim | StatusError | TransportError
-"""The claim as it was written, or why it was not. After `TransportError` it may have been or not."""
+ClaimOutcome: TypeAlias = ResourceClaim | Failure
+"""The claim as it was written, or why it was not."""
 
 
 class ResourceClaimList(ResourceList):
@@ -40,30 +34,24 @@ class BulkClaims:
     """Writes claims in groups through a client."""
 
     def __init__(self, client: Client) -> None:
-        self._client = client
-        self.is_offered = True
+        self._call = BulkCall(client, "PUT", PATH)
+
+    @property
+    def is_offered(self) -> bool:
         """Whether the server has the call, as far as is known."""
+        return self._call.is_offered
 
     async def update_status(self, claims: Sequence[ResourceClaim]) -> list[ClaimOutcome] | None:
         """What became of each claim, in the same order; None where the server does not offer it, and from then on."""
-        body = codec.encode(
-            ResourceClaimList(
-                kind="ResourceClaimList", api_version=_API_VERSION, items=[_sent(each) for each in claims]
-            )
-        )
-        try:
-            response = await self._client.raw("PUT", PATH, body=body)
-            statuses = codec.decode_own(response.body, StatusList).items
-        except (errors.NotFound, errors.MethodNotAllowed, errors.Forbidden) as error:
-            log.info("this server does not allocate claims in groups: %s", error)
-            self.is_offered = False
+        items = [_sent(claim) for claim in claims]
+        sent = ResourceClaimList(kind="ResourceClaimList", api_version=_API_VERSION, items=items)
+        answers = await self._call.send(sent, len(items))
+        if answers is None:
             return None
-        except (StatusError, TransportError) as error:
-            return [error] * len(claims)
-        if len(statuses) != len(claims):
-            odd = DisconnectedError(f"the server answered {len(claims)} claims with {len(statuses)} outcomes")
-            return [odd] * len(claims)
-        return [_outcome(claim, status) for claim, status in zip(claims, statuses, strict=True)]
+        return [
+            _written(claim, answer) if isinstance(answer, Status) else answer
+            for claim, answer in zip(claims, answers, strict=True)
+        ]
 
 
 def _sent(claim: ResourceClaim) -> ResourceClaim:
@@ -75,9 +63,8 @@ def _sent(claim: ResourceClaim) -> ResourceClaim:
     return ResourceClaim(metadata=metadata, spec=ResourceClaimSpec(), status=claim.status)
 
 
-def _outcome(claim: ResourceClaim, status: Status) -> ClaimOutcome:
-    if status.status != "Success":
-        return errors.from_status(status)
+def _written(claim: ResourceClaim, status: Status) -> ResourceClaim:
+    """A claim as it is now in the server."""
     finalizers = claim.metadata.finalizers
     if claim.status.allocation is not None and PROTECTION not in finalizers:
         finalizers = [*finalizers, PROTECTION]
