@@ -33,8 +33,18 @@ class Step:
 
 def steps(page: Path) -> list[Step]:
     """What a page says to type."""
+    return _typed(page.read_text())
+
+
+def steps_by_section(page: Path) -> dict[str, list[Step]]:
+    """The same by heading, of those under which there is something to type."""
+    sections = re.findall(r"^## (.*)\n((?:(?!## ).*\n?)*)", page.read_text(), re.MULTILINE)
+    return {heading: found for heading, text in sections if (found := _typed(text))}
+
+
+def _typed(text: str) -> list[Step]:
     found = []
-    for block in re.findall(r"```console\n(.*?)```", page.read_text(), re.DOTALL):
+    for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
         for part in re.split(r"^\$ ", block.replace("\\\n", ""), flags=re.MULTILINE):
             if part.strip():
                 command, *expected = part.splitlines()
