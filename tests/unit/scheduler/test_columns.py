@@ -5,15 +5,18 @@ import random
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from mooring.api import label_selector
-from mooring.api.core_v1 import Pod
+from mooring.api.base import copy_of
+from mooring.api.core_v1 import Pod, PodSpec, PodStatus
 from mooring.scheduler.columns.change_log import NO_ROWS, ChangeLog, Reader, Revisions
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.domains import Domains
+from mooring.scheduler.columns.domains import CountedDomains, Domains
 from mooring.scheduler.columns.pod_sets import PodChoice
 from mooring.scheduler.columns.priorities import NOBODY
-from mooring.scheduler.columns.topology import Topology
+from mooring.scheduler.columns.shapes import Shapes
+from mooring.scheduler.columns.topology import RowCounts, Topology
 from mooring.scheduler.engine import Engine
 from mooring.testing.builders import ZONE, node, pod
 
@@ -140,6 +143,49 @@ def test_rows_of_removed_nodes_are_used_again() -> None:
         cluster.put(node(f"n{number}"))
         cluster.remove(node(f"n{number}"))
     assert cluster.capacity == 64
+
+
+def test_groups_by_count_follow_pods_one_by_one() -> None:
+    lot = random.Random(7)
+    zones = _topology("zone", *(lot.choice([None, "a", "b"]) for _ in range(50)))
+    domains, pods, log = Domains([zones], 50), RowCounts(50), ChangeLog()
+    counting = np.array([lot.random() < 0.9 for _ in range(50)])
+    masks = [np.array([lot.random() < 0.8 for _ in range(50)]) for _ in range(2)]
+    groups = CountedDomains(domains, pods, counting, Reader(ChangeLog(), log))
+    groups.update()
+    for step in range(300):
+        for _ in range(lot.choice([0, 1, 1, 1, 3, 60])):
+            row = lot.randrange(50)
+            pods.add(row, -1 if pods.by_row[row] and lot.random() < 0.4 else 1)
+            log.note(row)
+        before = groups.codes.copy()
+        assert groups.update() == (groups.codes.tolist() != before.tolist()), step
+        levels = np.where(counting, pods.by_row + 1, 0)
+        assert groups.codes.tolist() == (levels * len(domains) + zones.codes).tolist(), step
+        rows = lot.choice(masks)
+        present = groups.among(rows)
+        assert set(present.ravel().nonzero()[0].tolist()) == set(groups.codes[rows].tolist()), step
+
+
+@pytest.mark.parametrize(
+    ("change", "is_alike"),
+    [
+        pytest.param({}, True, id="pods that differ in their names alone are alike"),
+        pytest.param({"labels": {"app": "db"}}, False, id="other labels tell them apart"),
+        pytest.param({"namespace": "other"}, False, id="another namespace does"),
+        pytest.param({"spec": PodSpec(node_selector={"disk": "ssd"})}, False, id="another specification does"),
+        pytest.param({"status": PodStatus()}, True, id="a status that says nothing does not"),
+    ],
+)
+def test_pods_made_of_the_same_objects_have_one_shape(change: dict[str, object], is_alike: bool) -> None:
+    shapes = Shapes()
+    one = pod("a", labels={"app": "web"})
+    within = {name: value for name, value in change.items() if name in ("spec", "status")}
+    meta = {name: value for name, value in change.items() if name not in within}
+    other = structs.replace(one, metadata=structs.replace(one.metadata, name="b", uid="b", **meta), **within)
+    first = shapes.shape_of(one)
+    assert (shapes.shape_of(other) is first) == is_alike
+    assert shapes.shape_of(other) is shapes.shape_of(structs.replace(other, spec=copy_of(other.spec)))
 
 
 def test_verdicts_of_shapes_that_nobody_asks_about_are_dropped() -> None:
