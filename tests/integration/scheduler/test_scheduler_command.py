@@ -5,12 +5,14 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
+import yaml
 from click.testing import CliRunner
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
@@ -137,6 +139,45 @@ def test_the_refused_pod_names_the_taint(server: RunningServer, url: str) -> Non
             return (await client.get(Pod, "refused", "default")).status.conditions[0].message
 
     assert asyncio.run(message()).startswith("0/1 nodes are available: 1 node(s) had untolerated taint {sla: 950}.")
+
+
+# -- servers that cannot be used
+
+
+def _foreign(tree: dict[str, Any]) -> None:
+    """Another authority than that of the server's certificate."""
+    tree["clusters"][0]["cluster"]["certificate-authority-data"] = tree["users"][0]["user"]["client-certificate-data"]
+
+
+def _elsewhere(tree: dict[str, Any]) -> None:
+    tree["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
+
+
+def _stranger(tree: dict[str, Any]) -> None:
+    tree["users"][0]["user"] = {"token": "nobody-knows-it"}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [(_foreign, "certificate is not trusted"), (_elsewhere, "Connection refused"), (_stranger, "Unauthorized")],
+    ids=["a certificate that is not trusted", "no server", "a token that the server does not know"],
+)
+def test_a_server_that_cannot_be_used_is_named_and_tried_again_until_somebody_ends_it(
+    server: RunningServer, tmp_path: Path, change: Callable[[dict[str, Any]], None], words: str
+) -> None:
+    tree = yaml.safe_load((server.data_dir / "scheduler.kubeconfig").read_text())
+    change(tree)
+    (tmp_path / "config").write_text(yaml.safe_dump(tree))
+    command = [sys.executable, "-m", "mooring", "scheduler", "--port", "0", "--kubeconfig", str(tmp_path / "config")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        page = next(line for line in process.stdout if "metrics are at" in line).rpartition(" ")[2].strip()
+        told = [next(process.stdout) for _ in range(2)]
+        assert (_get(page, "/livez")[0], _get(page, "/readyz")[0]) == (200, 503)
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate(timeout=20)
+    assert all(words in line for line in told)
+    assert (process.returncode, "Traceback" in rest) == (0, False)
 
 
 # -- wrong calls
