@@ -166,7 +166,10 @@ def _names(text: str) -> tuple[str, ...]:
 async def _serve(config: ServerConfig) -> None:
     stop = StopSignal()
     config = with_advisor(config)
-    async with await ApiServer.open(config) as server:
+    opened = await stop.unless(ApiServer.open(config))
+    if opened is None:
+        return
+    async with opened.result() as server:
         serve_advice(server, config)
         stop.at_once = server.stop_at_once
         await server.listen()

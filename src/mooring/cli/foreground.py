@@ -2,9 +2,9 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
 import click
 import uvloop
@@ -85,26 +85,16 @@ def _check_replaceable(path: Path) -> None:
 
 async def _serve(config: UpConfig, plane: ControlPlane, nodes: Sequence[Node]) -> None:
     stop = StopSignal()
-    async with plane:
+    async with AsyncExitStack() as opened:
+        if not await stop.unless(opened.enter_async_context(plane)):
+            return
         stop.at_once = plane.stop_at_once
-        if await _unless(stop, _start(config, plane, nodes)):
+        if await stop.unless(_start(config, plane, nodes)):
             _tell(config, plane, len(nodes))
             collect_garbage_less()
-            await _unless(stop, _show(plane))
+            await stop.unless(_show(plane))
         tell("Stopping; everything is kept." if not config.ephemeral else "Stopping.")
         await plane.stop()
-
-
-async def _unless(stop: StopSignal, work: Coroutine[Any, Any, None]) -> bool:
-    """Whether the work was done before somebody said to stop."""
-    tasks = [asyncio.create_task(work), asyncio.create_task(stop.wait())]
-    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    if tasks[0] in done:
-        tasks[0].result()
-    return tasks[0] in done
 
 
 async def _start(config: UpConfig, plane: ControlPlane, nodes: Sequence[Node]) -> None:

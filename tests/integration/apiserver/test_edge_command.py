@@ -54,6 +54,26 @@ def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
             assert process.wait(10) == 0
 
 
+@pytest.mark.parametrize("command", ["apiserver", "up"])
+def test_it_can_be_told_to_stop_while_it_waits_for_etcd(tmp_path: Path, command: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(30)
+        etcd = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        flags = ["--data-dir", str(tmp_path), "--port", "0", "--etcd-servers", etcd]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "mooring", command, *flags], stderr=subprocess.PIPE, text=True
+        )
+        try:
+            connection, _ = silent.accept()
+            with connection:
+                process.send_signal(signal.SIGINT)
+                _, said = process.communicate(timeout=5)  # it would wait for ten
+        finally:
+            process.kill()
+            process.communicate()
+    assert (process.returncode, said) == (0, "")
+
+
 def test_a_data_directory_in_use_is_told(tmp_path: Path) -> None:
     with running("--data-dir", str(tmp_path), "--port", "0") as (process, _):
         message = _fails("--data-dir", str(tmp_path), "--port", "0")
