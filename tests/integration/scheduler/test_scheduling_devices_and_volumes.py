@@ -50,6 +50,13 @@ class FirstWaitsInVain:
         return (Status(Code.WAIT), 0.3) if pod.metadata.name == self._first else (SUCCESS, 0.0)
 
 
+WITH_WAITING = replace(
+    QUICK,
+    profiles=(ProfileSpec(plugins=(*DEFAULT_PLUGINS, PluginUse(FirstWaitsInVain.name))),),
+    plugins={FirstWaitsInVain.name: FirstWaitsInVain},
+)
+
+
 @pytest.fixture
 async def cluster(tmp_path: Path) -> AsyncIterator[Rig]:
     async with rig(tmp_path) as found:
@@ -140,9 +147,7 @@ async def test_devices_that_were_held_for_a_pod_in_vain_go_to_the_next(cluster: 
     await add_devices(cluster, "n1", {"name": "g0"})
     for name in ("one", "two"):
         await add_claim(cluster, name)
-    spec = ProfileSpec(plugins=(*DEFAULT_PLUGINS, PluginUse(FirstWaitsInVain.name)))
-    plugins = {FirstWaitsInVain.name: FirstWaitsInVain}
-    scheduler = cluster.start(replace(QUICK, profiles=(spec,), plugins=plugins))
+    scheduler = cluster.start(WITH_WAITING)
     await cluster.add_pod("a", **claims("one"))
     await cluster.until(lambda: len(scheduler.waiting))
     await cluster.add_pod("b", **claims(claim))
@@ -211,6 +216,20 @@ async def add_volume(cluster: Rig, name: str, where: str) -> None:
     await cluster.admin.update_status(volume)
 
 
+async def add_volume_claims(cluster: Rig, *names: str) -> None:
+    """Claims that wait for their pods, and one volume for them."""
+    fields = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+    await create(cluster, StorageClass, "local", **fields)
+    await add_volume(cluster, "disk", "n2")
+    wanted = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "local",
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    for name in names:
+        await create(cluster, PersistentVolumeClaim, name, wanted, "default")
+
+
 async def bind_claim(cluster: Rig, volume_name: str) -> None:
     """What the PersistentVolume controller does once the scheduler has reserved a volume."""
     volume = await cluster.admin.get(PersistentVolume, volume_name)
@@ -224,15 +243,7 @@ async def bind_claim(cluster: Rig, volume_name: str) -> None:
 
 
 async def test_a_volume_is_reserved_and_bound_together_with_its_pod(cluster: Rig) -> None:
-    fields = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
-    await create(cluster, StorageClass, "local", **fields)
-    await add_volume(cluster, "disk", "n2")
-    wanted = {
-        "accessModes": ["ReadWriteOnce"],
-        "storageClassName": "local",
-        "resources": {"requests": {"storage": "1Gi"}},
-    }
-    await create(cluster, PersistentVolumeClaim, "data", wanted, "default")
+    await add_volume_claims(cluster, "data")
     volumes = cluster.informers.of(PersistentVolume)
     cluster.start(QUICK)
     await cluster.add_pod("db", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
@@ -240,6 +251,18 @@ async def test_a_volume_is_reserved_and_bound_together_with_its_pod(cluster: Rig
     assert not cluster.node_of("db"), "it waits until its volume is bound"
     await bind_claim(cluster, "disk")
     await cluster.until(lambda: cluster.node_of("db") == "n2")
+
+
+async def test_a_volume_that_was_held_for_a_pod_in_vain_goes_to_the_next(cluster: Rig) -> None:
+    await add_volume_claims(cluster, "one", "data")
+    scheduler = cluster.start(WITH_WAITING)
+    await cluster.add_pod("first", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "one"}}])
+    await cluster.until(lambda: len(scheduler.waiting))
+    await cluster.add_pod("second", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+    volumes = cluster.informers.of(PersistentVolume)
+    await cluster.until(lambda: any(volume.spec.claim_ref is not None for volume in volumes.objects()))
+    await bind_claim(cluster, "disk")
+    await cluster.until(lambda: cluster.node_of("second") == "n2")
 
 
 async def give_rights(cluster: Rig, name: str, groups: list[str], resources: list[str]) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from mooring.api.base import Int64, Object
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.api.storage_v1 import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
-from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.cluster import Cluster, object_key
 from mooring.scheduler.columns.shapes import PodInfo
 from mooring.scheduler.framework import (
     ALL_ROWS,
@@ -45,7 +45,7 @@ from mooring.scheduler.volumes import csi, matching, provisioning
 from mooring.scheduler.volumes.assumed import assumed
 from mooring.scheduler.volumes.binding import PodVolumes, VolumeBinder, pod_volumes
 from mooring.scheduler.volumes.capacity_scoring import CapacityScore
-from mooring.scheduler.volumes.claims import SELECTED_NODE, PodClaims, pod_claims, uses_claim
+from mooring.scheduler.volumes.claims import SELECTED_NODE, PodClaims, claim_names, pod_claims, uses_claim
 from mooring.scheduler.volumes.matching import Choice
 from mooring.scheduler.volumes.migration import MigratedReach
 from mooring.scheduler.volumes.provisioning import Provision, ProvisioningError
@@ -214,10 +214,21 @@ class VolumeBinding:
             EventWithHint(ClusterEvent(Kind.PERSISTENT_VOLUME_CLAIM, changed), _after_claim_change),
             EventWithHint(ClusterEvent(Kind.PERSISTENT_VOLUME, changed)),
             EventWithHint(ClusterEvent(Kind.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
+            EventWithHint(ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE), self._after_pod_gone, _if_it_had_volumes),
             EventWithHint(ClusterEvent(Kind.CSI_NODE, changed), _after_csi_node_change),
             EventWithHint(ClusterEvent(Kind.CSI_DRIVER, Action.UPDATE), _after_driver_change),
             EventWithHint(ClusterEvent(Kind.CSI_STORAGE_CAPACITY, changed), _after_capacity_change),
         )
+
+    def _after_pod_gone(self, _pod: Pod, old: Pod, _new: None) -> QueueingHint:
+        """A pod that did not get its node after all held volumes of which its claims did not tell."""
+        found = (self._claims.get(object_key(old.metadata.namespace, name)) for name in claim_names(old))
+        return QueueingHint.of(any(claim is None or not claim.spec.volume_name for claim in found))
+
+
+def _if_it_had_volumes(old: Pod, _new: None) -> str | None:
+    """All pods are concerned when a pod with claims goes, and none otherwise."""
+    return None if next(claim_names(old), None) is not None else ""
 
 
 def _reasons(code: int) -> tuple[str, ...]:
