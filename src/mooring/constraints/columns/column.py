@@ -105,11 +105,19 @@ class Verdict(Generic[Sample]):
         self._table = np.concatenate((self._table, np.array(verdicts, self._table.dtype)))
 
 
+def larger(capacity: int) -> int:
+    """How many rows to make room for when there are not enough. All columns of a cluster go by it.
+
+    Every pod pays for all rows, used or not; so there are never many more than are needed.
+    """
+    return capacity + max(capacity // 4, 64)
+
+
 def grown(array: Array, capacity: int) -> Array:
     """A copy with room for `capacity` rows, zero in the new ones."""
-    larger = np.zeros(capacity, array.dtype)
-    larger[: len(array)] = array
-    return larger
+    found = np.zeros(capacity, array.dtype)
+    found[: len(array)] = array
+    return found
 
 
 def read_only(array: Array) -> Array:

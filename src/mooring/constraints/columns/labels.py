@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.constraints.columns.column import Column, Verdict, grown, read_only
+from mooring.constraints.columns.column import Column, Verdict, grown, larger, read_only
 from mooring.constraints.node_selector import (
     Condition,
     Labels,
@@ -150,7 +150,7 @@ class LabelColumns:
     def _make_room(self, row: int) -> None:
         if row < len(self.nodes):
             return
-        capacity = max(row + 1, 2 * len(self.nodes))
+        capacity = max(row + 1, larger(len(self.nodes)))
         added = capacity - len(self.nodes)
         self._nodes = grown(self._nodes, capacity)
         self.nodes = read_only(self._nodes)

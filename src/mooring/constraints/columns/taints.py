@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Taint, Toleration
 from mooring.constraints import expressions
-from mooring.constraints.columns.column import Column, Verdict
+from mooring.constraints.columns.column import Column, Verdict, larger
 from mooring.constraints.options import ConstraintOptions
 from mooring.constraints.tolerations import DO_NOT_SCHEDULE, PREFER_NO_SCHEDULE, any_tolerates
 
@@ -130,7 +130,7 @@ class TaintColumns:
     def _make_room(self, row: int) -> None:
         if row < len(self._taints):
             return
-        capacity = max(row + 1, 2 * len(self._taints))
+        capacity = max(row + 1, larger(len(self._taints)))
         self._taints += [None] * (capacity - len(self._taints))
         for sets in filter(None, (self._plain, self._timed)):
             sets.column.grow(capacity)

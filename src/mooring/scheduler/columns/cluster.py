@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from mooring.api.core_v1 import Namespace, Node, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.constraints.columns import LabelColumns, TaintColumns
+from mooring.constraints.columns.column import larger
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.columns.change_log import ChangeLog
 from mooring.scheduler.columns.images import ImageColumns
@@ -370,9 +371,10 @@ class Cluster:
         self.term_owners.start_again()
 
     def _grow(self) -> None:
-        before, self.capacity = self.capacity, 2 * self.capacity
-        self.nodes += [None] * before
-        self.unschedulable = np.concatenate((self.unschedulable, np.zeros(before, np.bool_)))
+        before, self.capacity = self.capacity, larger(self.capacity)
+        added = self.capacity - before
+        self.nodes += [None] * added
+        self.unschedulable = np.concatenate((self.unschedulable, np.zeros(added, np.bool_)))
         self._free_rows += range(self.capacity - 1, before - 1, -1)
         for column in (self.resources, self.priorities, self.topologies, self.pod_sets, self.term_owners):
             column.grow(self.capacity)

@@ -189,6 +189,8 @@ class _Competition(NamedTuple):
     """By level, the points of a constraint over hosts."""
     weights: list[tuple[NDArray[np.float64], NDArray[np.float64]]]
     """For each other constraint, by domain, the points for a pod and those for none: 0 where the label is missing."""
+    halves: NDArray[np.float64]
+    """A half for each group."""
 
 
 class _Soft(_Constraints):
@@ -255,20 +257,21 @@ class _Soft(_Constraints):
                 each, none = np.full(len(codes), math.log(size + 2)), np.full(len(codes), float(skew))
                 each[unlabelled] = none[unlabelled] = 0.0
                 weights.append((each, none))
-        return _Competition(feasible, rows, number, present, present.ravel().nonzero()[0], of_hosts, weights)
+        halves, groups = np.full(present.shape, 0.5), present.ravel().nonzero()[0]
+        return _Competition(feasible, rows, number, present, groups, of_hosts, weights, halves)
 
     def _points(self, competition: "_Competition") -> Scores:
         """By group: the more pods there are, the more points (they are turned round later)."""
-        points: NDArray[np.float64] = np.zeros(competition.present.shape)
+        points: NDArray[np.float64] | float = 0.0
         topologies = zip(self.domains.parts, competition.weights, strict=True)
         for counted in self.counted:
             if counted.is_by_host:
-                points += competition.of_hosts
+                points = points + competition.of_hosts
             else:
                 codes, (each, none) = next(topologies)
-                points += counted.counts.table().take(codes) * each + none
-        points += 0.5
-        return points.astype(np.int64)  # rounds, because there are no negative ones
+                points = points + (counted.counts.table().take(codes) * each + none)
+        # Adding a half rounds, because there are no negative ones.
+        return (points + competition.halves).astype(np.int64)
 
     def _normalized(self, points: Scores, groups: NDArray[np.intp]) -> Scores:
         among = points.take(groups)
