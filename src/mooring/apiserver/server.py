@@ -74,7 +74,7 @@ class ApiServer:
         self._config = config
         self.store = store
         self._clock = clock
-        self._pki = Pki(config.data_dir / "pki", clock)
+        self._pki = _pki(config, clock)
         self._address = (config.bind_address, config.port)
         self._draining = False
         self._hurry = asyncio.Event()
@@ -283,6 +283,10 @@ class ApiServer:
         await self.close()
 
 
+def _pki(config: ServerConfig, clock: Clock) -> Pki:
+    return Pki(config.data_dir / "pki", clock, is_shared=config.etcd is not None)
+
+
 async def _open_store(config: ServerConfig, clock: Clock) -> Store:
     if config.ephemeral:
         return await MemoryStore.open(clock=clock)
@@ -291,7 +295,7 @@ async def _open_store(config: ServerConfig, clock: Clock) -> Store:
 
         etcd = await EtcdStore.open(config.etcd, clock=clock)
         try:
-            await require_shared_keys(Pki(config.data_dir / "pki", clock), etcd.agree)
+            await require_shared_keys(_pki(config, clock), etcd.agree)
         except BaseException:
             await etcd.close()
             raise

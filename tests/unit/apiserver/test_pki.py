@@ -92,6 +92,19 @@ def test_a_new_authority_means_new_certificates(pki: Pki, clock: MockClock) -> N
     issued.verify_directly_issued_by(x509.load_pem_x509_certificate(pki.authority.certificate))
 
 
+@pytest.mark.req("S.7")
+@pytest.mark.parametrize("days", [3400, 3700, -1], ids=["ends soon", "has ended", "has not begun"])
+def test_an_authority_that_servers_share_is_not_replaced_by_one_of_them(
+    tmp_path: Path, clock: MockClock, caplog: pytest.LogCaptureFixture, days: int
+) -> None:
+    shared = Pki(tmp_path / "pki", clock, is_shared=True)
+    before = shared.fingerprints(), shared.authority.certificate
+    later = Pki(tmp_path / "pki", MockClock(clock.now() + timedelta(days=days)), is_shared=True)
+    later.server()
+    assert (later.fingerprints(), later.authority.certificate) == before
+    assert [record.message for record in caplog.records if "replace it on all servers" in record.message]
+
+
 def test_certificates_say_what_they_are_for(pki: Pki) -> None:
     for pair, purpose in ((pki.server(), "serverAuth"), (pki.client("c", "jane"), "clientAuth")):
         certificate = x509.load_pem_x509_certificate(pair.certificate)

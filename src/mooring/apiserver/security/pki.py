@@ -68,11 +68,12 @@ class _Loaded:
 
 
 class Pki:
-    """The authority of one data directory."""
+    """The authority of one data directory. One that several servers share is never replaced by one of them alone."""
 
-    def __init__(self, directory: Path, clock: Clock) -> None:
+    def __init__(self, directory: Path, clock: Clock, *, is_shared: bool = False) -> None:
         self.directory = directory
         self._clock = clock
+        self._is_shared = is_shared
 
     @property
     def authority(self) -> KeyPair:
@@ -110,6 +111,11 @@ class Pki:
     def _authority(self) -> _Loaded:
         found = self._load("ca")
         if found and not self._ends_soon(found.certificate, AUTHORITY_LIFE):
+            return found
+        if found and self._is_shared:
+            if logs.once(("authority", self.directory)):
+                life = f"from {found.certificate.not_valid_before_utc} to {found.certificate.not_valid_after_utc}"
+                log.warning("The certificate authority is good %s: replace it on all servers together", life)
             return found
         if found:
             log.warning("The certificate authority is about to end and is made anew: clients need new certificates")
