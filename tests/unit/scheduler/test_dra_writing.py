@@ -287,7 +287,8 @@ def test_a_pod_that_is_not_bound_after_all_leaves_its_claims() -> None:
     assert server.claims["c"].status.allocation is not None, "the next attempt finds it allocated"
 
 
-def test_a_claim_in_the_wrong_place_that_nobody_uses_is_freed() -> None:
+@pytest.mark.parametrize("trouble", ["none", "a conflict", "a lost request"])
+def test_a_claim_in_the_wrong_place_that_nobody_uses_is_freed(trouble: str) -> None:
     terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gone"]}]}]
     allocation = {"devices": {"results": []}, "nodeSelector": {"nodeSelectorTerms": terms}}
     server = Server(claim(allocation=allocation))
@@ -297,12 +298,19 @@ def test_a_claim_in_the_wrong_place_that_nobody_uses_is_freed() -> None:
     assert outcome.diagnosis is not None
     statuses = outcome.diagnosis.statuses()
 
+    def disturb(_call: str) -> None:
+        server.before = lambda _: None
+        if trouble == "a conflict":
+            server._keep(server.claims["c"])
+        elif trouble == "a lost request":
+            raise DisconnectedError("lost")
+
     async def free() -> str:
         found = plugin_of(engine).post_filter(engine.cluster.info(wanted), statuses)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        await server.clock.run(1)
         return found.status.message
 
+    server.before = disturb
     assert asyncio.run(free()) == "deallocation of ResourceClaim completed"
     assert server.claims["c"].status.allocation is None
 

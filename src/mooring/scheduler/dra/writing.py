@@ -161,7 +161,26 @@ async def take_back(client: "Client", claim: ResourceClaim, pod: Pod) -> None:
 
 async def deallocate(client: "Client", claim: ResourceClaim) -> None:
     """Free the devices of a claim that nobody uses, so that others can be found for it."""
-    await _logged(client.update_status(structs.replace(claim, status=ResourceClaimStatus())), claim)
+    await _logged(_deallocated(client, claim), claim)
+
+
+async def _deallocated(client: "Client", claim: ResourceClaim) -> ResourceClaim:
+    """The pod waits for this alone: a conflict, or a server away for a moment, must not make it wait for ever."""
+    from mooring.client import ClientError  # noqa: PLC0415 - as above
+
+    before, failures = claim.status, 0
+    while True:
+        try:
+            if failures:
+                claim = await client.get(ResourceClaim, claim.metadata.name, claim.metadata.namespace)
+            if claim.status != before:
+                return claim  # somebody has changed it, which wakes the pod too
+            return await client.update_status(structs.replace(claim, status=ResourceClaimStatus()))
+        except (Conflict, ClientError):
+            failures += 1
+            if failures == _ATTEMPTS:
+                raise
+            await client.clock.sleep(_LOOK_AGAIN * 2**failures)
 
 
 async def _logged(write: Awaitable[ResourceClaim], claim: ResourceClaim) -> None:
