@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from eventually import eventually
@@ -208,6 +209,28 @@ def test_dumps_and_data_directories_give_the_same_answer(plane: RunningUp, kubec
     assert live["summary"] == "none of 3 nodes will do"
     for key in ("summary", "message", "refusals", "suggestions"):
         assert live[key] == dumped[key] == stored[key]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["explain", "pod", "web"], 1, "could not be read (not allowed: pods is forbidden"),
+        (["simulate", "--fail-if", "pending"], 1, "could not be read (not allowed: nodes is forbidden"),
+        (["audit", "--to-emulation-version", "1.36"], 1, "can be read: not allowed"),
+        (["lint", "--cluster", "pod.json"], 0, "Note: nodes are left out: not allowed"),
+    ],
+    ids=["explain", "simulate", "audit", "lint, which does without"],
+)
+def test_who_may_read_nothing_is_not_told_that_all_is_well(
+    plane: RunningUp, tmp_path: Path, words: list[str], code: int, message: str
+) -> None:
+    config = yaml.safe_load(plane.kubeconfig.read_text())
+    config["users"][0]["user"]["as"] = "jane"
+    (tmp_path / "jane").write_text(yaml.safe_dump(config))
+    (tmp_path / "pod.json").write_text(json.dumps(pod("web")))
+    command = [sys.executable, "-m", "mooring", *words, "--kubeconfig", "jane"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path)
+    assert (done.returncode, message in done.stderr) == (code, True), done.stderr
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def _escaped(char: str) -> str:
     return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
 
 
-def printable(text: str) -> str:
+def one_line(text: str) -> str:
     """Text from a cluster on one line, without control characters that a terminal would obey."""
     return (
         text

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mooring.base.component import Component
-from mooring.cli.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
+from mooring.cli.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags, show_notes
 from mooring.cli.live_server import are_versions_given, live_component
 from mooring.cli.output import print_data
 
@@ -95,7 +95,11 @@ def audit(
         )
         if rehearse and question.target is None:
             raise click.UsageError("--rehearse needs something to rehearse, such as --to-emulation-version")
-        snapshot = source.read()
+        snapshot = source.read(quiet=True)
+        if snapshot.forbidden and not snapshot.raw():  # nothing would break
+            why = next(iter(snapshot.forbidden.values()))
+            raise click.ClickException(f"nothing of {snapshot.origin} can be read: {why}")
+        show_notes(snapshot)
         found = _answer(snapshot, question, scheduler, source, rehearsal_seconds if rehearse else None)
     except (QuestionError, SchemeError) as error:
         raise click.UsageError(str(error)) from error

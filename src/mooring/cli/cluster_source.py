@@ -187,6 +187,5 @@ def show_notes(snapshot: "Snapshot") -> None:
         click.echo(f"Note: {note}", err=True)
     if len(snapshot.notes) > _NOTES_SHOWN:
         click.echo(f"Note: {len(snapshot.notes) - _NOTES_SHOWN} more notes", err=True)
-    for plural, why in snapshot.missing.items():
-        if why.startswith("not allowed"):
-            click.echo(f"Note: {plural} are left out: {why}", err=True)
+    for plural, why in snapshot.forbidden.items():
+        click.echo(f"Note: {plural} are left out: {why}", err=True)

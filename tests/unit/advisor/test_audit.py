@@ -643,3 +643,12 @@ def test_an_object_that_mooring_fails_on_hides_no_other(tmp_path: Path, monkeypa
     assert found.notes == [
         "Deployment shop/bad: not judged: Mooring failed: RuntimeError: a mistake of ours; please report it"
     ]
+
+
+def test_what_may_not_be_read_is_not_said_to_be_well() -> None:
+    closed = Snapshot("a test", missing={"pods": "not allowed: by nobody", "jobs": "the server does not serve them"})
+    inventory = audit(closed, ask(component.resolve()))
+    found = audit(closed, ask(component.resolve(), disable=[COMPARISON_OPERATORS]))
+    assert inventory.unread == found.unread == ["pods"]
+    assert reports.summary(inventory) == "0 uses in 0 of 0 objects; not looked at, for want of rights: pods"
+    assert reports.summary(found).startswith("nothing breaks of what could be read; 0 use")

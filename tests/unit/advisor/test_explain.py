@@ -126,6 +126,12 @@ def test_nodes_that_may_not_be_read_are_told() -> None:
     assert found.facts == ["nodes could not be read (not allowed: nodes is forbidden), so the answer may be incomplete"]
 
 
+def test_a_pod_that_may_not_be_read_is_not_said_to_be_absent() -> None:
+    forbidden = Snapshot("the test", [node("a")], missing={"pods": "not allowed: pods is forbidden"})
+    with pytest.raises(NotThereError, match=r"pods of the test could not be read \(not allowed: pods is forbidden\)"):
+        find(forbidden, "pod", "default", "web")
+
+
 def test_a_pod_that_is_made_for_a_node_is_about_that_node_first() -> None:
     fields = [{"key": "metadata.name", "operator": "In", "values": ["n3"]}]
     terms = [{"matchFields": fields}]

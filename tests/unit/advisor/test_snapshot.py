@@ -238,3 +238,5 @@ def test_another_kubernetes_is_read_as_far_as_it_lets_us() -> None:
     assert found.missing["pods"] == "not allowed: Forbidden, it says"
     assert found.missing["deployments"] == "the server does not serve them"
     assert found.raw()[0].tree["spec"] == {"fieldOfTheFuture": {"a": 1}}
+    assert set(found.forbidden) == {"pods"}
+    assert "namespaces" not in found.missing

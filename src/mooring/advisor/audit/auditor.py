@@ -57,9 +57,7 @@ class _Auditor:
         self._pods = Pods(snapshot, self._options, now, profiles)
         self._outcomes = Outcomes(snapshot, self._options, self._uses, self._pods, now)
         self._served = Served(self._options)
-        missing = [
-            f"{plural} are left out: {why}" for plural, why in snapshot.missing.items() if why.startswith("not allowed")
-        ]
+        missing = [f"{plural} are left out: {why}" for plural, why in snapshot.forbidden.items()]
         self._notes = [*question.notes, *map(str, snapshot.notes), *missing]
 
     def run(self, config_file: str, *, has_stored_versions: bool) -> Audit:
@@ -85,6 +83,7 @@ class _Auditor:
             findings=findings,
             steps=Steps(self._snapshot, options, subjects).of(findings),
             notes=self._notes,
+            unread=sorted(self._snapshot.forbidden),
         )
 
     def _judged(self, subject: Subject) -> list[Finding]:

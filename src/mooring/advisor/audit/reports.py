@@ -81,11 +81,13 @@ def lines(audit: Audit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
 def summary(audit: Audit) -> str:
     """The last line."""
     using = len({f.object for f in audit.findings if f.feature})
+    unread = f"; not looked at, for want of rights: {', '.join(audit.unread)}" if audit.unread else ""
     if audit.target is None:
-        return f"{len(audit.findings)} uses in {using} of {audit.objects} objects"
+        return f"{len(audit.findings)} uses in {using} of {audit.objects} objects{unread}"
     broken = len({f.object for f in audit.findings if f.breaks})
-    verdict = f"{broken} of {audit.objects} objects break" if broken else "nothing breaks"
-    return f"{verdict}; {using} use something that gates or versions decide about"
+    nothing = "nothing breaks of what could be read" if unread else "nothing breaks"
+    verdict = f"{broken} of {audit.objects} objects break" if broken else nothing
+    return f"{verdict}; {using} use something that gates or versions decide about{unread}"
 
 
 def _gate(audit: Audit, feature: str) -> str:

@@ -189,6 +189,8 @@ class Audit(_Result, frozen=True, kw_only=True):
     findings: list[Finding] = []
     steps: list[Step] = []
     notes: list[str] = []
+    unread: list[str] = []
+    """Resources that may not be read: what would become of them is not known."""
     rehearsal: Rehearsal | None = None
 
     @property

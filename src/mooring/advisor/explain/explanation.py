@@ -147,9 +147,8 @@ class _Explaining:
         return self._told("NotAttempted", summary, found)
 
     def _note_what_is_missing(self) -> None:
-        for plural, why in self._snapshot.missing.items():
-            if why.startswith("not allowed"):
-                self._facts.append(f"{plural} could not be read ({why}), so the answer may be incomplete")
+        for plural, why in self._snapshot.forbidden.items():
+            self._facts.append(f"{plural} could not be read ({why}), so the answer may be incomplete")
         nominated = self._pod.status.nominated_node_name
         if nominated and not self._pod.spec.node_name:
             self._facts.append(f"room on node {nominated} has been promised to it (nominatedNodeName)")

@@ -15,7 +15,7 @@ from mooring.admission.options import AdmissionOptions
 from mooring.advisor.snapshot.admitting import Facts, admit
 from mooring.advisor.snapshot.engines import waits
 from mooring.advisor.snapshot.from_files import dump
-from mooring.advisor.snapshot.objects import Snapshot, newest_of, scheme
+from mooring.advisor.snapshot.objects import Snapshot, hub_of, newest_of, scheme
 from mooring.api import codec
 from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from mooring.api.base import copy_of
@@ -147,6 +147,8 @@ def _kind(text: str) -> type[Resource]:
 
 def _absent(snapshot: Snapshot, cls: type[Resource], namespace: str, name: str) -> str:
     word = cls.__name__.lower()
+    if (why := snapshot.forbidden.get(hub_of(cls).plural)) is not None:
+        return f"{word}s of {snapshot.origin} could not be read ({why})"
     all_of = [(obj.metadata.namespace, obj.metadata.name) for obj in snapshot.all(cls)]
     elsewhere = sorted(space for space, each in all_of if each == name)
     text = f"there is no {word} {quoted(name)} in the namespace {namespace} of {snapshot.origin}"

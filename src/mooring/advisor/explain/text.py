@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from mooring.advisor.explain.results import NodeScore, Refusal, SchedulingExplanation, Suggestion
-from mooring.api.quoting import printable
+from mooring.api.quoting import one_line
 
 Style = Callable[[str, str], str]
 """Text and a style: `title`, `good`, `bad`, `quiet` or `command`."""
@@ -105,9 +105,9 @@ def _harmless(tree: Any) -> Any:
     """Without what a terminal would obey; to be done before there are colours."""
     match tree:
         case str():
-            return printable(tree)
+            return one_line(tree)
         case dict():
-            return {printable(name): _harmless(value) for name, value in tree.items()}
+            return {one_line(name): _harmless(value) for name, value in tree.items()}
         case list():
             return [_harmless(value) for value in tree]
     return tree

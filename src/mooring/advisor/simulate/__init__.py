@@ -72,10 +72,14 @@ __all__ = [
 def simulate(
     snapshot: Snapshot, scenario: Scenario, settings: Settings | None = None, *, tell: Tell | None = None
 ) -> Simulation:
-    """Carry a scenario out on a copy of a cluster. Raises ScenarioError for a step that is impossible.
+    """Carry a scenario out on a copy of a cluster. Raises ScenarioError for a step that is impossible, and for a
+    cluster of which the nodes or the pods may not be read.
 
     A KeyboardInterrupt ends it early: the result is then not complete, and says so.
     """
+    for plural in ("nodes", "pods"):
+        if (why := snapshot.forbidden.get(plural)) is not None:
+            raise ScenarioError(f"the {plural} of {snapshot.origin} could not be read ({why})")
     running = Running(snapshot, scenario, settings or Settings(), tell)
     with suppress(KeyboardInterrupt):  # the result tells how far it got
         running.run()

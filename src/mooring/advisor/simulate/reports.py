@@ -7,7 +7,7 @@ from typing import Any
 
 from mooring.advisor.simulate.clock import written
 from mooring.advisor.simulate.results import Comparison, Departure, ResourceUse, Simulation
-from mooring.api.quoting import printable
+from mooring.api.quoting import one_line
 
 Cells = Sequence[str]
 _SHOWN = 20
@@ -18,7 +18,7 @@ _IN_BYTES = frozenset({"memory", "ephemeral-storage"})
 
 def lines(result: Simulation, *, wide: bool = False) -> Iterator[str]:
     """The table, line by line. Headings begin in the first column and are in capitals."""
-    return map(printable, _lines(result, wide=wide))
+    return map(one_line, _lines(result, wide=wide))
 
 
 def _lines(result: Simulation, *, wide: bool) -> Iterator[str]:
@@ -180,7 +180,7 @@ def _section(*header: str) -> _Section:
 
 
 def _table(header: Cells, rows: Sequence[Cells] | Iterator[Cells]) -> Iterator[str]:
-    table = [tuple(header), *(tuple(map(printable, row)) for row in rows)]
+    table = [tuple(header), *(tuple(map(one_line, row)) for row in rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(header))]
     for row in table:
         yield "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
-from mooring.advisor.snapshot.objects import Snapshot, SnapshotError
+from mooring.advisor.snapshot.objects import NOT_ALLOWED, Snapshot, SnapshotError
 from mooring.api.errors import Forbidden, StatusError
 from mooring.api.meta_v1 import Resource
 from mooring.client import Client, ClientError, Informer, Informers
@@ -21,7 +21,7 @@ async def following(
             try:
                 await client.page(cls, limit=1)
             except Forbidden as error:  # to follow it would be to wait for ever
-                missing[client.kind(cls).plural] = f"not allowed: {error}"
+                missing[client.kind(cls).plural] = f"{NOT_ALLOWED}: {error}"
                 kinds.discard(cls)
     except (ClientError, StatusError) as error:
         raise SnapshotError(f"cannot read {origin}: {error}") from error

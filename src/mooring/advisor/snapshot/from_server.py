@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Collection, Iterable
 
 import msgspec
 
-from mooring.advisor.snapshot.objects import Note, RawObject, Snapshot, SnapshotError, newest_of, scheme
+from mooring.advisor.snapshot.objects import NOT_ALLOWED, Note, RawObject, Snapshot, SnapshotError, newest_of, scheme
 from mooring.api import codec, errors
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
@@ -116,7 +116,7 @@ class _Reading:
             except errors.Expired:  # it took longer than the server remembers: all at once, then
                 pages = [page async for page in self._pages(kind, 0)]
         except errors.Forbidden as error:
-            self.missing[kind.plural] = f"not allowed: {error}"
+            self.missing[kind.plural] = f"{NOT_ALLOWED}: {error}"
             return
         except (errors.NotFound, errors.MethodNotAllowed):
             self.missing[kind.plural] = "the server does not list them"

@@ -19,6 +19,8 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
 
 T = TypeVar("T", bound=Resource)
+NOT_ALLOWED = "not allowed"
+"""How `Snapshot.missing` begins where somebody has no right to read."""
 Key = tuple[str, str]
 """Namespace and name."""
 Identity = tuple[str, str, str, str]
@@ -113,6 +115,11 @@ class Snapshot:
             self._put(obj)
         self._raw = raw
         self._changed: dict[Identity, Resource | None] = {}
+
+    @property
+    def forbidden(self) -> Mapping[str, str]:
+        """Those of `missing` that are there, and may not be read: what is said of them may be wrong."""
+        return {plural: why for plural, why in self.missing.items() if why.startswith(NOT_ALLOWED)}
 
     def all(self, kind: type[T]) -> Sequence[T]:
         """The objects of a kind, in the order in which they were found."""
