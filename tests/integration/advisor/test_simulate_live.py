@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner
 
+from deployment_manifest import deployment
 from mooring.advisor.simulate import Add, Drain, Scenario, Simulation, Step, Taint, simulate
 from mooring.advisor.simulate.changes import Change
 from mooring.advisor.simulate.manifests import read_objects
@@ -19,31 +20,8 @@ from mooring.testing.fluent import node
 
 pytestmark = pytest.mark.req("S.5")
 
-WEB = """
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web}
-spec:
-  replicas: 6
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      containers: [{name: c, image: "web:1", resources: {requests: {cpu: "1"}}}]
-"""
-ON_GOLD = """
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: gold}
-spec:
-  replicas: 5
-  selector: {matchLabels: {app: gold}}
-  template:
-    metadata: {labels: {app: gold}}
-    spec:
-      nodeSelector: {tier: gold}
-      containers: [{name: c, image: "gold:1", resources: {requests: {cpu: 1500m}}}]
-"""
+WEB = deployment("web", 6)
+ON_GOLD = deployment("gold", 5, "{cpu: 1500m}", more="nodeSelector: {tier: gold}")
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from deployment_manifest import deployment
 from mooring.advisor.simulate import (
     Add,
     AddNodes,
@@ -36,18 +37,7 @@ from mooring.testing import builders
 
 pytestmark = pytest.mark.req("S.5")
 
-WEB = """
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web}
-spec:
-  replicas: 4
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      containers: [{name: c, image: "web:1", resources: {requests: {cpu: "1"}}}]
-"""
+WEB = deployment("web", 4)
 DAEMON = """
 apiVersion: apps/v1
 kind: DaemonSet
@@ -690,3 +680,9 @@ def test_the_replica_set_of_a_deployment_comes_back_when_it_is_removed() -> None
     name = result.placements[0].pod.removeprefix("default/").rpartition("-")[0]
     again = run(cluster(), add(WEB), Remove("ReplicaSet", "default", name))
     assert (again.counts.running, again.counts.evicted) == (4, 0)
+
+
+@pytest.mark.parametrize("plural", ["nodes", "pods"])
+def test_without_the_right_to_read_there_is_no_answer(plural: str) -> None:
+    with pytest.raises(ScenarioError, match=f"the {plural} of a test could not be read \\(not allowed: by nobody\\)"):
+        run(Snapshot("a test", missing={plural: "not allowed: by nobody"}))

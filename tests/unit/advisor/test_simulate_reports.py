@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deployment_manifest import deployment
 from mooring.advisor.simulate import Scenario, Simulation, Step, simulate
 from mooring.advisor.simulate.changes import Add, Drain
 from mooring.advisor.simulate.html import page, pictures
@@ -25,17 +26,7 @@ from mooring.testing import builders
 pytestmark = pytest.mark.req("S.5")
 
 HOSTILE = "<script>alert('x')</script>\"&\x1b[31m\n=1+1"
-WEB = """
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web}
-spec:
-  replicas: 90
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec: {containers: [{name: c, image: "web:1", resources: {requests: {cpu: "1", memory: 1Gi}}}]}
-"""
+WEB = deployment("web", 90, '{cpu: "1", memory: 1Gi}')
 
 
 @pytest.fixture(scope="module")
