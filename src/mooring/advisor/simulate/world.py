@@ -25,14 +25,13 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.policy_v1 import PodDisruptionBudget
 from mooring.api.resource_v1 import ResourceClaimTemplate
 from mooring.api.scheduling_v1 import PriorityClass
-from mooring.scheduler.events import OTHER_KINDS, node_action
+from mooring.scheduler.events import OTHER_KINDS, POD_DELETED, node_action, on_node
 from mooring.scheduler.framework import Action, ClusterEvent, Kind
 from mooring.scheduler.profiles import DEFAULT_SCHEDULER
 from mooring.scheduler.queue import SchedulingQueue
 
 _ENDED = frozenset({"Succeeded", "Failed"})
 _POD_ADDED = ClusterEvent(Kind.ASSIGNED_POD, Action.ADD)
-_POD_DELETED = ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE)
 
 
 class World:
@@ -163,7 +162,7 @@ class World:
             self.workloads.left(pod.owner, pod)
         self.claims.release(pod)
         if node or nominated:  # the pod for which it had to go is in flight, and must hear of it
-            self.queue.move(_POD_DELETED, _on(pod.pod, node or nominated or ""), None)
+            self.queue.move(POD_DELETED, on_node(pod.pod, node or nominated or ""), None)
         if recreate:
             self.workloads.lost(pod)
 
@@ -246,11 +245,6 @@ def _identified(snapshot: Snapshot) -> Snapshot:
 def _object_key(obj: Resource) -> str:
     meta = obj.metadata
     return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
-
-
-def _on(pod: Pod, node: str) -> Pod:
-    """The pod as if it had been bound, for hints that look where a pod was."""
-    return pod if pod.spec.node_name else structs.replace(pod, spec=structs.replace(pod.spec, node_name=node))
 
 
 def _is_ready(pod: Pod) -> bool:
