@@ -5,6 +5,7 @@ other writes, in every version that it serves, and neither loses what only the o
 """
 
 import json
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -67,8 +68,10 @@ async def mixed(etcd: EtcdServers, folder: Path, pair: Pair) -> AsyncIterator[tu
     config = etcd.config(f"/registry-{folder.name}")
     old = Start(emulation=pair.old, runtime_config=BETA)
     new = Start(emulation=pair.new, min_compatibility=pair.min_compatibility, runtime_config=BETA)
-    async with started(folder / "old", old, etcd=config) as older, started(folder / "new", new, etcd=config) as newer:
-        yield older, newer
+    async with started(folder / "old", old, etcd=config) as older:
+        shutil.copytree(folder / "old" / "pki", folder / "new" / "pki")
+        async with started(folder / "new", new, etcd=config) as newer:
+            yield older, newer
 
 
 @pairs
