@@ -686,3 +686,12 @@ def test_the_replica_set_of_a_deployment_comes_back_when_it_is_removed() -> None
 def test_without_the_right_to_read_there_is_no_answer(plural: str) -> None:
     with pytest.raises(ScenarioError, match=f"the {plural} of a test could not be read \\(not allowed: by nobody\\)"):
         run(Snapshot("a test", missing={plural: "not allowed: by nobody"}))
+
+
+def test_dates_and_seconds_at_the_end_of_the_calendar_do_no_harm() -> None:
+    late = builders.pod("late", on="n1", metadata={"creationTimestamp": "9999-12-31T23:59:59Z"})
+    patient = {"key": "hot", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 2**63 - 1}
+    waits = builders.pod("waits", on="n0", spec={"tolerations": [patient]})
+    leaves = builders.pod("leaves", on="n0")
+    result = run(cluster(2, "4", late, waits, leaves), taint("n0", "hot"), until=10 * 365 * 86400.0)
+    assert [each.pod for each in result.evicted] == ["default/leaves"]

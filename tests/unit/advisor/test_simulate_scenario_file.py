@@ -98,6 +98,12 @@ class Wrong:
             "steps[1].at: is before the step that comes before it",
         ),
         Wrong("a step after the end", HEAD + "until: 1m\nsteps: [{at: 5m, drain: [a]}]", "steps[0].at: is after until"),
+        Wrong(
+            "a time that no calendar has",
+            HEAD + "steps: [{at: 99999999h, drain: [a]}]",
+            "steps[0].at: is more than a hundred years",
+        ),
+        Wrong("an end that no calendar has", HEAD + "until: 99999999h", "until: is more than a hundred years"),
         Wrong("a step without a change", HEAD + "steps: [{at: 5m}]", "steps[0]: changes nothing"),
         Wrong(
             "an unknown effect",

@@ -7,6 +7,8 @@ from mooring.api import times
 from mooring.api.core_v1 import Node, Pod
 
 DEFAULT_START = datetime(2026, 1, 1, tzinfo=UTC)
+_LATEST = datetime(9000, 1, 1, tzinfo=UTC)
+"""Dumps can have any date; there has to be room after it."""
 
 
 class VirtualClock:
@@ -53,7 +55,7 @@ def moment_of(snapshot: Snapshot) -> datetime:
             told += [times.parse(text)] if text else []
         except times.TimeError:
             continue
-    return max(told, default=DEFAULT_START)
+    return min(max(told, default=DEFAULT_START), _LATEST)
 
 
 def written(seconds: float) -> str:

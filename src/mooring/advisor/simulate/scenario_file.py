@@ -33,6 +33,7 @@ from mooring.base import durations
 
 KIND = "Scenario"
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_CENTURY = 100 * 365 * 24 * 3600.0
 OpenFile = Callable[[str], bytes]
 
 
@@ -246,6 +247,9 @@ def _remove(found: _Remove, path: str) -> changes.Remove:
 
 def _seconds(text: str, path: str) -> float:
     try:
-        return durations.seconds(text)
+        found = durations.seconds(text)
     except ValueError as problem:
         raise ScenarioError(f"{path}: {problem}") from problem
+    if found > _CENTURY:
+        raise ScenarioError(f"{path}: is more than a hundred years")
+    return found
