@@ -65,17 +65,19 @@ class Controllers:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        async with AsyncExitStack() as stack:
-            await self.context.enter(stack)
-            await self.context.informers.wait_for_sync()
-            log.info("controllers begin", extra={"fields": {"controllers": list(self.controllers)}})
-            self._ready.set()
-            try:
+        try:
+            async with AsyncExitStack() as stack:
+                await self.context.enter(stack)
+                await self.context.informers.wait_for_sync()
+                log.info("controllers begin", extra={"fields": {"controllers": list(self.controllers)}})
+                self._ready.set()
                 async with asyncio.TaskGroup() as tasks:
                     for name, controller in self.controllers.items():
                         tasks.create_task(controller.run(), name=name)
-            finally:
-                self._ready.clear()
+        finally:
+            self._ready.clear()
+            for controller in self.controllers.values():
+                controller.queue.shut_down()
 
     async def run_elected(self) -> bool:
         """Wait until no other instance works, then do. False when the lease was lost: end the process then."""

@@ -1,5 +1,6 @@
 """Who has to leave a tainted node, and when."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -220,3 +221,15 @@ async def test_hundreds_of_pods_leave_a_node(plane: ControlPlane) -> None:
 
     await plane.taint("n", SLA)
     await plane.until(gone)
+
+
+async def test_controllers_that_were_stopped_leave_no_timer_behind(plane: ControlPlane) -> None:
+    async def timers() -> list[str]:
+        return [repr(task) for task in asyncio.all_tasks() if "WorkQueue._wait_until" in repr(task)]
+
+    await plane.node("n", taints=["sla=960:NoExecute"])
+    await plane.pod("web", on="n", spec=tolerating(gt("950", 300)))
+    await plane.until(timers)
+    await plane.stop()
+    await asyncio.sleep(0)
+    assert await timers() == []
