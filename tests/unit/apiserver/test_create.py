@@ -35,21 +35,21 @@ async def test_a_name_is_made_up_from_its_beginning(api: ApiCaller) -> None:
 
 
 async def test_a_made_up_name_that_is_taken_is_made_up_again(api: ApiCaller, monkeypatch: pytest.MonkeyPatch) -> None:
-    suffixes = iter("aaaaaaaaaabbbbb")
-    monkeypatch.setattr("mooring.admission.pipeline.secrets.choice", lambda _: next(suffixes))
+    letters = iter([b"\0" * 5, b"\0" * 5, b"\1" * 5])
+    monkeypatch.setattr("mooring.admission.pipeline.secrets.token_bytes", lambda _: next(letters))
     body = config_map()
     body["metadata"] = {"generateName": "x-"}
     names = [(await api.post(CONFIG_MAPS, body)).body["metadata"]["name"] for _ in range(2)]
-    assert names == ["x-aaaaa", "x-bbbbb"]
+    assert names == ["x-bbbbb", "x-ccccc"]
 
 
 async def test_labels_follow_a_name_that_is_made_up_again(api: ApiCaller, monkeypatch: pytest.MonkeyPatch) -> None:
-    suffixes = iter("aaaaaaaaaabbbbb" * 2)
-    monkeypatch.setattr("mooring.admission.pipeline.secrets.choice", lambda _: next(suffixes))
+    letters = iter([b"\0" * 5, b"\0" * 5, b"\1" * 5] * 2)
+    monkeypatch.setattr("mooring.admission.pipeline.secrets.token_bytes", lambda _: next(letters))
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "x-"}}
     await api.post("/api/v1/namespaces", space)
     second = (await api.post("/api/v1/namespaces", space)).body["metadata"]
-    assert (second["name"], second["labels"]) == ("x-bbbbb", {"kubernetes.io/metadata.name": "x-bbbbb"})
+    assert (second["name"], second["labels"]) == ("x-ccccc", {"kubernetes.io/metadata.name": "x-ccccc"})
 
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
     job = {
