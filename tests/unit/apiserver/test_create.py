@@ -61,7 +61,7 @@ async def test_labels_follow_a_name_that_is_made_up_again(api: ApiCaller, monkey
     jobs = "/apis/batch/v1/namespaces/default/jobs"
     await api.post(jobs, job)
     labels = (await api.post(jobs, job)).body["spec"]["template"]["metadata"]["labels"]
-    assert labels["job-name"] == labels["batch.kubernetes.io/job-name"] == "x-bbbbb"
+    assert labels["job-name"] == labels["batch.kubernetes.io/job-name"] == "x-ccccc"
 
 
 async def test_a_dry_run_keeps_nothing(api: ApiCaller) -> None:
