@@ -132,6 +132,14 @@ def test_exit_codes(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "Traceback" not in result.output
 
 
+def test_without_a_kubeconfig_the_flag_for_a_dump_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    result = lint("-", "--cluster", stdin=POD + "}\n")
+    assert result.exit_code == 1
+    assert result.output.endswith("or name a dump with --cluster-from\n")
+
+
 def test_a_directory_without_manifests_is_a_wrong_call(tmp_path: Path) -> None:
     result = lint(str(tmp_path))
     assert result.exit_code == 2

@@ -45,6 +45,8 @@ class ClusterSource:
     context: str = ""
     files: tuple[Path, ...] = ()
     data_dir: Path | None = None
+    hint: str = "name a dump with --from, or a data directory with --data-dir"
+    """What else to do where no kubeconfig is found."""
 
     @property
     def is_live(self) -> bool:
@@ -104,8 +106,8 @@ class ClusterSource:
         try:
             return kubeconfig.load(self.kubeconfig, self.context)
         except ClientError as error:
-            hint = "; or name a dump with --from, or a data directory with --data-dir"
-            raise click.ClickException(f"{error}{'' if self.kubeconfig else hint}") from error
+            hint = "" if self.kubeconfig else f"; or {self.hint}"
+            raise click.ClickException(f"{error}{hint}") from error
 
 
 def cluster_source(command: Callable[..., None]) -> Callable[..., None]:

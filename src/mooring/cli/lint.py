@@ -160,7 +160,9 @@ def _cluster(live: bool, kubeconfig: str | None, context: str, files: tuple[Path
         raise click.UsageError("--cluster-from and --cluster name different clusters: choose one")
     if (kubeconfig or context) and not live:
         raise click.UsageError("--kubeconfig and --context need --cluster")
-    return ClusterSource(kubeconfig, context, files) if live or files else None
+    if not live and not files:
+        return None
+    return ClusterSource(kubeconfig, context, files, hint="name a dump with --cluster-from")
 
 
 def _facts(source: ClusterSource, running: Component) -> tuple[Component, ClusterFacts]:
