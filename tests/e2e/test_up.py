@@ -3,6 +3,7 @@
 import asyncio
 import os
 import pty
+import re
 import select
 import signal
 import socket
@@ -153,3 +154,12 @@ def test_a_port_for_metrics_that_is_in_use_is_told_by_the_second_process() -> No
     assert done.returncode == 1
     assert "choose another --metrics-port" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_page_on_operations_names_the_files_of_a_data_directory(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    files = re.search(r"^Everything is in the data directory: (.*?)\. One server", page, re.MULTILINE | re.DOTALL)
+    assert files
+    with running_up("--data-dir", str(tmp_path)):
+        there = {path.name for path in tmp_path.iterdir() if path.suffix != ".kubeconfig"}
+    assert there == {name.rstrip("/") for name in re.findall(r"`([^`]+)`", files[1])}
