@@ -39,6 +39,7 @@ def run(config: UpConfig, process: WorkerProcess | None) -> None:
             etcd=config.etcd,
             bind_address=config.bind_address,
             port=config.port,
+            services=config.services,
             runtime_config=parse_runtime_config(config.runtime_config),
         )
         nodes = _nodes(config.nodes)
