@@ -48,7 +48,7 @@ def validate_tolerations(
     numeric: bool,
     stored: Collection[DeviceToleration] = (),
 ) -> list[FieldError]:
-    """What is wrong with tolerations; `numeric` says whether `Lt` and `Gt` may be written where they are not `stored`."""
+    """What is wrong with tolerations; without `numeric`, `Lt` and `Gt` may be written only where they are `stored`."""
     if len(tolerations) > MAX_TOLERATIONS:
         return [field_errors.too_many(path, len(tolerations), MAX_TOLERATIONS)]
     return [
