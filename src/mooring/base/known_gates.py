@@ -23,6 +23,9 @@ MUTABLE_SUSPENDED_JOB_DIRECTIVES = "MutableSchedulingDirectivesForSuspendedJobs"
 ASYNC_PREEMPTION = "SchedulerAsyncPreemption"
 POP_FROM_BACKOFF = "SchedulerPopFromBackoffQ"
 
+NOT_ON_IN_KUBERNETES = frozenset({COMPARISON_OPERATORS, SEMVER_OPERATORS, CEL, COMPATIBILITY_VERSIONS})
+"""Gates that no release of Kubernetes up to Mooring's version has on by default, or has at all."""
+
 
 def _v(minor: int) -> Version:
     return Version(1, minor)
