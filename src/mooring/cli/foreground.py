@@ -24,6 +24,7 @@ from mooring.cli.status_line import StatusLine, tell
 from mooring.cli.up import UpConfig
 from mooring.cli.worker_process import WorkerProcess, WorkersError
 from mooring.client import ClientError
+from mooring.controllers.options import for_component as controller_options
 from mooring.controllers.simulated_nodes import TemplateError, create_nodes, numbered, read_templates
 
 _MOST_NODES = 100_000
@@ -103,7 +104,7 @@ async def _start(config: UpConfig, plane: ControlPlane, nodes: Sequence[Node]) -
     if config.kubeconfig:
         write_private(config.kubeconfig, plane.server.kubeconfig().read_bytes())
     try:
-        await create_nodes(plane.client, nodes)
+        await create_nodes(plane.client, nodes, controller_options(config.component).declared_features)
     except* StatusError as refused:
         first: BaseException = refused
         while isinstance(first, BaseExceptionGroup):
