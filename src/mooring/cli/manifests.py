@@ -1,4 +1,4 @@
-"""Objects from YAML text, as commands and tests hand them to a control plane."""
+"""Objects from YAML text or plain trees, as commands and tests hand them to a control plane."""
 
 from mooring.api import yaml_documents
 from mooring.api.from_tree import FieldValidation, from_tree
@@ -13,14 +13,21 @@ def read_objects(text: str | bytes, scheme: Scheme) -> list[Resource]:
     """What a text describes, in its order. Raises DecodeError, with the line of the document."""
     found: list[Resource] = []
     for document in yaml_documents.read(text):
-        tree = document.tree
-        if not isinstance(tree, dict):
-            raise DecodeError(f"line {document.line}: this is no object")
-        kind = scheme.kind(str(tree.get("apiVersion", "")), str(tree.get("kind", "")))
-        if kind is None:
-            raise DecodeError(f"line {document.line}: there is no {tree.get('apiVersion')} {tree.get('kind')}")
-        obj, _ = from_tree(tree, kind.type, FieldValidation.STRICT)
-        if kind.namespaced and not obj.metadata.namespace:
-            obj.metadata.namespace = DEFAULT_NAMESPACE
-        found.append(obj)
+        try:
+            found.append(object_of(document.tree, scheme))
+        except DecodeError as error:
+            raise DecodeError(f"line {document.line}: {error}") from error
     return found
+
+
+def object_of(tree: object, scheme: Scheme) -> Resource:
+    """The object that a tree of dicts and lists describes. Raises DecodeError."""
+    if not isinstance(tree, dict):
+        raise DecodeError("this is no object")
+    kind = scheme.kind(str(tree.get("apiVersion", "")), str(tree.get("kind", "")))
+    if kind is None:
+        raise DecodeError(f"there is no {tree.get('apiVersion')} {tree.get('kind')}")
+    obj, _ = from_tree(tree, kind.type, FieldValidation.STRICT)
+    if kind.namespaced and not obj.metadata.namespace:
+        obj.metadata.namespace = DEFAULT_NAMESPACE
+    return obj

@@ -13,12 +13,12 @@ import tempfile
 import threading
 import time
 from builtins import list as list_of  # the class has a method of that name
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 import uvloop
 
@@ -30,7 +30,7 @@ from mooring.apiserver.options import ServerConfig
 from mooring.base import component
 from mooring.base.clock import Clock
 from mooring.cli.control_plane import ControlPlane, in_process
-from mooring.cli.manifests import read_objects
+from mooring.cli.manifests import object_of, read_objects
 from mooring.cli.worker_process import WorkerConfig
 from mooring.client import Client, PatchType
 from mooring.controllers.simulated_nodes import create_nodes, numbered
@@ -39,6 +39,7 @@ from mooring.testing.fluent import Builder
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Resource)
+Creatable: TypeAlias = "Resource | Builder[Any] | Mapping[str, Any] | str | Path | Iterable[Creatable]"
 _SECONDS = 20.0
 _POLL_SECONDS = 0.02
 
@@ -130,16 +131,28 @@ class RunningControlPlane:
 
     # -- what tests say most
 
-    def create(self, *wanted: Resource | Builder[Any] | str) -> list_of[Resource]:
-        """Create objects, builders' objects, or all that a YAML text describes. As the server made them."""
-        found: list_of[Resource] = []
-        for each in wanted:
-            if isinstance(each, str):
-                objects = read_objects(each, self.client.scheme)
-            else:
-                objects = [each.build() if isinstance(each, Builder) else each]
-            found += [self.run(self.client.create(obj)) for obj in objects]
-        return found
+    def create(self, *wanted: Creatable) -> list_of[Resource]:
+        """Create objects, what builders build, dicts, all that a YAML text or file describes, or lists of these.
+
+        Answers with the objects as the server made them.
+        """
+        return [self.run(self.client.create(obj)) for each in wanted for obj in self._objects(each)]
+
+    def _objects(self, wanted: Creatable) -> Iterator[Resource]:
+        match wanted:
+            case str():
+                yield from read_objects(wanted, self.client.scheme)
+            case Path():
+                yield from read_objects(wanted.read_bytes(), self.client.scheme)
+            case Builder():
+                yield wanted.build()
+            case Resource():
+                yield wanted
+            case Mapping():
+                yield object_of(dict(wanted), self.client.scheme)
+            case _:
+                for each in wanted:
+                    yield from self._objects(each)
 
     def get(self, cls: type[R], name: str, namespace: str = "default") -> R:
         """Raises NotFound."""
@@ -164,7 +177,9 @@ class RunningControlPlane:
             time.sleep(_POLL_SECONDS)
         return found
 
-    def wait_for_pod(self, name: str, namespace: str = "default", phase: str = "Running") -> Pod:
+    def wait_for_pod(
+        self, name: str, namespace: str = "default", phase: str = "Running", *, seconds: float = _SECONDS
+    ) -> Pod:
         """A pod, once it is in a phase; raises TimeoutError with what its conditions say."""
 
         def reached() -> Pod | None:
@@ -172,13 +187,15 @@ class RunningControlPlane:
             return found if found.status.phase == phase else None
 
         try:
-            return self.wait_until(reached)
+            return self.wait_until(reached, seconds)
         except TimeoutError:
             pod = self.get(Pod, name, namespace)
             reasons = "; ".join(c.message for c in pod.status.conditions if c.status != "True" and c.message)
             raise TimeoutError(f"pod {name} is {pod.status.phase}, not {phase}: {reasons}") from None
 
-    def wait_until_gone(self, cls: type[Resource], name: str, namespace: str = "default") -> None:
+    def wait_until_gone(
+        self, cls: type[Resource], name: str, namespace: str = "default", *, seconds: float = _SECONDS
+    ) -> None:
         def gone() -> bool:
             try:
                 self.get(cls, name, namespace)
@@ -186,7 +203,7 @@ class RunningControlPlane:
                 return True
             return False
 
-        self.wait_until(gone)
+        self.wait_until(gone, seconds)
 
     def advance(self, seconds: float) -> None:
         """Let time pass; for a control plane with a mock clock."""

@@ -6,6 +6,9 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
+from mooring.api.codec import DecodeError
 from mooring.testing import RunningControlPlane, node, pod
 
 PAGE = Path(__file__).parents[3] / "docs" / "testing.md"
@@ -46,3 +49,21 @@ metadata: {name: web}
 spec: {containers: [{name: c, image: app}]}
 """)
         assert plane.wait_for_pod("web").spec.node_name in {"node-0", "node-1"}
+
+
+def test_create_takes_whatever_describes_an_object(tmp_path: Path) -> None:
+    file = tmp_path / "namespaces.yaml"
+    file.write_text("".join(f"---\n{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}\n" for name in "ab"))
+    tree = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "c"}}
+    with RunningControlPlane(without=["scheduler", "controllers", "nodes"]) as plane:
+        made = plane.create(file, tree, [node("d"), [node("e")]])
+        assert [obj.metadata.name for obj in made] == ["a", "b", "c", "d", "e"]
+        with pytest.raises(DecodeError, match="there is no v1 Pot"):
+            plane.create({"apiVersion": "v1", "kind": "Pot"})
+
+
+def test_who_waits_for_a_pod_says_how_long() -> None:
+    with RunningControlPlane(without=["scheduler", "controllers", "nodes"]) as plane:
+        plane.create(pod("web"))
+        with pytest.raises(TimeoutError, match="pod web is Pending, not Running"):
+            plane.wait_for_pod("web", seconds=0.01)
