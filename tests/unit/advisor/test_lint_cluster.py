@@ -59,7 +59,28 @@ def tolerating(**toleration: str) -> dict[str, Any]:
     return {"tolerations": [*TOLERANT, toleration]}
 
 
+SIZED = """\
+apiVersion: v1
+kind: Node
+metadata: {name: small}
+status: {allocatable: {cpu: "4", memory: 8Gi}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: big}
+status: {allocatable: {cpu: "8", memory: 4Gi}}
+"""
+
+
+def requesting(**amounts: str) -> dict[str, Any]:
+    return {"containers": [{"name": "c", "image": "i", "resources": {"requests": amounts, "limits": amounts}}]}
+
+
 CASES = (
+    Case("a request that a node can meet", requesting(cpu="8"), (), SIZED),
+    Case("more than the largest node has", requesting(cpu="9"), ("M036 the largest node, big, has 8",), SIZED),
+    Case("a resource that no node has", requesting(**{"a.b/gpu": "1"}), ("M036 1 a.b/gpu, which no node has",), SIZED),
+    Case("nodes that do not say what they have", {"tolerations": TOLERANT, **requesting(cpu="9")}, ()),
     Case("nothing to say", {"tolerations": TOLERANT}, ()),
     Case("numbers in labels", required(requirement("cores Gt 4")), ('M030 "many" on n2',)),
     Case("versions in labels", required(requirement("kernel SemverGt 5.4")), ('M031 "custom" on n2',)),

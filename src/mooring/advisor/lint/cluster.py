@@ -15,6 +15,7 @@ from mooring.advisor.lint.findings import Problem
 from mooring.advisor.lint.specs import PodSpecAt, TermAt
 from mooring.api import codec, core_v1, label_selector
 from mooring.api.codec import DecodeError, FieldValidation
+from mooring.api.quantity import Quantity
 from mooring.api.quoting import quoted
 from mooring.cel.errors import CelError
 from mooring.cel.values import Timestamp
@@ -22,6 +23,7 @@ from mooring.constraints import node_selector, semver, tolerations
 from mooring.constraints.integers import canonical_int64
 from mooring.constraints.options import ConstraintOptions
 from mooring.constraints.time_added import time_added
+from mooring.scheduler.columns.requests import requests_of
 
 _PASSING = "node.kubernetes.io/"
 """Taints with this prefix tell of the moment (not ready, under pressure), not of what a node is for."""
@@ -37,6 +39,11 @@ class Node(NamedTuple):
     name: str
     labels: dict[str, str]
     taints: list[core_v1.Taint]
+    allocatable: dict[str, Quantity]
+
+    @classmethod
+    def of(cls, node: core_v1.Node) -> "Node":
+        return cls(node.metadata.name, node.metadata.labels, node.spec.taints, node.status.allocatable)
 
 
 class _Value(NamedTuple):
@@ -56,7 +63,7 @@ def read_nodes(text: str) -> tuple[Node, ...]:
                     if not isinstance(item.tree, dict) or item.tree.get("kind") != "Node":
                         raise NodesError("it has something that is not a Node")
                     node = codec.decode_tree(item.tree, core_v1.Node, FieldValidation.IGNORE).object
-                    found.append(Node(node.metadata.name, node.metadata.labels, node.spec.taints))
+                    found.append(Node.of(node))
     except (DecodeError, RecursionError) as error:
         raise NodesError(str(error)) from error
     if not found:
@@ -77,6 +84,11 @@ class Cluster:
                 self._labels[key].setdefault(value, _Value(value, node.name))
             for taint in node.taints:
                 self._taints[taint.key].setdefault(taint.value, _Value(taint.value, node.name))
+        self._largest: dict[str, tuple[Quantity, str]] = {}
+        for node in nodes:
+            for resource, amount in node.allocatable.items():
+                if resource not in self._largest or amount > self._largest[resource][0]:
+                    self._largest[resource] = (amount, node.name)
         self._remembered: dict[tuple[str, bytes], tuple[Problem, ...]] = {}
 
     # -- terms
@@ -129,11 +141,25 @@ class Cluster:
     # -- pods
 
     def advice_on_pod(self, pod: PodSpecAt) -> Iterator[Problem]:
-        """About pods that no node can take, by `nodeSelector`, node affinity and taints."""
+        """About pods that no node can take, by `nodeSelector`, node affinity, taints and requests."""
         spec = pod.spec
         deciding = (spec.node_selector, spec.affinity and spec.affinity.node_affinity, spec.tolerations)
         if not spec.node_name:
             yield from _at(pod.path, self._once("pod", deciding, self._about_pod, spec))
+            if self._largest:  # nodes without any tell nothing
+                yield from _at(pod.path, self._about_requests(spec))
+
+    def _about_requests(self, spec: core_v1.PodSpec) -> Iterator[Problem]:
+        for resource, amount in requests_of(core_v1.Pod(spec=spec), pod_level=True).items():
+            most, name = self._largest.get(resource, (None, ""))
+            if most is None:
+                yield Problem(rules.TOO_LARGE, "", f"the pod asks for {amount} {resource}, which no node has")
+            elif amount > most:
+                yield Problem(
+                    rules.TOO_LARGE,
+                    "",
+                    f"the pod asks for {amount} {resource}, and the largest node, {name}, has {most}",
+                )
 
     def _about_pod(self, spec: core_v1.PodSpec) -> Iterator[Problem]:
         wanted = label_selector.from_labels(spec.node_selector)

@@ -1,6 +1,6 @@
 """What a cluster has that manifests refer to: the API versions it serves, its nodes, and the names of some objects.
 
-`mooring lint --cluster` asks a live one, `--cluster-from` reads a dump. What is not known is None, and nothing is said
+`mooring lint --cluster` asks a live one, `--from` reads a dump. What is not known is None, and nothing is said
 about it. Called by ``linter.py`` (`advice`) and the command line.
 """
 
@@ -88,9 +88,7 @@ def _unknown(what: str, name: str, known: Names, path: str) -> Iterator[Problem]
 
 def facts_of(snapshot: "Snapshot", served: frozenset[tuple[str, str]] | None = None) -> ClusterFacts:
     """What a snapshot tells. Of a dump without any object of a kind, it is not known which ones there are."""
-    nodes = tuple(
-        Node(each.metadata.name, each.metadata.labels, each.spec.taints) for each in snapshot.all(core_v1.Node)
-    )
+    nodes = tuple(Node.of(each) for each in snapshot.all(core_v1.Node))
     return ClusterFacts(
         served,
         nodes,

@@ -66,6 +66,7 @@ NOT_IN_CLUSTER = Rule(
     Severity.WARNING,
     "A namespace, PriorityClass, StorageClass or DeviceClass that the cluster does not have",
 )
+TOO_LARGE = Rule("M036", "too-large", Severity.WARNING, "Pods ask for more of a resource than any node has")
 
 RULES = (
     UNREADABLE,
@@ -92,6 +93,7 @@ RULES = (
     NO_NODE,
     NO_PLACE,
     NOT_IN_CLUSTER,
+    TOO_LARGE,
 )
 BY_NAME = {word: rule for rule in RULES for word in (rule.id, rule.name)}
 """Rules by number and by name."""
