@@ -200,13 +200,14 @@ CASES = [
         others=["delete pod default/big, which frees 500m cpu on node a"],
     ),
     Case(
-        "a node with too many pods loses one",
+        "a node with too many pods gets company or loses one",
         "NodeResourcesFit",
         [node("a", pods="1"), pod("only", on="a")],
         pod("web"),
         "has 1 pods, and cannot have more than 1",
-        "delete pod default/only, which frees room for a pod on node a",
-        "kubectl delete -n default pod only",
+        "add a node like a",
+        "",
+        ["delete pod default/only, which frees room for a pod on node a"],
     ),
     Case(
         "a disk that is mounted elsewhere on the node is freed",

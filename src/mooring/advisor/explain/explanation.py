@@ -30,6 +30,7 @@ from mooring.api.core_v1 import Node, Pod, PodSpec
 from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import ResourceClaimTemplate
 from mooring.api.scheduling_v1 import PriorityClass
+from mooring.base.natural import natural
 from mooring.scheduler.columns.cluster import NodeInfo
 from mooring.scheduler.diagnosis import FEASIBLE, Diagnosis
 from mooring.scheduler.engine import NO_NODES, Outcome, fit_message
@@ -310,7 +311,7 @@ class _Explaining:
                         )
                     )
         refusals.sort(key=lambda each: (_is_named_elsewhere(each), -each.count, each.plugin, each.detail))
-        return refusals, sorted(verdicts, key=lambda each: each.node)
+        return refusals, sorted(verdicts, key=lambda each: natural(each.node))
 
 
 def _prioritising(wanted: PriorityClass) -> Callable[[PodSpec], bool]:
@@ -352,7 +353,7 @@ def _refusal(status: Status, detail: str, group: Sequence[NodeInfo]) -> Refusal:
         reasons=list(status.reasons),
         detail=detail,
         count=len(group),
-        nodes=[info.name for info in group],
+        nodes=sorted((info.name for info in group), key=natural),
     )
 
 

@@ -117,8 +117,11 @@ def file_command(file: str, operations: list[Operation]) -> str:
 
 def creation(obj: Resource) -> Change:
     tree = tree_of(obj)
-    command = f"echo {shlex.quote(_compact(tree))} | kubectl create -f -"
-    return Change(target=target_of(obj), action="create", object=tree, command=command)
+    return Change(target=target_of(obj), action="create", object=tree, command=create_command(tree))
+
+
+def create_command(tree: dict[str, Any]) -> str:
+    return f"echo {shlex.quote(_compact(tree))} | kubectl create -f -"
 
 
 def deletion(obj: Resource) -> Change:

@@ -5,6 +5,7 @@ import numpy as np
 from mooring.advisor.explain.asking import AskingEngine
 from mooring.advisor.explain.results import NodeScore
 from mooring.api.core_v1 import Pod
+from mooring.base.natural import natural
 
 
 def scores(engine: AskingEngine, pod: Pod, chosen: str, wanted: int) -> list[NodeScore]:
@@ -13,7 +14,7 @@ def scores(engine: AskingEngine, pod: Pod, chosen: str, wanted: int) -> list[Nod
     cluster = engine.cluster
     feasible = np.flatnonzero(judgement.feasible)
     totals = {row: sum(int(slot.points[row]) for slot in judgement.scores) for row in feasible.tolist()}
-    best = sorted(totals, key=lambda row: (-totals[row], _name(engine, row)))
+    best = sorted(totals, key=lambda row: (-totals[row], natural(_name(engine, row))))
     own = cluster.row_of.get(chosen)
     order = [row for row in best if row != own][:wanted]
     rows = [own, *order] if own is not None and own in totals else order

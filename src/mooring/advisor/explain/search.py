@@ -126,7 +126,7 @@ class Search:
         """Add each remedy against the first refusal of a node, unless one of its kind is among those chosen."""
         for remedy in remedies(view, view.info(node), statuses[0]) if statuses else ():
             if remedy.family not in {each.family for each in idea.chosen if each.plugin == remedy.plugin}:
-                self._push((*idea.chosen, remedy), node, was_global=is_global)
+                self._push((*idea.chosen, remedy), remedy.node or node, was_global=is_global)
 
     def _edited(self, chosen: Iterable[Remedy]) -> Subject | None:
         subject: Subject | None = self._subject

@@ -5,7 +5,7 @@ that looks at all pods is looked up once for a view. ``reasons/`` puts it into w
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -23,6 +23,7 @@ from mooring.api.core_v1 import (
 )
 from mooring.api.label_selector import NOTHING, Selector, SelectorError
 from mooring.api.meta_v1 import Resource
+from mooring.base.natural import natural
 from mooring.constraints import node_selector, tolerations
 from mooring.constraints.integers import canonical_int64
 from mooring.constraints.pod_affinity import AffinityTerm
@@ -129,6 +130,15 @@ class View:
 
     def object(self, kind: type[T], name: str, namespace: str = "") -> T | None:
         return self.objects(kind).get(object_key(namespace, name))
+
+    def first_like(self, node: Node) -> Node:
+        """The first of the nodes that differ from this one in name alone."""
+        return self._first_alike.get(_likeness(node), node)
+
+    @cached_property
+    def _first_alike(self) -> dict[Hashable, Node]:
+        infos = sorted(self.engine.cluster.node_infos(), key=lambda info: natural(info.name), reverse=True)
+        return {_likeness(info.node): info.node for info in infos}
 
     # -- taints
 
@@ -384,3 +394,11 @@ def full_name(obj: Resource) -> str:
 
 def priority(pod: Pod) -> int:
     return pod.spec.priority or 0
+
+
+def _likeness(node: Node) -> Hashable:
+    """What nodes have in common that came out of one mould."""
+    labels = sorted((key, value) for key, value in node.metadata.labels.items() if key != "kubernetes.io/hostname")
+    taints = sorted((taint.key, taint.value, taint.effect) for taint in node.spec.taints)
+    allocatable = sorted((name, str(value)) for name, value in node.status.allocatable.items())
+    return tuple(labels), tuple(taints), tuple(allocatable)

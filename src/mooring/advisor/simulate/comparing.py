@@ -1,6 +1,7 @@
 """The difference between two runs of one scenario under two configurations."""
 
 from mooring.advisor.simulate.results import Comparison, Elsewhere, Simulation
+from mooring.base.natural import natural
 
 
 def compare(one: Simulation, other: Simulation) -> Comparison:
@@ -13,11 +14,11 @@ def compare(one: Simulation, other: Simulation) -> Comparison:
         configuration=one.configuration,
         other_configuration=other.configuration,
         same=len(common) - len(moved),
-        elsewhere=tuple(sorted(moved, key=lambda each: each.pod)),
-        only_here=tuple(sorted(here.keys() - there.keys())),
-        only_there=tuple(sorted(there.keys() - here.keys())),
-        only_pending_here=tuple(sorted(waiting - other_waiting)),
-        only_pending_there=tuple(sorted(other_waiting - waiting)),
+        elsewhere=tuple(sorted(moved, key=lambda each: natural(each.pod))),
+        only_here=tuple(sorted(here.keys() - there.keys(), key=natural)),
+        only_there=tuple(sorted(there.keys() - here.keys(), key=natural)),
+        only_pending_here=tuple(sorted(waiting - other_waiting, key=natural)),
+        only_pending_there=tuple(sorted(other_waiting - waiting, key=natural)),
         counts=one.counts,
         other_counts=other.counts,
         after=one.utilisation.after,

@@ -19,6 +19,7 @@ from mooring.advisor.simulate.utilisation import Usage, usage_of
 from mooring.advisor.simulate.world import World
 from mooring.advisor.snapshot import Snapshot
 from mooring.api import times
+from mooring.base.natural import natural
 
 _WAITING = "not tried yet"
 
@@ -87,7 +88,9 @@ def _pending(world: World) -> tuple[PendingGroup, ...]:
             message=message,
             count=len(pods),
             owners=tuple(dict.fromkeys(_owner(pod) or pod.name for pod in pods)),
-            pods=tuple(PendingPod(pod=pod.name, owner=_owner(pod)) for pod in sorted(pods, key=lambda each: each.name)),
+            pods=tuple(
+                PendingPod(pod=pod.name, owner=_owner(pod)) for pod in sorted(pods, key=lambda each: natural(each.name))
+            ),
         )
         for message, pods in groups.items()
     ]

@@ -14,6 +14,7 @@ from mooring.advisor.explain.remedies.remedy import (
     SMALL,
     Edit,
     Remedy,
+    add_node,
     delete_pods,
     label_node,
     node_change,
@@ -329,6 +330,8 @@ def resources(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
         yield less
     too_small = [each for each in shortages if each.allocatable < each.asked]
     freed = _deleting(view, info, [each for each in shortages if each not in too_small])
+    if not too_small:
+        yield add_node(view, "NodeResourcesFit", info.node)
     if not too_small and freed is not None:
         yield freed
     if less is None and too_small:  # neither is enough: ask for what an emptier node has
@@ -455,6 +458,7 @@ def ports(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
             own.add(wanted[port.port])
     shown = " and ".join(f"{old} to {new}" for old, new in wanted.items())
     yield Remedy("NodePorts", "other port", MODEST, f"change the host port {shown}", edit=_moving_ports(wanted))
+    yield add_node(view, "NodePorts", info.node)
     remedy = delete_pods(view, "NodePorts", [pod for _, pod in held], f", which has the port on node {info.name}")
     if remedy is not None:
         yield remedy

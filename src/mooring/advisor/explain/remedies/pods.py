@@ -3,7 +3,16 @@
 from collections.abc import Callable, Iterator
 
 from mooring.advisor.explain.reasons.pods import term_text
-from mooring.advisor.explain.remedies.remedy import LARGE, MODEST, SMALL, Edit, Remedy, delete_pods, label_node
+from mooring.advisor.explain.remedies.remedy import (
+    LARGE,
+    MODEST,
+    SMALL,
+    Edit,
+    Remedy,
+    add_node,
+    delete_pods,
+    label_node,
+)
 from mooring.advisor.explain.view import Apart, Spread, View
 from mooring.api.core_v1 import PodSpec, TopologySpreadConstraint, WeightedPodAffinityTerm
 from mooring.scheduler.columns.cluster import NodeInfo
@@ -77,6 +86,8 @@ def affinity(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
             "InterPodAffinity", "soften affinity", MODEST * len(own), f"make {terms} a preference", edit=_softening(own)
         )
         yield Remedy("InterPodAffinity", "drop affinity", LARGE * len(own), f"drop {terms}", edit=_dropping(own))
+    if apart and all(each.kind != "affinity" for each in apart):
+        yield add_node(view, "InterPodAffinity", info.node)
     held = [pod for each in apart for pod in each.holders]
     if held and all(each.holders for each in apart):
         remedy = delete_pods(view, "InterPodAffinity", held, ", which anti-affinity keeps apart from this one")

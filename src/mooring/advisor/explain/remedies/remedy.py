@@ -3,18 +3,26 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from mooring.advisor.explain import patches
 from mooring.advisor.explain.results import Change
 from mooring.advisor.explain.view import View, full_name, priority
+from mooring.api import codec
 from mooring.api.base import copy_of
-from mooring.api.core_v1 import Node, Pod, PodSpec
-from mooring.api.meta_v1 import Resource
+from mooring.api.core_v1 import Node, NodeSpec, NodeStatus, Pod, PodSpec
+from mooring.api.meta_v1 import ObjectMeta, Resource
 
 Edit = Callable[[PodSpec], bool]
 """Changes the spec that it is given, in place; false when there is nothing to change in it."""
 
-BOUND, SMALL, MODEST, LARGE, DRASTIC = 1, 2, 3, 5, 8
-"""How much a change takes: moving a bound, adding something, relaxing something, giving something up, deleting."""
+BOUND, SMALL, MODEST, NEW_NODE, LARGE, DRASTIC = 1, 2, 3, 4, 5, 8
+"""How much a change takes: moving a bound, adding something, relaxing something, another node, giving something up,
+deleting."""
+_HOSTNAME = "kubernetes.io/hostname"
+_SIMULATION = "simulation.mooring.dev/"
+_NODE_PARTS = ("capacity", "allocatable", "conditions")
+_SYSTEM_TAINTS = "node.kubernetes.io/"
 _MANY_VICTIMS = 6
 
 
@@ -36,6 +44,8 @@ class Remedy:
     caveat: str = ""
     distance: float = 0
     """How far a bound is moved, to choose among remedies of the same size."""
+    node: str = ""
+    """Where to look whether it helps, if not at the node that refused."""
 
 
 def node_change(idea: Remedy, before: Node, change: Callable[[Node], None], command: str = "") -> Remedy:
@@ -47,7 +57,7 @@ def node_change(idea: Remedy, before: Node, change: Callable[[Node], None], comm
 
 def label_node(plugin: str, node: Node, labels: dict[str, str | None], *, caveat: str = "") -> Remedy | None:
     """Give a node labels, or take them away; None for labels that nobody should touch."""
-    if not labels or "kubernetes.io/hostname" in labels:
+    if not labels or _HOSTNAME in labels:
         return None
     name, old = node.metadata.name, node.metadata.labels
     words = [f"{key}-" if value is None else f"{key}={value}" for key, value in labels.items()]
@@ -63,6 +73,34 @@ def label_node(plugin: str, node: Node, labels: dict[str, str | None], *, caveat
     summary = f"label node {name} with {' and '.join(words)}"
     command = patches.kubectl("label", "node", name, *words, *overwrite)
     return node_change(Remedy(plugin, "label node", size, summary, caveat=caveat), node, change, command)
+
+
+def add_node(view: View, plugin: str, model: Node) -> Remedy:
+    """Another, empty node like one that there is; of equal ones the first stands for all."""
+    model = view.first_like(model)
+    name = f"{model.metadata.name}-like"
+    while view.engine.cluster.node(name) is not None:
+        name += "-too"
+    labels = {key: name if key == _HOSTNAME else value for key, value in model.metadata.labels.items()}
+    simulated = {key: value for key, value in model.metadata.annotations.items() if key.startswith(_SIMULATION)}
+    taints = [taint for taint in model.spec.taints if not taint.key.startswith(_SYSTEM_TAINTS)]
+    old = model.status
+    status = NodeStatus(capacity=old.capacity, allocatable=old.allocatable, conditions=old.conditions)
+    metadata = ObjectMeta(name=name, labels=labels, annotations=simulated)
+    made = Node(metadata=metadata, spec=NodeSpec(taints=taints), status=status)
+    change = patches.creation(made)
+    shown = codec.to_tree(made)["status"]  # a kubelet, too, registers with its status
+    tree = {**(change.object or {}), "status": {part: shown[part] for part in _NODE_PARTS if part in shown}}
+    return Remedy(
+        plugin,
+        "add node",
+        NEW_NODE,
+        f"add a node like {model.metadata.name}",
+        put=(made,),
+        changes=(structs.replace(change, object=tree, command=patches.create_command(tree) if simulated else ""),),
+        distance=1,
+        node=name,
+    )
 
 
 def delete_pods(view: View, plugin: str, victims: Iterable[Pod], why: str) -> Remedy | None:

@@ -9,6 +9,7 @@ from mooring.advisor.simulate.html.markup import Markup, tag, together
 from mooring.advisor.simulate.html.pictures import Cell
 from mooring.advisor.simulate.html.style import CSS
 from mooring.advisor.simulate.results import Comparison, Departure, Simulation
+from mooring.base.natural import natural
 
 _MOST_ROWS = 2000
 """Of a table: browsers take their time over more. The command's other outputs have all."""
@@ -155,7 +156,7 @@ def _utilisation(result: Simulation) -> Markup:
 
 def _heat_maps(result: Simulation) -> Markup:
     resources = [use.resource for use in result.utilisation.after][:_MOST_MAPS]
-    ordered = sorted(result.nodes, key=lambda node: _natural(node.name))
+    ordered = sorted(result.nodes, key=lambda node: natural(node.name))
     drawn: list[Markup] = []
     for resource in resources:
         # An absent resource is an empty square; a node that is not there is a dashed one.
@@ -174,21 +175,6 @@ def _heat_maps(result: Simulation) -> Markup:
         )
     told = "A square is a node, in the order of their names; point at one to see which."
     return _card("Nodes", tag("p", told, class_="soft"), *drawn, pictures.heat_legend())
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Sorts `node-10` behind `node-9`."""
-    parts: list[tuple[int, str]] = []
-    number = ""
-    for letter in f"{name}\0":
-        if letter.isascii() and letter.isdigit():
-            number += letter
-            continue
-        if number:
-            parts.append((int(number[:18]), ""))
-            number = ""
-        parts.append((-1, letter))
-    return parts
 
 
 def _timeline(result: Simulation) -> Markup:
