@@ -123,7 +123,7 @@ def cluster_source(command: Callable[..., None]) -> Callable[..., None]:
         multiple=True,
         metavar="FILE|DIR|-",
         type=click.Path(exists=True, allow_dash=True, path_type=Path),
-        help="A dump instead: what `kubectl get -A -o yaml` printed, or manifests. Can be repeated.",
+        help="A dump instead: what `mooring dump` wrote, or manifests. Can be repeated.",
     )
     @click.option("--data-dir", type=DataDir(), metavar="DIR", help="A data directory of Mooring instead.")
     @wraps(command)

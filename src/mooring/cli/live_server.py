@@ -1,7 +1,6 @@
 """What commands ask a live server about itself: how it runs, and what it serves.
 
-`mooring audit` and `mooring lint --cluster` judge by the server's own versions and gates unless flags name others;
-`mooring lint --cluster-from` by what a dump lets us know of them.
+`mooring audit` and `mooring lint --cluster` judge by the server's own versions and gates unless flags name others.
 """
 
 import asyncio
@@ -14,7 +13,6 @@ from mooring.base.component import Component
 from mooring.cli.cluster_source import ClusterSource
 
 if TYPE_CHECKING:
-    from mooring.advisor.snapshot import Snapshot
     from mooring.client import Client
 
 T = TypeVar("T")
@@ -33,27 +31,20 @@ def live_component(source: ClusterSource) -> tuple[Component, tuple[str, ...]]:
     from mooring.advisor.audit.options import QuestionError, component_of  # noqa: PLC0415 - as above
 
     try:
-        return component_of(*_asked(source, shown_by))
+        return component_of(*asked(source, shown_by))
     except QuestionError as error:
         raise click.ClickException(f"cannot read {source.origin}: {error}") from error
-
-
-def dumped_component(snapshot: "Snapshot") -> tuple[Component, tuple[str, ...]]:
-    """The versions and gates that the server of a dump may have, and what is only assumed."""
-    from mooring.advisor.audit.options import component_of_dump  # noqa: PLC0415 - as above
-    from mooring.api.core_v1 import Node  # noqa: PLC0415 - as above
-
-    return component_of_dump(node.status.node_info.kubelet_version for node in snapshot.all(Node))
 
 
 def served_kinds(source: ClusterSource) -> frozenset[tuple[str, str]]:
     """apiVersion and kind of everything that a live server serves."""
     from mooring.advisor.lint.facts import served_by  # noqa: PLC0415 - as above
 
-    return _asked(source, served_by)
+    return asked(source, served_by)
 
 
-def _asked(source: ClusterSource, question: "Callable[[Client], Awaitable[T]]") -> T:
+def asked(source: ClusterSource, question: "Callable[[Client], Awaitable[T]]") -> T:
+    """What a live server answers to a question; failures are told in a sentence."""
     from mooring.api.errors import StatusError  # noqa: PLC0415 - as above
     from mooring.client import ClientError  # noqa: PLC0415 - as above
 

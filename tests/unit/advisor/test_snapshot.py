@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mooring.advisor.snapshot import Snapshot, SnapshotError, data_directory, dump, engine, live
+from mooring.advisor.snapshot import Snapshot, SnapshotError, data_directory, dump, engine, live, to_file
 from mooring.advisor.snapshot.following import following
 from mooring.api import errors, resource_v1, resource_v1beta1
 from mooring.api.core_v1 import Namespace, Node, Pod, Toleration
@@ -75,6 +75,20 @@ def test_a_dump_keeps_what_it_does_not_know_with_file_and_line(tmp_path: Path) -
         ("Gadget", "g", 14),
     ]
     assert [str(note) for note in found.notes] == [f"{file}:14: Mooring does not know example.com/v1 Gadget"]
+
+
+def test_a_snapshot_that_was_written_is_read_again_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(MANIFEST)
+    (tmp_path / "b.json").write_text(LIST)
+    before = dump([tmp_path])
+    written = Snapshot("here", (), before.raw(), missing={"pods": "not allowed: no"})
+    file = tmp_path / "dump" / "cluster.json"
+    file.parent.mkdir()
+    with file.open("wb") as stream:
+        assert to_file.write(written, stream, server={"gates": {"A": True}}) == 5
+    after = dump([file])
+    assert [each.tree for each in after.raw()] == [each.tree for each in before.raw()]
+    assert after.forbidden == {"pods": "not allowed: no"}
 
 
 @dataclass(frozen=True)

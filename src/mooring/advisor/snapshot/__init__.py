@@ -6,7 +6,7 @@
     engine(snapshot).schedule(pod)
 
 Read next: ``objects.py`` for what a snapshot is; ``from_server.py``, ``from_files.py`` and ``from_store.py`` for how
-one is made; ``engines.py`` for the scheduler's engine over it.
+one is made, ``to_file.py`` for how it is written; ``engines.py`` for the scheduler's engine over it.
 """
 
 from mooring.advisor.snapshot.engines import engine

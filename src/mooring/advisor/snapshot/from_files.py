@@ -48,7 +48,9 @@ def dump(
         why = f": {reading.notes[0]}" if reading.notes else ""
         raise SnapshotError(f"there are no objects in {', '.join(named)}{why}")
     reading.admit(options, namespace)
-    return Snapshot(origin, (obj for obj, _ in reading.objects), reading.raw, notes=reading.notes)
+    return Snapshot(
+        origin, (obj for obj, _ in reading.objects), reading.raw, missing=reading.missing, notes=reading.notes
+    )
 
 
 class _Reading:
@@ -56,11 +58,14 @@ class _Reading:
         self.raw: list[RawObject] = []
         self.objects: list[tuple[Resource, str]] = []
         self.notes: list[Note] = []
+        self.missing: dict[str, str] = {}
         self._generated = 0
 
     def read(self, source: Source, stdin: IO[bytes]) -> None:
         text = _text(source, stdin)
         for line, tree in self._documents(source.name, text):
+            if isinstance(tree, dict) and tree.get("kind") == "List" and isinstance(tree.get("missing"), dict):
+                self.missing |= {str(plural): str(why) for plural, why in tree["missing"].items()}  # `mooring dump`
             for item in documents.objects(tree):
                 self._take(source.name, line, item)
 
