@@ -70,11 +70,13 @@ def test_without_all_parts_there_is_one_process() -> None:
         assert plane.children() == []
 
 
-def test_the_kubeconfig_goes_where_it_is_wanted(tmp_path: Path) -> None:
+async def test_the_kubeconfig_goes_where_it_is_wanted_and_there_are_nodes_to_begin_with(tmp_path: Path) -> None:
     wanted = tmp_path / "for-kubectl"
     with running_up("--ephemeral", "--kubeconfig", str(wanted)) as plane:
         assert plane.kubeconfig == wanted
         assert wanted.stat().st_mode & 0o777 == 0o600
+        async with plane.client() as client:
+            assert len((await client.list(Node)).items) == 3
     with running_up("--ephemeral", "--kubeconfig", str(wanted)):  # its own file may be replaced
         pass
 

@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from typing import Literal
 
 _ROOT = "mooring"
+CLEAR_LINE = "\r\x1b[K"
+"""What a terminal understands as: forget what stands on this line."""
 
 
 def get(name: str) -> logging.Logger:
@@ -21,10 +23,14 @@ def get(name: str) -> logging.Logger:
     return logging.getLogger(name)
 
 
-def configure(verbosity: int = 0, form: Literal["text", "json"] = "text") -> None:
-    """Send Mooring's logs to stderr. Verbosity 0 shows warnings and what matters at start, 1 info, 2 and more debug."""
+def configure(verbosity: int = 0, form: Literal["text", "json"] = "text", *, over_status_line: bool = False) -> None:
+    """Send Mooring's logs to stderr. Verbosity 0 shows warnings and what matters at start, 1 info, 2 and more debug.
+
+    Where a status line that changes stands on the same terminal, each line of the log first clears it.
+    """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JsonFormatter() if form == "json" else _TextFormatter())
+    formatter: logging.Formatter = _JsonFormatter() if form == "json" else _TextFormatter()
+    handler.setFormatter(_OverStatusLine(formatter) if over_status_line and sys.stderr.isatty() else formatter)
     root = logging.getLogger(_ROOT)
     root.handlers[:] = [handler]
     root.propagate = False
@@ -78,6 +84,17 @@ class _TextFormatter(logging.Formatter):
         parts += [f"{key}={json.dumps(value, default=str)}" for key, value in _fields(record).items()]
         line = " ".join(parts).replace("\n", "\\n")
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class _OverStatusLine(logging.Formatter):
+    """Clears the line that the terminal shows before it writes."""
+
+    def __init__(self, inner: logging.Formatter) -> None:
+        super().__init__()
+        self._inner = inner
+
+    def format(self, record: logging.LogRecord) -> str:
+        return CLEAR_LINE + self._inner.format(record)
 
 
 class _JsonFormatter(logging.Formatter):

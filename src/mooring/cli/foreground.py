@@ -21,10 +21,9 @@ from mooring.cli.control_plane import Connect, ControlPlane, Crew, in_process
 from mooring.cli.garbage import collect_garbage_less
 from mooring.cli.signals import StopSignal
 from mooring.cli.status_line import StatusLine, tell
-from mooring.cli.up import UpConfig
+from mooring.cli.up import DEFAULT_NODES, UpConfig
 from mooring.cli.worker_process import WorkerProcess, WorkersError
 from mooring.client import ClientError
-from mooring.controllers.options import for_component as controller_options
 from mooring.controllers.simulated_nodes import TemplateError, create_nodes, numbered, read_templates
 
 _MOST_NODES = 100_000
@@ -40,10 +39,9 @@ def run(config: UpConfig, process: WorkerProcess | None) -> None:
             etcd=config.etcd,
             bind_address=config.bind_address,
             port=config.port,
-            services=config.services,
             runtime_config=parse_runtime_config(config.runtime_config),
         )
-        nodes = _nodes(config.nodes)
+        nodes = None if config.nodes is None else _nodes(config.nodes)
         if config.kubeconfig:
             _check_replaceable(config.kubeconfig)
         crew: Callable[[Connect], Crew] | None = None
@@ -85,32 +83,41 @@ def _check_replaceable(path: Path) -> None:
         raise click.UsageError(f"--kubeconfig {path}: the file is not Mooring's; name one that does not exist yet")
 
 
-async def _serve(config: UpConfig, plane: ControlPlane, nodes: Sequence[Node]) -> None:
+async def _serve(config: UpConfig, plane: ControlPlane, nodes: Sequence[Node] | None) -> None:
     stop = StopSignal()
     async with AsyncExitStack() as opened:
         if not await stop.unless(opened.enter_async_context(plane)):
             return
         stop.at_once = plane.stop_at_once
         if await stop.unless(_start(config, plane, nodes)):
-            _tell(config, plane, len(nodes))
+            _tell(config, plane)
             collect_garbage_less()
             await stop.unless(_show(plane))
         tell("Stopping; everything is kept." if not config.ephemeral else "Stopping.")
         await plane.stop()
 
 
-async def _start(config: UpConfig, plane: ControlPlane, nodes: Sequence[Node]) -> None:
+async def _start(config: UpConfig, plane: ControlPlane, nodes: Sequence[Node] | None) -> None:
     await plane.start()
     if config.kubeconfig:
         write_private(config.kubeconfig, plane.server.kubeconfig().read_bytes())
+    if nodes is None:
+        nodes = await _default_nodes(config, plane)
     try:
-        await create_nodes(plane.client, nodes, controller_options(config.component).declared_features)
+        await create_nodes(plane.client, nodes)
     except* StatusError as refused:
         first: BaseException = refused
         while isinstance(first, BaseExceptionGroup):
             first = first.exceptions[0]
         raise click.ClickException(f"--nodes {config.nodes}: {first}") from None
     await plane.wait_until_ready()
+
+
+async def _default_nodes(config: UpConfig, plane: ControlPlane) -> Sequence[Node]:
+    """Without any node the first Deployment would wait for ever, which is no welcome."""
+    if not config.workers.nodes or (await plane.client.list(Node, page_size=1)).items:
+        return ()
+    return numbered(DEFAULT_NODES)
 
 
 async def _show(plane: ControlPlane) -> None:
@@ -125,7 +132,7 @@ async def _show(plane: ControlPlane) -> None:
         await asyncio.gather(shown, return_exceptions=True)
 
 
-def _tell(config: UpConfig, plane: ControlPlane, nodes: int) -> None:
+def _tell(config: UpConfig, plane: ControlPlane) -> None:
     """The address, and what to try next."""
     kubeconfig = config.kubeconfig or plane.server.kubeconfig()
     left_out = [name for name in ("scheduler", "controllers", "nodes") if not getattr(config.workers, name)]
@@ -135,7 +142,6 @@ def _tell(config: UpConfig, plane: ControlPlane, nodes: int) -> None:
         if config.ephemeral
         else f"{config.data_dir}, found again at the next start",
         "metrics": plane.metrics_url,
-        "nodes": f"{nodes} simulated" if nodes else "",
         "without": ", ".join(left_out),
     }
     tell(f"Mooring is ready at {plane.server.url}; kubectl finds it with KUBECONFIG={kubeconfig}")

@@ -19,11 +19,20 @@ _REQUEST_BYTES = 16 * 1024
 class HealthServer:
     """Listens while it is entered. `is_ready` says whether the component does its work."""
 
-    def __init__(self, address: str, port: int, registry: CollectorRegistry, is_ready: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        registry: CollectorRegistry,
+        is_ready: Callable[[], bool],
+        *,
+        flag: str = "--port",
+    ) -> None:
         self._address = address
         self._port = port
         self._registry = registry
         self._is_ready = is_ready
+        self._flag = flag
         self._server: asyncio.Server | None = None
 
     @property
@@ -34,8 +43,14 @@ class HealthServer:
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     async def __aenter__(self) -> Self:
-        """Raises OSError when the address cannot be listened on."""
-        self._server = await asyncio.start_server(self._serve, self._address, self._port, limit=_REQUEST_BYTES)
+        """Raises OSError, which names the flag that helps, when the address cannot be listened on."""
+        try:
+            self._server = await asyncio.start_server(self._serve, self._address, self._port, limit=_REQUEST_BYTES)
+        except OSError as error:
+            where = f"{self._address}:{self._port}"
+            raise OSError(
+                f"cannot listen on {where} for health and metrics ({error.strerror}); choose another {self._flag}"
+            ) from error
         return self
 
     async def __aexit__(

@@ -6,12 +6,13 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from mooring.base.logs import CLEAR_LINE
+
 if TYPE_CHECKING:
     from mooring.advisor.simulate import Progress
 
 _SECONDS = 0.1
 _BAR = 20
-_CLEAR = "\r\x1b[K"
 
 
 class SimulationProgress:
@@ -28,7 +29,7 @@ class SimulationProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._on_terminal:
-            sys.stderr.write(_CLEAR)
+            sys.stderr.write(CLEAR_LINE)
             sys.stderr.flush()
 
     def __call__(self, progress: "Progress") -> None:
@@ -43,5 +44,5 @@ class SimulationProgress:
         bar = "█" * full + "░" * (_BAR - full)
         doing = "".join(letter if letter.isprintable() else " " for letter in progress.doing)
         text = f"{bar} {progress.running:,} of {total:,} pods run · {written(progress.seconds)} · {doing}"
-        sys.stderr.write(_CLEAR + text[: shutil.get_terminal_size().columns - 1])
+        sys.stderr.write(CLEAR_LINE + text[: shutil.get_terminal_size().columns - 1])
         sys.stderr.flush()

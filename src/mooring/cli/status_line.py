@@ -8,11 +8,11 @@ import time
 
 import click
 
+from mooring.base.logs import CLEAR_LINE
 from mooring.cli.census import Census
 
 _ON_TERMINAL_SECONDS = 0.5
 _PLAIN_SECONDS = 10.0
-_CLEAR = "\r\x1b[K"
 _COLORS = {"Running": "green", "Pending": "yellow", "Failed": "red"}
 
 
@@ -45,7 +45,7 @@ class StatusLine:
                 self._print(await self._text(rate))
         finally:
             if self._on_terminal:
-                tell(_CLEAR, end=False)
+                tell(CLEAR_LINE, end=False)
 
     async def _text(self, rate: float) -> str:
         phases = {phase: number for phase, number in sorted(self._census.phases.items()) if number}
@@ -58,7 +58,7 @@ class StatusLine:
         if self._on_terminal:
             width = shutil.get_terminal_size().columns
             plain = click.unstyle(text)
-            tell(_CLEAR + (text if len(plain) < width else plain[: width - 1]), end=False)
+            tell(CLEAR_LINE + (text if len(plain) < width else plain[: width - 1]), end=False)
         elif text != self._last:
             tell(click.unstyle(text))
         self._last = text

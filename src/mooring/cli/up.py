@@ -13,19 +13,18 @@ from typing import Any
 
 import click
 
-from mooring.apiserver.service_network import ServiceNetwork
 from mooring.base import logs
 from mooring.base.component import Component
 from mooring.cli.component_flags import component_flags
 from mooring.cli.data_dir import DataDir
 from mooring.cli.etcd_flags import etcd_flags
 from mooring.cli.garbage import garbage_waits
-from mooring.cli.service_flags import service_flags
 from mooring.cli.worker_process import WorkerConfig, WorkerProcess
 from mooring.store.etcd.config import EtcdConfig
 
 PARTS = ("scheduler", "controllers", "nodes")
 DEFAULT_DATA_DIR = "~/.mooring"
+DEFAULT_NODES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +37,7 @@ class UpConfig:
     etcd: EtcdConfig | None
     bind_address: str
     port: int
-    services: ServiceNetwork
-    nodes: str
+    nodes: str | None
     kubeconfig: Path | None
     runtime_config: str
     workers: WorkerConfig
@@ -70,9 +68,9 @@ class _Parts(click.ParamType[frozenset[str]]):
 @click.option("--bind-address", default="127.0.0.1", show_default=True, metavar="IP", help="Where to listen.")
 @click.option(
     "--nodes",
-    default="0",
     metavar="N|FILE",
-    help="Simulated nodes: how many, or a file of Node manifests. Those that exist are left as they are.",
+    help="Simulated nodes: how many, or a file of Node manifests. Those that exist are left as they are.  "
+    f"[default: {DEFAULT_NODES} if there is no node yet]",
 )
 @click.option(
     "--kubeconfig",
@@ -100,19 +98,17 @@ class _Parts(click.ParamType[frozenset[str]]):
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the log."
 )
-@service_flags
 @etcd_flags
 @component_flags
 def up(
     *,
     running: Component,
     etcd: EtcdConfig | None,
-    services: ServiceNetwork,
     data_dir: Path | None,
     ephemeral: bool,
     port: int,
     bind_address: str,
-    nodes: str,
+    nodes: str | None,
     kubeconfig: Path | None,
     without: frozenset[str],
     single_process: bool,
@@ -127,12 +123,13 @@ def up(
 
     \b
     Examples:
-      mooring up --nodes 5
+      mooring up
+      mooring up --nodes 5000
       mooring up --ephemeral --port 0 --nodes nodes.yaml --kubeconfig /tmp/kubeconfig
       mooring up --without scheduler --emulation-version 1.36
       mooring up --etcd-servers http://127.0.0.1:2379
     """
-    logs.configure(verbose, "json" if log_format == "json" else "text")
+    logs.configure(verbose, "json" if log_format == "json" else "text", over_status_line=True)
     workers = WorkerConfig(
         running,
         scheduler="scheduler" not in without,
@@ -145,7 +142,7 @@ def up(
     )
     if etcd and ephemeral:
         raise click.UsageError("--ephemeral keeps nothing, and --etcd-servers keeps it in etcd: choose one of the two")
-    if nodes != "0" and not workers.nodes:
+    if nodes not in (None, "0") and not workers.nodes:
         raise click.UsageError("--nodes wants simulated nodes, but --without leaves them out: choose one of the two")
     with garbage_waits(), ExitStack() as stack:
         folder = data_dir or _data_dir(stack, ephemeral=ephemeral)
@@ -156,7 +153,6 @@ def up(
             etcd=etcd,
             bind_address=bind_address,
             port=port,
-            services=services,
             nodes=nodes,
             kubeconfig=kubeconfig,
             runtime_config=runtime_config,

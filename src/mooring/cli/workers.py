@@ -127,15 +127,12 @@ class Workers:
             pages = await stack.enter_async_context(self._pages(METRICS_PORT if port is None else port))
         except OSError as error:
             if port is not None:
-                raise WorkersError(
-                    f"cannot listen on {_METRICS_ADDRESS}:{port} for metrics ({error.strerror}); "
-                    "choose another --metrics-port"
-                ) from error
+                raise WorkersError(str(error)) from error
             pages = await stack.enter_async_context(self._pages(0))
         self.metrics_url = f"{pages.url}/metrics"
 
     def _pages(self, port: int) -> HealthServer:
-        return HealthServer(_METRICS_ADDRESS, port, self._registry, self._ready.is_set)
+        return HealthServer(_METRICS_ADDRESS, port, self._registry, self._ready.is_set, flag="--metrics-port")
 
 
 # -- the second process
@@ -150,7 +147,7 @@ def main() -> None:
         return
     if not sys.stdin.buffer.readline():
         return
-    logs.configure(config.verbosity, "json" if config.json_logs else "text")
+    logs.configure(config.verbosity, "json" if config.json_logs else "text", over_status_line=True)
     try:
         uvloop.run(_work(config))
     except LeaseLostError as error:

@@ -33,3 +33,13 @@ def test_json_lines_hold_message_and_fields(capsys: pytest.CaptureFixture[str]) 
 def test_verbosity_chooses_the_level(verbosity: int, level: int) -> None:
     logs.configure(verbosity)
     assert logging.getLogger("mooring").level == level
+
+
+@pytest.mark.parametrize(("over_status_line", "is_terminal"), [(True, True), (True, False), (False, True)])
+def test_a_line_clears_a_status_line_that_stands_on_the_same_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, over_status_line: bool, is_terminal: bool
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal)
+    logs.configure(1, over_status_line=over_status_line)
+    logs.get("mooring.x").info("node added")
+    assert capsys.readouterr().err.startswith(logs.CLEAR_LINE) == (over_status_line and is_terminal)
