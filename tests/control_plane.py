@@ -49,14 +49,7 @@ class ControlPlane:
 
     def _client(self, user: UserInfo) -> Client:
         transport = InProcessTransport(handler(self.server.app, user))
-        authority = self.server.authority
-        return Client(
-            transport,
-            user_agent="test",
-            scheme=self.server.scheme,
-            clock=self.clock,
-            certificate_authority=authority,
-        )
+        return Client(transport, user_agent="test", scheme=self.server.scheme, clock=self.clock)
 
     async def start(self) -> None:
         """Start the controllers, all anew."""

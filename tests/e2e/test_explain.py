@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from eventually import eventually
 from kubectl_caller import KUBECTL, Kubectl
 from mooring.cli.explain import explain
+from mooring.cli.main import mooring
 from running_up import RunningUp, running_up
 
 pytestmark = [pytest.mark.req("S.5"), pytest.mark.skipif(KUBECTL is None, reason="there is no kubectl on this machine")]
@@ -280,3 +281,35 @@ def test_a_server_that_is_not_there_is_told(plane: RunningUp, tmp_path: Path) ->
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 1
     assert "cannot read the cluster at https://127.0.0.1:1" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("cpu", "flags", "code"), [("1", ("--fail-if", "pending"), 0), ("999", ("--fail-if", "pending"), 3), ("999", (), 0)]
+)
+def test_the_exit_code_tells_on_request_that_no_node_would_do(
+    plane: RunningUp, tmp_path: Path, cpu: str, flags: tuple[str, ...], code: int
+) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text(yaml.safe_dump(pod("asked", {"resources": {"requests": {"cpu": cpu}}})))
+    done = CliRunner().invoke(explain, ["-f", str(file), "--kubeconfig", str(plane.kubeconfig), *flags])
+    assert done.exit_code == code, done.output
+
+
+def test_a_dump_is_one_file_that_answers_the_same_questions(plane: RunningUp, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.json"
+    done = CliRunner().invoke(mooring, ["dump", str(file), "--kubeconfig", str(plane.kubeconfig)])
+    assert done.exit_code == 0, done.output
+    manifest = tmp_path / "pod.yaml"
+    manifest.write_text(yaml.safe_dump(pod("asked", {"resources": {"requests": {"cpu": "999"}}})))
+    offline = explained("-f", str(manifest), "--from", str(file))
+    live = explained("-f", str(manifest), "--kubeconfig", str(plane.kubeconfig))
+    assert offline["refusals"] == live["refusals"]
+    head = json.loads(file.read_bytes())
+    assert (head["missing"], head["server"]["version"]["gitVersion"]) == ({}, "v1.37.0")
+
+
+def test_a_dump_that_cannot_be_written_is_told(plane: RunningUp, tmp_path: Path) -> None:
+    file = tmp_path / "none" / "cluster.json"
+    done = CliRunner().invoke(mooring, ["dump", str(file), "--kubeconfig", str(plane.kubeconfig)])
+    assert done.exit_code == 1
+    assert "No such file or directory" in done.output

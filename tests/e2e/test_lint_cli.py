@@ -96,7 +96,7 @@ CASES = (
     Case("a clean manifest", ("-",), POD + "}\n", 0, "1 document in 1 file: 0 errors, 0 warnings, 0 skipped"),
     Case("an error", ("-",), POD + ", x: 1}\n", 1, "<stdin>:4:47: error M010"),
     Case("a warning", ("-",), WARNING, 0, "warning M022"),
-    Case("a warning that fails", ("-", "--fail-on", "warning"), WARNING, 1, "warning M022"),
+    Case("a warning that fails", ("-", "--fail-if", "warning"), WARNING, 1, "warning M022"),
     Case("a warning as an error", ("-", "--strict"), WARNING, 1, "error M022"),
     Case("a rule switched off by number", ("-", "--strict", "--disable", "M022"), WARNING, 0, "0 errors"),
     Case("a rule switched off by name", ("-", "--strict", "--disable", "never-matches"), WARNING, 0, "0 errors"),
@@ -109,7 +109,7 @@ CASES = (
     Case("an unknown API", ("-", "--runtime-config", "nothing/v1"), "", 2, "unknown API group"),
     Case("a dump that is none", ("-", "--nodes", "/dev/null"), "", 2, "there are no nodes in it"),
     Case("a dump that does not exist", ("-", "--nodes", "nowhere.yaml"), "", 2, "nowhere.yaml: No such file"),
-    Case("two clusters", ("-", "--cluster", "--cluster-from", "/"), "", 2, "name different clusters"),
+    Case("two clusters", ("-", "--cluster", "--from", "/"), "", 2, "name different clusters"),
     Case("a context of no cluster", ("-", "--context", "c"), "", 2, "need --cluster"),
     Case(
         "a cluster that is not there",
@@ -137,7 +137,7 @@ def test_without_a_kubeconfig_the_flag_for_a_dump_is_named(tmp_path: Path, monke
     monkeypatch.delenv("KUBECONFIG", raising=False)
     result = lint("-", "--cluster", stdin=POD + "}\n")
     assert result.exit_code == 1
-    assert result.output.endswith("or name a dump with --cluster-from\n")
+    assert result.output.endswith("or name a dump with --from\n")
 
 
 def test_a_directory_without_manifests_is_a_wrong_call(tmp_path: Path) -> None:

@@ -336,3 +336,12 @@ def test_a_dump_of_a_real_cluster_can_be_simulated(tmp_path: Path) -> None:
     assert found["counts"]["nodes"] >= 4
     assert found["counts"]["running"] + found["counts"]["pending"] == found["counts"]["pods"] > 0
     assert all(group["message"] for group in found["pending"])
+
+
+def test_the_report_is_written_also_when_nobody_reads_what_is_printed(tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    command = [sys.executable, "-m", "mooring", "simulate", "--nodes", "2", "--html", str(report)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout
+        process.stdout.close()
+    assert report.read_text().endswith("</html>\n")

@@ -57,9 +57,6 @@ class Lookups(Protocol):
     def allows_expansion(self, storage_class: str) -> bool:
         """Whether there is a StorageClass of that name whose volumes may grow."""
 
-    def topology_labels(self, node: str) -> Mapping[str, str]:
-        """The zone and region that a node has as labels; nothing where there is no such node."""
-
 
 class NoCluster:
     """Lookups without a cluster: every namespace exists, and nothing but the system's own PriorityClasses does."""
@@ -78,9 +75,6 @@ class NoCluster:
 
     def allows_expansion(self, storage_class: str) -> bool:
         return bool(storage_class)  # what a class says is not known here
-
-    def topology_labels(self, node: str) -> Mapping[str, str]:
-        return {}
 
 
 SYSTEM_PRIORITIES: Mapping[str, Priority] = {

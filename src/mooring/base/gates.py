@@ -7,6 +7,7 @@ made once at start; components read it into plain options and never ask again. T
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from enum import StrEnum
 
 from mooring.base.version import ComponentVersions, Version
@@ -130,7 +131,9 @@ def _check(name: str, on: bool, known: Mapping[str, Gate], versions: ComponentVe
             raise GateError(_no_alpha(name, versions))
         return None
     if name not in known:
-        raise GateError(f"unrecognized feature gate: {name}: `mooring gates` lists those there are")
+        near = get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else "`mooring gates` lists those there are"
+        raise GateError(f"unrecognized feature gate: {name}: {hint}")
     gate = known[name]
     spec = gate.at(emulation)
     if spec is None:

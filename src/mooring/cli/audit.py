@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from mooring.base.component import Component
+from mooring.cli import completions
 from mooring.cli.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags, show_notes
 from mooring.cli.live_server import are_versions_given, live_component
-from mooring.cli.output import print_data
+from mooring.cli.output import output_option, print_data
 
 if TYPE_CHECKING:
     from mooring.advisor.audit import Audit, Question
@@ -23,10 +24,32 @@ _COLOURS = {"bad": {"fg": "red"}, "good": {"fg": "green"}, "title": {"bold": Tru
 
 @click.command()
 @cluster_source
-@click.option("--to-emulation-version", metavar="VERSION", help="Ask about this --emulation-version.")
-@click.option("--to-min-compatibility", metavar="VERSION", help="Ask about this --min-compatibility-version.")
-@click.option("--disable-gate", metavar="GATE", multiple=True, help="Ask about this gate switched off. Repeatable.")
-@click.option("--enable-gate", metavar="GATE", multiple=True, help="Ask about this gate switched on. Repeatable.")
+@click.option(
+    "--to-emulation-version",
+    metavar="VERSION",
+    shell_complete=completions.emulation_versions,
+    help="Ask about this --emulation-version.",
+)
+@click.option(
+    "--to-min-compatibility",
+    metavar="VERSION",
+    shell_complete=completions.min_compatibility_versions,
+    help="Ask about this --min-compatibility-version.",
+)
+@click.option(
+    "--disable-gate",
+    metavar="GATE",
+    multiple=True,
+    shell_complete=completions.gate_names,
+    help="Ask about this gate switched off. Repeatable.",
+)
+@click.option(
+    "--enable-gate",
+    metavar="GATE",
+    multiple=True,
+    shell_complete=completions.gate_names,
+    help="Ask about this gate switched on. Repeatable.",
+)
 @click.option("--to-runtime-config", metavar="API=BOOL,…", help="Ask about this --runtime-config.")
 @click.option(
     "--runtime-config", metavar="API=BOOL,…", default="", help="The --runtime-config that the server has now."
@@ -39,14 +62,7 @@ _COLOURS = {"bad": {"fg": "red"}, "good": {"fg": "green"}, "title": {"bold": Tru
     show_default=True,
     help="How long the copy may take to come to rest.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "wide", "json", "yaml", "sarif"]),
-    default="text",
-    show_default=True,
-    help="How to print it.",
-)
+@output_option("table", "wide", "json", "yaml", "sarif")
 @scheduler_flags
 def audit(
     *,

@@ -9,6 +9,7 @@ import click
 from mooring.base import component
 from mooring.base.gates import GateError
 from mooring.base.version import BINARY, OLDEST_EMULATION, OLDEST_MIN_COMPATIBILITY, VersionError
+from mooring.cli import completions
 
 
 def component_flags(command: Callable[..., None]) -> Callable[..., None]:
@@ -19,11 +20,13 @@ def component_flags(command: Callable[..., None]) -> Callable[..., None]:
         "--emulated-version",
         "emulation_version",
         metavar="VERSION",
+        shell_complete=completions.emulation_versions,
         help=f"Behave as this version does: {OLDEST_EMULATION} to {BINARY}.  [default: {BINARY}]",
     )
     @click.option(
         "--min-compatibility-version",
         metavar="VERSION",
+        shell_complete=completions.min_compatibility_versions,
         help="Write only what this version can read: "
         f"{OLDEST_MIN_COMPATIBILITY} to the emulation version.  [default: emulation version minus one]",
     )
@@ -32,6 +35,7 @@ def component_flags(command: Callable[..., None]) -> Callable[..., None]:
         "--gates",
         "feature_gates",
         metavar="GATE=BOOL,…",
+        shell_complete=completions.switches,
         default="",
         help="Switch features; see `mooring gates`.",
     )

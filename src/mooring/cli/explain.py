@@ -1,7 +1,12 @@
-"""`mooring explain`: why a pod is pending, or where it is, and the smallest changes that would help."""
+"""`mooring explain`: why a pod is pending, or where it is, and the smallest changes that would help.
+
+Exit codes: 0 when the question was answered, 1 when it could not be, 2 for a wrong call, 3 when `--fail-if pending` was
+asked and no node would take the pod.
+"""
 
 import asyncio
 import logging
+import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +33,7 @@ _STYLES: dict[str, dict[str, Any]] = {
     "quiet": {"dim": True},
     "command": {"fg": "cyan"},
 }
+FAILED = 3
 _PAUSE_SECONDS = 0.5
 """What changes within this time is one change to `--watch`."""
 
@@ -50,6 +56,13 @@ _PAUSE_SECONDS = 0.5
     help="The most changes to suggest.",
 )
 @click.option(
+    "--fail-if",
+    "--fail-on",
+    "fail_if",
+    type=click.Choice(["pending"]),
+    help="Exit with 3 when this is so: pending, if no node would take the pod as things are.",
+)
+@click.option(
     "-w", "--watch", is_flag=True, help="Explain again whenever the answer changes, until the pod has a node."
 )
 @cluster_source
@@ -65,6 +78,7 @@ def explain(
     namespace: str | None,
     suggestions: int,
     watch: bool,
+    fail_if: str | None,
     output: str,
 ) -> None:
     """Say why a pod is pending, or why it is where it is, and what would help.
@@ -77,6 +91,7 @@ def explain(
       mooring explain pod shop/web-5d9f7
       mooring explain deployment/web -n shop -o wide
       mooring explain -f pod.yaml --from cluster.yaml
+      mooring explain -f pod.yaml --fail-if pending
       mooring explain pod web --watch
     """
     if bool(names) == (filename is not None):
@@ -92,6 +107,7 @@ def explain(
         with garbage_waits():
             found = asking.answer(source.read(_kinds(), raw=False))
     _show(found, output)
+    sys.exit(FAILED if fail_if and found.state in ("Unschedulable", "NotAttempted") else 0)
 
 
 def _kinds() -> "Collection[type[Resource]]":

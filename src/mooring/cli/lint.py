@@ -1,6 +1,6 @@
 """`mooring lint`: judge manifests as an API server of a given version would, and say what it would not.
 
-Exit codes: 0 when nothing was found that `--fail-on` names, 1 when something was, 2 for a wrong call.
+Exit codes: 0 when nothing was found that `--fail-if` names, 1 when something was, 2 for a wrong call.
 """
 
 import os
@@ -23,7 +23,8 @@ from mooring.api.storage_v1 import StorageClass
 from mooring.base.component import Component
 from mooring.cli.cluster_source import ClusterSource
 from mooring.cli.component_flags import component_flags
-from mooring.cli.live_server import are_versions_given, dumped_component, live_component, served_kinds
+from mooring.cli.live_server import are_versions_given, live_component, served_kinds
+from mooring.cli.output import output_option
 
 _COLOURS = {Severity.INFO: "cyan", Severity.WARNING: "yellow", Severity.ERROR: "red"}
 _SEVERITIES = {str(severity): severity for severity in reversed(Severity)}
@@ -49,32 +50,29 @@ def _rules(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.option("--kubeconfig", metavar="FILE", help="Of --cluster; as kubectl finds it if not given.")
 @click.option("--context", default="", metavar="NAME", help="Of --cluster.  [default: the kubeconfig's current one]")
 @click.option(
+    "--from",
     "--cluster-from",
+    "cluster_from",
     multiple=True,
     metavar="FILE|DIR",
     type=click.Path(exists=True, path_type=Path),
-    help="Compare with a dump of a cluster: what `kubectl get -A -o yaml` printed. Can be repeated.",
+    help="Compare with a dump of a cluster: what `mooring dump` wrote. Can be repeated.",
 )
 @click.option(
     "--disable", metavar="RULE,…", multiple=True, callback=_rules, help="Do not look for this; number or name."
 )
 @click.option("--strict", is_flag=True, help="Count warnings as errors.")
 @click.option(
+    "--fail-if",
     "--fail-on",
+    "fail_if",
     type=click.Choice(list(_SEVERITIES)),
     default="error",
     show_default=True,
     help="Exit with 1 when there is something this bad.",
 )
 @click.option("--jobs", type=click.IntRange(1, 256), help="How many processes may work.  [default: one a core]")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json", "sarif", "junit"]),
-    default="text",
-    show_default=True,
-    help="How to print it.",
-)
+@output_option("table", "json", "sarif", "junit")
 def lint(
     running: Component,
     *,
@@ -87,7 +85,7 @@ def lint(
     cluster_from: tuple[Path, ...],
     disable: frozenset[str],
     strict: bool,
-    fail_on: str,
+    fail_if: str,
     jobs: int | None,
     output: str,
 ) -> None:
@@ -99,7 +97,7 @@ def lint(
     \b
     Examples:
       mooring lint deploy/
-      mooring lint --emulation-version 1.36 --fail-on warning pod.yaml
+      mooring lint --emulation-version 1.36 --fail-if warning pod.yaml
       helm template . | mooring lint - -o sarif > lint.sarif
       kubectl get nodes -o yaml > nodes.yaml && mooring lint --nodes nodes.yaml deploy/
       mooring lint --cluster deploy/
@@ -119,7 +117,7 @@ def lint(
         raise click.ClickException(
             "a process of the pool was ended, perhaps for lack of memory: try --jobs 1"
         ) from error
-    threshold = _SEVERITIES[fail_on]
+    threshold = _SEVERITIES[fail_if]
     match output:
         case "json":
             click.echo(reports.as_json(report))
@@ -157,31 +155,24 @@ def _nodes(file: str | None) -> tuple[Node, ...] | None:
 def _cluster(live: bool, kubeconfig: str | None, context: str, files: tuple[Path, ...]) -> ClusterSource | None:
     """The cluster to compare with, if one is named."""
     if files and (live or kubeconfig or context):
-        raise click.UsageError("--cluster-from and --cluster name different clusters: choose one")
+        raise click.UsageError("--from and --cluster name different clusters: choose one")
     if (kubeconfig or context) and not live:
         raise click.UsageError("--kubeconfig and --context need --cluster")
     if not live and not files:
         return None
-    return ClusterSource(kubeconfig, context, files, hint="name a dump with --cluster-from")
+    return ClusterSource(kubeconfig, context, files, hint="name a dump with --from")
 
 
 def _facts(source: ClusterSource, running: Component) -> tuple[Component, ClusterFacts]:
     """What is known of a cluster, and the versions and gates to judge by: its own, unless flags name others."""
     if not source.is_live:
-        snapshot = source.read()
-        if not are_versions_given():
-            running = _noted(*dumped_component(snapshot))
-        return running, facts_of(snapshot)
+        return running, facts_of(source.read())
     if not are_versions_given():
-        running = _noted(*live_component(source))
+        running, notes = live_component(source)
+        for note in notes:
+            click.echo(f"Note: {note}", err=True)
     snapshot = source.read((CoreNode, Namespace, PriorityClass, DeviceClass, StorageClass), raw=False)
     return running, facts_of(snapshot, served_kinds(source))
-
-
-def _noted(found: Component, notes: tuple[str, ...]) -> Component:
-    for note in notes:
-        click.echo(f"Note: {note}", err=True)
-    return found
 
 
 def _cores() -> int:

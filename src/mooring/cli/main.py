@@ -1,27 +1,43 @@
 """The command `mooring`: a group of commands, one file each, loaded only when they are called."""
 
+import os
 import sys
+from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib import import_module
+from typing import Any
 
 import click
 
+import mooring as package
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """Where a command is, and what `mooring --help` says of it: loading them all for that would take a second."""
+
+    place: str
+    about: str
+
+
 COMMANDS = {
-    "up": "mooring.cli.up:up",
-    "apiserver": "mooring.cli.apiserver:apiserver",
-    "scheduler": "mooring.cli.scheduler:scheduler",
-    "lint": "mooring.cli.lint:lint",
-    "explain": "mooring.cli.explain:explain",
-    "audit": "mooring.cli.audit:audit",
-    "simulate": "mooring.cli.simulate:simulate",
-    "controllers": "mooring.cli.controllers:controllers",
-    "store": "mooring.cli.store:store",
-    "demo": "mooring.cli.demo:demo",
-    "version": "mooring.cli.version:version",
-    "gates": "mooring.cli.gates:gates",
-    "cel": "mooring.cli.cel:cel",
-    "completion": "mooring.cli.completion:completion",
+    "up": _Entry("mooring.cli.up:up", "Run a whole control plane with simulated nodes."),
+    "demo": _Entry("mooring.cli.demo:demo", "Show five Kubernetes proposals in two minutes."),
+    "explain": _Entry("mooring.cli.explain:explain", "Say why a pod is pending, and what would help."),
+    "simulate": _Entry("mooring.cli.simulate:simulate", "Say where pods would go if the cluster were changed."),
+    "audit": _Entry("mooring.cli.audit:audit", "Say what breaks when versions or gates change."),
+    "lint": _Entry("mooring.cli.lint:lint", "Judge manifests as an API server would, with advice."),
+    "dump": _Entry("mooring.cli.dump:dump", "Write a cluster into one file, for the questions above."),
+    "cel": _Entry("mooring.cli.cel:cel", "Check, evaluate and price CEL expressions."),
+    "gates": _Entry("mooring.cli.gates:gates", "List the feature gates at a version."),
+    "version": _Entry("mooring.cli.version:version", "Show the versions of this binary."),
+    "apiserver": _Entry("mooring.cli.apiserver:apiserver", "Run the API server alone."),
+    "scheduler": _Entry("mooring.cli.scheduler:scheduler", "Run the scheduler alone, also for another cluster."),
+    "controllers": _Entry("mooring.cli.controllers:controllers", "Run the controllers alone."),
+    "store": _Entry("mooring.cli.store:store", "Copy, back up, restore, check and measure stores."),
+    "completion": _Entry("mooring.cli.completion:completion", "Print the completion script of a shell."),
 }
-"""Command name to the module and attribute that has it, in the order of `mooring --help`."""
+"""The commands in the order of `mooring --help`: what a newcomer tries first comes first."""
 
 
 class _LazyGroup(click.Group):
@@ -33,13 +49,25 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click sets the signature
         if cmd_name not in COMMANDS:
             return None
-        module, _, attribute = COMMANDS[cmd_name].partition(":")
+        module, _, attribute = COMMANDS[cmd_name].place.partition(":")
         command = getattr(import_module(module), attribute)
         assert isinstance(command, click.Command)  # noqa: S101 - the table above is ours
         return command
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.about) for name, entry in COMMANDS.items()])
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            near = get_close_matches(args[0], COMMANDS)
+            hint = f"; did you mean {near[0]}?" if near else "; `mooring --help` lists them"
+            raise click.UsageError(f"there is no command {args[0]!r}{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package.__version__, message="mooring %(version)s")
 def mooring() -> None:
     """A Kubernetes-compatible scheduling control plane with numeric, semantic-version and CEL constraints."""
 
@@ -47,7 +75,7 @@ def mooring() -> None:
 def main() -> None:
     """The entry point: exit code 0 for success, 1 for a failure, 2 for a wrong call, 130 after Ctrl-C."""
     try:
-        code = mooring.main(standalone_mode=False)
+        code = mooring.main(standalone_mode=False, color=False if os.environ.get("NO_COLOR") else None)
     except click.exceptions.Abort:
         click.echo("Interrupted.", err=True)
         sys.exit(130)

@@ -2,19 +2,25 @@
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import click
 import yaml
 
 Command = TypeVar("Command", bound=Callable[..., None])
-Format = Literal["table", "wide", "json", "yaml"]
 
 
-def output_option(*formats: Format) -> Callable[[Command], Command]:
+class _Format(click.Choice[str]):
+    """A name of a format. What is for people is called `table` everywhere; `text` is understood too."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return super().convert("table" if value == "text" else value, param, ctx)
+
+
+def output_option(*formats: str) -> Callable[[Command], Command]:
     """`-o`, with the first format as the default."""
     return click.option(
-        "-o", "--output", type=click.Choice(formats), default=formats[0], show_default=True, help="How to print it."
+        "-o", "--output", type=_Format(formats), default=formats[0], show_default=True, help="How to print it."
     )
 
 

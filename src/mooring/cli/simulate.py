@@ -16,8 +16,9 @@ from mooring.base import component
 from mooring.base.component import Component
 from mooring.base.gates import GateError
 from mooring.base.version import VersionError
+from mooring.cli import completions
 from mooring.cli.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
-from mooring.cli.output import print_data
+from mooring.cli.output import output_option, print_data
 from mooring.cli.simulation_progress import SimulationProgress
 from mooring.cli.simulation_steps import CHANGES, InOrder, OrderedCommand, steps_of
 
@@ -35,7 +36,10 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 def _changes(command: Any) -> Any:
     """Add the options that change the cluster; their order on the command line counts."""
     for name, metavar, help_ in reversed(CHANGES):
-        command = click.option(f"--{name}", cls=InOrder, multiple=True, metavar=metavar, help=help_)(command)
+        offer = completions.nodes if metavar.startswith("NODES") else None
+        command = click.option(
+            f"--{name}", cls=InOrder, multiple=True, metavar=metavar, shell_complete=offer, help=help_
+        )(command)
     return command
 
 
@@ -62,20 +66,14 @@ def _changes(command: Any) -> Any:
 )
 @click.option(
     "--fail-if",
+    "--fail-on",
     "conditions",
     multiple=True,
     metavar="CONDITION",
     help="Exit with 3 when this is so: pending, preempted, evicted, rejected, blocked, evicted>3, utilisation>90%, "
     "cpu>85%. Can be repeated.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "wide", "json", "yaml", "csv"]),
-    default="table",
-    show_default=True,
-    help="How to print it.",
-)
+@output_option("table", "wide", "json", "yaml", "csv")
 @click.option(
     "--html",
     "html_path",
@@ -136,9 +134,9 @@ def simulate(
                 result = _compared(result, package.simulate(snapshot, scenario, other, tell=tell))
     except package.ScenarioError as problem:
         raise click.ClickException(str(problem)) from problem
-    _print(result, output)
-    if html_path is not None:
+    if html_path is not None:  # before anything is printed: the reader may go away, as in `… | head`
         _write_html(result, html_path)
+    _print(result, output)
     if not result.is_complete:
         sys.exit(INTERRUPTED)
     held = [found for condition in wanted if (found := condition.violation(result))]

@@ -14,4 +14,4 @@ from mooring.base.natural import natural
     ids=["numbers at the end", "numbers anywhere", "zeros", "nothing and very long numbers"],
 )
 def test_numbers_in_names_count_as_numbers(names: list[str]) -> None:
-    assert sorted(names[::-1], key=natural) == names
+    assert [natural(name) for name in names] == sorted(natural(name) for name in names)

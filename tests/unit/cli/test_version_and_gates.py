@@ -1,4 +1,7 @@
 import json
+import os
+import subprocess
+import sys
 
 import click
 import pytest
@@ -72,10 +75,54 @@ def test_completion_scripts_call_mooring(shell: str) -> None:
     assert "_MOORING_COMPLETE" in run("completion", shell).output
 
 
-def test_a_typo_in_a_command_says_so() -> None:
-    result = run("verison")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["verison"], "there is no command 'verison'; did you mean version?"),
+        (["xyzzy"], "there is no command 'xyzzy'; `mooring --help` lists them"),
+        (["gates", "--emulatoin-version", "1.36"], "'--emulation-version'"),
+        (
+            ["gates", "--feature-gates", "TaintTolerationCEL=true"],
+            "unrecognized feature gate: TaintTolerationCEL: did you mean TaintTolerationNodeAffinityCEL?",
+        ),
+    ],
+    ids=["a command", "a command like no other", "a flag", "a gate"],
+)
+def test_a_typo_is_answered_with_what_was_meant(arguments: list[str], message: str) -> None:
+    result = run(*arguments)
     assert result.exit_code == 2
-    assert "No such command 'verison'" in result.output
+    assert message in result.output
+
+
+def test_the_version_can_be_asked_for_as_a_flag() -> None:
+    assert run("--version").output == "mooring 0.1.0\n"
+
+
+def test_help_lists_every_command_without_loading_any() -> None:
+    program = "import sys; from mooring.cli.main import mooring; mooring(['--help'], standalone_mode=False);"
+    program += "print(sorted(name for name in sys.modules if name.startswith('mooring.')))"
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert [name for name in COMMANDS if f"  {name} " not in shown] == []
+    assert shown.endswith("['mooring.cli', 'mooring.cli.main']\n")
+
+
+@pytest.mark.parametrize(("value", "is_coloured"), [("", True), ("1", False)])
+def test_no_color_is_honoured_on_a_terminal(value: str, is_coloured: bool) -> None:
+    main_end, command_end = os.openpty()
+    with os.fdopen(command_end, "wb") as terminal:
+        subprocess.run(
+            [sys.executable, "-m", "mooring", "gates"],
+            check=True,
+            stdout=terminal,
+            env={**os.environ, "NO_COLOR": value},
+        )
+    assert (b"\x1b[" in os.read(main_end, 65536)) == is_coloured
+    os.close(main_end)
+
+
+@pytest.mark.parametrize("word", ["table", "text"])
+def test_what_is_for_people_has_two_names(word: str) -> None:
+    assert run("gates", "-o", word).output.startswith("GATE")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -67,8 +67,6 @@ class PodStrategy(Strategy[Pod]):
     def mutate(self, obj: Pod, old: Pod | None, request: Request) -> None:
         resolve_priority(obj, old, request)
         add_default_tolerations(obj.spec)
-        if obj.spec.node_name and request.options.pod_topology_labels:
-            obj.metadata.labels |= request.lookups.topology_labels(obj.spec.node_name)
 
     def prepare_for_create(self, obj: Pod, request: Request) -> None:
         obj.metadata.generation = 1

@@ -1,6 +1,5 @@
 """The status of a simulated node, as its kubelet would write it."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
@@ -57,17 +56,16 @@ def wanted_conditions(node: Node, now: datetime) -> list[NodeCondition]:
     return made
 
 
-def is_up_to_date(node: Node, features: Sequence[str] = ()) -> bool:
+def is_up_to_date(node: Node) -> bool:
     """Whether the conditions say what they should, however old they are, and nothing else is missing."""
     states = {condition.type: (condition.status, condition.reason) for condition in node.status.conditions}
     ready = _BROKEN if node.metadata.annotations.get(FAILURE) == NOT_READY else _READY
     wanted = all(states.get(kind) == (status, reason) for kind, status, reason, _ in (*_HEALTHY, ready))
-    declared = bool(node.status.declared_features) or not features
-    return wanted and declared and bool(node.status.capacity) and bool(node.status.addresses or not node.spec.pod_cidr)
+    return wanted and bool(node.status.capacity) and bool(node.status.addresses or not node.spec.pod_cidr)
 
 
-def new_status(node: Node, now: datetime, features: Sequence[str] = ()) -> NodeStatus:
-    """The whole status; what the node says already (capacity, images, declared features) stays."""
+def new_status(node: Node, now: datetime) -> NodeStatus:
+    """The whole status; what the node says already (capacity, images) stays."""
     status = node.status
     capacity = {name: Quantity.parse(amount) for name, amount in _AMOUNTS.items()} | status.capacity
     number = addresses.number_of(node.spec.pod_cidr)
@@ -82,13 +80,12 @@ def new_status(node: Node, now: datetime, features: Sequence[str] = ()) -> NodeS
         daemon_endpoints=NodeDaemonEndpoints(kubelet_endpoint=DaemonEndpoint(port=10250)),
         node_info=status.node_info if status.node_info.kubelet_version else _system_info(node),
         images=status.images,
-        declared_features=status.declared_features or list(features),
     )
 
 
-def status_patch(node: Node, now: datetime, features: Sequence[str]) -> dict[str, Any]:
+def status_patch(node: Node, now: datetime) -> dict[str, Any]:
     """What to write so that a node's status is as it should be."""
-    status = new_status(node, now, features)
+    status = new_status(node, now)
     return {
         "capacity": status.capacity,
         "allocatable": status.allocatable,
@@ -96,7 +93,6 @@ def status_patch(node: Node, now: datetime, features: Sequence[str]) -> dict[str
         "addresses": status.addresses,
         "daemonEndpoints": status.daemon_endpoints,
         "nodeInfo": status.node_info,
-        "declaredFeatures": status.declared_features,
     }
 
 

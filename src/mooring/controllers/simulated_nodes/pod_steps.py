@@ -179,13 +179,12 @@ def _stop(pod: Pod, rules: PodRules, now: datetime) -> Step:
     stops = deleted + timedelta(seconds=min(rules.stop_seconds, grace))
     if now < stops:
         return Step(again_at=stops)
-    if pod.status.phase not in TERMINAL and (pod.status.container_statuses or meta.finalizers):
-        # Whoever watches sees how it ended, and that it is no longer ready, before it goes.
-        end = _end(pod, 0 if pod.spec.restart_policy == "Always" else 143, now)
-        return Step(end.status, told="Killing")
+    if meta.finalizers and pod.status.phase not in TERMINAL:
+        # Somebody wants to see how it ended before it goes; others never look at the status of a pod that is gone.
+        return _end(pod, 0 if pod.spec.restart_policy == "Always" else 143, now)
     if grace == 0 and meta.finalizers:
         return NOTHING  # it goes with its last finalizer
-    return Step(remove=True)
+    return Step(remove=True, told="Killing" if pod.status.phase not in TERMINAL else "")
 
 
 def _deadline(pod: Pod) -> datetime | None:
