@@ -155,10 +155,21 @@ class GarbageCollector(Controller):
             policy = "Orphan"
         elif FOREGROUND in obj.metadata.finalizers or (owners.waiting and self._has_dependents(obj)):
             policy = "Foreground"
+            await self._open_circle(kept, obj)
         meta = obj.metadata
         log.debug("collecting %s %s (%s)", kept.kind.kind, key_of(obj), policy)
         with suppress(errors.NotFound):
             await self.client.delete(kept.kind.type, meta.name, meta.namespace, propagation_policy=policy, uid=meta.uid)
+
+    async def _open_circle(self, kept: Kept, obj: Resource) -> None:
+        """Where a dependent waits already, it may wait for this object's owner in turn: no longer block that one."""
+        meta = obj.metadata
+        blocking = [each.uid for each in meta.owner_references if each.block_owner_deletion]
+        if blocking and any(_waits(dependent) for _, dependent in self._dependents(meta.uid)):
+            opened = [{"uid": uid, "blockOwnerDeletion": False} for uid in blocking]
+            body = {"metadata": {"uid": meta.uid, "ownerReferences": opened}}
+            with suppress(errors.NotFound):
+                await self.client.patch(kept.kind.type, meta.name, body, meta.namespace)
 
     def _has_dependents(self, obj: Resource) -> bool:
         return next(self._dependents(obj.metadata.uid), None) is not None

@@ -40,7 +40,7 @@ class NamespaceDeletion(Controller):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._kinds = [kind for kind in stored_kinds(self.client.scheme.served) if kind.namespaced]
-        # Pods first: what they use must not vanish under them.
+        # Pods first: see `_empty`.
         self._kinds.sort(key=lambda kind: kind.type is not Pod)
         self._namespaces: Informer[Namespace] = context.informers.of(Namespace)
         self._namespaces.add_handler(added=self._changed, updated=lambda _, new: self._changed(new))
@@ -75,6 +75,8 @@ class NamespaceDeletion(Controller):
                 continue
             await self.client.delete_collection(kind.type, name, propagation_policy="Background")
             await self._count(kind, name, remaining, finalizers)
+            if kind.type is Pod and remaining:
+                break  # what pods use must not vanish under them: a NetworkPolicy, a Secret
         return remaining, finalizers
 
     async def _count(self, kind: Kind, name: str, remaining: dict[str, int], finalizers: dict[str, int]) -> None:

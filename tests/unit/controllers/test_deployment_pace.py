@@ -18,6 +18,7 @@ from mooring.api.apps_v1 import (
 )
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.controllers.workloads import deployment_pace as pace
+from mooring.controllers.workloads.deployment_replica_sets import REVISION, revision_of
 
 pytestmark = pytest.mark.req("S.4")
 
@@ -223,3 +224,16 @@ SCALES = [
 @pytest.mark.parametrize("case", SCALES, ids=lambda case: case.name)
 def test_scaling_on_the_way(case: Scale) -> None:
     assert pace.scaled_sizes(case.deployment, case.new, case.old) == case.expected
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        pytest.param("3546343826724305832", 3546343826724305832, id="numbers of 64 bits are read"),
+        pytest.param(str(2**63), 0, id="larger ones are none"),
+        pytest.param("9" * 5000, 0, id="nor are very long ones"),
+        pytest.param("-1", 0, id="nor is what has a sign"),
+    ],
+)
+def test_the_revision_of_a_replica_set_is_read_from_its_annotation(text: str, number: int) -> None:
+    assert revision_of(replica_set("a", 1, annotations={REVISION: text})) == number

@@ -76,6 +76,17 @@ async def test_foreground_deletion_goes_down_the_tree(plane: ControlPlane) -> No
     assert await plane.names(ConfigMap) == []
 
 
+async def test_foreground_deletion_ends_where_owners_go_in_a_circle(plane: ControlPlane) -> None:
+    one = await config(plane, "one")
+    two = await config(plane, "two", owner(one))
+    three = await config(plane, "three", owner(two))
+    await plane.client.patch(ConfigMap, "one", {"metadata": {"ownerReferences": [owner(three)]}}, "default")
+    await plane.run(0)
+    await plane.client.delete(ConfigMap, "one", "default", propagation_policy="Foreground")
+    await plane.run(1)
+    assert await plane.names(ConfigMap) == []
+
+
 async def test_dependents_that_do_not_block_do_not_hold_the_owner(plane: ControlPlane) -> None:
     top = await config(plane, "top")
     await config(plane, "slow", owner(top, blocks=False), finalizers=["example.com/wait"])

@@ -35,6 +35,21 @@ async def test_a_namespace_goes_with_everything_in_it() -> None:
         assert await plane.names(Pod, "team") == []
 
 
+async def test_pods_go_before_everything_else_in_their_namespace() -> None:
+    async with control_plane("namespace") as plane:
+        await namespace(plane, "team")
+        await plane.create(ConfigMap, metadata={"name": "a", "namespace": "team"})
+        await plane.pod("web", metadata={"namespace": "team", "finalizers": ["example.com/wait"]})
+        await plane.client.delete(Namespace, "team")
+        await plane.run(5)
+        assert await plane.names(ConfigMap, "team") == ["a"]
+        found = await plane.client.get(Namespace, "team")
+        assert "NamespaceDeletionContentFailure" in {condition.type for condition in found.status.conditions}
+        await plane.client.patch(Pod, "web", {"metadata": {"finalizers": None}}, "team", type=PatchType.MERGE)
+        await plane.run(30)
+        assert "team" not in await plane.names(Namespace)
+
+
 async def test_a_namespace_says_what_it_waits_for() -> None:
     async with control_plane("namespace") as plane:
         await namespace(plane, "team")

@@ -83,8 +83,10 @@ def find_new(deployment: Deployment, sets: Sequence[ReplicaSet]) -> ReplicaSet |
 
 
 def revision_of(obj: Deployment | ReplicaSet) -> int:
+    """The number of the revision, of 64 bits; 0 where there is none that can be read."""
     text = obj.metadata.annotations.get(REVISION, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
+    return number if number < 2**63 else 0
 
 
 def max_revision(sets: Sequence[ReplicaSet]) -> int:
