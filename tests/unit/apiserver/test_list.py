@@ -62,6 +62,26 @@ async def test_listed(some: ApiCaller, case: Listed) -> None:
     assert (await some.get(case.url)).names == case.names
 
 
+SOURCES = [
+    pytest.param("/api/v1/events?fieldSelector=source%3Dkubelet", ["old"], id="by its source"),
+    pytest.param("/api/v1/events?fieldSelector=source%3Dscheduler", ["new"], id="else by who reports it"),
+    pytest.param(
+        "/apis/events.k8s.io/v1/events?fieldSelector=reportingController%3Dscheduler", ["new"], id="by its new name"
+    ),
+]
+
+
+@pytest.mark.parametrize(("url", "names"), SOURCES)
+async def test_events_are_found_by_who_wrote_them(api: ApiCaller, url: str, names: list[str]) -> None:
+    about = {"kind": "Pod", "namespace": "default", "name": "p"}
+    old = {"metadata": {"name": "old"}, "involvedObject": about, "source": {"component": "kubelet"}}
+    new = {"metadata": {"name": "new"}, "regarding": about, "reason": "Scheduled", "type": "Normal", "action": "Bind"}
+    new |= {"reportingController": "scheduler", "reportingInstance": "a", "eventTime": "2026-01-02T03:04:05.000006Z"}
+    assert (await api.post("/api/v1/namespaces/default/events", old)).code == 201
+    assert (await api.post("/apis/events.k8s.io/v1/namespaces/default/events", new)).code == 201
+    assert (await api.get(url)).names == names
+
+
 async def test_a_list_names_its_kind_once(some: ApiCaller) -> None:
     body = (await some.get(CONFIG_MAPS)).body
     assert (body["kind"], body["apiVersion"]) == ("ConfigMapList", "v1")

@@ -217,6 +217,13 @@ async def _can(call: Caller, verb: str, resource: str, group: str = "", namespac
     return bool(answer.json["status"]["allowed"])
 
 
+async def test_an_answer_has_no_rows_for_a_table(call: Caller) -> None:
+    review = {"spec": {"nonResourceAttributes": {"verb": "get", "path": "/"}}}
+    accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    answer = await call("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review, accept=accept)
+    assert answer.status == 406
+
+
 @pytest.mark.parametrize(
     ("role", "may", "may_not"),
     [

@@ -26,10 +26,12 @@ _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """Where a selectable field stands in the stored object, and its text when it is absent."""
+    """Where a selectable field stands in the stored object, what counts when it is empty, and its text without both."""
 
     path: str
     absent: str = ""
+    otherwise: str = ""
+    """The path of the field that counts instead."""
 
 
 def _same(*paths: str) -> dict[str, _Field]:
@@ -44,7 +46,7 @@ _POD = {
 _EVENT = {
     **{f"involvedObject.{part}": _Field(f"involvedObject.{part}") for part in _REFERENCE},
     **_same("reason", "reportingComponent", "type"),
-    "source": _Field("source.component"),
+    "source": _Field("source.component", otherwise="reportingComponent"),
 }
 _NEW_EVENT = {  # events.k8s.io names the same fields otherwise; its events are stored as those of core/v1
     **{f"regarding.{part}": _Field(f"involvedObject.{part}") for part in _REFERENCE},
@@ -139,9 +141,9 @@ def _reader(kind: Kind) -> Callable[[KeyValue], _Facts]:
         "metadata.namespace": _Field("metadata.namespace"),
         **FIELDS.get((kind.group, kind.kind), {}),
     }
-    paths = [field.path for field in fields.values()]
+    paths = [path for field in fields.values() for path in (field.path, field.otherwise) if path]
     decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_partial_type(["metadata.labels", *paths]))
-    getters = {name: (attrgetter(field.path), field.absent) for name, field in fields.items()}
+    getters = {name: (_getter(field), field.absent) for name, field in fields.items()}
     remembered: BoundedCache[int, _Facts] = BoundedCache(_REMEMBERED)
 
     def read(kv: KeyValue) -> _Facts:
@@ -154,6 +156,14 @@ def _reader(kind: Kind) -> Callable[[KeyValue], _Facts]:
         return facts
 
     return read
+
+
+def _getter(field: _Field) -> Callable[[Any], Any]:
+    first = attrgetter(field.path)
+    if not field.otherwise:
+        return first
+    second = attrgetter(field.otherwise)
+    return lambda partial: first(partial) or second(partial)
 
 
 def _text(value: Any, absent: str) -> str:

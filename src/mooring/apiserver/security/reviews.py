@@ -168,7 +168,10 @@ class Reviews:
 
 
 def _created(request: Request, obj: Resource) -> Response:
-    body, content_type = formatted(codec.encode(obj), request.accepted(), request)
+    accepted = request.accepted()
+    if accepted.shown_as:  # an answer has neither rows nor metadata worth showing alone
+        raise errors.not_acceptable(["application/json", "application/yaml"])
+    body, content_type = formatted(codec.encode(obj), accepted, request)
     return Response(201, body, content_type)
 
 
