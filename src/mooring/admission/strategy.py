@@ -25,6 +25,7 @@ from mooring.admission import meta
 from mooring.admission.options import AdmissionOptions
 from mooring.api import meta_v1
 from mooring.api.base import copy_of
+from mooring.api.core_v1 import ServiceAccount
 from mooring.api.field_errors import FieldError
 
 T = TypeVar("T", bound=meta_v1.Resource)
@@ -57,6 +58,9 @@ class Lookups(Protocol):
     def allows_expansion(self, storage_class: str) -> bool:
         """Whether there is a StorageClass of that name whose volumes may grow."""
 
+    def service_accounts(self, namespace: str) -> Mapping[str, ServiceAccount] | None:
+        """The accounts that a new pod in a namespace may mean, by name; None where nobody keeps accounts."""
+
 
 class NoCluster:
     """Lookups without a cluster: every namespace exists, and nothing but the system's own PriorityClasses does."""
@@ -75,6 +79,9 @@ class NoCluster:
 
     def allows_expansion(self, storage_class: str) -> bool:
         return bool(storage_class)  # what a class says is not known here
+
+    def service_accounts(self, namespace: str) -> Mapping[str, ServiceAccount] | None:
+        return None
 
 
 SYSTEM_PRIORITIES: Mapping[str, Priority] = {

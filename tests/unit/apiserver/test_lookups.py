@@ -1,5 +1,6 @@
 """What admission looks up in the cluster: it is true the moment it was acknowledged."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -76,3 +77,26 @@ async def test_a_bound_claim_grows_if_its_storage_class_allows_it(api: ApiCaller
         bound["spec"]["resources"]["requests"]["storage"] = "2Gi"
         answers[name] = (await api.put(f"{CLAIMS}/{name}", bound)).code
     assert answers == {"rigid": 403, "elastic": 200}
+
+
+ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
+
+
+async def test_a_pod_has_the_account_of_its_namespace_from_when_there_is_one(api: ApiCaller) -> None:
+    assert "serviceAccountName" not in (await api.post(PODS, pod("early"))).body["spec"]
+    await api.post(ACCOUNTS, {"metadata": {"name": "default"}})
+    spec = (await api.post(PODS, pod("later"))).body["spec"]
+    assert spec["serviceAccountName"] == "default"
+    assert spec["containers"][0]["volumeMounts"][0]["mountPath"] == "/var/run/secrets/kubernetes.io/serviceaccount"
+    assert (await api.post(PODS, pod("stranger", serviceAccountName="robot"))).code == 403
+    await api.post(ACCOUNTS, {"metadata": {"name": "robot"}})
+    assert (await api.post(PODS, pod("friend", serviceAccountName="robot"))).code == 201
+
+
+async def test_a_pod_waits_a_moment_for_the_account_of_a_new_namespace(api: ApiCaller) -> None:
+    await api.post(ACCOUNTS, {"metadata": {"name": "default"}})
+    await api.post("/api/v1/namespaces", {"metadata": {"name": "team"}})
+    waiting = asyncio.create_task(api.post("/api/v1/namespaces/team/pods", pod("first")))
+    await asyncio.sleep(0)
+    await api.post("/api/v1/namespaces/team/serviceaccounts", {"metadata": {"name": "default"}})
+    assert (await waiting).body["spec"]["serviceAccountName"] == "default"

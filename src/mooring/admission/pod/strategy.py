@@ -19,6 +19,7 @@ from mooring.admission.pod.mutation import (
 from mooring.admission.pod.requests import qos_class
 from mooring.admission.pod.resize import validate_resize, with_new_resources
 from mooring.admission.pod.rules import PodRules, rules_for_create, rules_for_update
+from mooring.admission.pod.service_account import give_service_account
 from mooring.admission.pod.spec import validate_pod_spec
 from mooring.admission.pod.update import (
     SPEC,
@@ -65,6 +66,8 @@ class PodStrategy(Strategy[Pod]):
         default_pod(obj)
 
     def mutate(self, obj: Pod, old: Pod | None, request: Request) -> None:
+        if old is None:
+            give_service_account(obj, request)
         resolve_priority(obj, old, request)
         add_default_tolerations(obj.spec)
 

@@ -1,4 +1,4 @@
-"""What admission may look up in the cluster: namespaces, PriorityClasses and StorageClasses, fetched for one request.
+"""What admission may look up in the cluster: namespaces, service accounts and classes, fetched for one request.
 
 Admission asks without waiting, so what a request may need is read beforehand: what this server knows, and only if it
 does not know what the request names, what other servers may know. So a namespace can be used the moment its creation
@@ -11,10 +11,11 @@ from typing import Generic, TypeVar
 
 from mooring.admission.strategy import Priority
 from mooring.api import codec
-from mooring.api.core_v1 import Namespace, PersistentVolumeClaim, Pod
+from mooring.api.core_v1 import Namespace, PersistentVolumeClaim, Pod, ServiceAccount
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.storage_v1 import StorageClass
+from mooring.apiserver.resources.account_facts import AccountFacts
 from mooring.store.kv import KeyValue, Store
 
 _DEFAULT_STORAGE_CLASS = (
@@ -34,6 +35,7 @@ class Facts:
     default_priority: Priority | None = None
     storage_class: str | None = None
     expandable_classes: frozenset[str] = frozenset()
+    accounts: Mapping[str, ServiceAccount] | None = None
 
     def namespace_phase(self, name: str) -> str | None:
         return self.phases.get(name)
@@ -50,6 +52,9 @@ class Facts:
     def allows_expansion(self, storage_class: str) -> bool:
         return storage_class in self.expandable_classes
 
+    def service_accounts(self, namespace: str) -> Mapping[str, ServiceAccount] | None:
+        return self.accounts if namespace in self.phases else None
+
 
 class ClusterFacts:
     """Fetches what admission may ask about an object."""
@@ -57,6 +62,7 @@ class ClusterFacts:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._namespaces: dict[str, tuple[int, str]] = {}
+        self._accounts = AccountFacts(store)
         self._priorities = _Collection(store, "/registry/priorityclasses/", PriorityClass, _priorities)
         self._storage_classes = _Collection(store, "/registry/storageclasses/", StorageClass, _storage_classes)
 
@@ -69,7 +75,7 @@ class ClusterFacts:
             if obj.spec.priority_class_name and obj.spec.priority_class_name not in priorities:
                 await self._store.revision()
                 priorities, default = self._priorities.summary()
-            return Facts(phases, priorities, default)
+            return Facts(phases, priorities, default, accounts=await self._accounts.about(obj, namespace))
         if isinstance(obj, PersistentVolumeClaim):
             default_class, expandable = self._storage_classes.summary()
             return Facts(phases, storage_class=default_class, expandable_classes=expandable)

@@ -1,0 +1,136 @@
+"""Gives a new pod its service account: the name, a volume with a token for the API, and secrets to pull images with.
+
+Called by ``strategy.py`` before a pod is validated, because a projected token needs the account's name. Where a
+namespace has no account `default`, nobody keeps accounts (a server without controllers), and pods stay as they are.
+"""
+
+import hashlib
+from collections.abc import Mapping
+
+from mooring.admission.pod.annotations import MIRROR
+from mooring.admission.strategy import Request
+from mooring.api import errors
+from mooring.api.core_v1 import (
+    ConfigMapProjection,
+    Container,
+    DownwardAPIProjection,
+    DownwardAPIVolumeFile,
+    KeyToPath,
+    ObjectFieldSelector,
+    Pod,
+    PodSpec,
+    ProjectedVolumeSource,
+    ServiceAccount,
+    ServiceAccountTokenProjection,
+    Volume,
+    VolumeMount,
+    VolumeProjection,
+)
+
+DEFAULT = "default"
+MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+ROOT_CA = "kube-root-ca.crt"
+_VOLUME_PREFIX = "kube-api-access-"
+_TOKEN_SECONDS = 3607
+"""An hour, and seven seconds by which such tokens are told from those that people ask for."""
+_FILE_MODE = 0o644
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+
+
+def give_service_account(pod: Pod, request: Request) -> None:
+    """Do what Kubernetes' admission plugin ServiceAccount does to a new pod. Raises Forbidden."""
+    accounts = request.lookups.service_accounts(request.namespace)
+    spec = pod.spec
+    if accounts is None:
+        return
+    if MIRROR in pod.metadata.annotations:
+        _check_mirror(pod)
+        return
+    spec.service_account_name = spec.service_account = spec.service_account_name or DEFAULT
+    account = _find(pod, accounts, request.namespace)
+    wants_token = spec.automount_service_account_token
+    if wants_token is None:
+        wants_token = account.automount_service_account_token
+    if wants_token is not False:
+        _mount_token(spec, account)
+    if not spec.image_pull_secrets:
+        spec.image_pull_secrets = list(account.image_pull_secrets)
+
+
+def _find(pod: Pod, accounts: Mapping[str, ServiceAccount], namespace: str) -> ServiceAccount:
+    name = pod.spec.service_account_name
+    account = accounts.get(name)
+    if account is None:
+        why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+        raise errors.forbidden("pods", pod.metadata.name, why)
+    return account
+
+
+def _check_mirror(pod: Pod) -> None:
+    """A mirror pod stands for a pod of a kubelet's own, which knows neither accounts nor secrets."""
+    why = ""
+    if pod.spec.service_account_name:
+        why = "a mirror pod may not reference service accounts"
+    elif _uses_secrets(pod.spec):
+        why = "a mirror pod may not reference secrets"
+    elif any(source.service_account_token is not None for source in _projections(pod.spec)):
+        why = "a mirror pod may not use ServiceAccountToken volume projections"
+    if why:
+        raise errors.forbidden("pods", pod.metadata.name, why)
+
+
+def _uses_secrets(spec: PodSpec) -> bool:
+    containers = (*spec.init_containers, *spec.containers)
+    return (
+        bool(spec.image_pull_secrets)
+        or any(volume.secret is not None for volume in spec.volumes)
+        or any(source.secret is not None for source in _projections(spec))
+        or any(source.secret_ref is not None for container in containers for source in container.env_from)
+        or any(
+            variable.value_from is not None and variable.value_from.secret_key_ref is not None
+            for container in containers
+            for variable in container.env
+        )
+    )
+
+
+def _projections(spec: PodSpec) -> list[VolumeProjection]:
+    return [source for volume in spec.volumes if volume.projected is not None for source in volume.projected.sources]
+
+
+def _mount_token(spec: PodSpec, account: ServiceAccount) -> None:
+    """Mount the token in every container that has nothing at that place."""
+    known = next((volume.name for volume in spec.volumes if volume.name.startswith(_VOLUME_PREFIX)), "")
+    name = known or _volume_name(account)
+    bare = [container for container in (*spec.init_containers, *spec.containers) if not _has_mount(container)]
+    for container in bare:
+        mount = VolumeMount(name=name, read_only=True, mount_path=MOUNT_PATH)
+        container.volume_mounts = [*container.volume_mounts, mount]
+    if bare and not known:
+        spec.volumes = [*spec.volumes, token_volume(name)]
+
+
+def _has_mount(container: Container) -> bool:
+    return any(mount.mount_path == MOUNT_PATH for mount in container.volume_mounts)
+
+
+def _volume_name(account: ServiceAccount) -> str:
+    """Kubernetes makes one up for every pod. One for each account does as well, and pods of a template stay alike."""
+    digest = hashlib.sha256(account.metadata.uid.encode()).digest()
+    return _VOLUME_PREFIX + "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:5])
+
+
+def token_volume(name: str) -> Volume:
+    """The volume with the token, the certificate of the server and the name of the namespace."""
+    namespace = ObjectFieldSelector(api_version="v1", field_path="metadata.namespace")
+    certificate = KeyToPath(key="ca.crt", path="ca.crt")
+    sources = [
+        VolumeProjection(
+            service_account_token=ServiceAccountTokenProjection(expiration_seconds=_TOKEN_SECONDS, path="token")
+        ),
+        VolumeProjection(config_map=ConfigMapProjection(name=ROOT_CA, items=[certificate])),
+        VolumeProjection(
+            downward_api=DownwardAPIProjection(items=[DownwardAPIVolumeFile(path="namespace", field_ref=namespace)])
+        ),
+    ]
+    return Volume(name=name, projected=ProjectedVolumeSource(sources=sources, default_mode=_FILE_MODE))
