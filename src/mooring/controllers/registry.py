@@ -22,11 +22,13 @@ from mooring.controllers.workloads.deployment import DeploymentController
 from mooring.controllers.workloads.job import JobController
 from mooring.controllers.workloads.job_ttl import JobTTLController
 from mooring.controllers.workloads.replica_set import ReplicaSetController
+from mooring.controllers.workloads.replication_controller import ReplicationControllers
 from mooring.controllers.workloads.stateful_set import StatefulSetController
 
 CONTROLLERS: dict[str, Factory] = {
     "deployment": DeploymentController,
     "replicaset": ReplicaSetController,
+    "replicationcontroller": ReplicationControllers,
     "statefulset": StatefulSetController,
     "daemonset": DaemonSetController,
     "job": JobController,

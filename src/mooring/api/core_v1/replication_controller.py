@@ -1,4 +1,4 @@
-"""ReplicationController: the predecessor of ReplicaSet. Mooring keeps its objects and no controller acts on them."""
+"""ReplicationController: the predecessor of ReplicaSet."""
 
 from typing import Annotated
 

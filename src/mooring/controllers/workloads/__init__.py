@@ -7,7 +7,7 @@
 | ``expectations.py`` | whether caches show what was written |
 | ``pod_control.py``, ``pod_states.py`` | making and deleting pods; the states of pods |
 | ``refusals.py`` | backing off when the server refuses what a template makes |
-| ``replica_set.py`` | ReplicaSet |
+| ``replicas.py``, ``replica_set.py``, ``replication_controller.py`` | ReplicaSet and ReplicationController |
 | ``deployment.py``, ``deployment_replica_sets.py``, ``deployment_pace.py``, ``deployment_status.py`` | Deployment |
 | ``revisions.py`` | the templates that StatefulSets and DaemonSets have had |
 | ``stateful_set.py``, ``stateful_pods.py`` | StatefulSet |
@@ -15,5 +15,5 @@
 | ``job.py``, ``job_tally.py``, ``job_pods.py``, ``job_policies.py``, ``job_indexes.py``, ``job_ttl.py`` | Job |
 | ``cron_job.py``, ``cron_times.py`` | CronJob |
 
-Read next: ``workload.py``, then ``replica_set.py``.
+Read next: ``workload.py``, then ``replicas.py``.
 """

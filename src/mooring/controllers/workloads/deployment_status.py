@@ -8,7 +8,7 @@ from msgspec import structs
 from mooring.api import times
 from mooring.api.apps_v1 import Deployment, DeploymentCondition, DeploymentStatus, ReplicaSet
 from mooring.controllers.workloads import deployment_pace as pace
-from mooring.controllers.workloads.replica_set import REPLICA_FAILURE
+from mooring.controllers.workloads.replicas import REPLICA_FAILURE
 
 AVAILABLE, PROGRESSING = "Available", "Progressing"
 NEW_AVAILABLE, UPDATED, TIMED_OUT = "NewReplicaSetAvailable", "ReplicaSetUpdated", "ProgressDeadlineExceeded"

@@ -1,6 +1,6 @@
 """What the controllers of workloads have in common: a queue of workloads, fed by them and by their pods.
 
-Read next: ``replica_set.py``, the simplest of them.
+Read next: ``replicas.py``, the simplest of them.
 """
 
 from abc import abstractmethod

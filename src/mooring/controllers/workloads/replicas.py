@@ -1,0 +1,138 @@
+"""As many pods of a template as asked for: what ReplicaSets and ReplicationControllers have in common.
+
+A pod that is missing is created, one too many deleted, beginning with those that are missed least. The status says how
+many there are, ready and available; the condition ReplicaFailure says that pods could not be created or deleted.
+Subclassed by ``replica_set.py`` and ``replication_controller.py``.
+"""
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from mooring.api import label_selector, times
+from mooring.api.apps_v1 import ReplicaSet, ReplicaSetCondition
+from mooring.api.core_v1 import Pod, PodTemplateSpec, ReplicationController, ReplicationControllerCondition
+from mooring.api.errors import StatusError
+from mooring.client import ClientError
+from mooring.controllers.workloads import pod_states
+from mooring.controllers.workloads.pod_control import Creation, told
+from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, Workload, soonest
+
+REPLICA_FAILURE = "ReplicaFailure"
+R = TypeVar("R", ReplicaSet, ReplicationController)
+C = TypeVar("C", ReplicaSetCondition, ReplicationControllerCondition)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why pods could not be created or deleted."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many pods there are, by what they are."""
+
+    replicas: int
+    fully_labeled: int
+    ready: int
+    available: int
+    terminating: int
+
+
+class Replicas(Workload[R], Generic[R]):
+    """Keeps workloads of one kind at their size."""
+
+    @abstractmethod
+    def with_status(self, owner: R, counts: Counts, failure: Failure | None, now: datetime) -> R:
+        """The workload with the status that these numbers make; its status is equal if nothing changed."""
+
+    @abstractmethod
+    def related(self, owner: R) -> Sequence[R]:
+        """The workloads whose pods are neighbours of the owner's, itself among them."""
+
+    def template_of(self, owner: R) -> PodTemplateSpec:
+        template: PodTemplateSpec | None = owner.spec.template
+        return template if template is not None else PodTemplateSpec()
+
+    async def sync(self, key: str, owner: R) -> float | None:
+        selector = label_selector.from_label_selector(self.selector_of(owner))
+        pods = await self.pods.claim(owner, selector, pod_states.is_active)
+        active = [pod for pod in pods if pod_states.is_active(pod)]
+        failure: Failure | None = None
+        outcome = Creation()
+        wanted = owner.spec.replicas if owner.spec.replicas is not None else 1
+        if owner.metadata.deletion_timestamp is not None:
+            wanted = len(active)
+        if len(active) < wanted:
+            template = self.template_of(owner)
+            new = [self.pod_control.pod(owner, template) for _ in range(wanted - len(active))]
+            outcome = await self.pod_control.create(key, owner, template, new)
+            if outcome.error is not None:
+                failure = Failure("FailedCreate", told(outcome.error, owner))
+        elif len(active) > wanted:
+            try:
+                await self.pod_control.delete(key, owner, self._least_missed(owner, active, len(active) - wanted))
+            except (StatusError, ClientError) as problem:
+                outcome.error, failure = problem, Failure("FailedDelete", str(problem))
+        if failure is None and len(active) != wanted:
+            # The status counts what the cache shows: it follows when that has caught up.
+            return outcome.wait or LOOK_AGAIN_SECONDS
+        now = self.clock.now()
+        counts = count(pods, self.template_of(owner), owner.spec.min_ready_seconds, now)
+        await self._update_status(key, owner, self.with_status(owner, counts, failure, now))
+        if outcome.error is not None and outcome.wait is None:
+            raise outcome.error
+        return soonest(outcome.wait, pod_states.next_availability(active, owner.spec.min_ready_seconds, now))
+
+    def _least_missed(self, owner: R, active: Sequence[Pod], number: int) -> list[Pod]:
+        """The pods to delete: see `pod_states.deletion_order`."""
+        if number >= len(active):
+            return list(active)
+        on_node = Counter(pod.spec.node_name for related in self.related(owner) for pod in self.pods.of(related))
+        now = self.clock.now()
+        ranked = sorted(active, key=lambda pod: pod_states.deletion_order(pod, on_node[pod.spec.node_name], now))
+        return ranked[:number]
+
+    async def _update_status(self, key: str, owner: R, changed: R) -> None:
+        if changed.status != owner.status:
+            written = await self.client.update_status(changed)
+            self.expectations.wrote(key, self.owners, written)
+
+
+def count(pods: Sequence[Pod], template: PodTemplateSpec, min_ready_seconds: int, now: datetime) -> Counts:
+    """What there is of a workload's pods; those that have ended or are going count as little as in Kubernetes."""
+    active = [pod for pod in pods if pod_states.is_active(pod)]
+    labels = template.metadata.labels.items()
+    return Counts(
+        replicas=len(active),
+        fully_labeled=sum(labels <= pod.metadata.labels.items() for pod in active),
+        ready=sum(pod_states.is_ready(pod) for pod in active),
+        available=sum(pod_states.is_available(pod, min_ready_seconds, now) for pod in active),
+        terminating=sum(pod_states.is_terminating(pod) for pod in pods),
+    )
+
+
+def conditions(cls: type[C], old: Sequence[C], failure: Failure | None, now: datetime) -> list[C]:
+    """The conditions with the one that tells of a failure, or without it; the same ones if nothing changed."""
+    others: list[C] = [each for each in old if each.type != REPLICA_FAILURE]
+    if failure is None:
+        return others
+    before = next((each for each in old if each.type == REPLICA_FAILURE), None)
+    if before is not None and (before.reason, before.message) == (failure.reason, failure.message):
+        return list(old)
+    others.append(
+        cls(
+            type=REPLICA_FAILURE,
+            status="True",
+            reason=failure.reason,
+            message=failure.message,
+            last_transition_time=times.to_seconds(now),
+        )
+    )
+    return others
