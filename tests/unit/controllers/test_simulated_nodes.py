@@ -335,3 +335,121 @@ def test_a_bad_template_is_told(text: str, complaint: str) -> None:
     with pytest.raises(TemplateError) as caught:
         read_templates(text)
     assert complaint in str(caught.value)
+
+
+# -- what containers run
+
+
+def container(*command: str, **fields: Any) -> dict[str, Any]:
+    return {"name": "c", "image": "busybox:1", "command": list(command), **fields}
+
+
+def spec(*containers: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {"containers": list(containers), "restartPolicy": "Never", **fields}
+
+
+async def test_a_container_ends_as_its_command_says(plane: ControlPlane) -> None:
+    await plane.pod("short", on="node-0", spec=spec(container("sh", "-c", "sleep 20; exit 3")))
+    await plane.pod("fine", on="node-0", spec=spec(container("true")))
+    await plane.pod("endless", on="node-0", spec=spec(container("sleep", "100000")))
+    await plane.run(15)
+    assert [(await seen(plane, name)).status.phase for name in ("short", "fine", "endless")] == [
+        "Running",
+        "Succeeded",
+        "Running",
+    ]
+    await plane.run(10)
+    short = await seen(plane, "short")
+    assert short.status.phase == "Failed"
+    ended = short.status.container_statuses[0].state.terminated
+    assert ended is not None
+    assert (ended.exit_code, ended.reason) == (3, "Error")
+
+
+async def test_containers_end_each_with_its_own_code_and_the_pod_with_the_last(plane: ControlPlane) -> None:
+    two = spec(container("false"), {**container("sh", "-c", "sleep 5"), "name": "d"})
+    await plane.pod("two", on="node-0", spec=two)
+    await plane.run(3)
+    assert (await seen(plane, "two")).status.phase == "Running"
+    await plane.run(5)
+    pod = await seen(plane, "two")
+    codes = [status.state.terminated.exit_code for status in pod.status.container_statuses if status.state.terminated]
+    assert (pod.status.phase, codes) == ("Failed", [1, 0])
+
+
+async def test_a_container_that_is_started_again_finds_what_it_left_in_a_volume(plane: ControlPlane) -> None:
+    once = "if [ -r /data/mark ]; then exit 0; fi; touch /data/mark; exit 1"
+    mounts = [{"name": "data", "mountPath": "/data"}]
+    fields = {"volumes": [{"name": "data", "emptyDir": {}}], "restartPolicy": "OnFailure"}
+    await plane.pod("once", on="node-0", spec=spec(container("sh", "-c", once, volumeMounts=mounts), **fields))
+    await plane.run(5)
+    pod = await seen(plane, "once")
+    assert (pod.status.phase, pod.status.container_statuses[0].restart_count) == ("Succeeded", 1)
+
+
+async def test_files_on_a_host_are_for_the_pods_of_that_host(plane: ControlPlane) -> None:
+    mounts = [{"name": "data", "mountPath": "/data"}]
+    volumes = [{"name": "data", "hostPath": {"path": "/srv"}}]
+    reader = container("sh", "-c", "cat /data/mark", volumeMounts=mounts)
+    writer = container("sh", "-c", "echo $MARK > /data/mark", volumeMounts=mounts, env=[{"name": "MARK", "value": "x"}])
+    await plane.pod("writer", on="node-0", spec=spec(writer, volumes=volumes))
+    await plane.run(1)
+    await plane.pod("same", on="node-0", spec=spec(reader, volumes=volumes))
+    await plane.pod("other", on="node-1", spec=spec(reader, volumes=volumes))
+    await plane.run(1)
+    assert (await seen(plane, "same")).status.phase == "Succeeded"
+    assert (await seen(plane, "other")).status.phase == "Failed"
+
+
+async def test_annotations_have_the_last_word_over_commands(plane: ControlPlane) -> None:
+    await plane.pod("told", on="node-0", spec=spec(container("false")), metadata=rules(run_seconds="30"))
+    await plane.run(10)
+    assert (await seen(plane, "told")).status.phase == "Running"
+    await plane.run(30)
+    assert (await seen(plane, "told")).status.phase == "Succeeded"
+
+
+async def test_a_pod_of_a_job_that_only_pauses_does_not_end(plane: ControlPlane) -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
+    for name, image in (("pauses", "registry.k8s.io/pause:3.10"), ("works", "app:1")):
+        wanted = {"containers": [{"name": "c", "image": image}], "restartPolicy": "Never"}
+        await plane.pod(name, on="node-0", spec=wanted, metadata={"ownerReferences": [owner]})
+    await plane.run(10)
+    assert (await seen(plane, "pauses")).status.phase == "Running"
+    assert (await seen(plane, "works")).status.phase == "Succeeded"
+
+
+async def test_an_image_that_does_not_exist_keeps_a_pod_waiting_until_it_has_another(plane: ControlPlane) -> None:
+    await plane.pod("web", on="node-0", spec={"containers": [{"name": "c", "image": "web:404"}]})
+    await plane.run(5)
+    pod = await seen(plane, "web")
+    waiting = pod.status.container_statuses[0].state.waiting
+    assert (pod.status.phase, waiting and waiting.reason) == ("Pending", "ImagePullBackOff")
+    assert [event.note for event in await plane.events("Failed")] == ['Failed to pull image "web:404": not found']
+    await plane.client.patch(Pod, "web", {"spec": {"containers": [{"name": "c", "image": "web:1"}]}}, "default")
+    await plane.run(1)
+    assert (await seen(plane, "web")).status.phase == "Running"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "reason"),
+    [
+        pytest.param({"ports": [{"containerPort": 80, "hostPort": 80}]}, None, "NodePorts", id="a port that is taken"),
+        pytest.param({"resources": {"requests": {"cpu": "5"}}}, None, "OutOfcpu", id="more than what is left"),
+        pytest.param(
+            {"ports": [{"containerPort": 80, "hostPort": 80, "hostIP": "10.0.0.1"}]},
+            {"ports": [{"containerPort": 80, "hostPort": 80, "hostIP": "10.0.0.2"}]},
+            "",
+            id="the same port of another address is free",
+        ),
+    ],
+)
+async def test_a_node_takes_no_pod_that_does_not_fit_beside_the_others(
+    plane: ControlPlane, first: dict[str, Any], second: dict[str, Any] | None, reason: str
+) -> None:
+    await plane.pod("first", on="node-0", spec={"containers": [{"name": "c", "image": "i", **first}]})
+    await plane.run(1)
+    await plane.pod("second", on="node-0", spec={"containers": [{"name": "c", "image": "i", **(second or first)}]})
+    await plane.run(2)
+    pod = await seen(plane, "second")
+    assert (pod.status.phase, pod.status.reason) == (("Failed", reason) if reason else ("Running", ""))

@@ -10,6 +10,8 @@ number or a template file, or people with kubectl. What pods do is said in their
 | ``nodes.py`` | `SimulatedNodes`: status, Leases, failure on demand |
 | ``pods.py`` | `SimulatedPods`: what the kubelets of these nodes do to pods |
 | ``pod_steps.py``, ``pod_status.py`` | what a pod does next, and how its status says so |
+| ``commands.py`` | what containers do, as far as their commands tell |
+| ``node_admission.py`` | whether a node takes a pod that was not scheduled |
 | ``addresses.py`` | addresses of nodes and pods |
 """
 

@@ -1,7 +1,7 @@
 """The parts of a pod's status as a kubelet would write them: container statuses, conditions, images."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mooring.api.core_v1 import (
     Container,
@@ -13,8 +13,10 @@ from mooring.api.core_v1 import (
     Pod,
     PodCondition,
 )
+from mooring.controllers.simulated_nodes.rules import is_absent
 
 RUNNING, PENDING, SUCCEEDED, FAILED = "Running", "Pending", "Succeeded", "Failed"
+IMAGE_BACKOFF = "ImagePullBackOff"
 TERMINAL = frozenset({SUCCEEDED, FAILED})
 
 
@@ -74,6 +76,16 @@ def waiting(pod: Pod, reason: str, message: str = "", before: Sequence[Container
     return statuses
 
 
+def without_image(pod: Pod) -> list[ContainerStatus]:
+    """Containers of a pod that cannot start, because some of their images cannot be pulled."""
+    statuses = waiting(pod, "ContainerCreating")
+    for status in statuses:
+        if is_absent(status.image):
+            message = f'Back-off pulling image "{status.image}"'
+            status.state = ContainerState(waiting=ContainerStateWaiting(reason=IMAGE_BACKOFF, message=message))
+    return statuses
+
+
 def running(
     pod: Pod, started_at: str, restarts: int, ready: bool, before: Sequence[ContainerStatus] = ()
 ) -> list[ContainerStatus]:
@@ -109,14 +121,17 @@ def _running(
     )
 
 
-def terminated(pod: Pod, before: Sequence[ContainerStatus], exit_code: int, finished_at: str) -> list[ContainerStatus]:
-    """Containers that have ended, and stay so."""
+def terminated(
+    pod: Pod, before: Sequence[ContainerStatus], exit_codes: Mapping[str, int], finished_at: str
+) -> list[ContainerStatus]:
+    """Containers that have ended, and stay so, each with its exit code."""
     known = {status.name: status for status in before}
     statuses = []
     for container in pod.spec.containers:
         last = known.get(container.name)
         restarts = last.restart_count if last else 0
         began = last.state.running.started_at if last and last.state.running else finished_at
+        exit_code = exit_codes.get(container.name, 0)
         ended = ContainerStateTerminated(
             exit_code=exit_code,
             reason="Error" if exit_code else "Completed",

@@ -1,9 +1,11 @@
-"""What a pod on a simulated node does next: its status now, the rules and the time decide, nothing else.
+"""What a pod on a simulated node does next: its status now, the rules, its commands and the time decide.
 
 `next_step` looks at a pod and says what to write and when to look again. It is asked after every change, so that
-a restart in the middle changes nothing. Called by ``pods.py``; ``pod_status.py`` words what is written.
+a restart in the middle changes nothing. `Runs` tells how a run of the containers goes (``commands.py``). Called by
+``pods.py``; ``pod_status.py`` words what is written.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,10 +13,14 @@ from typing import Any
 from mooring.api import times
 from mooring.api.core_v1 import ContainerStatus, Pod
 from mooring.controllers.simulated_nodes import pod_status
+from mooring.controllers.simulated_nodes.commands import Run
+from mooring.controllers.simulated_nodes.node_admission import Rejection
 from mooring.controllers.simulated_nodes.pod_status import FAILED, PENDING, RUNNING, SUCCEEDED, TERMINAL
-from mooring.controllers.simulated_nodes.rules import PodRules
+from mooring.controllers.simulated_nodes.rules import PodRules, is_absent
 
 _BACKOFF, _LONGEST_BACKOFF = 10.0, 300.0
+Runs = Callable[[int, datetime], Run]
+"""How the run after so many restarts goes, which starts or started at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +34,13 @@ class Step:
     remove: bool = False
     """The pod has ended after its deletion: remove it."""
     told: str = ""
-    """The event that tells of it: Started, BackOff, Killing."""
+    """The event that tells of it: Started, BackOff, Failed (to pull an image), Killing."""
 
 
 NOTHING = Step()
 
 
-def next_step(pod: Pod, rules: PodRules, now: datetime) -> Step:
+def next_step(pod: Pod, rules: PodRules, runs: Runs, now: datetime) -> Step:
     """The next step of a pod that is bound to a node that works."""
     if pod.metadata.deletion_timestamp is not None:
         return _stop(pod, rules, now)
@@ -42,26 +48,36 @@ def next_step(pod: Pod, rules: PodRules, now: datetime) -> Step:
         return NOTHING
     deadline = _deadline(pod)
     if deadline is not None and now >= deadline:
-        return _end(pod, 137, now, reason="DeadlineExceeded")
-    step = _live(pod, rules, now)
+        return _end(pod, _all(pod, 137), now, reason="DeadlineExceeded")
+    step = _live(pod, rules, runs, now)
     if deadline is None or (step.again_at is not None and step.again_at <= deadline):
         return step
     return Step(step.status, deadline, step.remove, step.told)
 
 
-def _live(pod: Pod, rules: PodRules, now: datetime) -> Step:
+def _live(pod: Pod, rules: PodRules, runs: Runs, now: datetime) -> Step:
     statuses = pod.status.container_statuses
     if pod.status.start_time is None or not statuses:
         if rules.start_seconds <= 0:
-            return _run(pod, rules, now, 0)
+            return _start(pod, runs, now)
         return Step(_creating(pod, now), now + timedelta(seconds=rules.start_seconds))
     first = statuses[0]
     if first.state.running is not None:
-        return _running(pod, rules, now, first)
+        return _running(pod, runs, now, first)
     if first.last_state.terminated is not None:
-        return _after_backoff(pod, rules, now, first)
+        return _after_backoff(pod, runs, now, first)
     starts = times.parse(pod.status.start_time) + timedelta(seconds=rules.start_seconds)
-    return _run(pod, rules, now, 0) if now >= starts else Step(again_at=starts)
+    return _start(pod, runs, now) if now >= starts else Step(again_at=starts)
+
+
+def _start(pod: Pod, runs: Runs, now: datetime) -> Step:
+    """Start the containers for the first time, if their images can be had."""
+    if not any(is_absent(container.image) for container in pod.spec.containers):
+        return _run(pod, runs, now, 0)
+    wanted = pod_status.without_image(pod)
+    if pod.status.container_statuses == wanted:
+        return NOTHING  # until somebody changes the image
+    return Step({**_creating(pod, now), "container_statuses": wanted}, told="Failed")
 
 
 def _creating(pod: Pod, now: datetime) -> dict[str, Any]:
@@ -77,13 +93,11 @@ def _creating(pod: Pod, now: datetime) -> dict[str, Any]:
     }
 
 
-def _run(pod: Pod, rules: PodRules, now: datetime, restarts: int) -> Step:
+def _run(pod: Pod, runs: Runs, now: datetime, restarts: int) -> Step:
     """Start the containers, or start them again."""
     moment = times.to_seconds(now)
-    return Step(
-        _running_status(pod, now, moment, restarts), _first(_ready_at(pod, moment, now), _ends_at(moment, rules)),
-        told="Started",
-    )  # fmt: skip
+    ends = _ends_at(moment, runs(restarts, now))
+    return Step(_running_status(pod, now, moment, restarts), _first(_ready_at(pod, moment, now), ends), told="Started")
 
 
 def _running_status(pod: Pod, now: datetime, started_at: str, restarts: int) -> dict[str, Any]:
@@ -102,11 +116,12 @@ def _running_status(pod: Pod, now: datetime, started_at: str, restarts: int) -> 
     return wanted
 
 
-def _running(pod: Pod, rules: PodRules, now: datetime, first: ContainerStatus) -> Step:
+def _running(pod: Pod, runs: Runs, now: datetime, first: ContainerStatus) -> Step:
     started_at = (first.state.running and first.state.running.started_at) or times.to_seconds(now)
-    ends = _ends_at(started_at, rules)
+    run = runs(first.restart_count, times.parse(started_at))
+    ends = _ends_at(started_at, run)
     if ends is not None and now >= ends:
-        return _finish(pod, rules, now, first.restart_count)
+        return _finish(pod, runs, run, now, first.restart_count)
     ready_at = _ready_at(pod, started_at, now)
     late = ready_at is None and not first.ready
     if late or pod.status.observed_generation != pod.metadata.generation or _gates_changed(pod):
@@ -114,21 +129,21 @@ def _running(pod: Pod, rules: PodRules, now: datetime, first: ContainerStatus) -
     return Step(again_at=_first(ready_at, ends))
 
 
-def _finish(pod: Pod, rules: PodRules, now: datetime, restarts: int) -> Step:
+def _finish(pod: Pod, runs: Runs, run: Run, now: datetime, restarts: int) -> Step:
     """The containers have come to their end."""
-    code = rules.exit_of(pod, restarts)
     policy = pod.spec.restart_policy
-    if policy == "Never" or (policy == "OnFailure" and not code):
-        return _end(pod, code, now)
+    if policy == "Never" or (policy == "OnFailure" and not any(run.exit_codes.values())):
+        return _end(pod, run.exit_codes, now)
     moment = times.to_seconds(now)
-    ended = pod_status.terminated(pod, pod.status.container_statuses, code, moment)
+    ended = pod_status.terminated(pod, pod.status.container_statuses, run.exit_codes, moment)
     delay = backoff_seconds(restarts)
     if not delay:
         status = _running_status(pod, now, moment, restarts + 1)
         status["container_statuses"] = pod_status.running(
             pod, moment, restarts + 1, _ready_at(pod, moment, now) is None, ended
         )
-        return Step(status, _first(_ready_at(pod, moment, now), _ends_at(moment, rules)), told="Started")
+        ends = _ends_at(moment, runs(restarts + 1, now))
+        return Step(status, _first(_ready_at(pod, moment, now), ends), told="Started")
     message = (
         f"back-off {_duration(delay)} restarting failed container={pod.spec.containers[0].name} "
         f"pod={pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"
@@ -141,11 +156,11 @@ def _finish(pod: Pod, rules: PodRules, now: datetime, restarts: int) -> Step:
     return Step(status, now + timedelta(seconds=delay), told="BackOff")
 
 
-def _after_backoff(pod: Pod, rules: PodRules, now: datetime, first: ContainerStatus) -> Step:
+def _after_backoff(pod: Pod, runs: Runs, now: datetime, first: ContainerStatus) -> Step:
     ended = first.last_state.terminated
     finished = times.parse(ended.finished_at) if ended and ended.finished_at else now
     due = finished + timedelta(seconds=backoff_seconds(first.restart_count))
-    return _run(pod, rules, now, first.restart_count + 1) if now >= due else Step(again_at=due)
+    return _run(pod, runs, now, first.restart_count + 1) if now >= due else Step(again_at=due)
 
 
 def backoff_seconds(restarts: int) -> float:
@@ -157,14 +172,18 @@ def backoff_seconds(restarts: int) -> float:
     return min(_BACKOFF * 2 ** min(restarts - 1, 10), _LONGEST_BACKOFF) if restarts else 0.0
 
 
-def _end(pod: Pod, code: int, now: datetime, reason: str = "") -> Step:
+def _all(pod: Pod, code: int) -> dict[str, int]:
+    return {container.name: code for container in pod.spec.containers}
+
+
+def _end(pod: Pod, exit_codes: Mapping[str, int], now: datetime, reason: str = "") -> Step:
     moment = times.to_seconds(now)
-    phase = FAILED if code else SUCCEEDED
+    phase = FAILED if any(exit_codes.values()) else SUCCEEDED
     status: dict[str, Any] = {
         "phase": phase,
         "observed_generation": pod.metadata.generation,
         "conditions": pod_status.conditions(pod, moment, sandbox=True, containers_ready=False, phase=phase),
-        "container_statuses": pod_status.terminated(pod, pod.status.container_statuses, code, moment),
+        "container_statuses": pod_status.terminated(pod, pod.status.container_statuses, exit_codes, moment),
     }
     if reason:
         status |= {"reason": reason, "message": "Pod was active on the node longer than the specified deadline"}
@@ -181,7 +200,7 @@ def _stop(pod: Pod, rules: PodRules, now: datetime) -> Step:
         return Step(again_at=stops)
     if meta.finalizers and pod.status.phase not in TERMINAL:
         # Somebody wants to see how it ended before it goes; others never look at the status of a pod that is gone.
-        return _end(pod, 0 if pod.spec.restart_policy == "Always" else 143, now)
+        return _end(pod, _all(pod, 0 if pod.spec.restart_policy == "Always" else 143), now)
     if grace == 0 and meta.finalizers:
         return NOTHING  # it goes with its last finalizer
     return Step(remove=True, told="Killing" if pod.status.phase not in TERMINAL else "")
@@ -205,8 +224,21 @@ def _ready_at(pod: Pod, started_at: str, now: datetime) -> datetime | None:
     return ready if now < ready else None
 
 
-def _ends_at(started_at: str, rules: PodRules) -> datetime | None:
-    return None if rules.run_seconds is None else times.parse(started_at) + timedelta(seconds=rules.run_seconds)
+def _ends_at(started_at: str, run: Run) -> datetime | None:
+    return None if run.seconds is None else times.parse(started_at) + timedelta(seconds=run.seconds)
+
+
+def reject(pod: Pod, rejection: Rejection, now: datetime) -> Step:
+    """A pod that its node does not take."""
+    status = {
+        "phase": FAILED,
+        "reason": rejection.reason,
+        "message": rejection.message,
+        "start_time": times.to_seconds(now),
+        "observed_generation": pod.metadata.generation,
+        "conditions": [],
+    }
+    return Step(status, told="Rejected")
 
 
 def _gates_changed(pod: Pod) -> bool:

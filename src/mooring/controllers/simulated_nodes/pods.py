@@ -5,22 +5,28 @@ controller's one queue. A node that was told to be unreachable does nothing to i
 """
 
 from collections.abc import Iterable
+from datetime import datetime
+from functools import partial
 from typing import Any
 
 from msgspec import structs
 
-from mooring.api import errors
+from mooring.api import errors, times
 from mooring.api.core_v1 import HostIP, Node, Pod, PodCondition, PodIP
 from mooring.client import Informer, key_of
 from mooring.controllers.controller import Context, Controller
 from mooring.controllers.eviction import pods_by_node
 from mooring.controllers.simulated_nodes.addresses import PodAddresses
+from mooring.controllers.simulated_nodes.commands import Commands
+from mooring.controllers.simulated_nodes.node_admission import Rejection, rejection_of, was_scheduled
 from mooring.controllers.simulated_nodes.pod_status import TERMINAL
-from mooring.controllers.simulated_nodes.pod_steps import Step, next_step
-from mooring.controllers.simulated_nodes.rules import FAILURE, is_simulated, is_unreachable, rules_of
+from mooring.controllers.simulated_nodes.pod_steps import Step, next_step, reject
+from mooring.controllers.simulated_nodes.rules import FAILURE, is_absent, is_simulated, is_unreachable, rules_of
 
 _EVENTS_PER_SECOND, _MOST_EVENTS = 20.0, 200.0
 _RETRY_SECONDS = 10.0
+_REJECTION_SECONDS = 1.0
+"""A workload that makes a pod anew whenever it is rejected shall not do so without a pause."""
 
 
 class SimulatedPods(Controller):
@@ -35,6 +41,7 @@ class SimulatedPods(Controller):
         self._pods: Informer[Pod] = context.informers.of(Pod)
         self._by_node = pods_by_node(self._pods)
         self._addresses = PodAddresses()
+        self._commands = Commands()
         self._events_left, self._events_at = _MOST_EVENTS, self.clock.monotonic()
         self._nodes.add_handler(added=self._node_added, updated=self._node_updated, deleted=self._node_deleted)
         self._pods.add_handler(
@@ -66,6 +73,7 @@ class SimulatedPods(Controller):
 
     def _pod_deleted(self, pod: Pod) -> None:
         self._addresses.release(pod.spec.node_name, [pod.status.pod_ip], pod.metadata.uid)
+        self._commands.forget(pod)
 
     # -- what follows
 
@@ -78,12 +86,25 @@ class SimulatedPods(Controller):
         for complaint in rules.complaints:
             self._recorder.event(pod, "Warning", "SimulationRuleIgnored", complaint)
         now = self.clock.now()
-        step = next_step(pod, rules, now)
+        rejection, later = self._rejection(pod, node, now)
+        if later is not None:
+            return later
+        runs = partial(self._commands.run_of, pod, rules)
+        step = reject(pod, rejection, now) if rejection is not None else next_step(pod, rules, runs, now)
         if step.remove:
             await self._remove(pod, step)
         elif step.status is not None and not await self._write(pod, node, step):
             return _RETRY_SECONDS
         return None if step.again_at is None else max((step.again_at - now).total_seconds(), 0.001)
+
+    def _rejection(self, pod: Pod, node: Node, now: datetime) -> tuple[Rejection | None, float | None]:
+        """Why the node does not take a new pod; or in how many seconds to say so, for kubelets take a moment."""
+        if pod.status.start_time is not None or pod.metadata.deletion_timestamp is not None or was_scheduled(pod):
+            return None, None
+        rejection = rejection_of(pod, node, self._by_node.get(node.metadata.name))
+        created = times.parse(pod.metadata.creation_timestamp or times.to_seconds(now))
+        left = _REJECTION_SECONDS - (now - created).total_seconds()
+        return rejection, left if rejection is not None and left > 0 else None
 
     async def _write(self, pod: Pod, node: Node, step: Step) -> bool:
         """Write a status; False when the pod cannot start because its node has no address for it."""
@@ -131,6 +152,9 @@ class SimulatedPods(Controller):
         self._events_at = now
         if not step.told or self._events_left < 1:
             return
+        if step.told == "Rejected" and step.status is not None:
+            self._recorder.event(pod, "Warning", step.status["reason"], step.status["message"])
+            return
         for container in pod.spec.containers:
             for kind, reason, note in _events(pod, step.told, container.name, container.image):
                 self._events_left -= 1
@@ -151,6 +175,9 @@ def _events(pod: Pod, told: str, container: str, image: str) -> list[tuple[Any, 
             ("Normal", "Created", f"Container created: {container}"),
             ("Normal", "Started", f"Container started: {container}"),
         ]
+    if told == "Failed":
+        refused = f'Failed to pull image "{image}": not found'
+        return [("Warning", "Failed", refused)] if is_absent(image) else []
     if told == "BackOff":
         where = f"{key_of(pod).replace('/', '_')}({pod.metadata.uid})"
         return [("Warning", "BackOff", f"Back-off restarting failed container {container} in pod {where}")]

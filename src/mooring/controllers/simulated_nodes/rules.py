@@ -3,7 +3,8 @@
     metadata:
       annotations:
         simulation.mooring.dev/start-seconds: "2"          # until the containers run; 0 if not said
-        simulation.mooring.dev/run-seconds: "30"           # until they end; if not said, for ever, pods of a Job 5
+        simulation.mooring.dev/run-seconds: "30"           # until they end; if not said, as their command has it, or
+                                                           # for ever; pods of a Job with another command 5
         simulation.mooring.dev/failure-probability: "0.1"  # that they end with the exit code; 0 if not said
         simulation.mooring.dev/exit-code: "42"             # of containers that fail; 1 if not said
         simulation.mooring.dev/stop-seconds: "3"           # from deletion to the end, within the grace period; 0 if not
@@ -43,6 +44,8 @@ class PodRules:
     failure_probability: float = 0.0
     exit_code: int = 1
     stop_seconds: float = 0.0
+    is_explicit: bool = False
+    """Whether annotations say how long containers run and how they end; what they run does not matter then."""
     complaints: tuple[str, ...] = ()
     """What could not be read; the default holds instead."""
 
@@ -66,7 +69,23 @@ def rules_of(pod: Pod) -> PodRules:
     probability = _number(annotations, "failure-probability", complaints, 0.0, maximum=1.0)
     code = _number(annotations, "exit-code", complaints, 1.0, maximum=255.0)
     stop = _number(annotations, "stop-seconds", complaints, 0.0)
-    return PodRules(start or 0.0, runs, probability or 0.0, int(code or 1), stop or 0.0, tuple(complaints))
+    explicit = any(PREFIX + name in annotations for name in ("run-seconds", "failure-probability", "exit-code"))
+    return PodRules(start or 0.0, runs, probability or 0.0, int(code or 1), stop or 0.0, explicit, tuple(complaints))
+
+
+_ABSENT_TAGS = frozenset({"404", "missing", "nonexistent", "non-existent", "does-not-exist"})
+
+
+def is_absent(image: str) -> bool:
+    """Whether an image says of itself that no registry has it: by its tag, or by the reserved domain `invalid`.
+
+    >>> is_absent("web:404"), is_absent("registry.invalid/web"), is_absent("web:1")
+    (True, True, False)
+    """
+    repository, _, tag = image.partition("@")[0].rpartition(":")
+    if not repository or "/" in tag:
+        repository, tag = image.partition("@")[0], ""
+    return tag in _ABSENT_TAGS or "invalid" in repository.partition("/")[0].partition(":")[0].split(".")
 
 
 def _number(

@@ -1,0 +1,165 @@
+"""What the containers of a simulated pod do, as far as their command tells: ``mooring.shell`` works it out.
+
+A run of a pod is worked out once, when it starts: how long each container takes, and how it ends. Files in `emptyDir`,
+`hostPath` and claims are shared and stay as long as they would; they are in memory alone, so that a restart of the
+controllers forgets them. Where a command is not understood, the rules of ``rules.py`` hold. Called by ``pods.py``.
+"""
+
+import re
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from mooring.api.core_v1 import Container, EnvVar, ObjectFieldSelector, Pod
+from mooring.controllers.simulated_nodes.rules import PodRules
+from mooring.shell import Files, NotUnderstood, run
+from mooring.shell.files import Store
+
+_ENDLESS_IMAGES = frozenset({"pause"})
+"""Images that do nothing until they are stopped."""
+_NOT_KNOWN = frozenset({"PATH", "HOME", "PWD", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"})
+"""Variables that every container has, and whose values depend on the image or the cluster."""
+_REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][-A-Za-z0-9_.]*)\)")
+_MOST_VOLUMES, _MOST_RUNS = 10_000, 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a pod's containers."""
+
+    seconds: float | None
+    """Until the last of them ends; None: for ever."""
+    exit_codes: Mapping[str, int] = field(default_factory=dict)
+
+
+class Commands:
+    """The runs of all pods, and the files that they leave."""
+
+    def __init__(self) -> None:
+        self._runs: OrderedDict[tuple[str, int], Run | None] = OrderedDict()
+        self._volumes: OrderedDict[tuple[str, ...], Store] = OrderedDict()
+
+    def run_of(self, pod: Pod, rules: PodRules, restarts: int, now: datetime) -> Run:
+        """How a run goes that starts now, or has started: the same whenever it is asked."""
+        if rules.is_explicit or not any(container.command for container in pod.spec.containers):
+            return self._by_rules(pod, rules, restarts)
+        key = (pod.metadata.uid, restarts)
+        if key not in self._runs:
+            self._runs[key] = self._worked_out(pod, restarts, now)
+            if len(self._runs) > _MOST_RUNS:
+                self._runs.popitem(last=False)
+        return self._runs[key] or self._by_rules(pod, rules, restarts)
+
+    def forget(self, pod: Pod) -> None:
+        """The pod is gone, and with it what only it has."""
+        uid = pod.metadata.uid
+        for restarts in range(_restarts(pod) + 2):
+            self._runs.pop((uid, restarts), None)
+        for volume in pod.spec.volumes:
+            self._volumes.pop(("emptyDir", uid, volume.name), None)
+
+    def _by_rules(self, pod: Pod, rules: PodRules, restarts: int) -> Run:
+        endless = not rules.is_explicit and any(_is_endless(container) for container in pod.spec.containers)
+        code = rules.exit_of(pod, restarts)
+        codes = {container.name: code for container in pod.spec.containers}
+        return Run(None if endless else rules.run_seconds, codes)
+
+    def _worked_out(self, pod: Pod, restarts: int, now: datetime) -> Run | None:
+        """The run as the commands say; None if one of them is not understood."""
+        codes: dict[str, int] = {}
+        longest: float | None = 0.0
+        for container in pod.spec.containers:
+            if _is_endless(container):
+                longest = None
+                continue
+            try:
+                variables = _environment(pod, container)
+                words = [_referred(word, variables) for word in (*container.command, *container.args)]
+                seed = f"{pod.metadata.uid}/{container.name}/{restarts}"
+                files = self._files(pod, container)
+                known = variables | dict.fromkeys(_NOT_KNOWN - variables.keys())
+                found = run(words, known, files, began=now.timestamp(), seed=seed)
+            except NotUnderstood:
+                return None
+            longest = None if found.exit_code is None or longest is None else max(longest, found.seconds)
+            codes[container.name] = found.exit_code or 0
+        return Run(longest, codes)
+
+    def _files(self, pod: Pod, container: Container) -> Files:
+        """The volumes whose files are known, where the container has them."""
+        volumes = {volume.name: volume for volume in pod.spec.volumes}
+        places: dict[str, Store] = {}
+        for mount in container.volume_mounts:
+            volume = volumes.get(mount.name)
+            if volume is None or mount.sub_path or mount.sub_path_expr:
+                continue
+            key: tuple[str, ...] | None = None
+            if volume.empty_dir is not None:
+                key = ("emptyDir", pod.metadata.uid, volume.name)
+            elif volume.host_path is not None:
+                key = ("hostPath", pod.spec.node_name, volume.host_path.path)
+            elif volume.persistent_volume_claim is not None:
+                key = ("claim", pod.metadata.namespace, volume.persistent_volume_claim.claim_name)
+            if key is not None:
+                places[mount.mount_path.rstrip("/")] = self._volumes.setdefault(key, {})
+        while len(self._volumes) > _MOST_VOLUMES:
+            self._volumes.popitem(last=False)
+        return Files(places)
+
+
+def _restarts(pod: Pod) -> int:
+    return max((status.restart_count for status in pod.status.container_statuses), default=0)
+
+
+def _is_endless(container: Container) -> bool:
+    image = container.image.partition("@")[0].rpartition("/")[2].partition(":")[0]
+    return not container.command and image in _ENDLESS_IMAGES
+
+
+def _environment(pod: Pod, container: Container) -> dict[str, str | None]:
+    """The variables of a container; None for those that only a kubelet could look up."""
+    if container.env_from:
+        raise NotUnderstood("variables from elsewhere")
+    found: dict[str, str | None] = {"HOSTNAME": pod.spec.hostname or pod.metadata.name}
+    for variable in container.env:
+        found[variable.name] = _value(pod, variable, found)
+    return found
+
+
+def _value(pod: Pod, variable: EnvVar, known: Mapping[str, str | None]) -> str | None:
+    if variable.value_from is None:
+        return _referred(variable.value, known)
+    reference = variable.value_from.field_ref
+    return _of_pod(pod, reference) if reference is not None else None
+
+
+def _of_pod(pod: Pod, reference: ObjectFieldSelector) -> str | None:
+    path, meta = reference.field_path, pod.metadata
+    for name, entries in (("labels", meta.labels), ("annotations", meta.annotations)):
+        if path.startswith(f"metadata.{name}['") and path.endswith("']"):
+            return entries.get(path.partition("['")[2][:-2], "")
+    return {
+        "metadata.name": meta.name,
+        "metadata.namespace": meta.namespace,
+        "metadata.uid": meta.uid,
+        "spec.nodeName": pod.spec.node_name,
+        "spec.serviceAccountName": pod.spec.service_account_name,
+    }.get(path)
+
+
+def _referred(text: str, variables: Mapping[str, str | None]) -> str:
+    """A command with `$(NAME)` put in, as Kubernetes does it; what is no variable stays. `$$` stands for `$`."""
+
+    def put_in(match: re.Match[str]) -> str:
+        if match[0] == "$$":
+            return "$"
+        name = match[1]
+        if name not in variables:
+            return match[0]
+        value = variables[name]
+        if value is None:
+            raise NotUnderstood(f"the variable {name}")
+        return value
+
+    return _REFERENCE.sub(put_in, text)

@@ -1,0 +1,84 @@
+"""Files in memory: some places are shared (volumes), everything else belongs to one container.
+
+A file exists from a moment on, because a script is worked out at once and still takes its time.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from mooring.shell.syntax import LARGEST_TEXT, NotUnderstood
+
+Store: TypeAlias = dict[str, tuple[float, str]]
+"""By path below the place: when the file was written, and what it holds. A directory is a path that ends with `/`."""
+DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/termination-log"})
+MOST = 1000
+
+
+@dataclass(slots=True)
+class Files:
+    """What a container finds."""
+
+    places: Mapping[str, Store] = field(default_factory=dict)
+    """By path without a `/` at the end: places whose files are all known."""
+    own: Store = field(default_factory=dict)
+
+    def read(self, path: str, now: float) -> str | None:
+        """What a file holds; None if there is none. Raises NotUnderstood where an image may have files of its own."""
+        if path in DEVICES:
+            return ""
+        store, rest, known = self._find(path)
+        found = store.get(rest)
+        if found is not None and found[0] <= now:
+            return found[1]
+        if not known and found is None:
+            raise NotUnderstood(f"the file {path} of an image")
+        return None
+
+    def write(self, path: str, text: str, now: float, *, append: bool = False) -> None:
+        if path in DEVICES:
+            return
+        store, rest, _ = self._find(path)
+        before = store.get(rest)
+        if append and before is not None:
+            text = before[1] + text
+        if len(text) > LARGEST_TEXT or len(store) >= MOST:
+            raise NotUnderstood("so many files, or one so large")
+        since = before[0] if before is not None else now
+        store[rest] = (min(since, now), text)
+
+    def remove(self, path: str) -> bool:
+        store, rest, _ = self._find(path)
+        inside = [name for name in store if name == rest or name.startswith(f"{rest}/")]
+        for name in inside:
+            del store[name]
+        return bool(inside)
+
+    def make_directory(self, path: str, now: float) -> None:
+        self.write(f"{path.rstrip('/')}/", "", now)
+
+    def is_directory(self, path: str, now: float) -> bool:
+        if path.rstrip("/") in self.places or path in ("/", "/tmp"):  # noqa: S108 - no file of this machine
+            return True
+        store, rest, known = self._find(path.rstrip("/"))
+        inside = any(since <= now for name, (since, _) in store.items() if name.startswith(f"{rest}/"))
+        if not inside and not known:
+            raise NotUnderstood(f"the directory {path} of an image")
+        return inside
+
+    def names(self, path: str, now: float) -> list[str]:
+        """What is in a directory."""
+        store, rest, known = self._find(f"{path.rstrip('/')}/")
+        if not known:
+            raise NotUnderstood(f"the directory {path} of an image")
+        inside = [name.removeprefix(rest) for name, (since, _) in store.items() if since <= now]
+        return sorted({name.partition("/")[0] for name in inside if name})
+
+    def _find(self, path: str) -> tuple[Store, str, bool]:
+        """Where a file is kept, under which name, and whether all files of the place are known."""
+        if not path.startswith("/"):
+            path = f"/{path}"
+        best = max((place for place in self.places if path.startswith(f"{place}/")), key=len, default=None)
+        if best is not None:
+            return self.places[best], path[len(best) + 1 :], True
+        return self.own, path, path.startswith("/tmp/")  # noqa: S108 - as above

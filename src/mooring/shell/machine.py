@@ -1,0 +1,328 @@
+"""Goes through a script and notes what it does: time passes only in `sleep`, and only in the notes.
+
+A script that neither ends nor sleeps long is taken to run for ever after so many steps. Called through `run`.
+"""
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mooring.shell import programs
+from mooring.shell.conditions import sum_of
+from mooring.shell.files import Files
+from mooring.shell.parser import parse
+from mooring.shell.syntax import (
+    LARGEST_TEXT,
+    Arithmetic,
+    Chain,
+    Command,
+    EndsNever,
+    Exits,
+    For,
+    Group,
+    If,
+    LeavesLoop,
+    Loop,
+    NotUnderstood,
+    Part,
+    Pipeline,
+    Redirect,
+    Script,
+    Simple,
+    Substitution,
+    Text,
+    Variable,
+    Word,
+)
+
+SHELLS = frozenset({"sh", "bash", "ash", "dash"})
+_MOST_STEPS, _MOST_OUTPUT = 20_000, 256 * 1024
+_LETTERS_A_STEP, _SUM_EFFORT = 16, 8
+FOR_EVER = 1e9
+_GLOB = re.compile(r"[*?]")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a command comes to."""
+
+    exit_code: int | None
+    """None: it does not end."""
+    seconds: float
+    """How long it takes; without an end, as far as was looked."""
+    output: tuple[tuple[float, str], ...] = ()
+    """What it prints, on both streams, each with the second."""
+
+    @property
+    def text(self) -> str:
+        return "".join(text for _, text in self.output)
+
+
+def run(
+    command: Sequence[str],
+    variables: Mapping[str, str | None] | None = None,
+    files: Files | None = None,
+    *,
+    began: float = 0.0,
+    seed: str = "",
+) -> Outcome:
+    """What a command line does. `began` is when, for files that others wrote; `seed` what `$RANDOM` depends on.
+
+    A variable that is None exists, but nobody knows its value. Raises NotUnderstood for what this shell cannot tell.
+    """
+    machine = Machine(dict(variables or {}), files or Files(), began, random.Random(seed))  # noqa: S311 - no secret
+    try:
+        code = machine.program(list(command), "")
+    except Exits as end:
+        code = end.code
+    except (EndsNever, RecursionError):
+        return Outcome(None, machine.elapsed, tuple(machine.printed))
+    except LeavesLoop:
+        code = 0
+    return Outcome(code, machine.elapsed, tuple(machine.printed))
+
+
+@dataclass(slots=True)
+class Machine:
+    """A script on its way."""
+
+    variables: dict[str, str | None]
+    files: Files
+    began: float
+    chance: random.Random
+    elapsed: float = 0.0
+    status: int = 0
+    printed: list[tuple[float, str]] = field(default_factory=list)
+    arguments: tuple[str, ...] = ()
+    _steps: int = 0
+    _length: int = 0
+
+    @property
+    def now(self) -> float:
+        return self.began + self.elapsed
+
+    def print(self, text: str) -> None:
+        self._length += len(text)
+        if self._length > _MOST_OUTPUT:
+            raise EndsNever
+        if text:
+            self.printed.append((self.elapsed, text))
+
+    def sleep(self, seconds: float) -> None:
+        self.elapsed += seconds
+        if self.elapsed >= FOR_EVER:
+            raise EndsNever
+
+    def program(self, words: Sequence[str], stdin: str) -> int:
+        """Start a program: a shell with a script, or one that is known by name."""
+        name = words[0].rpartition("/")[2] if words else ""
+        if name in SHELLS:
+            return self._shell(words, stdin)
+        known = programs.PROGRAMS.get(name)
+        if known is None:
+            raise NotUnderstood(f"the program {name[:60]}")
+        return known(self, list(words[1:]), stdin)
+
+    def _shell(self, words: Sequence[str], stdin: str) -> int:
+        options = [word for word in words[1:] if word.startswith("-")]
+        rest = [word for word in words[1:] if not word.startswith("-")]
+        if not options or not all(option.strip("-elux") == "c" for option in options) or not rest:
+            raise NotUnderstood(f"{' '.join(words)[:60]}")
+        del stdin
+        before, self.arguments = self.arguments, tuple(rest[1:])
+        code = self.script(parse(rest[0]))
+        self.arguments = before
+        return code
+
+    # -- commands
+
+    def script(self, script: Script) -> int:
+        for command in script:
+            self.status = self.command(command, "")
+        return self.status
+
+    def _step(self, letters: int = 0) -> None:
+        """One more thing was done; long texts count as several."""
+        self._steps += 1 + letters // _LETTERS_A_STEP
+        if self._steps > _MOST_STEPS:
+            raise EndsNever
+
+    def command(self, command: Command, stdin: str) -> int:
+        self._step()
+        match command:
+            case Simple():
+                return self._simple(command, stdin)
+            case Pipeline():
+                return self._pipeline(command, stdin)
+            case Chain(first, rest):
+                self.status = self.command(first, stdin)
+                for operator, following in rest:
+                    if (self.status == 0) is (operator == "&&"):
+                        self.status = self.command(following, stdin)
+                return self.status
+            case If(branches, otherwise):
+                for condition, body in branches:
+                    if self.script(condition) == 0:
+                        return self.script(body) if body else 0
+                return self.script(otherwise) if otherwise else 0
+            case Loop(condition, body, until):
+                self._loop(condition, body, until=until)
+            case For(name, words, body):
+                for value in self._fields(words):
+                    self.variables[name] = value
+                    if not self._pass(body):
+                        break
+            case Group(body, apart, redirects):
+                return self._group(body, redirects, apart=apart)
+        return self.status
+
+    def _loop(self, condition: Script, body: Script, *, until: bool) -> None:
+        while (self.script(condition) == 0) is not until:
+            if not self._pass(body):
+                return
+        self.status = 0
+
+    def _pass(self, body: Script) -> bool:
+        """One pass of a loop; False when it was the last."""
+        try:
+            self.script(body)
+        except LeavesLoop as leaving:
+            return leaving.goes_on
+        return True
+
+    def _group(self, body: Script, redirects: Sequence[Redirect], *, apart: bool) -> int:
+        kept = dict(self.variables)
+        mark = len(self.printed)
+        try:
+            self.status = self.script(body)
+        except Exits as end:
+            if not apart:
+                raise
+            self.status = end.code
+        if apart:
+            self.variables = kept
+        self._redirect(redirects, mark)
+        return self.status
+
+    def _pipeline(self, pipeline: Pipeline, stdin: str) -> int:
+        for command in pipeline.commands[:-1]:
+            stdin = self._captured(command, stdin)
+        self.status = self.command(pipeline.commands[-1], stdin)
+        if pipeline.negated:
+            self.status = int(self.status == 0)
+        return self.status
+
+    def _captured(self, command: Command | Script, stdin: str = "") -> str:
+        """What a command prints, which is not printed."""
+        mark, kept = len(self.printed), dict(self.variables)
+        try:
+            self.status = self.script(command) if isinstance(command, tuple) else self.command(command, stdin)
+        except Exits as end:
+            self.status = end.code
+        self.variables = kept
+        text = "".join(text for _, text in self.printed[mark:])
+        del self.printed[mark:]
+        return text
+
+    def _simple(self, command: Simple, stdin: str) -> int:
+        words = self._fields(command.words)
+        for name, value in command.assignments:
+            if words:
+                raise NotUnderstood("a variable for one command")
+            self.variables[name] = self.text(value)
+        if not words:
+            return self.status if not command.redirects else 0
+        for redirect in command.redirects:
+            if redirect.operator == "<":
+                found = self.files.read(self.text(redirect.target), self.now)
+                if found is None:
+                    return 1
+                stdin = found
+        mark = len(self.printed)
+        code = self.program(words, stdin)
+        self._redirect(command.redirects, mark)
+        return code
+
+    def _redirect(self, redirects: Sequence[Redirect], mark: int) -> None:
+        """Put what was printed since `mark` into files. Both streams are one here, so only the first's counts."""
+        for redirect in redirects:
+            if redirect.operator in (">", ">>") and redirect.stream == 1:
+                text = "".join(text for _, text in self.printed[mark:])
+                del self.printed[mark:]
+                self.files.write(self.text(redirect.target), text, self.now, append=redirect.operator == ">>")
+
+    # -- words
+
+    def _fields(self, words: Sequence[Word]) -> list[str]:
+        """The words with everything put in; what is not quoted falls apart at blanks."""
+        fields: list[str] = []
+        for word in words:
+            current: str | None = None
+            for part in word:
+                if isinstance(part, Text) and not part.quoted and _GLOB.search(part.text):
+                    raise NotUnderstood(f"the pattern {part.text[:40]}")
+                value = self._value(part)
+                if len(current or "") > LARGEST_TEXT:
+                    raise NotUnderstood("so long a word")
+                if isinstance(part, Text) or part.quoted:
+                    current = (current or "") + value
+                    continue
+                pieces = value.split()
+                if not pieces:
+                    continue
+                current = (current or "") + pieces[0]
+                for piece in pieces[1:]:
+                    fields.append(current)
+                    current = piece
+            if current is not None:
+                fields.append(current)
+        return fields
+
+    def text(self, word: Word) -> str:
+        text = ""
+        for part in word:
+            text += self._value(part)
+            if len(text) > LARGEST_TEXT:
+                raise NotUnderstood("so long a text")
+        return text
+
+    def _value(self, part: Part) -> str:
+        value = self._worked_out(part)
+        self._step(len(value))
+        return value
+
+    def _worked_out(self, part: Part) -> str:
+        match part:
+            case Text(text):
+                return text
+            case Variable(name, default):
+                found = self._variable(name)
+                return self.text(default) if not found and default is not None else found
+            case Substitution(script):
+                return self._captured(script).rstrip("\n")
+            case Arithmetic(word):
+                text = self.text(word)
+                self._step(len(text) * _SUM_EFFORT)
+                try:
+                    return str(sum_of(text, self._variable))
+                except ZeroDivisionError:
+                    raise Exits(2) from None
+
+    def _variable(self, name: str) -> str:
+        if name == "?":
+            return str(self.status)
+        if name in ("$", "!", "-"):
+            return "1" if name == "$" else ""
+        if name == "#":
+            return str(len(self.arguments))
+        if name in ("@", "*"):
+            return " ".join(self.arguments)
+        if name.isdigit():
+            return (("sh", *self.arguments)[int(name) : int(name) + 1] or ("",))[0]
+        if name == "RANDOM":
+            return str(self.chance.randrange(32768))
+        value = self.variables.get(name, "")
+        if value is None:
+            raise NotUnderstood(f"the variable {name}")
+        return value

@@ -1,0 +1,357 @@
+"""The programs that this shell knows: each takes its host, its arguments and what it reads, and gives its exit code.
+
+`PROGRAMS` lists them. An option that a program does not know makes the whole script not understood.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+from mooring.shell import conditions
+from mooring.shell.files import Files
+from mooring.shell.syntax import Exits, LeavesLoop, NotUnderstood
+
+_ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", "r": "\r"}
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_LONGEST_SEQUENCE = 10_000
+
+
+class Host(Protocol):
+    """What programs see of the machine."""
+
+    variables: dict[str, str | None]
+    files: Files
+    status: int
+
+    @property
+    def now(self) -> float: ...
+    def print(self, text: str) -> None: ...
+    def sleep(self, seconds: float) -> None: ...
+    def program(self, words: Sequence[str], stdin: str) -> int: ...
+
+
+Program = Callable[[Host, list[str], str], int]
+
+
+def _options(words: Sequence[str], known: str) -> tuple[set[str], list[str]]:
+    """The letters of options, and the arguments that are none."""
+    letters: set[str] = set()
+    rest: list[str] = []
+    for position, word in enumerate(words):
+        if word == "--":
+            return letters, [*rest, *words[position + 1 :]]
+        if not rest and word.startswith("-") and len(word) > 1:
+            if not set(word[1:]) <= set(known):
+                raise NotUnderstood(f"the option {word[:40]}")
+            letters |= set(word[1:])
+        else:
+            rest.append(word)
+    return letters, rest
+
+
+# -- of the shell itself
+
+
+def _true(host: Host, words: list[str], stdin: str) -> int:
+    del host, words, stdin
+    return 0
+
+
+def _false(host: Host, words: list[str], stdin: str) -> int:
+    del host, words, stdin
+    return 1
+
+
+def _exit(host: Host, words: list[str], stdin: str) -> int:
+    del stdin
+    raise Exits(conditions.number(words[0]) % 256 if words else host.status)
+
+
+def _break(host: Host, words: list[str], stdin: str) -> int:
+    del host, stdin
+    if words not in ([], ["1"]):
+        raise NotUnderstood("leaving several loops")
+    raise LeavesLoop(goes_on=False)
+
+
+def _continue(host: Host, words: list[str], stdin: str) -> int:
+    del host, stdin
+    if words not in ([], ["1"]):
+        raise NotUnderstood("leaving several loops")
+    raise LeavesLoop(goes_on=True)
+
+
+def _export(host: Host, words: list[str], stdin: str) -> int:
+    del stdin
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not name.isidentifier():
+            raise NotUnderstood(f"export {word[:40]}")
+        if equals:
+            host.variables[name] = value
+    return 0
+
+
+def _set(host: Host, words: list[str], stdin: str) -> int:
+    """Options that change what is printed or checked, but `-e`, which would end the script elsewhere."""
+    del host, stdin
+    if any(word not in ("-x", "-u", "+x", "+e", "-o", "pipefail") for word in words):
+        raise NotUnderstood(f"set {' '.join(words)[:40]}")
+    return 0
+
+
+def _exec(host: Host, words: list[str], stdin: str) -> int:
+    raise Exits(host.program(words, stdin) if words else 0)
+
+
+# -- what is printed
+
+
+def _echo(host: Host, words: list[str], stdin: str) -> int:
+    del stdin
+    newline = "\n"
+    escapes = False
+    while words and words[0] in ("-n", "-e", "-ne", "-en"):
+        newline = "" if "n" in words[0] else newline
+        escapes = escapes or "e" in words[0]
+        words = words[1:]
+    text = " ".join(words)
+    host.print((_unescaped(text) if escapes else text) + newline)
+    return 0
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\([nt\\r])", lambda match: _ESCAPES[match[1]], text)
+
+
+def _printf(host: Host, words: list[str], stdin: str) -> int:
+    del stdin
+    if not words:
+        return 1
+    pattern, *rest = words
+    pieces = re.split(r"(%[sd%])", _unescaped(pattern))
+    if any("%" in piece for piece in pieces[::2]):
+        raise NotUnderstood(f"printf {pattern[:40]}")
+    wants = sum(piece in ("%s", "%d") for piece in pieces)
+    while True:
+        taken, rest = rest[:wants], rest[wants:]
+        values = iter(taken)
+        host.print("".join(_formatted(piece, values) for piece in pieces))
+        if not rest or not wants:
+            return 0
+
+
+def _formatted(piece: str, values: Iterator[str]) -> str:
+    if piece == "%%":
+        return "%"
+    if piece == "%d":
+        return str(conditions.number(next(values, "") or "0"))
+    return next(values, "") if piece == "%s" else piece
+
+
+def _seq(host: Host, words: list[str], stdin: str) -> int:
+    del stdin
+    match [conditions.number(word) for word in words]:
+        case [last]:
+            first, step = 1, 1
+        case [first, last]:
+            step = 1
+        case [first, step, last]:
+            pass
+        case _:
+            first, step, last = 0, 0, 0
+    if not step or abs(last - first) // abs(step) > _LONGEST_SEQUENCE:
+        raise NotUnderstood(f"seq {' '.join(words)[:40]}")
+    host.print("".join(f"{value}\n" for value in range(first, last + (1 if step > 0 else -1), step)))
+    return 0
+
+
+def _env(host: Host, words: list[str], stdin: str) -> int:
+    del stdin
+    if words or None in host.variables.values():
+        raise NotUnderstood("env")
+    host.print("".join(f"{name}={value}\n" for name, value in sorted(host.variables.items())))
+    return 0
+
+
+def _hostname(host: Host, words: list[str], stdin: str) -> int:
+    del stdin
+    name = host.variables.get("HOSTNAME")
+    if words or not name:
+        raise NotUnderstood("hostname")
+    host.print(f"{name}\n")
+    return 0
+
+
+# -- time, tests and sums
+
+
+def _sleep(host: Host, words: list[str], stdin: str) -> int:
+    del stdin
+    for word in words:
+        match = re.fullmatch(r"(\d{0,15}(?:\.\d{1,9})?)([smhd]?)", word)
+        if word in ("infinity", "inf"):
+            host.sleep(float("inf"))
+        elif match is None or not match[1]:
+            raise NotUnderstood(f"sleep {word[:40]}")
+        else:
+            host.sleep(float(match[1]) * _UNITS[match[2]])
+    return 0
+
+
+def _test(host: Host, words: list[str], stdin: str) -> int:
+    del stdin
+
+    def of_file(operator: str, path: str) -> bool:
+        if operator == "-d":
+            return host.files.is_directory(path, host.now)
+        if operator == "-x":
+            raise NotUnderstood("test -x")
+        text = host.files.read(path, host.now)
+        return bool(text) if operator == "-s" else text is not None
+
+    return int(not conditions.holds(words, of_file))
+
+
+def _bracket(host: Host, words: list[str], stdin: str) -> int:
+    if not words or words[-1] not in ("]", "]]"):
+        raise NotUnderstood("`[` without `]`")
+    return _test(host, words[:-1], stdin)
+
+
+def _expr(host: Host, words: list[str], stdin: str) -> int:
+    del stdin
+    try:
+        found = conditions.expr(words)
+    except ZeroDivisionError:
+        host.print("expr: division by zero\n")
+        return 2
+    host.print(f"{found}\n")
+    return int(found in ("", "0"))
+
+
+# -- files
+
+
+def _cat(host: Host, words: list[str], stdin: str) -> int:
+    _, paths = _options(words, "")
+    if not paths:
+        host.print(stdin)
+    code = 0
+    for path in paths:
+        text = host.files.read(path, host.now)
+        if text is None:
+            host.print(f"cat: can't open '{path}': No such file or directory\n")
+            code = 1
+        else:
+            host.print(text)
+    return code
+
+
+def _touch(host: Host, words: list[str], stdin: str) -> int:
+    del stdin
+    for path in _options(words, "")[1]:
+        host.files.write(path, "", host.now, append=True)
+    return 0
+
+
+def _rm(host: Host, words: list[str], stdin: str) -> int:
+    del stdin
+    letters, paths = _options(words, "rf")
+    code = 0
+    for path in paths:
+        if not host.files.remove(path) and "f" not in letters:
+            host.print(f"rm: can't remove '{path}': No such file or directory\n")
+            code = 1
+    return code
+
+
+def _mkdir(host: Host, words: list[str], stdin: str) -> int:
+    del stdin
+    for path in _options(words, "p")[1]:
+        host.files.make_directory(path, host.now)
+    return 0
+
+
+def _copy(host: Host, words: list[str], stdin: str, *, moves: bool = False) -> int:
+    del stdin
+    _, paths = _options(words, "fv")
+    if len(paths) != 2:
+        raise NotUnderstood("copying several files")
+    source, target = paths
+    text = host.files.read(source, host.now)
+    if text is None:
+        host.print(f"can't open '{source}': No such file or directory\n")
+        return 1
+    if target.endswith("/") or host.files.is_directory(target, host.now):
+        target = f"{target.rstrip('/')}/{source.rpartition('/')[2]}"
+    host.files.write(target, text, host.now)
+    if moves:
+        host.files.remove(source)
+    return 0
+
+
+def _move(host: Host, words: list[str], stdin: str) -> int:
+    return _copy(host, words, stdin, moves=True)
+
+
+def _ls(host: Host, words: list[str], stdin: str) -> int:
+    del stdin
+    _, paths = _options(words, "1")
+    if len(paths) != 1:
+        raise NotUnderstood("ls of several directories")
+    host.print("".join(f"{name}\n" for name in host.files.names(paths[0], host.now)))
+    return 0
+
+
+def _grep(host: Host, words: list[str], stdin: str) -> int:
+    """Plain texts only: patterns are a language of their own."""
+    letters, rest = _options(words, "qFvx")
+    if not rest or len(rest) > 2 or ("F" not in letters and re.search(r"[^\w \-=:/,]", rest[0])):
+        raise NotUnderstood("grep with a pattern")
+    text = stdin if len(rest) == 1 else host.files.read(rest[1], host.now)
+    if text is None:
+        host.print(f"grep: {rest[1]}: No such file or directory\n")
+        return 2
+    wanted = rest[0]
+    found = [
+        line
+        for line in text.splitlines()
+        if ((line == wanted) if "x" in letters else (wanted in line)) is not ("v" in letters)
+    ]
+    if "q" not in letters:
+        host.print("".join(f"{line}\n" for line in found))
+    return int(not found)
+
+
+PROGRAMS: dict[str, Program] = {
+    "true": _true,
+    ":": _true,
+    "false": _false,
+    "exit": _exit,
+    "break": _break,
+    "continue": _continue,
+    "export": _export,
+    "set": _set,
+    "exec": _exec,
+    "echo": _echo,
+    "printf": _printf,
+    "seq": _seq,
+    "env": _env,
+    "hostname": _hostname,
+    "sleep": _sleep,
+    "test": _test,
+    "[": _bracket,
+    "[[": _bracket,
+    "expr": _expr,
+    "cat": _cat,
+    "touch": _touch,
+    "rm": _rm,
+    "mkdir": _mkdir,
+    "cp": _copy,
+    "mv": _move,
+    "ls": _ls,
+    "grep": _grep,
+    "sync": _true,
+}
+"""By the name behind the last `/`."""
