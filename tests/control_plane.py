@@ -49,7 +49,14 @@ class ControlPlane:
 
     def _client(self, user: UserInfo) -> Client:
         transport = InProcessTransport(handler(self.server.app, user))
-        return Client(transport, user_agent="test", scheme=self.server.scheme, clock=self.clock)
+        authority = self.server.authority
+        return Client(
+            transport,
+            user_agent="test",
+            scheme=self.server.scheme,
+            clock=self.clock,
+            certificate_authority=authority,
+        )
 
     async def start(self) -> None:
         """Start the controllers, all anew."""

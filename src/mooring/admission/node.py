@@ -4,8 +4,10 @@ The value of a taint is a label's value and nothing more: numbers and versions a
 be able to register whatever its labels and taints say (KEP-5471, KEP-5721).
 
 `timeAdded` of a NoExecute taint tells how long it has been there. The server sets it when such a taint is added to a
-node, or its value changes, unless the client gave a time; an unchanged taint keeps the time that it had. A node that is
-created with a taint has no pods that could run out of time, so there the server sets none, as Kubernetes does.
+node, or its value or effect changes, unless the client gave a time; an unchanged taint keeps the time that it had. A
+client that reads a node, changes a taint and writes the node back sends the old time with it, and has given none. A
+node that is created with a taint has no pods that could run out of time, so there the server sets none, as Kubernetes
+does.
 """
 
 import ipaddress
@@ -19,6 +21,7 @@ from mooring.api.core_v1 import Node, Taint
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.api.quantity import Quantity
+from mooring.constraints.time_added import time_added
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
@@ -104,14 +107,13 @@ def _add_not_ready(node: Node) -> None:
 
 def _stamp_taints(new: list[Taint], old: list[Taint], now: str) -> None:
     before = {(taint.key, taint.effect): taint for taint in old}
+    sent_back = {(taint.key, time_added(taint)) for taint in old}
     for taint in new:
-        if taint.time_added is not None:
-            continue
         known = before.get((taint.key, taint.effect))
         if known is not None and known.value == taint.value:
-            taint.time_added = known.time_added
-        elif taint.effect == "NoExecute":
-            taint.time_added = now
+            taint.time_added = taint.time_added or known.time_added
+        elif taint.time_added is None or (taint.key, time_added(taint)) in sent_back:
+            taint.time_added = now if taint.effect == "NoExecute" else None
 
 
 def _pod_cidrs(cidrs: list[str]) -> list[FieldError]:

@@ -64,6 +64,8 @@ class AdmissionOptions:
     """Search domains may have underscores, and may be a single dot."""
     container_restart_policy: bool = True
     """Containers that are not init containers may have a `restartPolicy` of their own."""
+    pod_topology_labels: bool = True
+    """Pods get the zone and region of their node as labels when they are bound."""
     judges: Judges = field(default_factory=lambda: judges_for(BINARY.minus(1)))
     """Judge CEL expressions, new ones as the minimum compatibility version understands them."""
     unwritable_fields: frozenset[str] = field(default_factory=frozenset)
@@ -128,6 +130,7 @@ def for_component(component: Component) -> AdmissionOptions:
         pod_level_resources=on(gates.POD_LEVEL_RESOURCES),
         mutable_pv_node_affinity=on(gates.MUTABLE_PV_NODE_AFFINITY),
         mutable_suspended_job_directives=on(gates.MUTABLE_SUSPENDED_JOB_DIRECTIVES),
+        pod_topology_labels=on(gates.POD_TOPOLOGY_LABELS),
         relaxed_env_names=compatible >= RELAXED_ENV_NAMES,
         relaxed_dns_searches=compatible >= RELAXED_DNS_SEARCHES,
         container_restart_policy=compatible >= CONTAINER_RESTART_POLICY,

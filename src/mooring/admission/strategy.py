@@ -61,6 +61,9 @@ class Lookups(Protocol):
     def service_accounts(self, namespace: str) -> Mapping[str, ServiceAccount] | None:
         """The accounts that a new pod in a namespace may mean, by name; None where nobody keeps accounts."""
 
+    def topology_labels(self, node: str) -> Mapping[str, str]:
+        """The zone and region that a node has as labels; nothing where there is no such node."""
+
 
 class NoCluster:
     """Lookups without a cluster: every namespace exists, and nothing but the system's own PriorityClasses does."""
@@ -82,6 +85,9 @@ class NoCluster:
 
     def service_accounts(self, namespace: str) -> Mapping[str, ServiceAccount] | None:
         return None
+
+    def topology_labels(self, node: str) -> Mapping[str, str]:
+        return {}
 
 
 SYSTEM_PRIORITIES: Mapping[str, Priority] = {

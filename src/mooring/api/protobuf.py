@@ -3,7 +3,8 @@
 A message carries numbers instead of names. ``protobuf_fields.txt`` has the names, the structs have the types, and
 together they turn a message into the same tree that JSON would be (``from_tree.py`` goes on from there). Only reading
 is needed: all these clients take JSON as an answer. Types that are not in the table are not read; a number that the
-table does not have is an unknown field. Called through ``codec.decode_protobuf``.
+table does not have is an unknown field, which a client may have tolerated, but not in a constraint
+(`_CONSTRAINTS`). Called through ``codec.decode_protobuf``.
 """
 
 from base64 import b64encode
@@ -26,6 +27,39 @@ _MAGIC = b"k8s\x00"
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CUT_OFF = "the message is cut off"
+
+_CONSTRAINTS = frozenset(
+    [
+        "Affinity",
+        "NodeAffinity",
+        "NodeSelector",
+        "NodeSelectorRequirement",
+        "NodeSelectorTerm",
+        "PodAffinity",
+        "PodAffinityTerm",
+        "PodAntiAffinity",
+        "PreferredSchedulingTerm",
+        "Taint",
+        "Toleration",
+        "TopologySpreadConstraint",
+        "VolumeNodeAffinity",
+        "WeightedPodAffinityTerm",
+        "LabelSelector",
+        "LabelSelectorRequirement",
+        "CELDeviceSelector",
+        "CapacityRequirements",
+        "DeviceConstraint",
+        "DeviceDerivedAttribute",
+        "DeviceRequest",
+        "DeviceSelector",
+        "DeviceSubRequest",
+        "DeviceTaint",
+        "DeviceToleration",
+        "ExactDeviceRequest",
+    ]
+)
+"""The types, of any group, in which an unknown field is refused whatever `fieldValidation` says: a part that is
+dropped from a constraint would widen where a pod may run."""
 
 Value = int | bytes
 Reader = Callable[[Value], Any]
@@ -113,13 +147,21 @@ class _Entry:
     is_map: bool = False
 
 
-_Layout = dict[int, _Entry]
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """The fields of a type by their numbers."""
+
+    name: str
+    entries: dict[int, _Entry]
+    is_constraint: bool
 
 
 def _message(message: bytes, layout: _Layout) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for number, value in _fields(message):
-        entry = layout.get(number)
+        entry = layout.entries.get(number)
+        if entry is None and layout.is_constraint:
+            raise DecodeError(f"unknown field {number} in {layout.name}: a constraint is not read in part")
         if entry is None:
             tree[f"#{number}"] = None  # the next step complains, or does not, as it does about other unknown fields
         elif not entry.name:
@@ -151,7 +193,11 @@ def _layout_of(name: str, types: dict[str, Any]) -> _Layout:
     fields = _table().get(name)
     if fields is None:
         raise Unsupported(name)
-    return {int(number): _entry(field, types) for number, _, field in (word.partition(":") for word in fields)}
+    entries = {int(number): _entry(field, types) for number, _, field in (word.partition(":") for word in fields)}
+    is_constraint = name.rpartition(".")[2] in _CONSTRAINTS
+    if is_constraint:
+        entries = {number: entry for number, entry in entries.items() if not entry.name or entry.name in types}
+    return _Layout(name, entries, is_constraint)
 
 
 def _entry(field: str, types: dict[str, Any]) -> _Entry:

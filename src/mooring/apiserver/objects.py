@@ -18,7 +18,7 @@ _RETRY_SECONDS = 1.0
 
 
 class Objects:
-    """Reads single objects of any stored kind."""
+    """Reads objects of any stored kind."""
 
     def __init__(self, store: Store, scheme: Scheme) -> None:
         self._store = store
@@ -29,6 +29,12 @@ class Objects:
         stored = self._stored[object_type]
         kv = await self._store.get(stored.key(namespace, name))
         return cast("R", stored.decode(kv.value, kv.mod_revision)) if kv else None
+
+    async def list(self, object_type: type[R], namespace: str = "") -> list[R]:
+        """All objects of a kind, of one namespace or of all."""
+        stored = self._stored[object_type]
+        page = await self._store.range(stored.prefix_of(namespace))
+        return [cast("R", stored.decode(kv.value, kv.mod_revision)) for kv in page.items]
 
 
 class Follower(Generic[R]):

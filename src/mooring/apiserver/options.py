@@ -12,6 +12,7 @@ from pathlib import Path
 from mooring.api.kinds import KINDS, Kind
 from mooring.api.meta_v1 import VersionInfo
 from mooring.apiserver.limits import Limits
+from mooring.apiserver.service_network import ServiceNetwork
 from mooring.base.component import Component, resolve
 from mooring.base.known_gates import COMPATIBILITY_VERSIONS
 from mooring.base.version import ComponentVersions, Version
@@ -61,6 +62,7 @@ class ServerConfig:
     bind_address: str = DEFAULT_ADDRESS
     port: int = DEFAULT_PORT
     """0 takes any free port."""
+    services: ServiceNetwork = field(default_factory=ServiceNetwork)
     tls_names: tuple[str, ...] = ()
     """Further names and addresses that the server's certificate is good for."""
     runtime_config: Mapping[str, bool] = field(default_factory=dict)

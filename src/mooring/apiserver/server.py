@@ -27,11 +27,13 @@ from mooring.apiserver.audit_log import AuditLog
 from mooring.apiserver.discovery import Discovery
 from mooring.apiserver.health import Check, Health
 from mooring.apiserver.http_server import HttpServer, listen, tls_context
+from mooring.apiserver.kubernetes_service import KubernetesService, advertised
 from mooring.apiserver.limits import Gatekeeper
 from mooring.apiserver.metrics import ServerMetrics
 from mooring.apiserver.objects import Follower, Objects
 from mooring.apiserver.openapi import OpenApi
 from mooring.apiserver.options import ServerConfig, for_component
+from mooring.apiserver.own_calls import OwnCalls
 from mooring.apiserver.resources import Resources, bootstrap
 from mooring.apiserver.security import users
 from mooring.apiserver.security.authn import Authenticator
@@ -82,6 +84,7 @@ class ApiServer:
         self._tasks: list[asyncio.Task[None]] = []
         self._http: HttpServer | None = None
         self._tls: ssl.SSLContext | None = None
+        self._service: KubernetesService | None = None
         self.scheme = Scheme(config.component.versions, config.runtime_config, config.kinds)
         for warning in self.scheme.warnings:
             log.warning(warning)
@@ -204,6 +207,21 @@ class ApiServer:
             listening.close()
             raise
         self._run(self._renew(), "renewal of certificates")
+        self._service = self._kubernetes_service()
+        self._run(self._service.run(), "the Service kubernetes")
+
+    def _kubernetes_service(self) -> KubernetesService:
+        network = self._config.services
+        own = advertised(network.advertise_address, *self._address)
+        if own is None:
+            log.info("this machine has no address but its loopback: the Service kubernetes has no endpoints")
+        calls = OwnCalls(self.app.resources)
+        return KubernetesService(calls, self._clock, own, network.first, is_shared=self._config.etcd is not None)
+
+    @property
+    def authority(self) -> bytes:
+        """The certificate that clients check the server's by, in PEM."""
+        return self._pki.authority.certificate
 
     @property
     def url(self) -> str:
@@ -242,6 +260,8 @@ class ApiServer:
         self._draining = True
         if self._http:
             self._http.drain()
+            if self._service:
+                await self._service.leave()
             if self._config.shutdown_delay and not self._hurry.is_set():
                 await self._delay()
             await self._http.stop()

@@ -22,6 +22,11 @@ MUTABLE_PV_NODE_AFFINITY = "MutablePVNodeAffinity"
 MUTABLE_SUSPENDED_JOB_DIRECTIVES = "MutableSchedulingDirectivesForSuspendedJobs"
 ASYNC_PREEMPTION = "SchedulerAsyncPreemption"
 POP_FROM_BACKOFF = "SchedulerPopFromBackoffQ"
+NODE_DECLARED_FEATURES = "NodeDeclaredFeatures"
+POD_TOPOLOGY_LABELS = "PodTopologyLabelsAdmission"
+
+NOT_ON_IN_KUBERNETES = frozenset({COMPARISON_OPERATORS, SEMVER_OPERATORS, CEL, COMPATIBILITY_VERSIONS})
+"""Gates that no release of Kubernetes up to Mooring's version has on by default, or has at all."""
 
 
 def _v(minor: int) -> Version:
@@ -81,4 +86,10 @@ KNOWN: tuple[Gate, ...] = (
     ),
     Gate(ASYNC_PREEMPTION, "victims are deleted beside the scheduling cycle", (_alpha(32), _beta(33))),
     Gate(POP_FROM_BACKOFF, "an idle scheduler takes pods out of backoff early", (_beta(33),)),
+    Gate(
+        NODE_DECLARED_FEATURES,
+        "nodes declare features of their kubelets, and pods that need one go there",
+        (_alpha(35), _beta(36), _ga(37)),
+    ),
+    Gate(POD_TOPOLOGY_LABELS, "pods get the zone and region of their node as labels", (_alpha(33), _beta(35))),
 )

@@ -14,6 +14,7 @@ from mooring.apiserver.options import DEFAULT_ADDRESS, DEFAULT_PORT, ServerConfi
 from mooring.apiserver.security.pki import PkiError
 from mooring.apiserver.security.token_file import TokenFileError
 from mooring.apiserver.server import ApiServer
+from mooring.apiserver.service_network import ServiceNetwork
 from mooring.base import logs
 from mooring.base.component import Component
 from mooring.cli.advice import serve_advice, with_advisor
@@ -22,6 +23,7 @@ from mooring.cli.data_dir import DataDir
 from mooring.cli.duration import Duration
 from mooring.cli.etcd_flags import etcd_flags
 from mooring.cli.garbage import collect_garbage_less
+from mooring.cli.service_flags import service_flags
 from mooring.cli.signals import StopSignal
 from mooring.store.errors import StoreError
 from mooring.store.etcd.config import EtcdConfig
@@ -99,12 +101,14 @@ _DEFAULTS = Limits()
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the log."
 )
+@service_flags
 @etcd_flags
 @component_flags
 def apiserver(
     *,
     running: Component,
     etcd: EtcdConfig | None,
+    services: ServiceNetwork,
     data_dir: Path,
     port: int,
     bind_address: str,
@@ -137,6 +141,7 @@ def apiserver(
             etcd=etcd,
             bind_address=bind_address,
             port=port,
+            services=services,
             tls_names=_names(tls_san),
             runtime_config=parse_runtime_config(runtime_config),
             token_auth_file=token_auth_file,

@@ -89,7 +89,8 @@ class ControlPlane:
     def connect(self, name: str, agent: str, scheme: Scheme) -> Client:
         """A client for `admin`, `scheduler` or `controllers`, without a socket."""
         transport = InProcessTransport(handler(self.server.app, _USERS[name]))
-        return Client(transport, user_agent=agent, scheme=scheme, clock=self._clock)
+        authority = self.server.authority
+        return Client(transport, user_agent=agent, scheme=scheme, clock=self._clock, certificate_authority=authority)
 
     async def start(self) -> None:
         """Listen, and let scheduler and controllers begin. Raises ListenError and PkiError."""

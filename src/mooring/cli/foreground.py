@@ -24,6 +24,7 @@ from mooring.cli.status_line import StatusLine, tell
 from mooring.cli.up import DEFAULT_NODES, UpConfig
 from mooring.cli.worker_process import WorkerProcess, WorkersError
 from mooring.client import ClientError
+from mooring.controllers.options import for_component as controller_options
 from mooring.controllers.simulated_nodes import TemplateError, create_nodes, numbered, read_templates
 
 _MOST_NODES = 100_000
@@ -39,6 +40,7 @@ def run(config: UpConfig, process: WorkerProcess | None) -> None:
             etcd=config.etcd,
             bind_address=config.bind_address,
             port=config.port,
+            services=config.services,
             runtime_config=parse_runtime_config(config.runtime_config),
         )
         nodes = None if config.nodes is None else _nodes(config.nodes)
@@ -104,7 +106,7 @@ async def _start(config: UpConfig, plane: ControlPlane, nodes: Sequence[Node] | 
     if nodes is None:
         nodes = await _default_nodes(config, plane)
     try:
-        await create_nodes(plane.client, nodes)
+        await create_nodes(plane.client, nodes, controller_options(config.component).declared_features)
     except* StatusError as refused:
         first: BaseException = refused
         while isinstance(first, BaseExceptionGroup):

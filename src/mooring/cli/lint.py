@@ -23,7 +23,7 @@ from mooring.api.storage_v1 import StorageClass
 from mooring.base.component import Component
 from mooring.cli.cluster_source import ClusterSource
 from mooring.cli.component_flags import component_flags
-from mooring.cli.live_server import are_versions_given, live_component, served_kinds
+from mooring.cli.live_server import are_versions_given, dumped_component, live_component, served_kinds
 from mooring.cli.output import output_option
 
 _COLOURS = {Severity.INFO: "cyan", Severity.WARNING: "yellow", Severity.ERROR: "red"}
@@ -166,13 +166,20 @@ def _cluster(live: bool, kubeconfig: str | None, context: str, files: tuple[Path
 def _facts(source: ClusterSource, running: Component) -> tuple[Component, ClusterFacts]:
     """What is known of a cluster, and the versions and gates to judge by: its own, unless flags name others."""
     if not source.is_live:
-        return running, facts_of(source.read())
+        snapshot = source.read()
+        if not are_versions_given():
+            running = _noted(*dumped_component(snapshot))
+        return running, facts_of(snapshot)
     if not are_versions_given():
-        running, notes = live_component(source)
-        for note in notes:
-            click.echo(f"Note: {note}", err=True)
+        running = _noted(*live_component(source))
     snapshot = source.read((CoreNode, Namespace, PriorityClass, DeviceClass, StorageClass), raw=False)
     return running, facts_of(snapshot, served_kinds(source))
+
+
+def _noted(found: Component, notes: tuple[str, ...]) -> Component:
+    for note in notes:
+        click.echo(f"Note: {note}", err=True)
+    return found
 
 
 def _cores() -> int:

@@ -1,6 +1,7 @@
 """What commands ask a live server about itself: how it runs, and what it serves.
 
-`mooring audit` and `mooring lint --cluster` judge by the server's own versions and gates unless flags name others.
+`mooring audit` and `mooring lint --cluster` judge by the server's own versions and gates unless flags name others;
+`mooring lint --cluster-from` by what a dump lets us know of them.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from mooring.base.component import Component
 from mooring.cli.cluster_source import ClusterSource
 
 if TYPE_CHECKING:
+    from mooring.advisor.snapshot import Snapshot
     from mooring.client import Client
 
 T = TypeVar("T")
@@ -34,6 +36,14 @@ def live_component(source: ClusterSource) -> tuple[Component, tuple[str, ...]]:
         return component_of(*asked(source, shown_by))
     except QuestionError as error:
         raise click.ClickException(f"cannot read {source.origin}: {error}") from error
+
+
+def dumped_component(snapshot: "Snapshot") -> tuple[Component, tuple[str, ...]]:
+    """The versions and gates that the server of a dump may have, and what is only assumed."""
+    from mooring.advisor.audit.options import component_of_dump  # noqa: PLC0415 - as above
+    from mooring.api.core_v1 import Node  # noqa: PLC0415 - as above
+
+    return component_of_dump(node.status.node_info.kubelet_version for node in snapshot.all(Node))
 
 
 def served_kinds(source: ClusterSource) -> frozenset[tuple[str, str]]:

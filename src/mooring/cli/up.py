@@ -13,12 +13,14 @@ from typing import Any
 
 import click
 
+from mooring.apiserver.service_network import ServiceNetwork
 from mooring.base import logs
 from mooring.base.component import Component
 from mooring.cli.component_flags import component_flags
 from mooring.cli.data_dir import DataDir
 from mooring.cli.etcd_flags import etcd_flags
 from mooring.cli.garbage import garbage_waits
+from mooring.cli.service_flags import service_flags
 from mooring.cli.worker_process import WorkerConfig, WorkerProcess
 from mooring.store.etcd.config import EtcdConfig
 
@@ -37,6 +39,7 @@ class UpConfig:
     etcd: EtcdConfig | None
     bind_address: str
     port: int
+    services: ServiceNetwork
     nodes: str | None
     kubeconfig: Path | None
     runtime_config: str
@@ -98,12 +101,14 @@ class _Parts(click.ParamType[frozenset[str]]):
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the log."
 )
+@service_flags
 @etcd_flags
 @component_flags
 def up(
     *,
     running: Component,
     etcd: EtcdConfig | None,
+    services: ServiceNetwork,
     data_dir: Path | None,
     ephemeral: bool,
     port: int,
@@ -153,6 +158,7 @@ def up(
             etcd=etcd,
             bind_address=bind_address,
             port=port,
+            services=services,
             nodes=nodes,
             kubeconfig=kubeconfig,
             runtime_config=runtime_config,

@@ -67,7 +67,10 @@ class Client:
         user_agent: str,
         scheme: Scheme | None = None,
         clock: Clock | None = None,
+        certificate_authority: bytes = b"",
     ) -> None:
+        self.certificate_authority = certificate_authority
+        """What the server's certificate is checked by, in PEM; empty if nobody said."""
         self.scheme = scheme or Scheme()
         self.clock: Clock = clock or SystemClock()
         self.user_agent = user_agent

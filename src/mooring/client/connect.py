@@ -22,7 +22,13 @@ def connect(
     """A client for the server of a kubeconfig; nothing is sent yet. Raises ConfigError."""
     clock = clock or SystemClock()
     connection = kubeconfigs.load(kubeconfig, context, clock=clock)
-    return Client(HttpsTransport(connection), user_agent=user_agent, scheme=scheme, clock=clock)
+    return Client(
+        HttpsTransport(connection),
+        user_agent=user_agent,
+        scheme=scheme,
+        clock=clock,
+        certificate_authority=connection.certificate_authority,
+    )
 
 
 def user_agent(component: str, kubernetes_version: object) -> str:

@@ -9,6 +9,7 @@ user so that it raises (what may be written is `admission`'s matter).
     tolerations     against taints                 node_selector against nodes
     pod_affinity    which pods a term chooses
     columns/        the same tolerations and node selectors, judged for all nodes at once
+    lowering/       the same again in words of stock Kubernetes, for one node or for a cluster
 
 Read next: `tolerations.py`, then `columns/__init__.py`.
 """

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
+from msgspec import structs
+
 from mooring.api import core_v1, label_selector, names
 from mooring.api.label_selector import Operator, Requirement
 from mooring.base import logs
@@ -132,6 +134,52 @@ def required_affinity(spec: core_v1.PodSpec, options: ConstraintOptions) -> Requ
         return ANY_NODE
     pairs = label_selector.from_labels(spec.node_selector).requirements
     return RequiredAffinity(pairs, selector(required, options) if required else None)
+
+
+def possible_affinity(spec: core_v1.PodSpec, options: ConstraintOptions) -> RequiredAffinity:
+    """What remains of the required affinity without the conditions that no gate lets us judge.
+
+    A node that does not match even this would not match with the gates on: one that matches this and not
+    `required_affinity` cannot be judged.
+    """
+    affinity = required_affinity(spec, options)
+    if affinity.affinity is None or not unjudged(spec, options):
+        return affinity
+    compiled = (_possible_term(entry, options) for entry in _required_terms(spec))
+    return RequiredAffinity(affinity.node_selector, Selector(tuple(found for found in compiled if found)))
+
+
+def unjudged(spec: core_v1.PodSpec, options: ConstraintOptions) -> list[str]:
+    """What the required node affinity uses although its gate is off: operators, and `matchCELExpressions`."""
+    terms = _required_terms(spec)
+    operators = {
+        entry.operator
+        for source in terms
+        for entry in source.match_expressions
+        if entry.operator in semver.OPERATORS and not options.semver_operators
+    }
+    has_cel = not options.cel and any(source.match_cel_expressions for source in terms)
+    return [*sorted(operators), *(["matchCELExpressions"] if has_cel else [])]
+
+
+def _required_terms(spec: core_v1.PodSpec) -> list[core_v1.NodeSelectorTerm]:
+    affinity = spec.affinity and spec.affinity.node_affinity
+    required = affinity and affinity.required_during_scheduling_ignored_during_execution
+    return required.node_selector_terms if required else []
+
+
+def _possible_term(source: core_v1.NodeSelectorTerm, options: ConstraintOptions) -> Term | None:
+    judged = [
+        entry
+        for entry in source.match_expressions
+        if options.semver_operators or entry.operator not in semver.OPERATORS
+    ]
+    expressions_left = source.match_cel_expressions if options.cel else []
+    rest = structs.replace(source, match_expressions=judged, match_cel_expressions=expressions_left)
+    is_whole = len(judged) == len(source.match_expressions) and expressions_left == source.match_cel_expressions
+    if not is_whole and not (rest.match_fields or rest.match_expressions or rest.match_cel_expressions):
+        return Term((), ())  # nothing else is asked
+    return term(rest, options)
 
 
 def preferred_affinity(spec: core_v1.PodSpec, options: ConstraintOptions) -> PreferredAffinity:

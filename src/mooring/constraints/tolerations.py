@@ -175,14 +175,20 @@ def permitted_stay(taints: Iterable[Taint], tolerations: Sequence[Toleration], o
 
 
 def eviction_time(
-    taints: Iterable[Taint], tolerations: Sequence[Toleration], bound_at: datetime, options: ConstraintOptions
+    taints: Iterable[Taint],
+    tolerations: Sequence[Toleration],
+    bound_at: datetime,
+    options: ConstraintOptions,
+    *,
+    seen_at: Callable[[Taint], datetime | None] = lambda _: None,
 ) -> datetime | None:
     """When a pod that was bound at `bound_at` has to leave its node; None for never.
 
     Each taint's countdown starts at the later of its `timeAdded` and the binding, and the first to run out decides. For
-    an untolerated taint that moment is not in the future: at once.
+    an untolerated taint that moment is not in the future: at once. `seen_at` tells since when a taint without a time is
+    known.
     """
-    return min(_ends(taints, tolerations, bound_at, options, tolerates), default=None)
+    return min(_ends(taints, tolerations, bound_at, options, tolerates, seen_at=seen_at), default=None)
 
 
 def device_eviction_time(
@@ -206,11 +212,13 @@ def _ends(
     bound_at: datetime,
     options: ConstraintOptions,
     matches: _Matches[_S, _T],
+    *,
+    seen_at: Callable[[_T], datetime | None] = lambda _: None,
 ) -> Iterator[datetime]:
     for taint in taints:
         stay = _stay_beside(taint, tolerations, options, matches)
         if stay.seconds is not None:
-            start = max(bound_at, time_added(taint) or bound_at)
+            start = max(bound_at, time_added(taint) or seen_at(taint) or bound_at)
             try:
                 yield start + timedelta(seconds=stay.seconds)
             except OverflowError:  # later than a datetime can say

@@ -1,7 +1,7 @@
 """What the controllers that evict pods by taints have in common: a moment for each pod, a countdown to it, and the end.
 
 `TaintEviction` and `DeviceTaintEviction` say when a pod has to go and when to look at it anew; here it is waited for.
-Nothing is remembered that the API does not hold, so a countdown goes on over a restart, and ends as soon as the pod is
+Nothing is remembered that the API holds, so a countdown goes on over a restart, and ends as soon as the pod is
 tolerated again.
 """
 

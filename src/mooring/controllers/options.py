@@ -5,11 +5,20 @@ from dataclasses import dataclass, field
 
 from mooring.api.scheme import Scheme
 from mooring.base.component import Component
+from mooring.base.known_gates import NODE_DECLARED_FEATURES
+from mooring.base.version import Version
 from mooring.client import Backoff, LeaseTimes
 from mooring.constraints import options
 from mooring.constraints.options import ConstraintOptions
 
 COMPONENT = "mooring-controllers"
+KUBELET_FEATURES = (
+    "InPlacePodLevelResourcesVerticalScaling",
+    "InPlacePodVerticalScalingInitContainers",
+    "RestartAllContainersOnContainerExits",
+)
+"""What a kubelet declares by default, as far as pods can need it."""
+_DECLARED_SINCE = Version(1, 36)
 
 
 class UnknownControllerError(ValueError):
@@ -35,6 +44,8 @@ class ControllerOptions:
     """How the component announces itself."""
     scheme: Scheme = field(default_factory=Scheme)
     """The kinds and versions that it speaks."""
+    declared_features: tuple[str, ...] = KUBELET_FEATURES
+    """What simulated kubelets say that they can do, where nodes say such things."""
     workers: int = 32
     """How many objects a controller works on at a time."""
     node_grace_seconds: float = 50.0
@@ -46,10 +57,12 @@ class ControllerOptions:
 
 def for_component(component: Component) -> ControllerOptions:
     """Read a component's versions and gates, once."""
+    declare = component.gates.enabled(NODE_DECLARED_FEATURES) and component.versions.emulation >= _DECLARED_SINCE
     return ControllerOptions(
         constraints=options.from_gates(component.gates),
         version=str(component.versions.emulation),
         scheme=Scheme(component.versions),
+        declared_features=KUBELET_FEATURES if declare else (),
     )
 
 

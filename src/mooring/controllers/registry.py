@@ -12,6 +12,7 @@ from mooring.controllers.node_lifecycle import NodeLifecycle
 from mooring.controllers.persistent_volume_binder import PersistentVolumeBinder
 from mooring.controllers.pod_garbage_collector import PodGarbageCollector
 from mooring.controllers.resource_claim import ResourceClaims
+from mooring.controllers.root_ca import RootCaPublisher
 from mooring.controllers.service_account import ServiceAccounts
 from mooring.controllers.simulated_nodes import SimulatedNodes, SimulatedPods
 from mooring.controllers.taint_eviction import TaintEviction
@@ -44,6 +45,7 @@ CONTROLLERS: dict[str, Factory] = {
     "resourceclaim": ResourceClaims,
     "garbage-collector": GarbageCollector,
     "namespace": NamespaceDeletion,
+    "root-ca-certificate-publisher": RootCaPublisher,
     "serviceaccount": ServiceAccounts,
     "volume-protection": VolumeProtection,
     "node-lifecycle": NodeLifecycle,

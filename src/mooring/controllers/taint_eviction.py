@@ -1,17 +1,22 @@
 """Evicts pods from nodes whose NoExecute taints they do not tolerate, or no longer.
 
 A pod's time is reckoned anew whenever its node's taints or its tolerations change: from `timeAdded`, the binding and
-the first matching toleration of each taint (`mooring.constraints.tolerations.eviction_time`). Read next:
-``eviction.py``.
+the first matching toleration of each taint (`mooring.constraints.tolerations.eviction_time`). A taint without a time,
+which a node can be created with, counts from when it was first seen here. Read next: ``eviction.py``.
 """
 
 from datetime import datetime
+from typing import TypeAlias
 
 from mooring.api.core_v1 import Node, Pod, Taint
 from mooring.client import Informer
+from mooring.constraints.time_added import time_added
 from mooring.constraints.tolerations import NO_EXECUTE, eviction_time
 from mooring.controllers.controller import Context
 from mooring.controllers.eviction import Eviction, bound_at, pods_by_node
+
+TaintKey: TypeAlias = tuple[str, str]
+"""The key and the value of a NoExecute taint."""
 
 
 class TaintEviction(Eviction):
@@ -28,16 +33,31 @@ class TaintEviction(Eviction):
         super().__init__(context)
         self._nodes: Informer[Node] = context.informers.of(Node)
         self._by_node = pods_by_node(self.pods)
-        self._nodes.add_handler(added=self._node_added, updated=self._node_updated)
+        self._seen: dict[str, dict[TaintKey, datetime]] = {}
+        """Since when the taints without a time are known, by node."""
+        self._nodes.add_handler(added=self._node_added, updated=self._node_updated, deleted=self._node_deleted)
         self.pods.add_handler(added=self._pod_changed, updated=lambda _, pod: self._pod_changed(pod))
 
     def _node_added(self, node: Node) -> None:
+        self._note(node)
         if no_execute_taints(node):
             self._enqueue_pods_of(node)
 
     def _node_updated(self, old: Node, new: Node) -> None:
         if no_execute_taints(old) != no_execute_taints(new):
+            self._note(new)
             self._enqueue_pods_of(new)
+
+    def _node_deleted(self, node: Node) -> None:
+        self._seen.pop(node.metadata.name, None)
+
+    def _note(self, node: Node) -> None:
+        """Remember when the taints that do not say it came."""
+        known = self._seen.pop(node.metadata.name, {})
+        undated = [_key(taint) for taint in no_execute_taints(node) if time_added(taint) is None]
+        if undated:
+            now = self.clock.now()
+            self._seen[node.metadata.name] = {key: known.get(key, now) for key in undated}
 
     def _enqueue_pods_of(self, node: Node) -> None:
         for pod in self._by_node.get(node.metadata.name):
@@ -52,8 +72,19 @@ class TaintEviction(Eviction):
         node = self._nodes.get(pod.spec.node_name) if pod.spec.node_name else None
         if node is None:
             return None
-        return eviction_time(no_execute_taints(node), pod.spec.tolerations, bound_at(pod), self.options)
+        seen = self._seen.get(node.metadata.name, {})
+        return eviction_time(
+            no_execute_taints(node),
+            pod.spec.tolerations,
+            bound_at(pod),
+            self.options,
+            seen_at=lambda taint: seen.get(_key(taint)),
+        )
 
 
 def no_execute_taints(node: Node) -> list[Taint]:
     return [taint for taint in node.spec.taints if taint.effect == NO_EXECUTE]
+
+
+def _key(taint: Taint) -> TaintKey:
+    return taint.key, taint.value

@@ -220,6 +220,8 @@ def node_action(old: Node, new: Node) -> Action:
         action |= Action.UPDATE_NODE_ANNOTATION
     if _conditions(old) != _conditions(new):
         action |= Action.UPDATE_NODE_CONDITION
+    if old.status.declared_features != new.status.declared_features:
+        action |= Action.UPDATE_NODE_DECLARED_FEATURE
     return action
 
 

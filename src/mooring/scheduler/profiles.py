@@ -70,6 +70,8 @@ DEFAULT_PLUGINS: tuple[PluginUse, ...] = (
     PluginUse("NodeResourcesBalancedAllocation", 1),
     PluginUse("ImageLocality", 1),
     PluginUse("DefaultBinder"),
+    # What a kubelet must be able to do; few pods need anything of the kind.
+    PluginUse("NodeDeclaredFeatures"),
 )
 
 

@@ -1,6 +1,7 @@
 """`mooring lint --cluster`: a live server's versions, gates, APIs and objects are what manifests are judged by."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -108,3 +109,23 @@ def test_flags_decide_where_they_are_given(older: RunningControlPlane) -> None:
 def test_an_api_that_is_switched_on_is_served(older: RunningControlPlane) -> None:
     text = "apiVersion: storage.k8s.io/v1beta1\nkind: VolumeAttributesClass\nmetadata: {name: v}\ndriverName: d\n"
     assert "M005" not in lint(older, text).output
+
+
+SEMVER = POD + ", tolerations: [{key: kernel, operator: SemverGt, value: 5.10.0}]}\n"
+EXPRESSION = POD + ", tolerations: [{expression: \"taint.key == 'a'\"}]}\n"
+
+
+@pytest.mark.req("U.4")
+@pytest.mark.parametrize("text", [GT, SEMVER, EXPRESSION], ids=["Gt", "SemverGt", "expression"])
+def test_a_dump_of_a_stock_cluster_is_no_server_of_new_constraints(text: str, tmp_path: Path) -> None:
+    dump = tmp_path / "cluster.yaml"
+    dump.write_text(
+        "apiVersion: v1\nkind: Node\nmetadata: {name: n}\nstatus: {nodeInfo: {kubeletVersion: v1.37.0}}\n"
+        "spec: {taints: [{key: kernel, value: 6.1.0, effect: NoSchedule}, {key: sla, value: '9', effect: NoSchedule}]}"
+    )
+    words = ["lint", "--cluster-from", str(dump)]
+    refused = CliRunner().invoke(mooring, [*words, "-"], input=text)
+    assert refused.exit_code == 1
+    assert "spec.tolerations[0]" in refused.output
+    named = CliRunner().invoke(mooring, [*words, "--emulation-version", "1.37", "-"], input=text)
+    assert named.exit_code == 0, named.output

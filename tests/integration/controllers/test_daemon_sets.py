@@ -11,6 +11,8 @@ from mooring.api.core_v1 import Node, Pod
 from mooring.api.events_v1 import Event
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.client import PatchType
+from mooring.constraints.options import ConstraintOptions
+from mooring.controllers.options import ControllerOptions
 from mooring.controllers.workloads.daemon_nodes import node_of
 from mooring.testing.clock import MockClock
 from workload_cluster import Cluster, Tree, cluster, template, workload
@@ -191,3 +193,106 @@ async def test_a_pod_that_keeps_failing_is_replaced_ever_more_slowly(tmp_path: P
         made = c.transport.requests["POST pods"]
         assert 4 <= made <= 9  # after 1, 2, 4, 8, 16, 32 s
         assert "FailedDaemonPod" in {event.reason for event in await c.all(Event)}
+
+
+def required(**term: Any) -> Tree:
+    terms = {"nodeSelectorTerms": [term]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
+_NEWER = {"key": "kernel", "operator": "SemverGt", "values": ["5.9.0"]}
+_UNJUDGED = [
+    (required(matchExpressions=[_NEWER]), "SemverGt"),
+    (required(matchCELExpressions=["node.labels['kernel'].startsWith('6')"]), "matchCELExpressions"),
+    (
+        required(matchExpressions=[_NEWER], matchCELExpressions=["'kernel' in node.labels"]),
+        "SemverGt, matchCELExpressions",
+    ),
+]
+
+
+@pytest.mark.req("5721.6")
+@pytest.mark.req("5500.9")
+@pytest.mark.parametrize(("pod", "uses"), _UNJUDGED, ids=[uses for _, uses in _UNJUDGED])
+async def test_what_runs_goes_on_when_the_gate_of_its_affinity_goes_off(pod: Tree, uses: str, tmp_path: Path) -> None:
+    async with cluster(tmp_path, CONTROLLERS) as c:
+        await add_node(c, "old", kernel="5.4.0")
+        await add_node(c, "new", kernel="6.1.0")
+        await c.create(DaemonSet, "ds", spec(**pod))
+        await c.rest()
+        (before,) = await c.pods()
+
+        c.options = ControllerOptions(constraints=ConstraintOptions(semver_operators=False, cel=False))
+        await c.restart()
+        await add_node(c, "another", kernel="6.2.0")
+        await c.client.patch(Node, "new", {"metadata": {"labels": {"kernel": "6.1.1"}}})
+        await c.rest()
+        assert [each.metadata.uid for each in await c.pods()] == [before.metadata.uid]
+        status = (await c.get(DaemonSet, "ds")).status
+        numbers = (status.desired_number_scheduled, status.number_available, status.number_misscheduled)
+        assert numbers == (1, 1, 0)
+        (condition,) = status.conditions
+        assert (condition.type, condition.status, condition.reason) == (
+            "NodeAffinityNotJudged",
+            "True",
+            "FeatureGateOff",
+        )
+        assert f"uses {uses}, whose feature gate is off" in condition.message
+        assert [event.reason for event in await c.all(Event) if event.note == condition.message] == ["FeatureGateOff"]
+
+        c.options = ControllerOptions()
+        await c.restart()
+        await c.rest()
+        assert await where(c) == {"new", "another"}
+        assert (await c.get(DaemonSet, "ds")).status.conditions == []
+
+
+@dataclass
+class Kept:
+    name: str
+    pod: Tree
+    change: Tree
+    """What happens to the node while the gate is off."""
+    stays: bool
+
+
+_CANNOT = required(matchExpressions=[_NEWER])
+KEPT = [
+    Kept("a node selector still decides", _CANNOT | {"nodeSelector": {"pool": "a"}}, {"pool": "b"}, stays=False),
+    Kept(
+        "a condition beside the one that is not judged still decides",
+        required(matchExpressions=[_NEWER, {"key": "pool", "operator": "In", "values": ["a"]}]),
+        {"pool": "b"},
+        stays=False,
+    ),
+    Kept("the label that is not judged does not decide", _CANNOT, {"kernel": "1.0.0"}, stays=True),
+]
+
+
+@pytest.mark.req("5721.6")
+@pytest.mark.parametrize("case", KEPT, ids=lambda case: case.name)
+async def test_what_can_be_judged_still_counts(case: Kept, tmp_path: Path) -> None:
+    async with cluster(tmp_path, CONTROLLERS) as c:
+        await add_node(c, "n", kernel="6.1.0", pool="a")
+        await c.create(DaemonSet, "ds", spec(**case.pod))
+        await c.rest()
+        assert await where(c) == {"n"}
+        c.options = ControllerOptions(constraints=ConstraintOptions(semver_operators=False))
+        await c.restart()
+        await c.client.patch(Node, "n", {"metadata": {"labels": case.change}})
+        await c.rest()
+        assert await where(c) == ({"n"} if case.stays else set())
+
+
+@pytest.mark.req("5471.3c")
+async def test_a_noexecute_taint_that_nothing_tolerates_any_more_still_evicts(tmp_path: Path) -> None:
+    tolerated = {"key": "grade", "operator": "Gt", "value": "900", "effect": "NoExecute"}
+    async with cluster(tmp_path, CONTROLLERS) as c:
+        await add_node(c, "n", [taint("950", "NoExecute")], kernel="6.1.0")
+        await c.create(DaemonSet, "ds", spec(**_CANNOT, tolerations=[tolerated]))
+        await c.rest()
+        assert await where(c) == {"n"}
+        c.options = ControllerOptions(constraints=ConstraintOptions(numeric_tolerations=False, semver_operators=False))
+        await c.restart()
+        await c.rest()
+        assert await where(c) == set()

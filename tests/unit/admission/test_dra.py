@@ -19,6 +19,7 @@ DNS_LABEL = (
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
 NOT_A_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+RESULT: Tree = {"request": "gpu", "driver": "gpu.example.com", "pool": "p", "device": "d0"}
 
 
 def requests(*given: Tree, **more: Any) -> Tree:
@@ -263,8 +264,61 @@ def test_numbers_need_their_gate_here_too() -> None:
     assert create_problems(example("ResourceClaim", change), without("comparison_operators")) == [
         f'{EXACTLY}.tolerations[0].operator: Unsupported value: "Gt": supported values: "Equal", "Exists"'
     ]
-    labels: Tree = {"metadata": {"labels": {"a": "b"}}}
-    assert Update("", "ResourceClaim", change, labels).judged(without("comparison_operators")) == []
+
+
+NUMERIC: Tree = {"key": "a", "operator": "Gt", "value": "24"}
+UNSUPPORTED = 'operator: Unsupported value: "Gt": supported values: "Equal", "Exists"'
+
+
+def allocated(*tolerations: Tree, request: str = "gpu") -> Tree:
+    result = {**RESULT, "request": request, "tolerations": list(tolerations)}
+    return {"status": {"allocation": {"devices": {"results": [result]}}}}
+
+
+GATE_OFF = [
+    Update("labels", "ResourceClaim", tolerating(**NUMERIC), {"metadata": {"labels": {"a": "b"}}}),
+    Update(
+        "allocated with its own toleration",
+        "ResourceClaim",
+        tolerating(**NUMERIC),
+        allocated(NUMERIC),
+        subresource="status",
+    ),
+    Update(
+        "allocated in one of several ways with that one's toleration",
+        "ResourceClaim",
+        requests({"name": "gpu", "firstAvailable": [sub("a"), sub("b", tolerations=[NUMERIC])]}),
+        {
+            "status": {
+                "allocation": {"devices": {"results": [{**RESULT, "request": "gpu/b", "tolerations": [NUMERIC]}]}}
+            }
+        },
+        subresource="status",
+    ),
+    Update(
+        "allocated with a number that the claim does not have",
+        "ResourceClaim",
+        tolerating(**NUMERIC),
+        allocated(NUMERIC, {**NUMERIC, "value": "25"}),
+        [f"status.allocation.devices.results[0].tolerations[1].{UNSUPPORTED}"],
+        subresource="status",
+    ),
+    Update(
+        "allocated with a number where the claim has none",
+        "ResourceClaim",
+        tolerating(key="a", operator="Exists"),
+        allocated(NUMERIC),
+        [f"status.allocation.devices.results[0].tolerations[0].{UNSUPPORTED}"],
+        subresource="status",
+    ),
+]
+
+
+@pytest.mark.req("5471.8")
+@pytest.mark.req("5471.3b")
+@pytest.mark.parametrize("case", GATE_OFF, ids=lambda case: case.id)
+def test_a_stored_claim_is_updated_and_allocated_with_the_gate_off(case: Update) -> None:
+    assert case.judged(without("comparison_operators")) == case.problems
 
 
 def test_a_claim_has_no_expressions_for_tolerations() -> None:
@@ -286,7 +340,6 @@ def test_an_older_version_is_judged_by_the_same_rules() -> None:
     assert create_problems(decoded(tree)) == [f"{EXACTLY}.count: Invalid value: -1: must be greater than zero"]
 
 
-RESULT: Tree = {"request": "gpu", "driver": "gpu.example.com", "pool": "p", "device": "d0"}
 ALLOCATED: Tree = {"allocation": {"devices": {"results": [RESULT]}}}
 POD: Tree = {"resource": "pods", "name": "p", "uid": "u"}
 CLAIM_UPDATES = [

@@ -174,9 +174,10 @@ def test_an_update_is_refused_for(case: Update) -> None:
     assert case.judged() == case.problems
 
 
-# -- settled question 9: since when a taint is there
+# -- settled questions 9 and 22: since when a taint is there
 
 EARLY = "2026-01-01T00:00:00Z"
+GIVEN = "2026-01-01T12:00:00Z"
 CHANGED = (NOW + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -209,6 +210,36 @@ def after_update(old: Tree, new: Tree) -> Taint:
         (
             {"key": "a", "value": "1", "effect": "NoExecute", "timeAdded": EARLY},
             {"key": "a", "value": "2", "effect": "NoExecute", "timeAdded": EARLY},
+            CHANGED,
+        ),
+        (
+            {"key": "a", "value": "1", "effect": "NoExecute", "timeAdded": EARLY},
+            {"key": "a", "value": "2", "effect": "NoExecute", "timeAdded": "2026-01-01T01:00:00+01:00"},
+            CHANGED,
+        ),
+        (
+            {"key": "a", "value": "1", "effect": "NoExecute", "timeAdded": EARLY},
+            {"key": "a", "value": "2", "effect": "NoExecute", "timeAdded": GIVEN},
+            GIVEN,
+        ),
+        (
+            {"key": "a", "value": "1", "effect": "NoExecute", "timeAdded": EARLY},
+            {"key": "a", "value": "1", "effect": "NoExecute", "timeAdded": EARLY},
+            EARLY,
+        ),
+        (
+            {"key": "a", "value": "1", "effect": "NoSchedule", "timeAdded": EARLY},
+            {"key": "a", "value": "1", "effect": "NoExecute", "timeAdded": EARLY},
+            CHANGED,
+        ),
+        (
+            {"key": "a", "value": "1", "effect": "NoExecute", "timeAdded": EARLY},
+            {"key": "a", "value": "1", "effect": "NoSchedule", "timeAdded": EARLY},
+            None,
+        ),
+        (
+            {"key": "a", "value": "1", "effect": "NoExecute", "timeAdded": EARLY},
+            {"key": "b", "value": "1", "effect": "NoExecute", "timeAdded": EARLY},
             EARLY,
         ),
     ],
@@ -218,7 +249,13 @@ def after_update(old: Tree, new: Tree) -> Taint:
         "a time that the client gave stays",
         "another value starts anew",
         "an unchanged taint keeps its time",
-        "the client's time stays with another value too",
+        "the old time sent back with another value is none",
+        "the old time in other words is none",
+        "a new time that the client gave stays with another value too",
+        "an unchanged taint that is sent back keeps its time",
+        "the old time sent back with another effect is none",
+        "the old time sent back does not date a NoSchedule taint",
+        "the time of another taint is a time",
     ],
 )
 def test_the_time_of_a_taint(old: Tree, new: Tree, expected: str | None) -> None:

@@ -11,11 +11,18 @@ import yaml
 from click.testing import CliRunner, Result
 
 from mooring.advisor.audit import Audit, Effect, Finding, QuestionError, ask, audit, reports
-from mooring.advisor.audit.options import component_of
+from mooring.advisor.audit.options import component_of, component_of_dump
 from mooring.advisor.audit.uses import Uses
 from mooring.advisor.snapshot import Snapshot, dump
 from mooring.base import component
-from mooring.base.known_gates import CEL, COMPARISON_OPERATORS, LABEL_KEYS_IN_POD_AFFINITY, SEMVER_OPERATORS
+from mooring.base.known_gates import (
+    CEL,
+    COMPARISON_OPERATORS,
+    LABEL_KEYS_IN_POD_AFFINITY,
+    NODE_INCLUSION_POLICY,
+    POD_LEVEL_RESOURCES,
+    SEMVER_OPERATORS,
+)
 from mooring.cli.main import mooring
 from mooring.scheduler.config import read as read_scheduler_config
 
@@ -396,10 +403,46 @@ def test_a_server_of_another_version_is_taken_as_the_nearest() -> None:
 
 
 def test_gates_that_a_server_shows_count() -> None:
-    found, notes = component_of({"major": "1", "minor": "37"}, {COMPARISON_OPERATORS: False, "Unknown": True})
+    shown = {name: state.enabled for name, state in component.resolve().gates.states.items()}
+    found, notes = component_of({"major": "1", "minor": "37"}, {**shown, COMPARISON_OPERATORS: False, "Unknown": True})
     assert not found.gates.enabled(COMPARISON_OPERATORS)
     assert found.gates.enabled(SEMVER_OPERATORS)
     assert notes == ()
+
+
+@pytest.mark.req("U.4")
+def test_a_gate_that_a_server_does_not_show_is_off_unless_it_is_locked() -> None:
+    """Kubernetes 1.37 shows KEP-5471's gate, off, and knows nothing of KEP-5721 and KEP-5500."""
+    stock = {COMPARISON_OPERATORS: False, POD_LEVEL_RESOURCES: True}
+    found, notes = component_of({"major": "1", "minor": "37", "goVersion": "go1.26.0"}, stock)
+    on = {name for name, state in found.gates.states.items() if state.enabled}
+    assert on == {POD_LEVEL_RESOURCES, LABEL_KEYS_IN_POD_AFFINITY, NODE_INCLUSION_POLICY}
+    assert len(notes) == 1
+    assert SEMVER_OPERATORS in notes[0]
+    assert CEL in notes[0]
+    assert "not shown, so they count as off" in notes[0]
+
+
+@pytest.mark.req("U.4")
+@pytest.mark.parametrize(
+    ("language", "on"), [("go1.26.0", False), ("python3.13.1", True)], ids=["Kubernetes", "Mooring"]
+)
+def test_without_metrics_the_defaults_of_the_server_s_make_count(language: str, on: bool) -> None:
+    found, notes = component_of({"major": "1", "minor": "37", "goVersion": language}, {})
+    assert [found.gates.enabled(name) for name in (COMPARISON_OPERATORS, SEMVER_OPERATORS, CEL)] == [on] * 3
+    assert found.gates.enabled(POD_LEVEL_RESOURCES)
+    assert "does not show its feature gates" in notes[0]
+
+
+@pytest.mark.req("U.4")
+def test_a_dump_is_taken_as_kubernetes_of_its_newest_kubelet() -> None:
+    found, notes = component_of_dump(["v1.34.1+k3s1", "v1.35.0", "", "odd"])
+    assert str(found.versions.emulation) == "1.35"
+    assert "taken as Kubernetes 1.35" in notes[0]
+    found, notes = component_of_dump([])
+    assert str(found.versions.emulation) == "1.37"
+    assert not found.gates.enabled(SEMVER_OPERATORS)
+    assert not found.gates.enabled(CEL)
 
 
 # -- steps

@@ -118,6 +118,55 @@ def test_an_unknown_number_is_an_unknown_field() -> None:
     assert codec.decode_protobuf(body, Pod, FieldValidation.IGNORE).warnings == ()
 
 
+@pytest.mark.req("5500.1")
+def test_the_fields_of_kep_5500_have_its_numbers() -> None:
+    term = _field(3, b"node.labels['a'] == 'b'") + _field(3, b"false")
+    affinity = _field(1, _field(1, _field(1, term)))
+    toleration = _field(5, 30) + _field(6, b"taint.key == 'sla'")
+    spec = _pod(_field(18, affinity) + _field(22, toleration)).spec
+    assert spec.affinity is not None
+    assert spec.affinity.node_affinity is not None
+    required = spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
+    assert required is not None
+    assert [each.match_cel_expressions for each in required.node_selector_terms] == [
+        ["node.labels['a'] == 'b'", "false"]
+    ]
+    assert [(each.expression, each.toleration_seconds) for each in spec.tolerations] == [("taint.key == 'sla'", 30)]
+
+
+_UNKNOWN = _field(99, b"x")
+_TERM = _field(1, _UNKNOWN)  # the first field of each of these is a term, or a list of them
+
+
+@pytest.mark.req("5500.1")
+@pytest.mark.parametrize("validation", FieldValidation)
+@pytest.mark.parametrize(
+    ("spec", "where"),
+    [
+        (_field(22, _UNKNOWN), "core.v1.Toleration"),
+        (_field(18, _UNKNOWN), "core.v1.Affinity"),
+        (_field(18, _field(1, _UNKNOWN)), "core.v1.NodeAffinity"),
+        (_field(18, _field(1, _field(1, _UNKNOWN))), "core.v1.NodeSelector"),
+        (_field(18, _field(1, _field(1, _TERM))), "core.v1.NodeSelectorTerm"),
+        (_field(18, _field(1, _field(1, _field(1, _TERM)))), "core.v1.NodeSelectorRequirement"),
+        (_field(18, _field(1, _field(2, _UNKNOWN))), "core.v1.PreferredSchedulingTerm"),
+        (_field(18, _field(2, _UNKNOWN)), "core.v1.PodAffinity"),
+        (_field(18, _field(2, _TERM)), "core.v1.PodAffinityTerm"),
+        (_field(18, _field(2, _field(2, _UNKNOWN))), "core.v1.WeightedPodAffinityTerm"),
+        (_field(18, _field(3, _UNKNOWN)), "core.v1.PodAntiAffinity"),
+        (_field(33, _UNKNOWN), "core.v1.TopologySpreadConstraint"),
+        (_field(33, _field(4, _UNKNOWN)), "meta.v1.LabelSelector"),
+        (_field(33, _field(4, _field(2, _UNKNOWN))), "meta.v1.LabelSelectorRequirement"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_unknown_field_in_a_constraint_is_always_refused(
+    spec: bytes, where: str, validation: FieldValidation
+) -> None:
+    with pytest.raises(DecodeError, match=rf"unknown field 99 in {where}: a constraint is not read in part"):
+        codec.decode_protobuf(_body("v1", "Pod", _field(2, spec)), Pod, validation)
+
+
 def test_a_type_that_is_too_new_is_not_read() -> None:
     with pytest.raises(Unsupported):
         codec.decode_protobuf(_body("resource.k8s.io/v1", "ResourceClaim", b""), ResourceClaim)

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from api_caller import PODS, ApiCaller, pod
+from api_caller import PODS, ApiCaller, api_caller, pod
+from mooring.admission.options import AdmissionOptions
 
 pytestmark = pytest.mark.req("S.1")
 
@@ -30,6 +31,42 @@ async def test_binding_gives_a_pod_its_node(api: ApiCaller) -> None:
     assert bound["metadata"]["annotations"] == {"why": "because"}
     [condition] = bound["status"]["conditions"]
     assert (condition["type"], condition["status"]) == ("PodScheduled", "True")
+
+
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+
+
+async def make_node(api: ApiCaller, **labels: str) -> None:
+    body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": labels}}
+    assert (await api.post("/api/v1/nodes", body)).code == 201
+
+
+@pytest.mark.req("N.10")
+async def test_a_pod_that_is_bound_gets_the_zone_and_region_of_its_node(api: ApiCaller) -> None:
+    await make_node(api, **{ZONE: "z1", REGION: "r1", "other": "no"})
+    await api.post(PODS, {**pod(), "metadata": {"name": "web", "labels": {"app": "web", ZONE: "mine"}}})
+    await api.post(f"{PODS}/web/binding", binding(labels={"from": "binding"}))
+    labels = (await api.get(f"{PODS}/web")).body["metadata"]["labels"]
+    assert labels == {"app": "web", "from": "binding", ZONE: "z1", REGION: "r1"}
+    await api.patch("/api/v1/nodes/n1", {"metadata": {"labels": {ZONE: "z2"}}})
+    await api.post(PODS, pod("later"))
+    await api.post(f"{PODS}/later/binding", binding("later"))
+    assert (await api.get(f"{PODS}/later")).body["metadata"]["labels"][ZONE] == "z2"
+
+
+@pytest.mark.req("N.10")
+async def test_so_does_a_pod_that_is_created_on_a_node(api: ApiCaller) -> None:
+    await make_node(api, **{ZONE: "z1"})
+    assert (await api.post(PODS, pod(nodeName="n1"))).body["metadata"]["labels"][ZONE] == "z1"
+
+
+@pytest.mark.req("N.10")
+async def test_before_1_35_pods_keep_their_labels() -> None:
+    async with api_caller(options=AdmissionOptions(pod_topology_labels=False)) as api:
+        await make_node(api, **{ZONE: "z1"})
+        await api.post(PODS, pod())
+        await api.post(f"{PODS}/web/binding", binding(labels={"from": "binding"}))
+        assert "labels" not in (await api.get(f"{PODS}/web")).body["metadata"]
 
 
 async def test_binding_through_its_own_collection(api: ApiCaller) -> None:

@@ -83,6 +83,24 @@ async def test_every_namespace_has_a_default_account_and_gets_it_back() -> None:
         assert await plane.names(ServiceAccount, "team") == ["default"]
 
 
+async def test_every_namespace_has_the_authority_of_the_server_and_gets_it_back() -> None:
+    async with control_plane("root-ca-certificate-publisher") as plane:
+        await namespace(plane, "team")
+        await plane.run(0)
+        expected = plane.server.authority.decode()
+        for name in ("default", "kube-system", "team"):
+            assert (await plane.client.get(ConfigMap, "kube-root-ca.crt", name)).data == {"ca.crt": expected}
+        await plane.client.delete(ConfigMap, "kube-root-ca.crt", "team")
+        await plane.run(0)
+        assert "kube-root-ca.crt" in await plane.names(ConfigMap, "team")
+        changed = {"data": {"ca.crt": "mine"}, "metadata": {"annotations": None}}
+        await plane.client.patch(ConfigMap, "kube-root-ca.crt", changed, "team", type=PatchType.MERGE)
+        await plane.run(0)
+        found = await plane.client.get(ConfigMap, "kube-root-ca.crt", "team")
+        assert found.data == {"ca.crt": expected}
+        assert "CA bundle" in found.metadata.annotations["kubernetes.io/description"]
+
+
 async def test_a_secret_gets_the_token_of_its_account_and_goes_with_it() -> None:
     async with control_plane("serviceaccount") as plane:
         await plane.create(ServiceAccount, metadata={"name": "robot", "namespace": "default"})

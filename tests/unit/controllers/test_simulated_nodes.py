@@ -178,6 +178,25 @@ async def test_a_deleted_pod_stops_within_its_grace_period(plane: ControlPlane) 
     assert await plane.find(Pod, "web") is None
 
 
+@pytest.mark.req("N.10")
+async def test_a_deleted_pod_is_no_longer_ready_before_it_goes(plane: ControlPlane) -> None:
+    await plane.pod("web", on="node-0")
+    await plane.run(1)
+    began = (await seen(plane, "web")).metadata.resource_version
+    await plane.client.delete(Pod, "web", "default")
+    await plane.run(2)
+    told: list[tuple[str, str]] = []
+    async with plane.client.watch(Pod, "default", resource_version=began) as watch:
+        async for batch in watch:
+            for event in batch:
+                states = {condition.type: condition.status for condition in event.object.status.conditions}
+                told.append((event.type, states["Ready"]))
+            if told[-1][0] == "DELETED":
+                break
+    assert ("MODIFIED", "False") in told
+    assert told[-1] == ("DELETED", "False")
+
+
 async def test_a_deleted_pod_with_a_finalizer_shows_how_it_ended(plane: ControlPlane) -> None:
     await plane.pod(
         "task", on="node-0", metadata={"finalizers": ["example.com/count"]}, spec={"restartPolicy": "Never"}

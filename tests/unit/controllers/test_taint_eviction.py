@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from control_plane import ControlPlane, control_plane
-from mooring.api.core_v1 import Pod
+from mooring.api.core_v1 import Node, Pod
 from mooring.client import PatchType
 from mooring.constraints.options import ConstraintOptions
 from mooring.controllers.options import ControllerOptions
+from mooring.testing.builders import node
 
 pytestmark = [pytest.mark.req("5471.7"), pytest.mark.req("S.4")]
 
@@ -208,6 +209,38 @@ async def test_a_restart_after_the_time_evicts_at_once(plane: ControlPlane) -> N
     plane.clock.advance(500)
     await plane.start()
     await plane.run(0)
+    assert not await plane.alive("web")
+
+
+async def test_a_value_that_is_rewritten_by_get_edit_replace_gives_the_whole_grace_period(plane: ControlPlane) -> None:
+    await plane.node("n")
+    await plane.pod("web", on="n", spec=tolerating(gt("900"), gt("800", 30)))
+    await plane.taint("n", {**SLA, "value": "950"})
+    await plane.run(100)
+    node = await plane.client.get(Node, "n")
+    (taint,) = node.spec.taints
+    assert taint.time_added is not None
+    taint.value = "850"
+    await plane.client.update(node)
+    await plane.run(29)
+    assert await plane.alive("web")
+    await plane.run(1)
+    assert not await plane.alive("web")
+
+
+async def test_a_taint_without_a_time_counts_from_when_it_was_seen(plane: ControlPlane) -> None:
+    await plane.node("n")
+    await plane.pod("web", on="n", spec=tolerating(gt("900", 30)))
+    await plane.run(100)
+    await plane.client.delete(Node, "n")
+    await plane.run(0)
+    tainted = await plane.client.create(node("n", taints=["sla=950:NoExecute"]))
+    assert [taint.time_added for taint in tainted.spec.taints if taint.key == "sla"] == [None]
+    await plane.run(20)
+    await plane.client.patch(Node, "n", {"metadata": {"labels": {"a": "b"}}})
+    await plane.run(9)
+    assert await plane.alive("web")
+    await plane.run(1)
     assert not await plane.alive("web")
 
 

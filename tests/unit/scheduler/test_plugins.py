@@ -411,3 +411,62 @@ def test_tolerations_match_only_while_their_gate_is_on(switch: str, toleration: 
     assert engine_with(tainted).schedule(wanted).node == "a"
     off = engine_with(tainted, constraints=ConstraintOptions(**{switch: False}))
     assert off.schedule(wanted).message == "0/1 nodes are available: 1 node(s) had untolerated taint {sla: 950}."
+
+
+# -- NodeDeclaredFeatures
+
+RESTART_ALL = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}
+
+
+def able(name: str, *features: str) -> Node:
+    found = node(name)
+    found.status.declared_features = list(features)
+    return found
+
+
+def needing(kind: str) -> Pod:
+    container: dict[str, Any] = {"name": "c", "image": "i"}
+    specs: dict[str, dict[str, Any]] = {
+        "nothing": {},
+        "restart all": {"containers": [{**container, "restartPolicyRules": [RESTART_ALL]}]},
+        "restart all of an init container": {"initContainers": [{**container, "restartPolicyRules": [RESTART_ALL]}]},
+        "restart one": {"containers": [{**container, "restartPolicyRules": [{**RESTART_ALL, "action": "Restart"}]}]},
+        "users in the host's network": {"hostNetwork": True, "hostUsers": False},
+        "the host's users": {"hostNetwork": True, "hostUsers": True},
+        "mount options": {
+            "containers": [{**container, "volumeMounts": [{"name": "v", "mountPath": "/v", "bindMountOptions": ["x"]}]}]
+        },
+    }
+    return pod("p", spec=specs[kind])
+
+
+@pytest.mark.req("N.10")
+@pytest.mark.parametrize(
+    ("kind", "fits"),
+    [
+        ("nothing", {"plain", "restarts", "all"}),
+        ("restart all", {"restarts", "all"}),
+        ("restart all of an init container", {"restarts", "all"}),
+        ("restart one", {"plain", "restarts", "all"}),
+        ("users in the host's network", {"all"}),
+        ("the host's users", {"plain", "restarts", "all"}),
+        ("mount options", {"all"}),
+    ],
+)
+def test_a_pod_goes_to_nodes_that_declare_what_it_needs(kind: str, fits: set[str]) -> None:
+    restarts = "RestartAllContainersOnContainerExits"
+    nodes = (
+        able("plain"),
+        able("restarts", restarts),
+        able("all", restarts, "UserNamespacesHostNetworkSupport", "VolumeBindMountOptions"),
+    )
+    found = {name for name, why in reasons(engine_with(*nodes), needing(kind)).items() if not why}
+    assert found == fits
+    off = engine_with(*nodes, node_declared_features=False)
+    assert not any(reasons(off, needing(kind)).values())
+
+
+@pytest.mark.req("N.10")
+def test_the_words_for_a_node_without_the_feature() -> None:
+    engine = engine_with(able("plain"))
+    assert reasons(engine, needing("restart all"))["plain"] == ("node(s) didn't match Pod's required features",)

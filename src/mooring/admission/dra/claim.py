@@ -21,6 +21,7 @@ from mooring.admission.dra.names import (
 )
 from mooring.admission.dra.requests import (
     RequestNames,
+    claim_tolerations,
     default_claim_requests,
     drop_disabled_fields,
     request_names,
@@ -40,7 +41,9 @@ from mooring.api.resource_v1 import (
     AllocatedDeviceStatus,
     AllocationResult,
     DeviceAllocationConfiguration,
+    DeviceClaim,
     DeviceRequestAllocationResult,
+    DeviceToleration,
     NetworkDeviceData,
     ResourceClaim,
     ResourceClaimConsumerReference,
@@ -158,7 +161,7 @@ def _validate_status(new: ResourceClaim, old: ResourceClaim, request: Request) -
         return errors
     if old.status.allocation is not None:
         return [*errors, field_errors.invalid(here, status.allocation, meta.IMMUTABLE)]
-    return errors + _allocation(status.allocation, here, request_names(new.spec.devices), request)
+    return errors + _allocation(status.allocation, here, new.spec.devices, request)
 
 
 def _devices(allocation: AllocationResult | None) -> set[Device]:
@@ -175,13 +178,14 @@ def _consumer(consumer: ResourceClaimConsumerReference, path: Path) -> list[Fiel
     return [field_errors.required(path.child(name)) for name, value in given if not value]
 
 
-def _allocation(allocation: AllocationResult, path: Path, known: RequestNames, request: Request) -> list[FieldError]:
-    devices = path.child("devices")
+def _allocation(allocation: AllocationResult, path: Path, claim: DeviceClaim, request: Request) -> list[FieldError]:
+    devices, known = path.child("devices"), request_names(claim)
+    stored = claim_tolerations(claim)
     errors = validate_list(
         allocation.devices.results,
         MAX_REQUESTS,
         devices.child("results"),
-        lambda result, here: _result(result, here, known, request),
+        lambda result, here: _result(result, here, known, stored, request),
     )
     errors += validate_list(
         allocation.devices.config,
@@ -195,15 +199,20 @@ def _allocation(allocation: AllocationResult, path: Path, known: RequestNames, r
 
 
 def _result(
-    result: DeviceRequestAllocationResult, path: Path, known: RequestNames, request: Request
+    result: DeviceRequestAllocationResult,
+    path: Path,
+    known: RequestNames,
+    stored: list[DeviceToleration],
+    request: Request,
 ) -> list[FieldError]:
     errors = validate_request_reference(result.request, path.child("request"), known)
     errors += validate_driver_name(result.driver, path.child("driver"))
     errors += validate_pool_name(result.pool, path.child("pool"))
     errors += validate_label(result.device, path.child("device"))
     errors += validate_binding_conditions(result.binding_conditions, result.binding_failure_conditions, path)
+    # The scheduler repeats what the request tolerates, which is stored already, whatever has become of its gate.
     numeric = request.options.comparison_operators
-    errors += validate_tolerations(result.tolerations, path.child("tolerations"), numeric=numeric)
+    errors += validate_tolerations(result.tolerations, path.child("tolerations"), numeric=numeric, stored=stored)
     return errors + _share(result.share_id, path)
 
 

@@ -27,6 +27,7 @@ from mooring.api.resource_v1 import (
     DeviceRequest,
     DeviceSelector,
     DeviceSubRequest,
+    DeviceToleration,
     ExactDeviceRequest,
     OpaqueDeviceConfiguration,
 )
@@ -69,6 +70,12 @@ def drop_disabled_fields(claim: DeviceClaim) -> None:
 def request_names(claim: DeviceClaim) -> RequestNames:
     """The names that constraints, configuration and allocations may refer to."""
     return {request.name: frozenset(each.name for each in request.first_available) for request in claim.requests}
+
+
+def claim_tolerations(claim: DeviceClaim) -> list[DeviceToleration]:
+    """What the requests of a claim tolerate."""
+    ways = (each for request in claim.requests for each in (request.exactly, *request.first_available))
+    return [toleration for each in ways if each is not None for toleration in each.tolerations]
 
 
 def validate_device_claim(claim: DeviceClaim, path: Path, options: AdmissionOptions) -> list[FieldError]:

@@ -3,6 +3,8 @@
 A toleration compares as those of pods do, by `Equal`, `Exists`, `Lt` and `Gt`; versions and CEL are not for devices.
 """
 
+from collections.abc import Collection
+
 from mooring.admission.conditions import validate_conditions
 from mooring.admission.dra.names import validate_driver_name, validate_label, validate_pool_name
 from mooring.admission.pod.tolerations import number_problems
@@ -39,14 +41,20 @@ def validate_taint(taint: DeviceTaint, path: Path, old: DeviceTaint | None = Non
     return errors
 
 
-def validate_tolerations(tolerations: list[DeviceToleration], path: Path, *, numeric: bool) -> list[FieldError]:
-    """What is wrong with tolerations; `numeric` says whether `Lt` and `Gt` may be written."""
+def validate_tolerations(
+    tolerations: list[DeviceToleration],
+    path: Path,
+    *,
+    numeric: bool,
+    stored: Collection[DeviceToleration] = (),
+) -> list[FieldError]:
+    """What is wrong with tolerations; without `numeric`, `Lt` and `Gt` may be written only where they are `stored`."""
     if len(tolerations) > MAX_TOLERATIONS:
         return [field_errors.too_many(path, len(tolerations), MAX_TOLERATIONS)]
     return [
         error
         for index, toleration in enumerate(tolerations)
-        for error in _toleration(toleration, path.index(index), numeric)
+        for error in _toleration(toleration, path.index(index), numeric or toleration in stored)
     ]
 
 

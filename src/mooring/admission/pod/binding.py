@@ -1,6 +1,8 @@
 """Binding: the scheduler gives a pod its node. The API server calls `bind` under the pod's lock."""
 
+from collections.abc import Mapping
 from datetime import datetime
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
@@ -10,6 +12,7 @@ from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 
 _TARGET = Path("target")
+_NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 def validate_binding(binding: Binding) -> list[FieldError]:
@@ -23,8 +26,8 @@ def validate_binding(binding: Binding) -> list[FieldError]:
     return problems
 
 
-def bind(pod: Pod, binding: Binding, now: datetime) -> Pod:
-    """The pod on its node; raises a `StatusError` when it cannot go there (any more)."""
+def bind(pod: Pod, binding: Binding, now: datetime, labels: Mapping[str, str] = _NO_LABELS) -> Pod:
+    """The pod on its node, with further labels; raises a `StatusError` when it cannot go there (any more)."""
     name = pod.metadata.name
     problems = validate_binding(binding)
     if problems:
@@ -39,21 +42,21 @@ def bind(pod: Pod, binding: Binding, now: datetime) -> Pod:
         raise _refused(name, f'pod {name} is already assigned to node "{pod.spec.node_name}"')
     if pod.spec.scheduling_gates:
         raise _refused(name, f"pod {name} has non-empty .spec.schedulingGates")
-    return _bound(pod, binding, now)
+    return _bound(pod, binding, now, labels)
 
 
 def _refused(name: str, why: str) -> errors.Conflict:
     return errors.conflict("pods/binding", name, why)
 
 
-def _bound(pod: Pod, binding: Binding, now: datetime) -> Pod:
+def _bound(pod: Pod, binding: Binding, now: datetime, labels: Mapping[str, str]) -> Pod:
     """The pod with its node. Everything that stays the same is shared with the old one: binding is a hot path."""
     scheduled = PodCondition(type="PodScheduled", status="True", last_transition_time=times.to_seconds(now))
     others = [condition for condition in pod.status.conditions if condition.type != "PodScheduled"]
     annotations = {**pod.metadata.annotations, **binding.metadata.annotations}
     return replace(
         pod,
-        metadata=replace(pod.metadata, annotations=annotations),
+        metadata=replace(pod.metadata, annotations=annotations, labels={**pod.metadata.labels, **labels}),
         spec=replace(pod.spec, node_name=binding.target.name),
         status=replace(pod.status, conditions=[*others, scheduled], nominated_node_name=""),
     )

@@ -70,6 +70,8 @@ class PodStrategy(Strategy[Pod]):
             give_service_account(obj, request)
         resolve_priority(obj, old, request)
         add_default_tolerations(obj.spec)
+        if obj.spec.node_name and request.options.pod_topology_labels:
+            obj.metadata.labels |= request.lookups.topology_labels(obj.spec.node_name)
 
     def prepare_for_create(self, obj: Pod, request: Request) -> None:
         obj.metadata.generation = 1

@@ -1,7 +1,8 @@
 """How a live server runs, as far as it tells: its versions by `/version`, its gates by `/metrics`.
 
-Mooring and Kubernetes show both in the same way. Whoever may not read the metrics gets the gates that the version has
-by default, and a note. Called by the command line, for `mooring audit` and `mooring lint --cluster`.
+Mooring and Kubernetes show both in the same way. Whoever may not read the metrics gets the gates that the version of
+Mooring or Kubernetes has by default, and a note. Called by the command line, for `mooring audit` and
+`mooring lint --cluster`.
 """
 
 import re

@@ -5,7 +5,8 @@ be, and a `Switch` for each gate and version that something may depend on. A swi
 that one thing, so that a use of it is whatever admission then refuses or drops. Nobody keeps a table of uses.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -139,27 +140,60 @@ def flags_of(component: Component, runtime_config: Mapping[str, bool]) -> Flags:
 def component_of(version: Mapping[str, str], gates: Mapping[str, bool]) -> tuple[Component, tuple[str, ...]]:
     """What a live server runs with, by its `/version` and the gates that its metrics show, and what is only assumed.
 
-    A server that is older or newer than what can be emulated is taken as the nearest that can.
+    A server that is older or newer than what can be emulated is taken as the nearest that can. A gate that it does not
+    show is off, unless nobody could switch it off.
     """
-    notes: list[str] = []
+    found, notes = _nearest(version)
+    if gates:
+        hidden = [name for name, state in found.gates.states.items() if name not in gates and not state.spec.locked]
+    elif version.get("goVersion", "").startswith("python"):  # that is Mooring
+        notes.append("the server does not show its feature gates; they are assumed to be as its version has them")
+        hidden = []
+    else:
+        notes.append("the server does not show its feature gates; they are assumed to be as Kubernetes has them")
+        hidden = list(known_gates.NOT_ON_IN_KUBERNETES)
+    return _without(found, hidden, gates, notes)
+
+
+def component_of_dump(kubelets: Iterable[str]) -> tuple[Component, tuple[str, ...]]:
+    """What the server of a dump may run with: the version of its newest kubelet, and the gates of Kubernetes."""
+    parts = [re.match(r"v?(\d+)\.(\d+)", text) for text in kubelets]
+    newest = max((Version(int(part[1]), int(part[2])) for part in parts if part), default=None)
+    version = {"major": str(newest.major), "minor": str(newest.minor)} if newest else {}
+    found, notes = _nearest(version)
+    notes.append(
+        f"a dump does not tell how its server runs: it is taken as Kubernetes {found.versions.emulation};"
+        " name --emulation-version and --feature-gates if it is not"
+    )
+    return _without(found, known_gates.NOT_ON_IN_KUBERNETES, NONE_SET, notes)
+
+
+def _nearest(version: Mapping[str, str]) -> tuple[Component, list[str]]:
+    """The nearest version that can be emulated, with its default gates, and what is to be said about it."""
     emulation = _shown(version, "emulation") or _shown(version, "") or BINARY
     nearest = min(max(emulation, Version(1, 31)), BINARY)
+    notes = []
     if nearest != emulation:
         notes.append(f"the server is of version {emulation}; it is judged as {nearest}, the nearest there is")
     lowest = _shown(version, "minCompatibility")
     lowest = min(max(lowest, OLDEST_MIN_COMPATIBILITY), nearest) if lowest else None
-    known = {gate.name for gate in known_gates.KNOWN}
-    wanted = {name: on for name, on in gates.items() if name in known}
-    if not wanted:
-        notes.append("the server does not show its feature gates; they are assumed to be as its version has them")
     try:
-        found = components.resolve(emulation=str(nearest), min_compatibility=str(lowest) if lowest else None)
+        return components.resolve(emulation=str(nearest), min_compatibility=str(lowest) if lowest else None), notes
     except (GateError, VersionError) as error:
         raise QuestionError(str(error)) from error
-    states = {
-        name: replace(state, enabled=wanted.get(name, state.enabled)) for name, state in found.gates.states.items()
-    }
-    return Component(found.versions, FeatureGates(states)), tuple(notes)
+
+
+def _without(
+    found: Component, hidden: Collection[str], shown: Mapping[str, bool], notes: list[str]
+) -> tuple[Component, tuple[str, ...]]:
+    """The component with the gates that are shown as they are, and those that are hidden off."""
+    states = found.gates.states
+    counted = [name for name, state in states.items() if name in hidden and state.enabled]
+    if counted:
+        notes.append(f"{', '.join(counted)}: not shown, so {'they count' if len(counted) > 1 else 'it counts'} as off")
+    chosen = {name: name not in hidden and shown.get(name, state.enabled) for name, state in states.items()}
+    gates = FeatureGates({name: replace(state, enabled=chosen[name]) for name, state in states.items()})
+    return Component(found.versions, gates), tuple(notes)
 
 
 def _shown(version: Mapping[str, str], prefix: str) -> Version | None:

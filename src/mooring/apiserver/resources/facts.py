@@ -9,12 +9,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+import msgspec
+
 from mooring.admission.strategy import Priority
 from mooring.api import codec
 from mooring.api.core_v1 import Namespace, PersistentVolumeClaim, Pod, ServiceAccount
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.storage_v1 import StorageClass
+from mooring.apiserver.bounded_cache import BoundedCache
 from mooring.apiserver.resources.account_facts import AccountFacts
 from mooring.store.kv import KeyValue, Store
 
@@ -22,6 +25,8 @@ _DEFAULT_STORAGE_CLASS = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 )
+_TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+_NODES_KNOWN = 16384
 R = TypeVar("R", bound=Resource)
 T = TypeVar("T")
 
@@ -36,6 +41,8 @@ class Facts:
     storage_class: str | None = None
     expandable_classes: frozenset[str] = frozenset()
     accounts: Mapping[str, ServiceAccount] | None = None
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    """The topology labels of the node that a pod names."""
 
     def namespace_phase(self, name: str) -> str | None:
         return self.phases.get(name)
@@ -55,6 +62,19 @@ class Facts:
     def service_accounts(self, namespace: str) -> Mapping[str, ServiceAccount] | None:
         return self.accounts if namespace in self.phases else None
 
+    def topology_labels(self, node: str) -> Mapping[str, str]:
+        return self.node_labels if node else {}
+
+
+class _Labels(msgspec.Struct):
+    labels: dict[str, str] = {}
+
+
+class _Labelled(msgspec.Struct):
+    """As much of an object as its labels need."""
+
+    metadata: _Labels
+
 
 class ClusterFacts:
     """Fetches what admission may ask about an object."""
@@ -64,6 +84,7 @@ class ClusterFacts:
         self._namespaces: dict[str, tuple[int, str]] = {}
         self._accounts = AccountFacts(store)
         self._priorities = _Collection(store, "/registry/priorityclasses/", PriorityClass, _priorities)
+        self._nodes: BoundedCache[str, tuple[int, Mapping[str, str]]] = BoundedCache(_NODES_KNOWN)
         self._storage_classes = _Collection(store, "/registry/storageclasses/", StorageClass, _storage_classes)
 
     async def about(self, obj: Resource | None, namespace: str) -> Facts:
@@ -75,11 +96,25 @@ class ClusterFacts:
             if obj.spec.priority_class_name and obj.spec.priority_class_name not in priorities:
                 await self._store.revision()
                 priorities, default = self._priorities.summary()
-            return Facts(phases, priorities, default, accounts=await self._accounts.about(obj, namespace))
+            accounts = await self._accounts.about(obj, namespace)
+            labels = self.topology_labels(obj.spec.node_name)
+            return Facts(phases, priorities, default, accounts=accounts, node_labels=labels)
         if isinstance(obj, PersistentVolumeClaim):
             default_class, expandable = self._storage_classes.summary()
             return Facts(phases, storage_class=default_class, expandable_classes=expandable)
         return Facts(phases)
+
+    def topology_labels(self, node: str) -> Mapping[str, str]:
+        """The zone and region of a node, as far as it has them and this server knows of it."""
+        kv = self._store.peek(f"/registry/nodes/{node}") if node else None
+        if kv is None:
+            return {}
+        known = self._nodes.get(node)
+        if known is None or known[0] != kv.mod_revision:
+            labels = msgspec.json.decode(kv.value, type=_Labelled).metadata.labels
+            known = (kv.mod_revision, {key: labels[key] for key in _TOPOLOGY if key in labels})
+            self._nodes.put(node, known)
+        return known[1]
 
     async def namespace_phase(self, name: str) -> str | None:
         """The phase of a namespace now, None when there is none of that name."""

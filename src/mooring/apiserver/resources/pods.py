@@ -4,7 +4,7 @@ Binding many is Mooring's own, for its scheduler: a `BindingList` is posted to `
 nothing, and every binding gets a Status of its own in the answer. All of them go to the store in one round.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from mooring.admission.pod.binding import bind
@@ -123,7 +123,13 @@ class Pods:
         kv = self._registry.store.peek(key)
         if kv is None:
             raise errors.not_found("pods", binding.metadata.name)
-        return _bound(stored, kv, binding, self._registry.clock.now())
+        return _bound(stored, kv, binding, self._registry.clock.now(), self._labels(binding))
+
+    def _labels(self, binding: Binding) -> Mapping[str, str]:
+        """What binding adds to the labels of the pod (`PodTopologyLabels`)."""
+        if not self._registry.options.pod_topology_labels:
+            return {}
+        return {**binding.metadata.labels, **self._registry.facts.topology_labels(binding.target.name)}
 
     @property
     def _stored(self) -> Stored:
@@ -139,10 +145,10 @@ class Pods:
         return binding
 
 
-def _bound(stored: Stored, kv: KeyValue, binding: Binding, now: datetime) -> Put:
+def _bound(stored: Stored, kv: KeyValue, binding: Binding, now: datetime, labels: Mapping[str, str]) -> Put:
     pod = stored.decode(kv.value, kv.mod_revision)
     assert isinstance(pod, Pod), "pods are stored below their own prefix"  # noqa: S101 - says what is known
-    return Put(kv.key, stored.encode(bind(pod, binding, now)), expect=kv.mod_revision)
+    return Put(kv.key, stored.encode(bind(pod, binding, now, labels)), expect=kv.mod_revision)
 
 
 def _success() -> Status:

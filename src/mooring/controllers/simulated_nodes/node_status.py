@@ -1,5 +1,6 @@
 """The status of a simulated node, as its kubelet would write it."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
@@ -56,16 +57,17 @@ def wanted_conditions(node: Node, now: datetime) -> list[NodeCondition]:
     return made
 
 
-def is_up_to_date(node: Node) -> bool:
+def is_up_to_date(node: Node, features: Sequence[str] = ()) -> bool:
     """Whether the conditions say what they should, however old they are, and nothing else is missing."""
     states = {condition.type: (condition.status, condition.reason) for condition in node.status.conditions}
     ready = _BROKEN if node.metadata.annotations.get(FAILURE) == NOT_READY else _READY
     wanted = all(states.get(kind) == (status, reason) for kind, status, reason, _ in (*_HEALTHY, ready))
-    return wanted and bool(node.status.capacity) and bool(node.status.addresses or not node.spec.pod_cidr)
+    declared = bool(node.status.declared_features) or not features
+    return wanted and declared and bool(node.status.capacity) and bool(node.status.addresses or not node.spec.pod_cidr)
 
 
-def new_status(node: Node, now: datetime) -> NodeStatus:
-    """The whole status; what the node says already (capacity, images) stays."""
+def new_status(node: Node, now: datetime, features: Sequence[str] = ()) -> NodeStatus:
+    """The whole status; what the node says already (capacity, images, declared features) stays."""
     status = node.status
     capacity = {name: Quantity.parse(amount) for name, amount in _AMOUNTS.items()} | status.capacity
     number = addresses.number_of(node.spec.pod_cidr)
@@ -80,12 +82,13 @@ def new_status(node: Node, now: datetime) -> NodeStatus:
         daemon_endpoints=NodeDaemonEndpoints(kubelet_endpoint=DaemonEndpoint(port=10250)),
         node_info=status.node_info if status.node_info.kubelet_version else _system_info(node),
         images=status.images,
+        declared_features=status.declared_features or list(features),
     )
 
 
-def status_patch(node: Node, now: datetime) -> dict[str, Any]:
+def status_patch(node: Node, now: datetime, features: Sequence[str]) -> dict[str, Any]:
     """What to write so that a node's status is as it should be."""
-    status = new_status(node, now)
+    status = new_status(node, now, features)
     return {
         "capacity": status.capacity,
         "allocatable": status.allocatable,
@@ -93,6 +96,7 @@ def status_patch(node: Node, now: datetime) -> dict[str, Any]:
         "addresses": status.addresses,
         "daemonEndpoints": status.daemon_endpoints,
         "nodeInfo": status.node_info,
+        "declaredFeatures": status.declared_features,
     }
 
 

@@ -40,6 +40,7 @@ class SimulatedNodes(Controller):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
+        self._features = context.options.declared_features
         self._nodes: Informer[Node] = context.informers.of(Node)
         self._leases: Informer[Lease] = context.informers.of(Lease)
         self._networks = Networks()
@@ -58,7 +59,7 @@ class SimulatedNodes(Controller):
             self._slots.pop(name, None)
             return
         self._slots.setdefault(name, zlib.crc32(name.encode()))
-        if not node.spec.pod_cidr or not is_up_to_date(node):
+        if not node.spec.pod_cidr or not is_up_to_date(node, self._features):
             self.enqueue(node)
 
     def _gone(self, node: Node) -> None:
@@ -71,8 +72,9 @@ class SimulatedNodes(Controller):
             return None
         if not node.spec.pod_cidr:
             node = await self._register(node)
-        if not is_up_to_date(node):
-            body = {"metadata": {"uid": node.metadata.uid}, "status": status_patch(node, self.clock.now())}
+        if not is_up_to_date(node, self._features):
+            status = status_patch(node, self.clock.now(), self._features)
+            body = {"metadata": {"uid": node.metadata.uid}, "status": status}
             await self.client.patch(Node, key, body, subresource="status")
         return None
 

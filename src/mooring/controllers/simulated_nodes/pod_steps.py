@@ -198,12 +198,13 @@ def _stop(pod: Pod, rules: PodRules, now: datetime) -> Step:
     stops = deleted + timedelta(seconds=min(rules.stop_seconds, grace))
     if now < stops:
         return Step(again_at=stops)
-    if meta.finalizers and pod.status.phase not in TERMINAL:
-        # Somebody wants to see how it ended before it goes; others never look at the status of a pod that is gone.
-        return _end(pod, _all(pod, 0 if pod.spec.restart_policy == "Always" else 143), now)
+    if pod.status.phase not in TERMINAL and (pod.status.container_statuses or meta.finalizers):
+        # Whoever watches sees how it ended, and that it is no longer ready, before it goes.
+        end = _end(pod, _all(pod, 0 if pod.spec.restart_policy == "Always" else 143), now)
+        return Step(end.status, told="Killing")
     if grace == 0 and meta.finalizers:
         return NOTHING  # it goes with its last finalizer
-    return Step(remove=True, told="Killing" if pod.status.phase not in TERMINAL else "")
+    return Step(remove=True)
 
 
 def _deadline(pod: Pod) -> datetime | None:

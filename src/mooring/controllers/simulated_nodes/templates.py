@@ -83,7 +83,7 @@ def _copies(template: Node, count: int, *, single: bool = False) -> Iterator[Nod
         yield node
 
 
-async def create_nodes(client: Client, nodes: Sequence[Node]) -> None:
+async def create_nodes(client: Client, nodes: Sequence[Node], features: Sequence[str] = ()) -> None:
     """Register nodes, networks and status included; those that exist are left as they are."""
     networks, now = Networks(), client.clock.now()
     known = set()
@@ -96,7 +96,7 @@ async def create_nodes(client: Client, nodes: Sequence[Node]) -> None:
             network = "" if node.spec.pod_cidr else networks.free(node.metadata.name)
             if network:
                 node.spec.pod_cidr, node.spec.pod_cidrs = network, [network]
-            node.status = new_status(node, now)
+            node.status = new_status(node, now, features)
             with suppress(errors.AlreadyExists):
                 await client.create(node)
 

@@ -1,5 +1,7 @@
 """On which nodes the pods of a DaemonSet belong, and how a pod is made for one node. Plain functions."""
 
+from typing import NamedTuple
+
 from msgspec import structs
 
 from mooring.api.core_v1 import (
@@ -47,6 +49,16 @@ def _same(left: Toleration, right: Toleration) -> bool:
     )
 
 
+class Verdict(NamedTuple):
+    """What a template says of a node."""
+
+    should_run: bool
+    may_stay: bool
+    """Whether a pod that is there may stay, also where none would be made."""
+    is_judged: bool = True
+    """False where only conditions decide whose gate is off: what runs there goes on, and nothing is made."""
+
+
 class Placement:
     """Says for each node whether the pods of a template belong there."""
 
@@ -55,9 +67,12 @@ class Placement:
         self._affinity = node_selector.required_affinity(spec, options)
         self._tolerations = daemon_tolerations(spec)
         self._options = options
-        self._verdicts: dict[tuple[str, str], tuple[bool, bool]] = {}
+        self._possible = node_selector.possible_affinity(spec, options)
+        self.unjudged = node_selector.unjudged(spec, options)
+        """What the template's affinity uses although its gate is off."""
+        self._verdicts: dict[tuple[str, str], Verdict] = {}
 
-    def judge(self, node: Node) -> tuple[bool, bool]:
+    def judge(self, node: Node) -> Verdict:
         """Whether a pod should run on the node, and whether one that is there may stay."""
         key = (node.metadata.uid, node.metadata.resource_version)
         verdict = self._verdicts.get(key)
@@ -65,13 +80,15 @@ class Placement:
             verdict = self._verdicts[key] = self._judge(node)
         return verdict
 
-    def _judge(self, node: Node) -> tuple[bool, bool]:
-        name = node.metadata.name
-        if self._node_name not in ("", name) or not self._affinity.matches(node.metadata.labels, name):
-            return False, False
-        if self._untolerated(node.spec.taints) is None:
-            return True, True
-        return False, self._untolerated(node.spec.taints, frozenset({tolerations.NO_EXECUTE})) is None
+    def _judge(self, node: Node) -> Verdict:
+        name, labels = node.metadata.name, node.metadata.labels
+        if self._node_name not in ("", name) or not self._possible.matches(labels, name):
+            return Verdict(should_run=False, may_stay=False)
+        if self._untolerated(node.spec.taints) is not None:
+            may_stay = self._untolerated(node.spec.taints, frozenset({tolerations.NO_EXECUTE})) is None
+            return Verdict(should_run=False, may_stay=may_stay)
+        is_judged = self._affinity.matches(labels, name)
+        return Verdict(should_run=is_judged, may_stay=True, is_judged=is_judged)
 
     def _untolerated(self, taints: list[Taint], effects: frozenset[str] = tolerations.DO_NOT_SCHEDULE) -> Taint | None:
         return tolerations.find_untolerated(taints, self._tolerations, self._options, effects)

@@ -2,8 +2,9 @@
 
 Which nodes: the template's node affinity and node selector, with every operator, and its tolerations against the
 node's taints (``mooring.constraints``), as the scheduler judges them. Each pod is made for a certain node, by affinity
-to its name, and bound by the scheduler. Updates replace old pods within `maxUnavailable`, or start new ones beside them
-within `maxSurge`. The nodes and tolerations are in ``daemon_nodes.py``.
+to its name, and bound by the scheduler. Where the affinity uses what a feature gate does not let us judge, pods that
+run go on, none are made, and a condition says so. Updates replace old pods within `maxUnavailable`, or start new ones
+beside them within `maxSurge`. The nodes and tolerations are in ``daemon_nodes.py``.
 """
 
 from collections.abc import Collection, Sequence
@@ -12,8 +13,8 @@ from datetime import datetime
 
 from msgspec import structs
 
-from mooring.api import label_selector
-from mooring.api.apps_v1 import DaemonSet, DaemonSetStatus
+from mooring.api import label_selector, times
+from mooring.api.apps_v1 import DaemonSet, DaemonSetCondition, DaemonSetStatus
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.int_or_string import scaled_value
 from mooring.api.meta_v1 import LabelSelector
@@ -27,6 +28,8 @@ from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, Workload,
 
 FAILED_POD_BACKOFF = Backoff(initial=1.0, maximum=900.0)
 """How long a failed pod stays before it is replaced, so that a pod which always fails does not keep the server busy."""
+NOT_JUDGED = "NodeAffinityNotJudged"
+"""The condition of a DaemonSet whose node affinity uses what a feature gate keeps this controller from judging."""
 
 
 @dataclass(slots=True)
@@ -121,12 +124,12 @@ class DaemonSetController(Workload[DaemonSet]):
 
     def _plan_node(self, look: _Pass, node: Node, plan: _Plan) -> None:
         pods = look.by_node.get(node.metadata.name, [])
-        should_run, may_stay = look.placement.judge(node)
-        if not may_stay:
+        verdict = look.placement.judge(node)
+        if not verdict.may_stay:
             plan.delete += [pod for pod in pods if pod.metadata.deletion_timestamp is None]
             return
         if not pods:
-            if should_run:
+            if verdict.should_run:
                 plan.create.append(node.metadata.name)
             return
         running = []
@@ -181,7 +184,7 @@ class DaemonSetController(Workload[DaemonSet]):
 
     def _plan_update(self, look: _Pass, plan: _Plan) -> None:
         """Replace pods of old templates, or start new ones beside them: first where the old one is of no use."""
-        nodes = [node for node in self._nodes.objects() if look.placement.judge(node)[0]]
+        nodes = [node for node in self._nodes.objects() if look.placement.judge(node).should_run]
         surge = self._surge(look, len(nodes))
         room = surge or self._unavailable(look, len(nodes))
         at_once: list[tuple[str, Pod]] = []
@@ -221,6 +224,10 @@ class DaemonSetController(Workload[DaemonSet]):
 
     async def _update_status(self, look: _Pass, collisions: int | None) -> None:
         status = new_status(look, self._nodes.objects(), collisions)
+        told = {condition.type for condition in look.owner.status.conditions}
+        for condition in status.conditions:
+            if condition.type not in told:
+                self.recorder.event(look.owner, "Warning", condition.reason, condition.message)
         if status != look.owner.status:
             written = await self.client.update_status(structs.replace(look.owner, status=status))
             self.expectations.wrote(look.key, self.owners, written)
@@ -231,11 +238,13 @@ def new_status(look: _Pass, nodes: Collection[Node], collisions: int | None) -> 
     status = DaemonSetStatus(
         observed_generation=look.owner.metadata.generation,
         collision_count=collisions,
-        conditions=look.owner.status.conditions,
+        conditions=_conditions(look),
     )
     for node in nodes:
-        should_run, _ = look.placement.judge(node)
-        pods = [pod for pod in look.by_node.get(node.metadata.name, []) if pod.spec.node_name or should_run]
+        verdict = look.placement.judge(node)
+        pods = look.by_node.get(node.metadata.name, [])
+        should_run = verdict.should_run or (bool(pods) and not verdict.is_judged)
+        pods = [pod for pod in pods if pod.spec.node_name or should_run]
         status.desired_number_scheduled += should_run
         if not pods:
             continue
@@ -249,3 +258,24 @@ def new_status(look: _Pass, nodes: Collection[Node], collisions: int | None) -> 
         status.updated_number_scheduled += look.is_updated(first)
     status.number_unavailable = status.desired_number_scheduled - status.number_available
     return status
+
+
+def _conditions(look: _Pass) -> list[DaemonSetCondition]:
+    """The conditions of before, and whether the affinity of the template can be judged."""
+    before = {condition.type: condition for condition in look.owner.status.conditions}
+    found = before.pop(NOT_JUDGED, None)
+    if not look.placement.unjudged:
+        return list(before.values())
+    message = (
+        f"the template's node affinity uses {', '.join(look.placement.unjudged)}, whose feature gate is off here:"
+        " pods on nodes that it decides about are kept, and none are made there"
+    )
+    if found is None or found.message != message:
+        found = DaemonSetCondition(
+            type=NOT_JUDGED,
+            status="True",
+            last_transition_time=times.to_seconds(look.now),
+            reason="FeatureGateOff",
+            message=message,
+        )
+    return [*before.values(), found]

@@ -21,6 +21,7 @@ class SchedulerFeatures:
     storage_capacity_scoring: bool = True
     async_preemption: bool = True
     pop_from_backoff: bool = True
+    node_declared_features: bool = True
 
 
 def from_gates(gates: FeatureGates) -> SchedulerFeatures:
@@ -33,4 +34,5 @@ def from_gates(gates: FeatureGates) -> SchedulerFeatures:
         storage_capacity_scoring=gates.enabled(known_gates.STORAGE_CAPACITY_SCORING),
         async_preemption=gates.enabled(known_gates.ASYNC_PREEMPTION),
         pop_from_backoff=gates.enabled(known_gates.POP_FROM_BACKOFF),
+        node_declared_features=gates.enabled(known_gates.NODE_DECLARED_FEATURES),
     )

@@ -7,6 +7,7 @@ from mooring.scheduler.plugins.dynamic_resources import DynamicResources
 from mooring.scheduler.plugins.image_locality import ImageLocality
 from mooring.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from mooring.scheduler.plugins.node_affinity import NodeAffinity
+from mooring.scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 from mooring.scheduler.plugins.node_name import NodeName
 from mooring.scheduler.plugins.node_ports import NodePorts
 from mooring.scheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
@@ -30,6 +31,7 @@ IN_TREE: dict[str, Factory] = {
         ImageLocality,
         InterPodAffinity,
         NodeAffinity,
+        NodeDeclaredFeatures,
         NodeName,
         NodePorts,
         NodeResourcesBalancedAllocation,

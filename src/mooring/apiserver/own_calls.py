@@ -1,0 +1,47 @@
+"""Typed calls that the server makes to itself, as `system:apiserver`, without passing the edge.
+
+What the server keeps in the cluster (roles, the Service `kubernetes`) is read and written with it when it starts and
+while it runs. Admission and `managedFields` hold as for every other client.
+"""
+
+from typing import TypeVar
+
+from mooring.api import codec
+from mooring.api.meta_v1 import Resource
+from mooring.apiserver.http import Request
+from mooring.apiserver.objects import Objects
+from mooring.apiserver.resources import Resources
+from mooring.apiserver.routes import ResourceRoute
+from mooring.apiserver.security import users
+
+R = TypeVar("R", bound=Resource)
+
+
+class OwnCalls:
+    """Reads and writes objects of the newest versions; writes raise what a client would be told."""
+
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        registry = resources.registry
+        self._hubs = {hub.type: hub for hub in map(registry.scheme.hub, registry.scheme.known)}
+        objects = Objects(registry.store, registry.scheme)
+        self.get, self.list = objects.get, objects.list
+
+    async def create(self, obj: Resource) -> None:
+        await self._call("POST", obj)
+
+    async def update(self, obj: Resource) -> None:
+        await self._call("PUT", obj)
+
+    async def delete(self, obj: Resource) -> None:
+        await self._call("DELETE", obj)
+
+    async def _call(self, method: str, obj: Resource) -> None:
+        kind, meta = self._hubs[type(obj)], obj.metadata
+        obj.kind, obj.api_version = kind.kind, kind.api_version
+        route = ResourceRoute(kind, meta.namespace, "" if method == "POST" else meta.name)
+        body = b"" if method == "DELETE" else codec.encode(obj)
+        headers = {"user-agent": "mooring-apiserver"}
+        await self._resources.handle(
+            Request(method=method, path="", body=body, user=users.SERVER, headers=headers), route
+        )

@@ -1,0 +1,82 @@
+"""NodeDeclaredFeatures: a pod that needs a feature of the kubelet goes to nodes whose `declaredFeatures` have it."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mooring.api.core_v1 import Node, Pod, PodSpec
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.framework import (
+    SKIP,
+    Action,
+    ClusterEvent,
+    EventWithHint,
+    Handle,
+    Kind,
+    PluginArguments,
+    PreFilterResult,
+    QueueingHint,
+    Reads,
+    Rows,
+    Scope,
+    Status,
+    Verdicts,
+)
+
+REASON = "node(s) didn't match Pod's required features"
+_Needs = tuple[Cluster, frozenset[str]]
+
+
+class NodeDeclaredFeatures:
+    name = "NodeDeclaredFeatures"
+    scope = Scope.POD
+    reads = Reads.NODE
+
+    def __init__(self, _arguments: PluginArguments, handle: Handle) -> None:
+        self._is_on = handle.features.node_declared_features
+
+    def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Needs] | Status:
+        needs = needed_features(pod.pod.spec) if self._is_on else None
+        return PreFilterResult((cluster, needs)) if needs else SKIP
+
+    def filter(self, state: _Needs, rows: Rows) -> Verdicts:
+        cluster, needs = state
+        codes = np.zeros(cluster.capacity, np.int32)
+        for info in cluster.node_infos():
+            if not needs.issubset(info.node.status.declared_features):
+                codes[info.row] = -1
+        return Verdicts(codes[rows], lambda _: (REASON,))
+
+    def events_to_register(self) -> Sequence[EventWithHint]:
+        if not self._is_on:
+            return ()
+        node = ClusterEvent(Kind.NODE, Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE)
+        return (
+            EventWithHint(node, _after_node_change),
+            EventWithHint(ClusterEvent(Kind.UNSCHEDULED_POD, Action.UPDATE), _after_own_change),
+        )
+
+
+def needed_features(spec: PodSpec) -> frozenset[str]:
+    """The features that a kubelet must have for a pod; most pods need none."""
+    needs = []
+    if spec.host_network and spec.host_users is False:
+        needs.append("UserNamespacesHostNetworkSupport")
+    containers = [*spec.init_containers, *spec.containers]
+    if any(rule.action == "RestartAllContainers" for each in containers for rule in each.restart_policy_rules):
+        needs.append("RestartAllContainersOnContainerExits")
+    mounts = (mount for each in (*containers, *spec.ephemeral_containers) for mount in each.volume_mounts)
+    if any(mount.bind_mount_options for mount in mounts):
+        needs.append("VolumeBindMountOptions")
+    return frozenset(needs)
+
+
+def _after_node_change(_pod: Pod, old: Node | None, new: Node | None) -> QueueingHint:
+    same = old is not None and new is not None and old.status.declared_features == new.status.declared_features
+    return QueueingHint.of(not same)
+
+
+def _after_own_change(_pod: Pod, old: Pod | None, new: Pod | None) -> QueueingHint:
+    same = old is not None and new is not None and needed_features(old.spec) == needed_features(new.spec)
+    return QueueingHint.of(not same)

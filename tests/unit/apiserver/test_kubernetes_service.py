@@ -1,0 +1,113 @@
+"""The Service `default/kubernetes`, which the server keeps itself."""
+
+import pytest
+
+from api_caller import ApiCaller
+from mooring.apiserver.kubernetes_service import INTERVAL_SECONDS, KubernetesService, Place, advertised
+from mooring.apiserver.own_calls import OwnCalls
+
+pytestmark = pytest.mark.req("N.9")
+
+SERVICE = "/api/v1/namespaces/default/services/kubernetes"
+ENDPOINTS = "/api/v1/namespaces/default/endpoints/kubernetes"
+SLICE = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"
+
+
+def keeper(api: ApiCaller, own: Place | None, *, is_shared: bool = False) -> KubernetesService:
+    return KubernetesService(OwnCalls(api.resources), api.clock, own, "10.0.0.1", is_shared=is_shared)
+
+
+async def addresses(api: ApiCaller) -> list[str]:
+    """What Endpoints and EndpointSlice say, which must be the same."""
+    (subset,) = (await api.get(ENDPOINTS)).body["subsets"]
+    found = [entry["ip"] for entry in subset["addresses"]]
+    slices = (await api.get(SLICE)).body
+    assert [entry["addresses"] for entry in slices["endpoints"]] == [[ip] for ip in found]
+    assert [port["port"] for port in slices["ports"]] == [port["port"] for port in subset["ports"]]
+    return found
+
+
+async def test_the_service_leads_to_the_server(api: ApiCaller) -> None:
+    await keeper(api, Place(6443, "192.168.7.1")).reconcile()
+    service = (await api.get(SERVICE)).body
+    assert service["spec"]["clusterIP"] == "10.0.0.1"
+    assert service["spec"]["ports"] == [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": 6443}]
+    assert service["metadata"]["labels"] == {"component": "apiserver", "provider": "kubernetes"}
+    assert await addresses(api) == ["192.168.7.1"]
+
+
+async def test_what_is_as_it_should_be_is_not_written_again(api: ApiCaller) -> None:
+    kept = keeper(api, Place(6443, "192.168.7.1"))
+    await kept.reconcile()
+    before = await api.store.revision()
+    await kept.reconcile()
+    assert await api.store.revision() == before
+
+
+@pytest.mark.parametrize("url", [SERVICE, ENDPOINTS, SLICE])
+async def test_what_somebody_deletes_is_made_again(api: ApiCaller, url: str) -> None:
+    kept = keeper(api, Place(6443, "192.168.7.1"))
+    await kept.reconcile()
+    await api.delete(url)
+    await kept.reconcile()
+    assert (await api.get(url)).code == 200
+
+
+async def test_a_server_that_moved_replaces_its_old_address(api: ApiCaller) -> None:
+    await keeper(api, Place(6443, "192.168.7.1")).reconcile()
+    await keeper(api, Place(6443, "192.168.7.2")).reconcile()
+    assert await addresses(api) == ["192.168.7.2"]
+
+
+async def test_without_an_address_there_is_a_service_and_no_endpoint(api: ApiCaller) -> None:
+    await keeper(api, None).reconcile()
+    assert (await api.get(SERVICE)).code == 200
+    assert (await api.get(ENDPOINTS)).code == 404
+
+
+async def test_servers_that_share_a_store_are_all_endpoints_until_one_leaves(api: ApiCaller) -> None:
+    first, second = (keeper(api, Place(6443, f"192.168.7.{number}"), is_shared=True) for number in (1, 2))
+    await first.reconcile()
+    await second.reconcile()
+    assert await addresses(api) == ["192.168.7.1", "192.168.7.2"]
+    await second.leave()
+    await first.reconcile()
+    assert await addresses(api) == ["192.168.7.1"]
+
+
+async def test_a_server_that_died_is_forgotten(api: ApiCaller) -> None:
+    first, second = (keeper(api, Place(6443, f"192.168.7.{number}"), is_shared=True) for number in (1, 2))
+    await second.reconcile()
+    for _ in range(4):
+        await first.reconcile()
+        api.clock.advance(INTERVAL_SECONDS)
+    await first.reconcile()
+    assert await addresses(api) == ["192.168.7.1"]
+    assert len((await api.get("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases")).names) == 1
+
+
+async def test_servers_with_different_ports_agree_on_one(api: ApiCaller) -> None:
+    first, second = (keeper(api, Place(port, "192.168.7.1"), is_shared=True) for port in (6444, 6443))
+    for _ in range(2):
+        await first.reconcile()
+        await second.reconcile()
+        (subset,) = (await api.get(ENDPOINTS)).body["subsets"]
+        assert [port["port"] for port in subset["ports"]] == [6443]
+        await first.reconcile()
+        assert (await api.get(ENDPOINTS)).body["subsets"] == [subset]
+
+
+@pytest.mark.parametrize(
+    ("address", "bound", "expected"),
+    [
+        pytest.param("192.168.7.9", "127.0.0.1", "192.168.7.9", id="what the administrator says wins"),
+        pytest.param("", "192.168.7.1", "192.168.7.1", id="the address on which it listens"),
+    ],
+)
+def test_where_a_server_can_be_reached(address: str, bound: str, expected: str) -> None:
+    assert advertised(address, bound, 6443) == Place(6443, expected)
+
+
+def test_a_loopback_is_never_advertised() -> None:
+    found = advertised("", "127.0.0.1", 6443)
+    assert found is None or not found.address.startswith("127.")
