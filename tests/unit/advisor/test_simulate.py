@@ -152,7 +152,7 @@ spec: {containers: [{name: c, image: "lone:1", resources: {requests: {cpu: "2"}}
             WEB.replace("Deployment", "ReplicaSet"),
             None,
             4,
-            check=lambda result: {each.owner for each in result.placements} == {"ReplicaSet/web"},
+            check=lambda result: {each.owner for each in result.placements} == {"ReplicaSet default/web"},
         ),
         Made(
             "a StatefulSet numbers its pods, and makes the next one when the last one runs",
@@ -213,7 +213,7 @@ def test_pods_that_fit_nowhere_tell_why_in_the_scheduler_s_words() -> None:
     result = run(cluster(), add(WEB, 15))
     (group,) = result.pending
     assert group.count == 3
-    assert group.owners == ("Deployment/web",)
+    assert group.owners == ("Deployment default/web",)
     assert group.message.startswith("0/3 nodes are available: 3 Insufficient cpu.")
 
 
@@ -227,7 +227,7 @@ def test_a_pod_that_the_server_refuses_is_reported_as_rejected() -> None:
     # The Deployment itself is refused at once: its template says what the gate forbids.
     result = run(cluster(), add(tolerating), settings=gates("TaintTolerationComparisonOperators=false"))
     assert (result.counts.placed, result.counts.rejected) == (0, 1)
-    assert result.rejected[0].name == "Deployment/web"
+    assert result.rejected[0].name == "Deployment default/web"
     assert "Unsupported value" in result.rejected[0].message
 
 
@@ -242,14 +242,14 @@ def test_pods_of_a_stored_template_are_rejected_when_their_gate_is_off() -> None
     )
     result = run(cluster(3, "4", deployment), settings=gates("TaintTolerationComparisonOperators=false"))
     (group,) = result.rejected
-    assert (group.name, group.count) == ("Deployment/web", 4)
+    assert (group.name, group.count) == ("Deployment default/web", 4)
     assert 'Pod "web-' in group.message
 
 
 def test_workloads_of_manifests_without_pods_get_them_at_the_beginning() -> None:
     result = run(cluster(3, "4", *objects(WEB), *objects(DAEMON)))
-    assert nodes_of(result, "Deployment/web").total() == 4
-    assert nodes_of(result, "DaemonSet/agent") == Counter(n0=1, n1=1, n2=1)
+    assert nodes_of(result, "Deployment default/web").total() == 4
+    assert nodes_of(result, "DaemonSet default/agent") == Counter(n0=1, n1=1, n2=1)
 
 
 def test_gated_pods_say_so() -> None:
@@ -422,7 +422,7 @@ def test_important_pods_displace_others_and_are_told_of() -> None:
     result = run(cluster(1), add(WEB), add(IMPORTANT + "---" + important, 1))
     assert result.counts.preempted == 3
     assert {each.by for each in result.preempted} == {"default/db-0"}
-    assert nodes_of(result, "StatefulSet/db") == Counter(n0=1)
+    assert nodes_of(result, "StatefulSet default/db") == Counter(n0=1)
     assert result.counts.pending == 3  # the displaced come back, and wait
 
 
@@ -435,7 +435,7 @@ def test_preemption_spares_pods_whose_budget_is_exhausted() -> None:
         add(WEB),
         add(IMPORTANT + "---" + important),
     )
-    assert {each.owner for each in result.preempted} == {"Deployment/web"}
+    assert {each.owner for each in result.preempted} == {"Deployment default/web"}
 
 
 def test_a_changed_template_is_rolled_out_in_steps() -> None:
@@ -536,7 +536,7 @@ def test_devices_are_used_up_and_come_free_again() -> None:
 def test_until_full_counts_what_fits_beside_what_is_there() -> None:
     result = run(cluster(), add(WEB), until_full=True)
     assert result.room is not None
-    assert (result.room.workload, result.room.fits) == ("Deployment/web", 8)
+    assert (result.room.workload, result.room.fits) == ("Deployment default/web", 8)
     assert "Insufficient cpu" in result.room.limit
 
 
@@ -654,7 +654,7 @@ def test_workloads_of_which_there_are_only_pods_replace_them_by_their_like() -> 
     given = builders.pod("x-1", cpu="1", on="n0", metadata=owner, spec={"tolerations": [{"operator": "Exists"}]})
     result = run(cluster(2, "4", given), Drain(("n0",)))
     (placed,) = result.placements
-    assert (placed.node, placed.replaces, placed.owner) == ("n1", "default/x-1", "Thing/x")
+    assert (placed.node, placed.replaces, placed.owner) == ("n1", "default/x-1", "Thing default/x")
 
 
 def test_a_dump_without_replica_sets_does_not_double_the_pods_of_deployments() -> None:
@@ -671,7 +671,7 @@ def test_a_dump_without_replica_sets_does_not_double_the_pods_of_deployments() -
         for number in range(4)
     ]
     result = run(cluster(3, "4", deployment, *pods), Drain(("n0",)))
-    assert (result.counts.pods, result.counts.evicted, nodes_of(result, "Deployment/web").total()) == (4, 4, 4)
+    assert (result.counts.pods, result.counts.evicted, nodes_of(result, "Deployment default/web").total()) == (4, 4, 4)
     assert run(cluster(3, "4", deployment, *pods), add(WEB, 6)).counts.running == 6
 
 

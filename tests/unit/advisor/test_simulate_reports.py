@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from collections import Counter
 from html.parser import HTMLParser
 from xml.etree import ElementTree as ET
 
@@ -53,7 +54,7 @@ def test_the_table_tells_the_whole_story(result: Simulation) -> None:
     text = "\n".join(lines(result))
     assert "64 pods of 90 run on 3 nodes: 64 placed, 26 pending, 0 rejected, 0 preempted" in text
     assert re.search(r"cpu +96 +0 \(0.0%\) +64 \(66.7%\)", text)
-    assert "PENDING: 26 pods of Deployment/web" in text
+    assert "PENDING: 26 pods of Deployment default/web" in text
     assert "drain node-1" in text
     assert "-o wide shows where each of them is." in text
 
@@ -70,7 +71,24 @@ def test_csv_has_a_line_for_everything_that_happened(result: Simulation) -> None
     assert outcomes.count("placed") == result.counts.placed
     assert outcomes.count("pending") == result.counts.pending
     assert outcomes.count("evicted") == result.counts.evicted
-    assert {row["owner"] for row in rows} == {"Deployment/web"}
+    assert {row["owner"] for row in rows} == {"Deployment default/web"}
+
+
+def test_owners_of_the_same_name_in_different_namespaces_are_told_apart() -> None:
+    fitting, waiting = deployment("web", 60, "{cpu: 50m}"), deployment("web", 3, '{cpu: "100"}')
+    twins = [
+        *read_objects(fitting.replace("name: web", "name: web, namespace: a", 1), "a.yaml"),
+        *read_objects(waiting.replace("name: web", "name: web, namespace: b", 1), "b.yaml"),
+    ]
+    result = simulate(Snapshot("two nodes", nodes_like((), 2)), Scenario((Step((Add(tuple(twins)),)),)))
+    assert Counter(each.owner for each in result.placements) == {"Deployment a/web": 60}
+    (group,) = result.pending
+    assert (group.owners, group.count) == (("Deployment b/web",), 3)
+    text = "\n".join(lines(result))
+    assert re.search(r"Deployment a/web +60 +", text)
+    assert "PENDING: 3 pods of Deployment b/web" in text
+    rows = list(csv.DictReader(io.StringIO(as_csv(result))))
+    assert Counter(row["owner"] for row in rows) == {"Deployment a/web": 60, "Deployment b/web": 3}
 
 
 def test_csv_has_no_formulas(hostile: Simulation) -> None:

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from mooring.advisor.simulate import changes, making, manifests
 from mooring.advisor.simulate.changes import Change, Patterns, ScenarioError
-from mooring.advisor.simulate.identity import uid_of
+from mooring.advisor.simulate.identity import told_of, uid_of
 from mooring.advisor.simulate.pods import SimulatedPod
 from mooring.advisor.simulate.world import World
 from mooring.advisor.snapshot.objects import scheme
@@ -64,11 +64,10 @@ class Applying:
         return f"add {_several(told)}" + (f", {change.replicas} replicas" if change.replicas is not None else "")
 
     def _add_object(self, obj: Resource) -> None:
-        name = f"{obj.kind}/{obj.metadata.name}"
         status = getattr(obj, "status", None)
         refusal = self._world.admission.refusal(obj)
         if refusal:
-            self._world.record.refused(name, refusal)
+            self._world.record.refused(told_of(obj), refusal)
             return
         if obj.kind in _KEEP_STATUS:
             obj.status = status  # type: ignore[attr-defined] # these kinds have one
@@ -96,7 +95,7 @@ class Applying:
             meta.name = f"{base}-{index}"
         refusal = self._world.admission.refusal(made)
         if refusal:
-            self._world.record.refused(f"Pod/{meta.name}", refusal)
+            self._world.record.refused(told_of(made), refusal)
             return None
         meta.uid = uid_of("Pod", meta.namespace, meta.name)
         self._world.create(made, None)

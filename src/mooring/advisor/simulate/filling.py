@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from mooring.advisor.simulate.applying import Applying
 from mooring.advisor.simulate.changes import ScenarioError
+from mooring.advisor.simulate.identity import told_of
 from mooring.advisor.simulate.pods import SimulatedPod, Workload
 from mooring.advisor.simulate.results import Room
 from mooring.advisor.simulate.scheduling import Scheduling
@@ -30,7 +31,7 @@ class _Filling:
         self._scheduling = scheduling
         self._applying = applying
         self._wanted = wanted
-        self._name = f"{wanted.kind}/{wanted.metadata.name}"
+        self._name = told_of(wanted)
         self._owner = None if isinstance(wanted, Pod) else self._workload(wanted)
 
     def run(self, tell: Callable[[], None]) -> Room:

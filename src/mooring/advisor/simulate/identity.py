@@ -2,8 +2,19 @@
 
 from hashlib import blake2b
 
+from mooring.api.meta_v1 import Resource
+
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """Kubernetes' letters for made-up names: no vowels and no look-alikes, so that no words come out."""
+
+
+def told(kind: str, namespace: str, name: str) -> str:
+    """An object for people, and for those who count by it: `Deployment shop/web`."""
+    return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
+
+
+def told_of(obj: Resource) -> str:
+    return told(obj.kind, obj.metadata.namespace, obj.metadata.name or obj.metadata.generate_name)
 
 
 def uid_of(*parts: object) -> str:

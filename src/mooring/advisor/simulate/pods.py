@@ -3,6 +3,7 @@
 from collections import deque
 from dataclasses import dataclass, field
 
+from mooring.advisor.simulate.identity import told
 from mooring.api.apps_v1 import Deployment
 from mooring.api.core_v1 import Pod, PodTemplateSpec
 from mooring.api.meta_v1 import OwnerReference, Resource
@@ -81,8 +82,8 @@ class Workload:
     def told(self) -> str:
         """For people: the Deployment rather than its ReplicaSet."""
         if self.deployment is not None:
-            return f"Deployment/{self.deployment.metadata.name}"
-        return f"{self.kind}/{self.name}"
+            return told("Deployment", self.namespace, self.deployment.metadata.name)
+        return told(self.kind, self.namespace, self.name)
 
     @property
     def desired(self) -> int:
