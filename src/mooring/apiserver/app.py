@@ -179,7 +179,9 @@ class Application:
                 return await self.metrics.page()
             case "":
                 return _shown(request, RootPaths(paths=self._root_paths()))
-        response = self.health.handle(request) or self.discovery.handle(request) or await self.openapi.handle(request)
+        response = (
+            await self.health.handle(request) or self.discovery.handle(request) or await self.openapi.handle(request)
+        )
         if response is None:
             raise errors.path_not_found()
         return response

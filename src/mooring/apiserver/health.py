@@ -1,23 +1,42 @@
 """`/healthz`, `/livez` and `/readyz`: whether the server lives, and whether clients should come.
 
 Each is a list of checks; a check has a path of its own (`/readyz/store`). `?verbose` lists them all, `?exclude=name`
-leaves some out. Why a check failed is logged, and not told to whoever asks.
+leaves some out. Why a check failed is logged, and not told to whoever asks. A server without its store is alive, but
+not ready: `store_answers` asks the store, which may be frozen and keep every request waiting, with a short deadline.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from inspect import isawaitable
 
 from mooring.api import errors
 from mooring.apiserver.http import Request, Response
 from mooring.base import logs
+from mooring.store.errors import StoreError
+from mooring.store.kv import Store
 
 log = logs.get(__name__)
-Check = Callable[[], str | None]
+Check = Callable[[], str | Awaitable[str | None] | None]
 """None when all is well, else what is wrong."""
+PROBE_SECONDS = 2.0
+"""How long a store may take to answer before the server counts as not ready, as kube-apiserver has it."""
 _TEXT = "text/plain; charset=utf-8"
 
 
 def ping() -> str | None:
     """That this was called is the proof."""
+    return None
+
+
+async def store_answers(store: Store) -> str | None:
+    """Whether the store tells its revision in time."""
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            await store.revision()
+    except TimeoutError:
+        return f"the store did not answer within {PROBE_SECONDS:g} s"
+    except StoreError as error:
+        return str(error)
     return None
 
 
@@ -29,20 +48,21 @@ class Health:
         readies = {**lives, **ready}
         self._checks: dict[str, dict[str, Check]] = {"healthz": readies, "livez": lives, "readyz": readies}
 
-    def handle(self, request: Request) -> Response | None:
+    async def handle(self, request: Request) -> Response | None:
         """The answer; None if the path is another's."""
         parts = request.path.strip("/").split("/", 1)
         checks = self._checks.get(parts[0])
         if checks is None:
             return None
         if len(parts) > 1:
-            if parts[1] not in checks:
+            name = parts[1]
+            if name not in checks:
                 raise errors.path_not_found()
-            return _answer(parts[1], {parts[1]: checks[parts[1]]}, (), verbose=request.flag("verbose"), single=True)
-        return _answer(parts[0], checks, request.query.get("exclude", ()), verbose=request.flag("verbose"))
+            return await _answer(name, {name: checks[name]}, (), verbose=request.flag("verbose"), single=True)
+        return await _answer(parts[0], checks, request.query.get("exclude", ()), verbose=request.flag("verbose"))
 
 
-def _answer(
+async def _answer(
     name: str, checks: Mapping[str, Check], exclude: Sequence[str], *, verbose: bool, single: bool = False
 ) -> Response:
     lines, failed = [], []
@@ -50,7 +70,8 @@ def _answer(
         if check in exclude:
             lines.append(f"[+]{check} excluded: ok")
             continue
-        problem = run()
+        found = run()
+        problem = await found if isawaitable(found) else found
         if problem is None:
             lines.append(f"[+]{check} ok")
         else:

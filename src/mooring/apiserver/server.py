@@ -25,7 +25,7 @@ from mooring.api.scheme import Scheme
 from mooring.apiserver.app import Application
 from mooring.apiserver.audit_log import AuditLog
 from mooring.apiserver.discovery import Discovery
-from mooring.apiserver.health import Check, Health
+from mooring.apiserver.health import Check, Health, store_answers
 from mooring.apiserver.http_server import HttpServer, listen, tls_context
 from mooring.apiserver.kubernetes_service import KubernetesService, advertised
 from mooring.apiserver.limits import Gatekeeper
@@ -158,6 +158,7 @@ class ApiServer:
 
     def _ready_checks(self) -> dict[str, Check]:
         return {
+            "store": lambda: self._store_check() or store_answers(self.store),
             "roles": lambda: None if self._authorizer.synced else "roles and bindings have not been read yet",
             "bootstrap": lambda: None if self._started else "the server is starting",
             "shutdown": lambda: "the server is stopping" if self._draining else None,

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from etcd_servers import EtcdServers, etcd_cluster
+from eventually import eventually
 from mooring.apiserver.security.pki import Pki
 from mooring.base.clock import SystemClock
 from running_server import RunningServer, running_server, start_server
@@ -205,6 +206,22 @@ def test_without_etcd_a_server_says_so_in_time_and_recovers(tmp_path: Path) -> N
             assert time.monotonic() < deadline
         while call("GET", "/readyz")[0] != 200:
             assert time.monotonic() < deadline
+
+
+def test_while_etcd_is_frozen_a_server_is_not_ready(tmp_path: Path) -> None:
+    """Nothing breaks when a process is stopped: connections stay open, and only a question shows that it is."""
+    with etcd_cluster(tmp_path / "etcd") as etcd, running_server(tmp_path / "data", *etcd.flags()) as server:
+        call = Caller(server)
+        assert call("GET", "/readyz")[0] == 200
+        etcd.members[0].pause()
+        try:
+            code, text = call("GET", "/readyz?verbose")
+            assert code == 500
+            assert "[-]store failed" in text
+            assert call("GET", "/livez?exclude=store")[0] == 200
+        finally:
+            etcd.members[0].resume()
+        eventually(lambda: call("GET", "/readyz")[0] == 200)
 
 
 def test_servers_that_start_together_on_an_empty_etcd_make_one_cluster(tmp_path: Path) -> None:
