@@ -180,7 +180,21 @@ def scheduler_choice(running: "Component", path: Path | None) -> SchedulerChoice
         raise click.ClickException(f"{path}: {error}") from error
     except (PluginError, OSError) as error:
         raise click.ClickException(str(error)) from error
-    return SchedulerChoice(chosen.profiles, for_component(running).features, registry, chosen.backoffs)
+    choice = SchedulerChoice(chosen.profiles, for_component(running).features, registry, chosen.backoffs)
+    if path is not None:
+        _try_out(choice, path)
+    return choice
+
+
+def _try_out(choice: SchedulerChoice, path: Path) -> None:
+    """A scheduler that would not start decides nothing."""
+    from mooring.scheduler.engine import Engine  # noqa: PLC0415 - as above
+    from mooring.scheduler.framework.registry import PluginError  # noqa: PLC0415 - as above
+
+    try:
+        Engine(choice.profiles, features=choice.features, registry=choice.registry)
+    except PluginError as error:
+        raise click.ClickException(f"{path}: {error}") from error
 
 
 def show_notes(snapshot: "Snapshot") -> None:

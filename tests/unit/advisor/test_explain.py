@@ -503,6 +503,20 @@ def test_a_scheduler_of_another_configuration_decides(dumped: Path, tmp_path: Pa
     assert "the pod can be scheduled" in done.stdout
 
 
+@pytest.mark.req("5500.14")
+def test_a_scheduler_that_would_not_start_decides_nothing(dumped: Path, tmp_path: Path) -> None:
+    config = tmp_path / "scheduler.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{pluginConfig: [{name: NodeAffinity, args: {addedAffinity: {preferredDuringScheduling"
+        "IgnoredDuringExecution: [{weight: 1, preference: {matchExpressions: [{key: a, operator: Like}]}}]}}}]}]"
+    )
+    done = invoke("web", "--from", str(dumped), "--scheduler-config", str(config))
+    assert done.exit_code == 1
+    assert done.stderr.startswith(f"Error: {config}: arguments of the scheduler plugin NodeAffinity: addedAffinity.")
+    assert 'Invalid value: "Like": not a valid selector operator' in done.stderr
+
+
 # -- a dump of a real cluster
 
 

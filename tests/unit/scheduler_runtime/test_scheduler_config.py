@@ -1,12 +1,16 @@
 """KubeSchedulerConfiguration files: what they say, and what is told to who writes them wrong."""
 
+import re
 from dataclasses import dataclass
 
 import pytest
 
+from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler import config
 from mooring.scheduler.config import SchedulerConfigError
 from mooring.scheduler.engine import Engine
+from mooring.scheduler.framework import SchedulerFeatures
+from mooring.scheduler.framework.registry import PluginError
 from mooring.scheduler.profiles import DEFAULT_PLUGINS, PluginUse
 from scheduler_objects import node, pod
 
@@ -73,6 +77,92 @@ profiles:
     for each in (node("here", zone="eu-1"), node("there", zone="us-1")):
         engine.put(each)
     assert engine.schedule(pod("web")).node == "here"
+
+
+def added(affinity: str) -> str:
+    """A configuration whose profile adds this to every pod."""
+    return f"{HEAD}\nprofiles: [{{pluginConfig: [{{name: NodeAffinity, args: {{addedAffinity: {affinity}}}}}]}}]\n"
+
+
+def required(term: str) -> str:
+    return added(f"{{requiredDuringSchedulingIgnoredDuringExecution: {{nodeSelectorTerms: [{term}]}}}}")
+
+
+def preferred(term: str) -> str:
+    return added(f"{{preferredDuringSchedulingIgnoredDuringExecution: [{{weight: 1, preference: {term}}}]}}")
+
+
+_TERM = "addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]"
+_WISH = "addedAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference"
+WRONG_AFFINITY = {
+    "an operator that does not exist": (
+        required("{matchExpressions: [{key: a, operator: Like, values: [b]}]}"),
+        f'{_TERM}.matchExpressions[0].operator: Invalid value: "Like": not a valid selector operator',
+    ),
+    "a key with a space": (
+        required("{matchExpressions: [{key: 'a b', operator: Exists}]}"),
+        f'{_TERM}.matchExpressions[0].key: Invalid value: "a b"',
+    ),
+    "a value that no label has": (
+        required("{matchExpressions: [{key: a, operator: In, values: ['b c']}]}"),
+        f'{_TERM}.matchExpressions[0].values[0]: Invalid value: "b c"',
+    ),
+    "no number": (
+        required("{matchExpressions: [{key: a, operator: Gt, values: [many]}]}"),
+        f"{_TERM}.matchExpressions[0].values[0]: Invalid value: \"many\": for 'Gt', 'Lt' operators, the value must be",
+    ),
+    "no version": (
+        required("{matchExpressions: [{key: a, operator: SemverGt, values: [new]}]}"),
+        f'{_TERM}.matchExpressions[0].values[0]: Invalid value: "new"',
+    ),
+    "a field that cannot be chosen by": (
+        required("{matchFields: [{key: metadata.nam, operator: In, values: [node-1]}]}"),
+        f'{_TERM}.matchFields[0].key: Invalid value: "metadata.nam": not a valid field selector key',
+    ),
+    "an expression that does not compile": (
+        required("{matchCELExpressions: ['node.label.a']}"),
+        f'{_TERM}.matchCELExpressions[0]: Invalid value: "node.label.a": compilation failed',
+    ),
+    "an operator that does not exist in a wish": (
+        preferred("{matchExpressions: [{key: a, operator: Like, values: [b]}]}"),
+        f'{_WISH}.matchExpressions[0].operator: Invalid value: "Like": not a valid selector operator',
+    ),
+}
+
+
+@pytest.mark.req("5500.14")
+@pytest.mark.parametrize("case", WRONG_AFFINITY)
+def test_a_scheduler_does_not_start_with_added_affinity_that_is_wrong(case: str) -> None:
+    text, message = WRONG_AFFINITY[case]
+    with pytest.raises(PluginError, match=re.escape(f"arguments of the scheduler plugin NodeAffinity: {message}")):
+        Engine(config.read(text).profiles)
+
+
+@pytest.mark.req("5500.14")
+@pytest.mark.parametrize(
+    "text",
+    [
+        added("{}"),
+        added("{requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: []}}"),
+        required("{}"),
+        required("{matchExpressions: [{key: a, operator: In, values: [b]}, {key: c, operator: Gt, values: ['5']}]}"),
+        required("{matchFields: [{key: metadata.name, operator: NotIn, values: [node-1]}]}"),
+        preferred("{matchExpressions: [{key: a, operator: SemverGt, values: ['1.2.3+build']}]}"),
+    ],
+)
+def test_what_kube_scheduler_takes_is_taken(text: str) -> None:
+    assert list(Engine(config.read(text).profiles).profiles) == ["default-scheduler"]
+
+
+@pytest.mark.req("5500.14")
+def test_a_scheduler_starts_with_added_affinity_whose_gate_is_off_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    text = required("{matchExpressions: [{key: kernel, operator: SemverGt, values: [1.2.3]}]}")
+    features = SchedulerFeatures(constraints=ConstraintOptions(semver_operators=False))
+    with caplog.at_level("WARNING", logger="mooring"):
+        engine = Engine(config.read(text).profiles, features=features)
+    assert "addedAffinity uses SemverGt, whose feature gate is off" in caplog.text
+    engine.put(node("n", labels={"kernel": "6.1.0"}))
+    assert not engine.schedule(pod("web")).node
 
 
 @dataclass(frozen=True)

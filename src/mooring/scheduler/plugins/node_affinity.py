@@ -1,7 +1,7 @@
 """NodeAffinity: `nodeSelector` and node affinity, required and preferred, and what the configuration adds for all pods.
 
 Terms, operators and expressions are `mooring.constraints.node_selector`; `addedAffinity` of the arguments takes all of
-them too.
+them too, and is judged when the scheduler starts (``added_affinity.py``).
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ import numpy as np
 from mooring.api import core_v1
 from mooring.api.base import Object
 from mooring.api.core_v1 import Node, Pod
+from mooring.base import logs
 from mooring.constraints import node_selector
 from mooring.constraints.columns import LabelColumns
 from mooring.constraints.node_selector import PreferredAffinity, RequiredAffinity
@@ -37,6 +38,8 @@ from mooring.scheduler.framework import (
 )
 from mooring.scheduler.plugins import arguments as plugin_arguments
 from mooring.scheduler.plugins.normalization import Proportional
+
+log = logs.get(__name__)
 
 REASON_POD = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
@@ -73,9 +76,16 @@ class NodeAffinity(Proportional):
         super().__init__()
         self._options = handle.features.constraints
         added = plugin_arguments.read(self.name, arguments, NodeAffinityArgs).added_affinity
-        spec = core_v1.PodSpec(affinity=core_v1.Affinity(node_affinity=added)) if added else core_v1.PodSpec()
+        spec = core_v1.PodSpec()
+        if added is not None:
+            _check(added)
+            spec = core_v1.PodSpec(affinity=core_v1.Affinity(node_affinity=added))
         self._added = node_selector.required_affinity(spec, self._options)
         self._added_preferred = node_selector.preferred_affinity(spec, self._options)
+        if unjudged := node_selector.unjudged(spec, self._options):
+            log.warning(
+                "addedAffinity uses %s, whose feature gate is off: terms with it match no node", ", ".join(unjudged)
+            )
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Wanted] | Status:
         spec = pod.shape.spec
@@ -117,6 +127,14 @@ class NodeAffinity(Proportional):
     def _matches(self, required: RequiredAffinity, node: Node) -> bool:
         labels, name = node.metadata.labels, node.metadata.name
         return self._added.matches(labels, name) and required.matches(labels, name)
+
+
+def _check(added: core_v1.NodeAffinity) -> None:
+    """Raises PluginError where the affinity could never be meant."""
+    from mooring.scheduler.plugins.added_affinity import problems  # noqa: PLC0415 - few configurations have it
+
+    if found := problems(added):
+        raise plugin_arguments.wrong(NodeAffinity.name, "; ".join(map(str, found)))
 
 
 def _named_nodes(spec: core_v1.PodSpec) -> frozenset[str] | None:
