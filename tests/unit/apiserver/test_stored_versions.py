@@ -151,3 +151,38 @@ async def test_a_deprecated_version_is_warned_of() -> None:
         answer = await api.get(CLAIMS.format(version="v1beta1"))
         assert len(answer.warnings) == 1
         assert answer.warnings[0].startswith("resource.k8s.io/v1beta1 ResourceClaim is deprecated in v1.")
+
+
+async def _finalize(api: ApiCaller, name: str) -> None:
+    """What the controller of namespaces does when it finds nothing left."""
+    await api.delete(f"/api/v1/namespaces/{name}")
+    found = (await api.get(f"/api/v1/namespaces/{name}")).body
+    found["spec"]["finalizers"] = []
+    assert (await api.put(f"/api/v1/namespaces/{name}/finalize", found)).code == 200
+
+
+async def _delete_without_finalizers(api: ApiCaller, name: str) -> None:
+    found = (await api.get(f"/api/v1/namespaces/{name}")).body
+    found["spec"]["finalizers"] = []
+    assert (await api.put(f"/api/v1/namespaces/{name}/finalize", found)).code == 200
+    await api.delete(f"/api/v1/namespaces/{name}")
+
+
+@pytest.mark.req("4330.4")
+@pytest.mark.req("S.4")
+@pytest.mark.parametrize("end", [_finalize, _delete_without_finalizers])
+async def test_a_namespace_takes_with_it_what_the_emulated_version_does_not_serve(end: Any) -> None:
+    store = await MemoryStore.open()
+    claims = "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims"
+    async with api_caller(store=store) as now:
+        for name in ("team", "teams"):
+            await now.post("/api/v1/namespaces", {"metadata": {"name": name}})
+            await now.post(claims.format(name), claim("v1"))
+    async with api_caller(Scheme(ComponentVersions.resolve("1.31")), store=store) as before:
+        await end(before, "team")
+        assert (await before.get("/api/v1/namespaces/team")).code == 404
+    async with api_caller(store=store) as again:
+        await again.post("/api/v1/namespaces", {"metadata": {"name": "team"}})
+        found = [(await again.get(claims.format(name))).body["items"] for name in ("team", "teams")]
+        assert [len(items) for items in found] == [0, 1]
+    await store.close()

@@ -103,6 +103,8 @@ class Deleting:
             if options.dry_run:
                 return Written(kv.value, kv.mod_revision), not waits, obj
             if not waits:
+                if isinstance(obj, Namespace):
+                    await registry.clear_unserved(call.name)
                 outcome = await registry.store.write(Delete(kv.key, expect=kv.mod_revision))
                 if isinstance(outcome, Event):
                     return Written(kv.value, outcome.revision), True, obj

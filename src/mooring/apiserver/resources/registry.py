@@ -21,7 +21,7 @@ from mooring.apiserver.resources.facts import ClusterFacts
 from mooring.apiserver.resources.selection import Selections
 from mooring.apiserver.resources.stored import Stored
 from mooring.base.clock import Clock
-from mooring.store.kv import KeyValue, Store
+from mooring.store.kv import Delete, KeyValue, Store
 
 Guard = Callable[[UserInfo, Resource, Resource | None], None]
 """Raises Forbidden when a user may not write an object that admission has let pass; the old one is None on create."""
@@ -81,6 +81,11 @@ class Registry:
         self.facts = ClusterFacts(store)
         self.selections = Selections()
         self._stored = {kind.family: Stored(scheme, kind) for kind in scheme.known if kind.stored}
+        self._unserved = [
+            stored
+            for stored in self._stored.values()
+            if stored.hub.namespaced and not any(map(scheme.is_served, scheme.family(stored.hub)))
+        ]
 
     def stored(self, kind: Kind) -> Stored:
         return self._stored[kind.family]
@@ -99,6 +104,15 @@ class Registry:
         if kv is None:
             raise call.not_found()
         return kv
+
+    async def clear_unserved(self, namespace: str) -> None:
+        """Delete what a namespace holds of kinds that this server does not serve, and that nobody else can delete.
+
+        Older versions may be emulated for a while: a namespace that is made again later must not own these objects.
+        """
+        for stored in self._unserved:
+            page = await self.store.range(stored.prefix_of(namespace))
+            await self.store.write_all([Delete(kv.key) for kv in page.items])
 
     async def admission_request(self, call: Call, obj: Resource | None = None) -> admission.Request:
         """What admission is told of a call, with what it may look up about `obj` fetched beforehand."""

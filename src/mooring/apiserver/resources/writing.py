@@ -135,7 +135,10 @@ class Writing:
             value = stored.encode(new)
             if options.dry_run or value == kv.value:
                 return Written(value, kv.mod_revision)
-            outcome = await registry.store.write(_write_of(kv, new, value))
+            write = _write_of(kv, new, value)
+            if isinstance(write, Delete) and isinstance(new, Namespace):
+                await registry.clear_unserved(new.metadata.name)
+            outcome = await registry.store.write(write)
             if isinstance(outcome, Event):
                 return Written(value, outcome.revision)
             if outcome.current is None:
