@@ -68,11 +68,19 @@ class Answer:
 class ApiCaller:
     """A server's handlers, and how to call them."""
 
-    def __init__(self, resources: Resources, scheme: Scheme, store: Store, clock: MockClock) -> None:
+    def __init__(
+        self, resources: Resources, scheme: Scheme, store: Store, clock: MockClock, user: UserInfo | None = None
+    ) -> None:
         self.resources = resources
         self.scheme = scheme
         self.store = store
         self.clock = clock
+        self.user = user or UserInfo(username="tester")
+
+    def as_node(self, name: str) -> "ApiCaller":
+        """The same server, called by the kubelet of a node."""
+        user = UserInfo(username=f"system:node:{name}", groups=["system:nodes", "system:authenticated"])
+        return ApiCaller(self.resources, self.scheme, self.store, self.clock, user)
 
     async def call(
         self, method: str, url: str, body: Any = None, *, accept: str = "", media_type: str = "", agent: str = "test/1"
@@ -85,7 +93,7 @@ class ApiCaller:
             query=parse_qs(parts.query, keep_blank_values=True),
             headers={"accept": accept, "content-type": media_type or "application/json", "user-agent": agent},
             body=body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode(),
-            user=UserInfo(username="tester"),
+            user=self.user,
         )
         route = resolve(self.scheme, parts.path)
         assert route is not None, f"no route for {parts.path}"
@@ -123,6 +131,7 @@ class ApiCaller:
             path=parts.path,
             query={"watch": ["true"], **parse_qs(parts.query, keep_blank_values=True)},
             headers={"accept": accept},
+            user=self.user,
         )
         route = resolve(self.scheme, parts.path)
         assert route is not None, f"no route for {parts.path}"

@@ -4,6 +4,7 @@ Each component builds one at its start and never asks the gates again. What is o
 server may have stored an operator or expression while its gate was on, and a scheduler may be started with it off.
 """
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from mooring.base import known_gates
@@ -25,4 +26,13 @@ def from_gates(gates: FeatureGates) -> ConstraintOptions:
         numeric_tolerations=gates.enabled(known_gates.COMPARISON_OPERATORS),
         semver_operators=gates.enabled(known_gates.SEMVER_OPERATORS),
         cel=gates.enabled(known_gates.CEL),
+    )
+
+
+def declared(features: Container[str]) -> ConstraintOptions:
+    """What a component understands that declares these features by the names of their gates."""
+    return ConstraintOptions(
+        numeric_tolerations=known_gates.COMPARISON_OPERATORS in features,
+        semver_operators=known_gates.SEMVER_OPERATORS in features,
+        cel=known_gates.CEL in features,
     )

@@ -15,6 +15,7 @@ from mooring.api import codec, errors, yaml_documents
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import ListMeta, Table, TableRow
 from mooring.apiserver.http import YAML, Accepted, Request, Response
+from mooring.apiserver.resources.node_reading import Rendering
 from mooring.apiserver.resources.registry import Call, Registry, Tables
 from mooring.apiserver.resources.stored import Stored
 from mooring.base.clock import Clock
@@ -30,7 +31,7 @@ class View(ABC):
     shared = False
     """Whether what is shown depends on the object alone, so that watchers can share it."""
 
-    def __init__(self, stored: Stored, kind: Kind) -> None:
+    def __init__(self, stored: Rendering, kind: Kind) -> None:
         self.stored = stored
         self.kind = kind
 
@@ -52,9 +53,11 @@ class View(ABC):
 
 
 class WholeView(View):
-    """Objects as they are."""
+    """Objects as they are, or as a node reads them."""
 
-    shared = True
+    def __init__(self, stored: Rendering, kind: Kind) -> None:
+        super().__init__(stored, kind)
+        self.shared = isinstance(stored, Stored)
 
     def object(self, value: bytes, revision: int) -> bytes:
         return self.stored.render(value, revision, self.kind)
@@ -88,7 +91,7 @@ class MetadataView(View):
 class TableView(View):
     """Rows of text, for people."""
 
-    def __init__(self, stored: Stored, kind: Kind, tables: Tables, include: str, clock: Clock) -> None:
+    def __init__(self, stored: Rendering, kind: Kind, tables: Tables, include: str, clock: Clock) -> None:
         super().__init__(stored, kind)
         self._tables = tables
         self._include = include
@@ -129,14 +132,15 @@ class TableView(View):
 
 def view_for(registry: Registry, call: Call) -> View:
     """The view that a client asked for; raises NotAcceptable for one that there is not."""
+    stored = registry.read_by(call)
     match call.accepted.shown_as:
         case "":
-            return WholeView(call.stored, call.kind)
+            return WholeView(stored, call.kind)
         case "Table" if registry.tables:
             include = call.request.parameter("includeObject") or "Metadata"
             if include not in {"None", "Metadata", "Object"}:
                 raise errors.bad_request(f'unrecognized includeObject value: "{include}"')
-            return TableView(call.stored, call.kind, registry.tables, include, registry.clock)
+            return TableView(stored, call.kind, registry.tables, include, registry.clock)
         case "PartialObjectMetadata" | "PartialObjectMetadataList":
             return MetadataView(call.stored, call.kind)
     raise errors.not_acceptable(["application/json", "application/yaml"])

@@ -18,6 +18,7 @@ from mooring.api.meta_v1 import Resource, TableColumnDefinition, TableRow
 from mooring.api.scheme import Scheme
 from mooring.apiserver.http import Accepted, Request
 from mooring.apiserver.resources.facts import ClusterFacts
+from mooring.apiserver.resources.node_reading import NodeReading, Rendering
 from mooring.apiserver.resources.selection import Selections
 from mooring.apiserver.resources.stored import Stored
 from mooring.base.clock import Clock
@@ -86,9 +87,14 @@ class Registry:
             for stored in self._stored.values()
             if stored.hub.namespaced and not any(map(scheme.is_served, scheme.family(stored.hub)))
         ]
+        self._node_reading = NodeReading(store, options)
 
     def stored(self, kind: Kind) -> Stored:
         return self._stored[kind.family]
+
+    def read_by(self, call: Call) -> Rendering:
+        """The objects of a call's kind as its sender reads them."""
+        return self._node_reading.of(call.request, call.stored)
 
     def strategy(self, stored: Stored) -> admission.Strategy[Any]:
         return strategy_of(stored.hub.type)

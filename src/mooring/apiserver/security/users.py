@@ -13,6 +13,9 @@ ANONYMOUS = "system:anonymous"
 SERVICE_ACCOUNTS = "system:serviceaccounts"
 SERVER = UserInfo(username="system:apiserver", groups=[MASTERS, AUTHENTICATED])
 """The server itself, when it writes objects as it starts."""
+NODES = "system:nodes"
+"""The group of kubelets; the user name of one is `system:node:` and the name of its node."""
+_NODE_USER = "system:node:"
 SCHEDULER = "system:kube-scheduler"
 CONTROLLERS = "system:kube-controller-manager"
 
@@ -24,6 +27,13 @@ def anonymous() -> UserInfo:
 def authenticated(username: str, uid: str = "", groups: list[str] | None = None) -> UserInfo:
     """A user whom an authenticator knows; everybody who is known is in one group."""
     return UserInfo(username=username, uid=uid, groups=_with_authenticated(groups or []))
+
+
+def node_name(user: UserInfo) -> str | None:
+    """The node that a user is; None for everybody who is not the kubelet of one."""
+    if NODES not in user.groups or not user.username.startswith(_NODE_USER):
+        return None
+    return user.username.removeprefix(_NODE_USER) or None
 
 
 def service_account_name(namespace: str, name: str) -> str:

@@ -9,7 +9,8 @@ the original. Everything here is pure. It narrows where it cannot say the same, 
     tolerations.py  `lower_tolerations`: `Equal` tolerations for the taints of a node, or of a cluster
     terms.py        `Constraint`: the foreign part of a node selector term, its label key, whether a node meets it;
                     `lower_term`: a term for the cluster, `term_of_known_values`: one that autoscalers can reckon with
-    for_node.py     `lower_pod`, `lower_volume`: whole objects for one node, where every verdict is known already
+    for_node.py     `lower_pod`, `lower_volume`: whole objects for one node, where every verdict is known already;
+                    `reliance`: what of a node decides, for caches that nodes share
 
 Called by the API server (what nodes read), the bridge (stock clusters) and `mooring bridge convert`. All functions take
 `options`, which says what the control plane's gates allow (what is off never matches), and `known`, the reader's words.
@@ -23,7 +24,7 @@ Called by the API server (what nodes read), the bridge (stock clusters) and `moo
     ('Equal', '960', 30)
 """
 
-from mooring.constraints.lowering.for_node import NodeWords, lower_pod, lower_volume
+from mooring.constraints.lowering.for_node import NodeWords, Reliance, lower_pod, lower_volume, reliance
 from mooring.constraints.lowering.terms import (
     LABEL_PREFIX,
     LABEL_VALUE,
@@ -41,6 +42,7 @@ __all__ = [
     "STOCK",
     "Constraint",
     "NodeWords",
+    "Reliance",
     "constraint_of",
     "has_foreign_words",
     "is_foreign",
@@ -48,5 +50,6 @@ __all__ = [
     "lower_term",
     "lower_tolerations",
     "lower_volume",
+    "reliance",
     "term_of_known_values",
 ]

@@ -5,9 +5,9 @@ node meets it, and the whole term becomes one that no node meets where it does n
 reads pods and volumes; the node's own verdict on the rest of the term stays its own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import structs
 
@@ -22,7 +22,7 @@ from mooring.api.core_v1 import (
 )
 from mooring.constraints.lowering.terms import LABEL_PREFIX, constraint_of, replace_foreign, requirement
 from mooring.constraints.lowering.tolerations import lower_tolerations
-from mooring.constraints.lowering.words import STOCK, has_foreign_words, understood
+from mooring.constraints.lowering.words import STOCK, has_foreign_words, is_foreign, understood
 from mooring.constraints.options import ConstraintOptions
 
 _UNMET: Final = LABEL_PREFIX + "unmet"
@@ -39,6 +39,54 @@ class NodeWords:
     labels: Mapping[str, str]
     known: ConstraintOptions = STOCK
     """The new words that it understands, by the features it declares."""
+
+
+class Reliance(NamedTuple):
+    """What of a node decides how it reads an object: nodes that are alike in this read the same."""
+
+    taints: bool
+    """Whether its taints count."""
+    times: bool
+    """Whether it counts when they were added."""
+    labels: tuple[str, ...] | None
+    """The keys of the labels that count; None for all of them."""
+
+    def words(self, node: NodeWords) -> Hashable:
+        """What counts of a node: equal for nodes that read the object alike."""
+        taints = [
+            (taint.key, taint.value, taint.effect, taint.time_added if self.times else None)
+            for taint in (node.taints if self.taints else ())
+        ]
+        keys = sorted(node.labels) if self.labels is None else self.labels
+        return (*taints,), (*((key, node.labels.get(key)) for key in keys),), node.known
+
+
+def reliance(obj: Pod | PersistentVolume, options: ConstraintOptions) -> Reliance:
+    """What of a node decides how an object is lowered for it."""
+    tolerations = [entry for entry in obj.spec.tolerations if is_foreign(entry)] if isinstance(obj, Pod) else []
+    labels: set[str] | None = set()
+    for term in _terms(obj):
+        constraint = constraint_of(term, options)
+        if constraint is not None and labels is not None:
+            labels = None if constraint.reads is None else labels | set(constraint.reads)
+    return Reliance(
+        taints=bool(tolerations),
+        times=any(entry.expression for entry in tolerations),
+        labels=None if labels is None else tuple(sorted(labels)),
+    )
+
+
+def _terms(obj: Pod | PersistentVolume) -> Iterator[NodeSelectorTerm]:
+    if isinstance(obj, PersistentVolume):
+        if obj.spec.node_affinity and obj.spec.node_affinity.required:
+            yield from obj.spec.node_affinity.required.node_selector_terms
+        return
+    affinity = obj.spec.affinity and obj.spec.affinity.node_affinity
+    if affinity:
+        required = affinity.required_during_scheduling_ignored_during_execution
+        yield from required.node_selector_terms if required else ()
+        for entry in affinity.preferred_during_scheduling_ignored_during_execution:
+            yield entry.preference
 
 
 def lower_pod(pod: Pod, node: NodeWords, options: ConstraintOptions) -> Pod:

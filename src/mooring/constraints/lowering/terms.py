@@ -13,8 +13,8 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Final
+from functools import cached_property, lru_cache
+from typing import Final, TypeAlias
 
 from msgspec import structs
 
@@ -29,13 +29,16 @@ LABEL_VALUE: Final = "true"
 _HASH_CHARACTERS: Final = 32
 """128 bits: nobody can write two constraints that share a label."""
 
+_Requirement: TypeAlias = tuple[str, str, tuple[str, ...]]
+"""Key, operator and values."""
+
 
 @dataclass(frozen=True, eq=False)
 class Constraint:
     """The part of a term that stock rules cannot judge: requirements and expressions, which must all hold."""
 
-    requirements: tuple[tuple[str, str, tuple[str, ...]], ...]
-    """Key, operator and values of each semver requirement, sorted."""
+    requirements: tuple[_Requirement, ...]
+    """The semver requirements, sorted."""
     expressions: tuple[str, ...]
     """CEL expressions over `node`, sorted."""
     _conditions: tuple[Condition, ...] | None = field(repr=False)
@@ -75,18 +78,27 @@ def constraint_of(
 ) -> Constraint | None:
     """The foreign part of a term; None when the reader knows all of its words."""
     known = understood(known, options)
-    requirements = [] if known.semver_operators else [entry for entry in term.match_expressions if _is_version(entry)]
+    requirements: tuple[_Requirement, ...] = ()
+    if not known.semver_operators:
+        found = {
+            (entry.key, entry.operator, tuple(entry.values)) for entry in term.match_expressions if _is_version(entry)
+        }
+        requirements = tuple(sorted(found))
     texts = () if known.cel else tuple(sorted(set(term.match_cel_expressions)))
-    if not requirements and not texts:
-        return None
-    conditions = [node_selector.requirement(entry, options) for entry in requirements]
+    return _constraint(requirements, texts, options) if requirements or texts else None
+
+
+@lru_cache(maxsize=4096)
+def _constraint(
+    requirements: tuple[_Requirement, ...], texts: tuple[str, ...], options: ConstraintOptions
+) -> Constraint:
+    conditions = [
+        node_selector.requirement(requirement(key, operator, *values), options)
+        for key, operator, values in requirements
+    ]
     conditions += [expressions.node_expression(text) if options.cel else None for text in texts]
     compiled = tuple(condition for condition in conditions if condition)
-    return Constraint(
-        tuple(sorted({(entry.key, entry.operator, tuple(entry.values)) for entry in requirements})),
-        texts,
-        compiled if len(compiled) == len(conditions) else None,
-    )
+    return Constraint(requirements, texts, compiled if len(compiled) == len(conditions) else None)
 
 
 def lower_term(
