@@ -139,10 +139,7 @@ class _Gathered:
         if not len(codes):
             return
         self.verdicts[refused] = (codes.astype(np.int64) & _CODE_MASK) | (position << _CODE_BITS)
-        lowest = int(codes.min())
-        numbers = np.bincount(codes - lowest)  # codes are few and small, so this is cheaper than sorting
-        for offset in np.flatnonzero(numbers).tolist():
-            code = lowest + offset
+        for code, number in zip(*(found.tolist() for found in np.unique(codes, return_counts=True)), strict=True):
             verdict = (code & _CODE_MASK) | (position << _CODE_BITS)
             self.table[verdict] = status_of(code, slot.reasons, slot.name)
-            self.counts[verdict] = int(numbers[offset])
+            self.counts[verdict] = number

@@ -21,7 +21,6 @@ from mooring.scheduler.columns.ranked_pods import NOT_YET
 from mooring.scheduler.disruptions import Budgets
 from mooring.scheduler.evaluation import Judgement
 from mooring.scheduler.framework import Mask, Status, unresolvable
-from mooring.scheduler.framework.verdicts import status_of
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 OFFSET = 1 << 31
@@ -64,14 +63,15 @@ def dry_run(
     harms: list[Harm | Status] = [NO_VICTIMS] * len(rows)
     fits = layers.numbers > 0
     for slot in judgement.filters:
-        codes = slot.codes_with(rows, allocatable, used)
-        if codes is None:
+        ok = slot.fits_with(rows, allocatable, used)
+        if ok is None:
             return None
-        refused = fits & (codes != 0)
-        statuses = {code: status_of(code, slot.reasons, slot.name) for code in set(codes[refused].tolist())}
-        for place in refused.nonzero()[0].tolist():
-            harms[place] = statuses[int(codes[place])]
-        fits &= codes == 0
+        refused = (fits & ~ok).nonzero()[0]
+        if len(refused):
+            statuses = slot.statuses_with(rows[refused], allocatable[:, refused], used[:, refused])
+            for place, status in zip(refused.tolist(), statuses, strict=True):
+                harms[place] = status
+            fits &= ok
     left = fits.nonzero()[0]
     layers.keep(left)
     victims = _spare(judgement, rows[left], allocatable[:, left], used[:, left], layers)
@@ -90,9 +90,9 @@ def _spare(judgement: Judgement, rows: NDArray[np.intp], allocatable: _Table, us
         including = used + usage
         refused = np.zeros(len(rows), np.bool_)
         for slot in filters:
-            codes = slot.codes_with(rows, allocatable, including)
-            if codes is not None:
-                refused |= codes != 0
+            ok = slot.fits_with(rows, allocatable, including)
+            if ok is not None:
+                refused |= ~ok
         used = np.where(refused, used, including)
         victims[layer] &= refused
     return victims
@@ -128,11 +128,8 @@ class _Layers:
         node = np.repeat(np.arange(len(tables)), self.numbers)
         layer = np.arange(len(node)) - np.repeat(np.cumsum(self.numbers) - self.numbers, self.numbers)
         stacked = np.zeros((int(self.numbers.max(initial=0)), 2 + lines, len(tables)), np.int64)
-        if len({len(table) for table in tables}) == 1:
-            stacked[layer, : len(tables[0]), node] = np.concatenate(tables, axis=1).T
-        else:  # resources have turned up since some of them were made
-            for place, table in enumerate(tables):
-                stacked[: table.shape[1], : len(table), place] = table.T
+        if tables:
+            stacked[layer, :, node] = np.concatenate(tables, axis=1).T
         self._priorities, self._started, self.usage = -stacked[:, 0], stacked[:, 1], stacked[:, 2:]
 
     def keep(self, columns: NDArray[np.intp]) -> None:

@@ -27,7 +27,7 @@ from mooring.scheduler.columns.change_log import (
     both,
     union,
 )
-from mooring.scheduler.columns.cluster import Cluster, NodeInfo, PlacedPod
+from mooring.scheduler.columns.cluster import Cluster, PlacedPod
 from mooring.scheduler.columns.shapes import PodInfo
 from mooring.scheduler.filtering import FilterSlot, Funnel, NodeFilter, PodFilter, ShapeFilter, ShapeFilterer
 from mooring.scheduler.framework import (
@@ -113,9 +113,9 @@ class Evaluation:
         self._begin(pod)
 
     def _begin(self, pod: PodInfo) -> None:
-        """Start from nothing: for a new shape, or when the columns have got more rows."""
+        """Start from nothing: for a new shape, or when the columns have got another form."""
         cluster = self._cluster
-        self._capacity = cluster.capacity
+        self._layout = -1
         self._reader = Reader(cluster.node_changes, cluster.pod_changes)
         self._not_scored = EVERYTHING
         """What has changed since points were last given."""
@@ -143,6 +143,7 @@ class Evaluation:
         self._malus: Scores | None = None
         self._best: BestRows | None = None
         self._funnel: Funnel | None = None
+        self._layout = cluster.layout
 
     @property
     def is_worth_keeping(self) -> bool:
@@ -155,29 +156,32 @@ class Evaluation:
         `expected` are pods that have been promised room on some rows and that this one must leave it to. A single
         feasible node is taken without scoring it, unless somebody `needs_points`.
         """
-        if self._capacity != self._cluster.capacity:
+        if self._layout != self._cluster.layout:
             self._begin(pod)
         judgement = Judgement(pod)
-        self._pre_filter(judgement)
-        if judgement.refusal is None:
-            self._filter(judgement)
-        if judgement.refusal is None and expected:
-            self._leave_room(judgement, expected)
-        if judgement.refusal is None and judgement.number_feasible > (0 if needs_points else 1):
-            self._score(judgement)
+        try:
+            self._pre_filter(judgement)
+            if judgement.refusal is None:
+                self._filter(judgement)
+            if judgement.refusal is None and expected:
+                self._leave_room(judgement, expected)
+            if judgement.refusal is None and judgement.number_feasible > (0 if needs_points else 1):
+                self._score(judgement)
+        except BaseException:
+            self._layout = -1  # some slots have missed the changes: start again
+            raise
         return judgement
 
     def judge_on(self, pod: PodInfo, row: int, expected: Sequence[PlacedPod]) -> Judgement:
         """As `judge`, for one row alone: where the pod has been promised room."""
-        if self._capacity != self._cluster.capacity:
+        if self._layout != self._cluster.layout:
             self._begin(pod)
         judgement = Judgement(pod)
         judgement.is_shared = False
         self._pre_filter(judgement)
-        info = self._cluster.nodes[row]
-        if judgement.refusal is not None or info is None or not judgement.considered[row]:
+        if judgement.refusal is not None or not judgement.considered[row]:
             return judgement
-        if status_on(judgement, row).is_success and self._status_with(judgement, info, expected).is_success:
+        if status_on(judgement, row).is_success and status_with(judgement, self._cluster, row, expected).is_success:
             judgement.asked = [(slot.name, 1, 0, 0) for slot in judgement.filters if not slot.status.is_skip]
             judgement.feasible = np.zeros_like(judgement.considered)
             judgement.feasible[row] = True
@@ -278,7 +282,7 @@ class Evaluation:
 
     def _give_up(self, judgement: Judgement, status: Status) -> None:
         judgement.refusal = status
-        self._capacity = -1  # the slots after this one have missed the changes: start again
+        self._layout = -1  # the slots after this one have missed the changes: start again
 
     def _leave_room(self, judgement: Judgement, expected: Expected) -> None:
         """Judge rows again as if the pods that are expected there had come: one for all that look alike."""
@@ -286,28 +290,16 @@ class Evaluation:
         judgement.feasible = judgement.feasible.copy()
         known: dict[Hashable, Status] = {}
         for row, pods in expected.items():
-            info = self._cluster.nodes[row]
-            if info is None or not judgement.feasible[row]:
+            if not judgement.feasible[row]:
                 continue
             likeness = likeness_on(judgement, row, pods)
-            status = known.get(likeness) or self._status_with(judgement, info, pods)
+            status = known.get(likeness) or status_with(judgement, self._cluster, row, pods)
             if likeness is not None:
                 known[likeness] = status
             if not status.is_success:
                 judgement.overruled[row] = status
                 judgement.feasible[row] = False
                 judgement.number_feasible -= 1
-
-    def _status_with(self, judgement: Judgement, info: NodeInfo, pods: Sequence[PlacedPod]) -> Status:
-        """What the filters would say about a node that they let pass if some pods had come to it."""
-        if not pods:
-            return SUCCESS
-        for placed in pods:
-            self._cluster.place(placed)
-        status = status_on(judgement, info.row, only_pods_moved=True)
-        for placed in pods:
-            self._cluster.displace(placed)
-        return status
 
     # -- scoring
 
@@ -352,7 +344,7 @@ class Evaluation:
         """Sum up anew where points have changed: those given row by row, and those given for the cluster as a whole."""
         plain, others = self._by_row, [slot for slot in self._revised if slot.is_active]
         if by_row is None:
-            self._base = _sum([slot.points for slot in plain]) if plain else np.zeros(self._capacity, np.int64)
+            self._base = _sum([slot.points for slot in plain]) if plain else np.zeros(self._cluster.capacity, np.int64)
         elif len(by_row) == 1:
             row = int(by_row[0])
             self._base[row] = sum([slot.points.item(row) for slot in plain])
@@ -374,7 +366,7 @@ class Evaluation:
         moved: ChangedRows = NO_ROWS
         if self._was_feasible is not None and feasible is not self._was_feasible:
             differing = feasible != self._was_feasible
-            moved = differing.nonzero()[0] if _PART * np.count_nonzero(differing) < self._capacity else None
+            moved = differing.nonzero()[0] if _PART * np.count_nonzero(differing) < self._cluster.capacity else None
         if changed is None or moved is None or self._was_feasible is None:
             self._totals = self._masked(feasible)
             self._best = None
@@ -431,6 +423,18 @@ def status_on(judgement: Judgement, row: int, *, only_pods_moved: bool = False) 
         if verdicts is not None and verdicts.codes[0]:
             return status_of(int(verdicts.codes[0]), verdicts.reasons, slot.name)
     return SUCCESS
+
+
+def status_with(
+    judgement: Judgement, cluster: Cluster, row: int, pods: Sequence[PlacedPod], *, only_pods_moved: bool = True
+) -> Status:
+    """As `status_on`, if some pods had come to the row."""
+    if not pods:
+        return SUCCESS
+    with cluster.supposing() as supposed:
+        for placed in pods:
+            supposed.place(placed)
+        return status_on(judgement, row, only_pods_moved=only_pods_moved)
 
 
 def likeness_on(judgement: Judgement, row: int, moved: Sequence[PlacedPod]) -> Hashable | None:

@@ -5,7 +5,7 @@ Called by ``evaluation.py``, which says what has changed since the last pod of t
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from mooring.scheduler.framework import (
     NodePreFilterPlugin,
     PreFilterResult,
     Reads,
+    ReasonSets,
     ResourceFilter,
     RevisedFilter,
     RevisedRows,
@@ -34,6 +35,10 @@ from mooring.scheduler.framework import (
     Status,
     Verdicts,
 )
+from mooring.scheduler.framework.verdicts import status_of
+
+_Amounts: TypeAlias = NDArray[np.int64]
+"""As in the resource columns: a line for each resource, here with a column for each row that is asked about."""
 
 
 class FilterSlot:
@@ -67,11 +72,18 @@ class FilterSlot:
         """Equal for rows that have the same verdict, also after the same pods are moved; None when nobody knows."""
         return None
 
-    def codes_with(
-        self, _rows: NDArray[np.intp], _allocatable: NDArray[np.int64], _used: NDArray[np.int64]
-    ) -> Codes | None:
-        """What the plugin would say about some rows if other amounts were used there; None when it cannot tell."""
+    def fits_with(self, _rows: NDArray[np.intp], _allocatable: _Amounts, _used: _Amounts) -> Mask | None:
+        """Which of some rows would pass if other amounts were used there; None when the plugin cannot tell."""
         return None
+
+    def statuses_with(self, rows: NDArray[np.intp], _allocatable: _Amounts, _used: _Amounts) -> list[Status]:
+        """Why some rows would not pass then."""
+        return self._statuses(Verdicts(self.codes[rows], self.reasons))
+
+    def _statuses(self, verdicts: Verdicts) -> list[Status]:
+        codes = verdicts.codes.tolist()
+        known = {code: status_of(code, verdicts.reasons, self.name) for code in set(codes)}
+        return [known[code] for code in codes]
 
     def _take(self, verdicts: Verdicts, nodes: Mask, rows: ChangedRows) -> bool:
         """Keep verdicts; whether they are others than before."""
@@ -195,14 +207,17 @@ class ShapeFilter(FilterSlot):
             return not self.asks or bool(self.ok[row])
         return None if self._likeness is None else self._likeness.likeness(self._state, row)
 
-    def codes_with(
-        self, rows: NDArray[np.intp], allocatable: NDArray[np.int64], used: NDArray[np.int64]
-    ) -> Codes | None:
+    def fits_with(self, rows: NDArray[np.intp], allocatable: _Amounts, used: _Amounts) -> Mask | None:
         if self._state is None or self.status.is_skip or (self.sees_only_node and not self.asks):
-            return np.zeros(len(rows), np.int32)
+            return np.ones(len(rows), np.bool_)
         if self.sees_only_node:
-            return self.codes[rows]
-        return None if self._resources is None else self._resources.filter_resources(self._state, allocatable, used)
+            return self.ok[rows]
+        return None if self._resources is None else self._resources.fits_resources(self._state, allocatable, used)
+
+    def statuses_with(self, rows: NDArray[np.intp], allocatable: _Amounts, used: _Amounts) -> list[Status]:
+        if self.sees_only_node or self._resources is None:
+            return super().statuses_with(rows, allocatable, used)
+        return self._statuses(self._resources.filter_resources(self._state, allocatable, used))
 
 
 class PassingFilter(FilterSlot):
@@ -211,10 +226,8 @@ class PassingFilter(FilterSlot):
     def likeness(self, _row: int) -> Hashable:
         return True
 
-    def codes_with(
-        self, rows: NDArray[np.intp], _allocatable: NDArray[np.int64], _used: NDArray[np.int64]
-    ) -> Codes | None:
-        return np.zeros(len(rows), np.int32)
+    def fits_with(self, rows: NDArray[np.intp], _allocatable: _Amounts, _used: _Amounts) -> Mask:
+        return np.ones(len(rows), np.bool_)
 
 
 class PodFilter(FilterSlot):
@@ -260,7 +273,7 @@ class NodeFilter(FilterSlot):
         self._pod = pod
         self._cluster = cluster
         self._cycle = cycle
-        self._statuses: list[Status] = [SUCCESS]
+        self._sets: ReasonSets[tuple[str, ...]] = ReasonSets(tuple)
         if isinstance(plugin, NodePreFilterPlugin):
             self.status = plugin.pre_filter_pod(cycle, pod.pod, cluster).by(plugin.name)
 
@@ -284,14 +297,9 @@ class NodeFilter(FilterSlot):
                 continue
             if not status.is_rejected:
                 return status.by(self.name)
-            codes[index] = self._code(status)
-        return Verdicts(codes, lambda code: self._statuses[code].reasons)
-
-    def _code(self, status: Status) -> int:
-        if status not in self._statuses:
-            self._statuses.append(status)
-        code = self._statuses.index(status)
-        return -code if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE else code
+            code = self._sets.code(status.reasons)
+            codes[index] = -code if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE else code
+        return Verdicts(codes, self._sets.reasons)
 
 
 class Funnel:

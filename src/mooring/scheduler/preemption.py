@@ -24,7 +24,7 @@ from mooring.scheduler.columns.ranked_pods import priority, started_at
 from mooring.scheduler.diagnosis import Diagnosis
 from mooring.scheduler.disruptions import Budgets
 from mooring.scheduler.dry_run import NO_VICTIMS, OFFSET, DryRun, Harm, dry_run
-from mooring.scheduler.evaluation import Judgement, likeness_on, status_on
+from mooring.scheduler.evaluation import Judgement, likeness_on, status_on, status_with
 from mooring.scheduler.framework import Code, Status
 from mooring.scheduler.nominations import Expected, Nominations
 from mooring.scheduler.plugins.default_preemption import DefaultPreemption
@@ -240,39 +240,27 @@ def _likeness(attempt: _Attempt, info: NodeInfo, lower: Sequence[PlacedPod]) -> 
 
 def _tried(attempt: _Attempt, info: NodeInfo, lower: Sequence[PlacedPod]) -> _Spared | Status:
     """Take all of `lower` away, and give back as many as possible."""
-    cluster = attempt.cluster
-    for placed in lower:
-        cluster.displace(placed)
-    away = list(range(len(lower)))
-    try:
+    with attempt.cluster.supposing() as supposed:
+        for placed in lower:
+            supposed.displace(placed)
         status = _fits(attempt, info)
         if not status.is_success:
             return status
         violating, others = attempt.budgets.split(lower)
+        victims: list[int] = []
         for index in (*violating, *others):
-            cluster.place(lower[index])
-            if _fits(attempt, info, only_pods_moved=True).is_success:
-                away.remove(index)
-            else:
-                cluster.displace(lower[index])
-        return _Spared(tuple(away), len(set(away) & set(violating)))
-    finally:
-        for index in away:
-            cluster.place(lower[index])
+            supposed.place(lower[index])
+            if not _fits(attempt, info, only_pods_moved=True).is_success:
+                supposed.displace(lower[index])
+                victims.append(index)
+        return _Spared(tuple(sorted(victims)), len(set(victims) & set(violating)))
 
 
 def _fits(attempt: _Attempt, info: NodeInfo, *, only_pods_moved: bool = False) -> Status:
     """Whether the pod fits now, also when the pods come that it has to leave room for."""
     expected = attempt.expected.get(info.row, ())
-    if expected:
-        for placed in expected:
-            attempt.cluster.place(placed)
-        status = status_on(attempt.judgement, info.row, only_pods_moved=only_pods_moved)
-        for placed in expected:
-            attempt.cluster.displace(placed)
-        if not status.is_success:
-            return status
-    return status_on(attempt.judgement, info.row, only_pods_moved=only_pods_moved)
+    status = status_with(attempt.judgement, attempt.cluster, info.row, expected, only_pods_moved=only_pods_moved)
+    return status_on(attempt.judgement, info.row, only_pods_moved=only_pods_moved) if status.is_success else status
 
 
 def harm_of(candidate: Candidate) -> Harm:

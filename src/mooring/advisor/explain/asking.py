@@ -1,17 +1,12 @@
 """The scheduler's engine, asked for more than a verdict: every plugin's refusal of a node, and what would be if.
 
-`trying` changes the engine's cluster for a while and takes everything back, so that one engine serves any number of
-questions about a large cluster. Called by ``view.py`` and ``search.py``.
+With `cluster.supposing` one engine serves any number of questions about a large cluster. Called by ``view.py`` and
+``search.py``.
 """
-
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 
 import numpy as np
 
-from mooring.api.core_v1 import Node, Pod
-from mooring.api.meta_v1 import Resource
-from mooring.scheduler.columns.cluster import object_key
+from mooring.api.core_v1 import Pod
 from mooring.scheduler.diagnosis import Diagnosis, diagnose
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.evaluation import Judgement
@@ -47,37 +42,6 @@ class AskingEngine(Engine):
             reason = f"node(s) didn't satisfy plugin(s) [{' '.join(judgement.naming)}]"
             return [unresolvable(reason).by(plugin)], False
         return [status for slot in judgement.filters if not (status := _status(slot, row)).is_success], False
-
-    @contextmanager
-    def trying(self, put: Iterable[Resource], remove: Iterable[Resource]) -> Iterator[None]:
-        """Have objects in the cluster, or not, for a while."""
-        undo: list[tuple[Resource | None, Resource]] = []
-        try:
-            for obj in remove:
-                before = self._known(obj)
-                if before is not None:
-                    undo.append((before, before))
-                    self.remove(before)
-            for obj in put:
-                undo.append((self._known(obj), obj))
-                self.put(obj)
-            yield
-        finally:
-            for before, after in reversed(undo):
-                if before is None:
-                    self.remove(after)
-                else:
-                    self.put(before)
-
-    def _known(self, obj: Resource) -> Resource | None:
-        """The object of the same name as it is in the cluster."""
-        if isinstance(obj, Node):
-            info = self.cluster.node(obj.metadata.name)
-            return None if info is None else info.node
-        if isinstance(obj, Pod):
-            placed = self.cluster.placed(obj)
-            return None if placed is None else placed.pod
-        return self.cluster.objects(type(obj)).get(object_key(obj.metadata.namespace, obj.metadata.name))
 
 
 def _status(slot: FilterSlot, row: int) -> Status:

@@ -157,9 +157,12 @@ class _Explaining:
     # -- pods with a node
 
     def _placed(self) -> SchedulingExplanation:
+        with self._engine.cluster.supposing(remove=[self._pod]):
+            return self._without_it()
+
+    def _without_it(self) -> SchedulingExplanation:
         pod = self._pod
         name = pod.spec.node_name
-        self._engine.remove(pod)
         if self._engine.cluster.node(name) is None:
             found = Search(View(self._engine, self._subject, self._features)).run(self._wanted)
             summary = f"the pod names the node {name}, which does not exist; the scheduler does not look at it any more"

@@ -109,7 +109,7 @@ class Search:
             return
         put = [obj for each in idea.chosen for obj in each.put]
         remove = [obj for each in idea.chosen for obj in each.remove]
-        with self._engine.trying(put, remove):
+        with self._engine.cluster.supposing(put, remove):
             statuses, is_global = self._engine.refusals_on(subject.pod, idea.node)
             if idea.chosen and (not statuses or (idea.was_global and not is_global)) and self._succeeds(idea, subject):
                 return

@@ -28,7 +28,6 @@ from mooring.constraints import node_selector, tolerations
 from mooring.constraints.integers import canonical_int64
 from mooring.constraints.pod_affinity import AffinityTerm
 from mooring.scheduler.columns.cluster import NodeInfo, PlacedPod, object_key
-from mooring.scheduler.columns.resources import POD_COUNT
 from mooring.scheduler.columns.shapes import ANY_ADDRESS, HostPort, PodShape, PodTerms, host_ports, pod_terms
 from mooring.scheduler.framework import SchedulerFeatures
 
@@ -215,9 +214,8 @@ class View:
         asked = {PODS: 1, **{name: amount for name, amount in self.shape.requests.items() if amount}}
         found = []
         for resource, amount in asked.items():
-            line = POD_COUNT if resource == PODS else columns.line(resource)
-            allocatable = int(columns.allocatable[line, row])
-            free = allocatable - int(columns.used[line, row])
+            allocatable, used = columns.amounts(resource, row)
+            free = allocatable - used
             if free < amount:
                 found.append(Shortage(resource, amount, free, allocatable))
         return found

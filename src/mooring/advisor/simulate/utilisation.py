@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from mooring.advisor.simulate.results import Distribution, ResourceUse
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.requests import CPU
-from mooring.scheduler.columns.resources import POD_COUNT
 
 PODS = "pods"
 _BUCKETS = 10
@@ -57,7 +56,7 @@ def usage_of(cluster: Cluster) -> Usage:
     table = cluster.resources
     allocatable: dict[str, NDArray[np.float64]] = {}
     requested: dict[str, NDArray[np.float64]] = {}
-    for resource, line in {**table.resources(), PODS: POD_COUNT}.items():
+    for resource, line in table.resources().items():
         has = table.allocatable[line, rows].astype(np.float64)
         if has.any():
             unit = 1000.0 if resource == CPU else 1.0  # the columns reckon in thousandths of a core
@@ -69,7 +68,9 @@ def usage_of(cluster: Cluster) -> Usage:
 
 def part_of(cluster: Cluster, resource: str) -> float:
     """The requested part of one resource of the whole cluster."""
-    line = cluster.resources.line(resource)
+    line = cluster.resources.find(resource)
+    if line is None:
+        return 0.0
     total = int(cluster.resources.allocatable[line].sum())
     return round(int(cluster.resources.used[line].sum()) / total, 4) if total else 0.0
 

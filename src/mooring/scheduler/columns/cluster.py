@@ -9,7 +9,8 @@ aside and placed when it comes.
     objects(Kind)        PersistentVolumes, claims, storage classes, … by "name" or "namespace/name"
 """
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Namespace, Node, Pod
 from mooring.api.meta_v1 import Resource
+from mooring.base import logs
 from mooring.constraints.columns import LabelColumns, TaintColumns
 from mooring.constraints.columns.column import larger
 from mooring.constraints.options import ConstraintOptions
@@ -29,8 +31,11 @@ from mooring.scheduler.columns.priorities import PriorityColumn
 from mooring.scheduler.columns.ranked_pods import RankedPods, priority
 from mooring.scheduler.columns.resources import ResourceColumns
 from mooring.scheduler.columns.shapes import PodInfo, PodShape, Shapes
+from mooring.scheduler.columns.supposition import Supposition
 from mooring.scheduler.columns.term_owners import TermOwners
 from mooring.scheduler.columns.topology import Topologies
+
+log = logs.get(__name__)
 
 T = TypeVar("T", bound=Resource)
 _CAPACITY = 64
@@ -120,12 +125,17 @@ class Cluster:
         self._objects: dict[type[Resource], dict[str, Resource]] = {}
         self._revisions: dict[type[Resource], int] = {}
         self._followed: dict[type[Resource], list[set[str]]] = {}
-        self._homeless: dict[str, dict[str, Pod]] = {}
+        self._homeless: dict[str, dict[str, PlacedPod]] = {}
 
     # -- reading
 
     def __len__(self) -> int:
         return len(self.row_of)
+
+    @property
+    def layout(self) -> int:
+        """Rises when the columns get another form, so that what was made for them has to be made anew."""
+        return self.resources.layout
 
     def node(self, name: str) -> NodeInfo | None:
         row = self.row_of.get(name)
@@ -147,11 +157,18 @@ class Cluster:
         """The pods on a row by importance."""
         info = self.nodes[row]
         found = None if info is None else info.ranked
-        if found is None:
+        if found is None or found.layout != self.layout:
             found = RankedPods(() if info is None else info.placed.values(), self.resources)
             if info is not None:
                 info.ranked = found
         return found
+
+    def find(self, thing: Resource) -> Resource | None:
+        """The object of the same kind and name as it is here."""
+        if isinstance(thing, Node):
+            info = self.node(thing.metadata.name)
+            return None if info is None else info.node
+        return self._objects.get(type(thing), {}).get(_key_of(thing))
 
     def placed_pods(self) -> Iterator[PlacedPod]:
         return iter(self._pods.values())
@@ -169,6 +186,18 @@ class Cluster:
         touched = set(self.objects(kind))
         self._followed.setdefault(kind, []).append(touched)
         return touched
+
+    # -- trying
+
+    @contextmanager
+    def supposing(self, put: Iterable[Resource] = (), remove: Iterable[Resource] = ()) -> Iterator[Supposition]:
+        """The cluster as if some objects were there, or not, and pods elsewhere; all is taken back at the end."""
+        supposed = Supposition(self)
+        try:
+            supposed.change(put, remove)
+            yield supposed
+        finally:
+            supposed.undo()
 
     # -- writing
 
@@ -223,7 +252,7 @@ class Cluster:
             return
         for placed in list(info.placed.values()):
             self.displace(placed)
-            self._homeless.setdefault(name, {})[pod_key(placed.pod)] = placed.pod
+            self._homeless.setdefault(name, {})[pod_key(placed.pod)] = placed
         del self.row_of[name]
         self.nodes[row] = None
         self.labels.remove(row)
@@ -256,7 +285,7 @@ class Cluster:
                 return
             self.displace(before)
         if node_name not in self.row_of:
-            self._homeless.setdefault(node_name, {})[key] = pod
+            self._homeless.setdefault(node_name, {})[key] = placed
             return
         self.place(placed)
 
@@ -296,8 +325,9 @@ class Cluster:
         self.nodes_revision += 1
         self._fill(row, node)
         self.node_changes.note(row)
-        for pod in self._homeless.pop(name, {}).values():
-            self.put_pod(pod, name)
+        for key, placed in self._homeless.pop(name, {}).items():
+            if key not in self._pods:  # else it has turned up elsewhere
+                self.place(placed)
 
     def _fill(self, row: int, node: Node) -> bool:
         """Write a node into its row; whether that changed anything that scheduling sees."""
@@ -337,7 +367,10 @@ class Cluster:
         self.pod_sets.add(row, placed.group, shape.namespace, shape.labels, terminating=terminating)
         self.pod_changes.note(row)
         for observer in self.observers:
-            observer.pod_placed(pod, info)
+            try:
+                observer.pod_placed(pod, info)
+            except Exception as problem:
+                _log_failure(observer, problem)
 
     def displace(self, placed: PlacedPod) -> None:
         """Take a pod from its node; `place` undoes it."""
@@ -358,7 +391,10 @@ class Cluster:
         self.pod_sets.subtract(row, placed.group)
         self.pod_changes.note(row)
         for observer in self.observers:
-            observer.pod_left(placed.pod, info)
+            try:
+                observer.pod_left(placed.pod, info)
+            except Exception as problem:
+                _log_failure(observer, problem)
 
     def _put_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
         if self.namespaces.get(name) == labels:
@@ -379,6 +415,12 @@ class Cluster:
         for column in (self.resources, self.priorities, self.topologies, self.pod_sets, self.term_owners):
             column.grow(self.capacity)
         self.node_changes.limit = self.pod_changes.limit = self.capacity
+
+
+def _log_failure(observer: PodObserver, problem: Exception) -> None:
+    """What an observer fails to count is its own loss: the columns, and the other observers, must know of the pod."""
+    fields = {"observer": type(observer).__name__}
+    log.error("a plugin did not take in a pod", exc_info=problem, extra={"fields": fields})
 
 
 def _priority_of(placed: PlacedPod) -> int:

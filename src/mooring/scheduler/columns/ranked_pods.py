@@ -1,7 +1,7 @@
 """The pods of a node by importance, in columns: for those who ask which of them would have to go.
 
-Made when somebody asks and kept until a pod of the node changes (`Cluster.ranked`). Pods that are started at the same
-time with the same priority stay in the order in which they came.
+Made when somebody asks and kept until a pod of the node or the columns' layout changes (`Cluster.ranked`). Pods that
+are started at the same time with the same priority stay in the order in which they came.
 """
 
 from bisect import bisect_right
@@ -42,11 +42,12 @@ def importance(pod: Pod) -> tuple[int, int]:
 
 
 class RankedPods:
-    __slots__ = ("_falling", "placed", "table")
+    __slots__ = ("_falling", "layout", "placed", "table")
 
     def __init__(self, pods: Iterable["PlacedPod"], resources: ResourceColumns) -> None:
         ranked = [(importance(placed.pod), place, placed) for place, placed in enumerate(pods)]
         ranked.sort()
+        self.layout = resources.layout
         self.placed: list[PlacedPod] = [placed for _, _, placed in ranked]
         """The most important first."""
         self._falling = [rank[0] for rank, _, _ in ranked]

@@ -3,50 +3,86 @@
 Lines 0 to 2 are for all pods alike: how many there are, and the cpu and memory that scoring assumes of them; from line
 3 on come cpu, memory, ephemeral storage and then other resources in the order in which they turned up. A pod's effect
 on a node is one column vector, kept in its shape, so that placing it is one addition.
+
+Resources get a line when a node offers them or a configuration names them, never because a pod asks for them: whoever
+writes pods could make the tables grow for ever. What pods use of other resources is noted beside the tables, and
+written into a line when it is made.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Node
+from mooring.base import logs
 from mooring.scheduler.columns import requests
 from mooring.scheduler.columns.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from mooring.scheduler.columns.shapes import PodShape
 
+log = logs.get(__name__)
+
 POD_COUNT, SCORED_CPU, SCORED_MEMORY = 0, 1, 2
 _FIRST = 3
+_MOST_LINES = 1024
+"""Resources beyond these are not counted: nobody has room for pods that ask for them."""
+_SPARE_LINES = 64
+"""With more lines than these, one that no node offers any more is used again."""
 
 Table = NDArray[np.int64]
 
 
+class Usage(NamedTuple):
+    """What one pod of a shape adds to its node; good for as long as the lines are the same."""
+
+    layout: int
+    column: Table
+    beside: dict[str, int]
+    """Amounts of resources that have no line."""
+
+
 class ResourceColumns:
     def __init__(self, capacity: int) -> None:
-        self._lines = {CPU: _FIRST, MEMORY: _FIRST + 1, EPHEMERAL_STORAGE: _FIRST + 2}
-        shape = (_FIRST + len(self._lines), capacity)
+        self._lines = {PODS: POD_COUNT, CPU: _FIRST, MEMORY: _FIRST + 1, EPHEMERAL_STORAGE: _FIRST + 2}
+        self._named = set(self._lines)
+        """Resources that keep their line though no node offers them."""
+        shape = (_FIRST + 3, capacity)
         self.allocatable: Table = np.zeros(shape, np.int64)
         self.used: Table = np.zeros(shape, np.int64)
+        self.layout = 0
+        """Rises when the tables get another form: more rows, or other lines."""
+        self._beside: dict[str, dict[int, int]] = {}
+        """By resource without a line, what pods use of it by row."""
         self._states: dict[int, bytes] = {}
 
-    def line(self, resource: str) -> int:
-        """The line of a resource, made when it is new."""
-        line = self._lines.get(resource)
-        if line is None:
-            line = self._lines[resource] = len(self.allocatable)
-            empty = np.zeros((1, self.allocatable.shape[1]), np.int64)
-            self.allocatable = np.concatenate((self.allocatable, empty))
-            self.used = np.concatenate((self.used, empty))
-            self._states.clear()
-        return line
+    def find(self, resource: str) -> int | None:
+        """The line of a resource; None when no node offers it."""
+        return self._lines.get(resource)
+
+    def name(self, resource: str) -> None:
+        """Give a resource a line for ever, because a configuration names it."""
+        self._named.add(resource)
+        self._make_lines((resource,))
 
     def scored_line(self, resource: str) -> int:
         """The line that scoring by assumed requests looks at."""
-        return {CPU: SCORED_CPU, MEMORY: SCORED_MEMORY}.get(resource) or self.line(resource)
+        return {CPU: SCORED_CPU, MEMORY: SCORED_MEMORY}.get(resource) or self._lines[resource]
+
+    def line(self, resource: str) -> int:
+        """The line of a resource that was named, or that a node offers."""
+        return self._lines[resource]
 
     def resources(self) -> dict[str, int]:
         """The lines by resource."""
         return dict(self._lines)
+
+    def amounts(self, resource: str, row: int) -> tuple[int, int]:
+        """What the node of a row has of a resource, and what of it is used."""
+        line = self._lines.get(resource)
+        if line is None:
+            return 0, self._beside.get(resource, {}).get(row, 0)
+        return int(self.allocatable[line, row]), int(self.used[line, row])
 
     def state(self, row: int) -> bytes:
         """Equal for rows that have, and have used, the same amounts: what holds for one of them holds for the other."""
@@ -58,12 +94,12 @@ class ResourceColumns:
     def put(self, row: int, node: Node) -> bool:
         """Set what a node has; whether that changed anything."""
         amounts = node.status.allocatable
+        offered = requests.in_units(amounts)
+        self._make_lines(offered)
         column = np.zeros(len(self.allocatable), np.int64)
-        for resource, amount in requests.in_units(amounts).items():
-            line = self.line(resource)
-            if line >= len(column):
-                column = np.concatenate((column, np.zeros(line + 1 - len(column), np.int64)))
-            column[line] = amount
+        for resource, amount in offered.items():
+            if resource in self._lines:
+                column[self._lines[resource]] = amount
         column[POD_COUNT] = amounts[PODS].value() if PODS in amounts else 0
         column[SCORED_CPU], column[SCORED_MEMORY] = column[_FIRST], column[_FIRST + 1]
         if np.array_equal(self.allocatable[:, row], column):
@@ -77,39 +113,76 @@ class ResourceColumns:
         self.used[:, row] = 0
         self._states.pop(row, None)
 
-    def add(self, row: int, shape: PodShape) -> None:
-        usage = shape.usage if shape.usage is not None else self.usage_of(shape)
-        self.used[: len(usage), row] += usage
+    def add(self, row: int, shape: PodShape, times: int = 1) -> None:
+        """A pod has come; with `times` of -1, it has gone."""
+        usage = self._usage(shape)
+        self.used[:, row] += usage.column if times == 1 else -usage.column
         self._states.pop(row, None)
+        for resource, amount in usage.beside.items():
+            rows = self._beside.setdefault(resource, {})
+            rows[row] = rows.get(row, 0) + times * amount
+            if not rows[row]:
+                del rows[row]
+            if not rows:
+                del self._beside[resource]
 
     def subtract(self, row: int, shape: PodShape) -> None:
-        usage = shape.usage if shape.usage is not None else self.usage_of(shape)
-        self.used[: len(usage), row] -= usage
-        self._states.pop(row, None)
-
-    def usage_of(self, shape: PodShape) -> Table:
-        """What one pod of a shape adds to a node's column; lines that were made later are zero for it."""
-        lines = {self.line(resource): amount for resource, amount in shape.requests.items()}
-        usage = np.zeros(len(self.used), np.int64)
-        for line, amount in lines.items():
-            usage[line] = amount
-        usage[POD_COUNT] = 1
-        usage[SCORED_CPU], usage[SCORED_MEMORY] = shape.scored.get(CPU, 0), shape.scored.get(MEMORY, 0)
-        shape.usage = usage
-        return usage
+        self.add(row, shape, -1)
 
     def usage_table(self, shapes: Sequence[PodShape]) -> Table:
         """What pods of some shapes add: a line for each resource, a column for each pod."""
-        usages = [shape.usage if shape.usage is not None else self.usage_of(shape) for shape in shapes]
-        lines = len(self.used)
-        if usages and all(len(usage) == lines for usage in usages):
-            return np.array(usages).T
-        table = np.zeros((lines, len(usages)), np.int64)
-        for column, usage in enumerate(usages):
-            table[: len(usage), column] = usage
-        return table
+        if not shapes:
+            return np.zeros((len(self.used), 0), np.int64)
+        return np.array([self._usage(shape).column for shape in shapes]).T
 
     def grow(self, capacity: int) -> None:
+        self.layout += 1
         added = np.zeros((len(self.used), capacity - self.used.shape[1]), np.int64)
         self.allocatable = np.concatenate((self.allocatable, added), axis=1)
         self.used = np.concatenate((self.used, added), axis=1)
+
+    def _usage(self, shape: PodShape) -> Usage:
+        usage = shape.usage
+        if usage is None or usage.layout != self.layout:
+            column = np.zeros(len(self.used), np.int64)
+            for resource, amount in shape.requests.items():
+                if resource in self._lines:
+                    column[self._lines[resource]] = amount
+            column[POD_COUNT] = 1
+            column[SCORED_CPU], column[SCORED_MEMORY] = shape.scored.get(CPU, 0), shape.scored.get(MEMORY, 0)
+            beside = {name: amount for name, amount in shape.requests.items() if name not in self._lines}
+            usage = shape.usage = Usage(self.layout, column, beside)
+        return usage
+
+    def _make_lines(self, resources: Collection[str]) -> None:
+        """Have a line for each of these."""
+        missing = [resource for resource in resources if resource not in self._lines]
+        for resource in missing:
+            line = self._vacant_line(resources)
+            if line is None and len(self.used) >= _MOST_LINES:
+                log.warning("there are too many resources to count %s", resource[:100])
+                return
+            if line is None:
+                line = len(self.used)
+                empty = np.zeros((1, self.used.shape[1]), np.int64)
+                self.allocatable = np.concatenate((self.allocatable, empty))
+                self.used = np.concatenate((self.used, empty))
+            self._lines[resource] = line
+            for row, amount in self._beside.pop(resource, {}).items():
+                self.used[line, row] = amount
+            self._states.clear()
+            self.layout += 1
+
+    def _vacant_line(self, wanted: Collection[str]) -> int | None:
+        """A line to be used again, empty: its resource is neither wanted nor offered nor named."""
+        if len(self.used) < _SPARE_LINES:
+            return None
+        for resource, line in self._lines.items():
+            if resource not in wanted and resource not in self._named and not self.allocatable[line].any():
+                del self._lines[resource]
+                rows = self.used[line].nonzero()[0].tolist()
+                if rows:
+                    self._beside[resource] = {row: int(self.used[line, row]) for row in rows}
+                self.used[line] = 0
+                return line
+        return None

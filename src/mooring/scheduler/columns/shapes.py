@@ -7,10 +7,8 @@ its volumes, its resource claims, the node it is pinned to) is not in the shape:
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
-
-import numpy as np
-from numpy.typing import NDArray
 
 from mooring.api import codec
 from mooring.api.core_v1 import Pod, PodSpec
@@ -22,6 +20,9 @@ from mooring.constraints.pod_affinity import (
     weighted_affinity_term,
 )
 from mooring.scheduler.columns import requests
+
+if TYPE_CHECKING:  # ``resources.py`` fills it in
+    from mooring.scheduler.columns.resources import Usage
 
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - nothing is bound to it; it is how Kubernetes writes "every address"
 _SPREAD_OWNERS = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController"})
@@ -113,7 +114,7 @@ class PodShape:
         self.ports = host_ports(spec)
         self.images = images(spec)
         self.terms = pod_terms(spec, self.namespace)
-        self.usage: NDArray[np.int64] | None = None
+        self.usage: Usage | None = None
         """What a pod adds to the resource columns; they fill it in."""
 
 

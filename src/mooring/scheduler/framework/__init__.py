@@ -45,7 +45,16 @@ from mooring.scheduler.framework.plugins import (
 )
 from mooring.scheduler.framework.registry import Factory, Handle, PluginArguments, Registry
 from mooring.scheduler.framework.status import SKIP, SUCCESS, Code, Status, error, pending, unresolvable, unschedulable
-from mooring.scheduler.framework.verdicts import ALL_ROWS, MAX_NODE_SCORE, Codes, Mask, Rows, Scores, Verdicts
+from mooring.scheduler.framework.verdicts import (
+    ALL_ROWS,
+    MAX_NODE_SCORE,
+    Codes,
+    Mask,
+    ReasonSets,
+    Rows,
+    Scores,
+    Verdicts,
+)
 
 __all__ = [
     "ALL_ROWS",
@@ -84,6 +93,7 @@ __all__ = [
     "QueueSortPlugin",
     "QueueingHint",
     "Reads",
+    "ReasonSets",
     "RefersToObjects",
     "Registry",
     "ReservePlugin",

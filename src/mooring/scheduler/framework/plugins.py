@@ -35,7 +35,7 @@ from mooring.scheduler.columns.cluster import Cluster, NodeInfo
 from mooring.scheduler.columns.shapes import PodInfo
 from mooring.scheduler.framework.events import ClusterEvent, EventWithHint
 from mooring.scheduler.framework.status import Status
-from mooring.scheduler.framework.verdicts import Codes, Mask, Rows, Scores, Verdicts
+from mooring.scheduler.framework.verdicts import Mask, Rows, Scores, Verdicts
 
 S = TypeVar("S")
 S_contra = TypeVar("S_contra", contravariant=True)
@@ -178,8 +178,12 @@ class LikeRows(Protocol[S_contra]):
 class ResourceFilter(Protocol[S_contra]):
     """SHAPE Filter plugins whose verdict on a row depends on its resources alone."""
 
-    def filter_resources(self, state: S_contra, allocatable: NDArray[np.int64], used: NDArray[np.int64], /) -> Codes:
-        """The verdicts on nodes that have, and have used, so much: lines as in the resource columns, a column each."""
+    def fits_resources(self, state: S_contra, allocatable: NDArray[np.int64], used: NDArray[np.int64], /) -> Mask:
+        """Which nodes that have, and have used, so much would do: lines as in the resource columns, a column each."""
+        ...
+
+    def filter_resources(self, state: S_contra, allocatable: NDArray[np.int64], used: NDArray[np.int64], /) -> Verdicts:
+        """The same as verdicts."""
         ...
 
 

@@ -6,13 +6,14 @@ row numbers when only those have changed; `column[rows]` serves both.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mooring.scheduler.framework.status import Code, Status
 
+K = TypeVar("K")
 Mask: TypeAlias = NDArray[np.bool_]
 Codes: TypeAlias = NDArray[np.int32]
 Scores: TypeAlias = NDArray[np.int64]
@@ -32,6 +33,31 @@ class Verdicts(NamedTuple):
     codes: Codes
     reasons: Callable[[int], tuple[str, ...]]
     """The reasons for the absolute value of a code; called only when somebody wants to read them."""
+
+
+class ReasonSets(Generic[K]):
+    """Sets of reasons, numbered from 1 in the order in which they were first seen: what a plugin's codes stand for.
+
+    A set is known by a key, and put into words by `tell` when somebody wants to read it.
+    """
+
+    def __init__(self, tell: Callable[[K], tuple[str, ...]]) -> None:
+        self._tell = tell
+        self._keys: list[K] = []
+        self._codes: dict[K, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def code(self, key: K) -> int:
+        code = self._codes.get(key)
+        if code is None:
+            self._keys.append(key)
+            code = self._codes[key] = len(self._keys)
+        return code
+
+    def reasons(self, code: int) -> tuple[str, ...]:
+        return self._tell(self._keys[code - 1])
 
 
 def status_of(code: int, reasons: Callable[[int], tuple[str, ...]], plugin: str) -> Status:

@@ -41,9 +41,11 @@ class NodeResourcesBalancedAllocation:
     score_scope = Scope.SHAPE
     score_reads = Reads.NODE | Reads.PODS
 
-    def __init__(self, arguments: PluginArguments, _handle: Handle) -> None:
+    def __init__(self, arguments: PluginArguments, handle: Handle) -> None:
         args = plugin_arguments.read(self.name, arguments, NodeResourcesBalancedAllocationArgs)
         self._resources = checked_resources(self.name, args.resources or CPU_AND_MEMORY)
+        for entry in self._resources:
+            handle.cluster.resources.name(entry.name)
 
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> ScoredResources | Status:
         asked = pod.shape.requests

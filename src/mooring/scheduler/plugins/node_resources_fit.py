@@ -1,7 +1,6 @@
 """NodeResourcesFit: a node must have room for what the pod asks for; by default emptier nodes are better."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +18,12 @@ from mooring.scheduler.framework import (
     EventWithHint,
     Handle,
     Kind,
+    Mask,
     PluginArguments,
     PreFilterResult,
     QueueingHint,
     Reads,
+    ReasonSets,
     Rows,
     Scope,
     Scores,
@@ -44,6 +45,8 @@ from mooring.scheduler.plugins.resource_scoring import (
 )
 
 TOO_MANY_PODS = "Too many pods"
+_MANY_SETS = 1 << 14
+_BITS = 32
 _NATIVE = (requests.CPU, requests.MEMORY, requests.EPHEMERAL_STORAGE)
 
 
@@ -76,43 +79,90 @@ class NodeResourcesFitArgs(Object):
     """How nodes are scored."""
 
 
-@dataclass(frozen=True, slots=True)
 class _Asked:
     """What a shape asks for: the line and amount of each resource, and the texts for what is missing."""
 
-    columns: ResourceColumns
-    lines: slice | NDArray[np.intp]
-    amounts: NDArray[np.int64]
-    bits: NDArray[np.int32]
-    """A verdict's code has bit 0 for too many pods and one more for each resource that is missing."""
-    texts: tuple[str, ...]
-    memo: RowMemo = field(default_factory=RowMemo)
+    def __init__(self, columns: ResourceColumns, asked: Sequence[tuple[str, int]]) -> None:
+        lines = [line for resource, _ in asked if (line := columns.find(resource)) is not None]
+        consecutive = bool(lines) and lines == list(range(lines[0], lines[0] + len(lines)))
+        self.columns = columns
+        self._lines = slice(lines[0], lines[0] + len(lines)) if consecutive else np.array(lines, np.intp)
+        amounts = [amount for resource, amount in asked if columns.find(resource) is not None]
+        self._amounts = np.array(amounts, np.int64).reshape(-1, 1)
+        self._texts = (TOO_MANY_PODS, *(f"Insufficient {resource}" for resource, _ in asked))
+        is_counted = [True, *(columns.find(resource) is not None for resource, _ in asked)]
+        self._counted = np.flatnonzero(is_counted)
+        """The places among the texts that a verdict decides; what no node offers is missing everywhere."""
+        self._is_offered = all(is_counted)
+        self.restarts = -1
+        self.start_again()
 
-    def reasons(self, code: int) -> tuple[str, ...]:
-        return tuple(text for bit, text in enumerate(self.texts) if code >> bit & 1)
+    def start_again(self) -> None:
+        self.restarts += 1
+        self._memo = RowMemo()
+        self._sets: ReasonSets[bytes] = ReasonSets(self._tell)
+        self._sets.code(np.packbits(self._counted == 0).tobytes())  # 1 is for too many pods, and nothing else
+
+    @property
+    def reasons(self) -> Callable[[int], tuple[str, ...]]:
+        return self._sets.reasons
+
+    @property
+    def has_many_sets(self) -> bool:
+        return len(self._sets) > _MANY_SETS
+
+    def _tell(self, lacking: bytes) -> tuple[str, ...]:
+        is_lacking = np.ones(len(self._texts), np.bool_)
+        is_lacking[self._counted] = np.unpackbits(np.frombuffer(lacking, np.uint8), count=len(self._counted))
+        return tuple(self._texts[place] for place in is_lacking.nonzero()[0].tolist())
 
     def verdicts(self, rows: Rows) -> Verdicts:
         if isinstance(rows, slice) or len(rows) != 1:
             return Verdicts(self._codes(rows), self.reasons)
-        return Verdicts(self.memo.of(self.columns.state(int(rows[0])), self._codes, rows), self.reasons)
+        return Verdicts(self._memo.of(self.columns.state(int(rows[0])), self._codes, rows), self.reasons)
 
     def _codes(self, rows: Rows) -> Codes:
         return self.codes_with(self.columns.allocatable[:, rows], self.columns.used[:, rows])
 
-    def codes_with(self, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> Codes:
-        codes: Codes = (used[POD_COUNT] >= allocatable[POD_COUNT]).astype(np.int32)
-        if len(self.amounts):
-            there = allocatable[self.lines]
-            lacking = there - used[self.lines] < self.amounts
-            if lacking.any():
-                codes = self._refusals(codes, lacking, there)
-        return codes
+    def fits_with(self, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> Mask:
+        if not self._is_offered:
+            return np.zeros(allocatable.shape[1], np.bool_)
+        fits: Mask = used[POD_COUNT] < allocatable[POD_COUNT]
+        if len(self._amounts):
+            fits = fits & np.logical_and.reduce(allocatable[self._lines] - used[self._lines] >= self._amounts)
+        return fits
 
-    def _refusals(self, codes: Codes, lacking: NDArray[np.bool_], there: NDArray[np.int64]) -> Codes:
-        codes = codes + np.add.reduce(np.where(lacking, self.bits, 0)).astype(np.int32)
+    def codes_with(self, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> Codes:
+        is_full = used[POD_COUNT] >= allocatable[POD_COUNT]
+        there = allocatable[self._lines]
+        lacking = there - used[self._lines] < self._amounts
+        if self._is_offered and not lacking.any():
+            none_lacking: Codes = is_full.astype(np.int32)
+            return none_lacking
+        codes = self._numbered(np.concatenate((is_full[None], lacking)))
         # Evicting everything would not help where the node as such is too small.
-        hopeless = np.logical_or.reduce(lacking & (there < self.amounts))
-        return np.where(hopeless, -codes, codes)
+        hopeless = np.logical_or.reduce(lacking & (there < self._amounts)) | (not self._is_offered)
+        found: Codes = np.where(hopeless, -codes, codes)
+        return found
+
+    def _numbered(self, lacking: Mask) -> Codes:
+        """The codes of columns that say what is lacking: 0 for nothing at all, as long as everything is offered."""
+        kinds, numbers = _alike(lacking)
+        codes = [
+            self._sets.code(np.packbits(column).tobytes()) if column.any() or not self._is_offered else 0
+            for column in lacking[:, kinds].T
+        ]
+        return np.array(codes, np.int32)[numbers]
+
+
+def _alike(columns: Mask) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """One column of each kind, and for each column the number of its kind."""
+    first = numbers = np.zeros(columns.shape[1], np.intp)
+    for begin in range(0, len(columns), _BITS):
+        part = columns[begin : begin + _BITS]
+        joint = (numbers << _BITS) + (1 << np.arange(len(part))) @ part
+        _, first, numbers = np.unique(joint, return_index=True, return_inverse=True)
+    return first, numbers
 
 
 class NodeResourcesFit:
@@ -128,6 +178,8 @@ class NodeResourcesFit:
         strategy = args.scoring_strategy or ScoringStrategy()
         self._resources = checked_resources(self.name, strategy.resources or CPU_AND_MEMORY)
         self._strategy = self._strategy_of(strategy)
+        for entry in self._resources:
+            handle.cluster.resources.name(entry.name)
 
     def _strategy_of(self, strategy: ScoringStrategy) -> Strategy:
         plain: dict[str, Strategy] = {
@@ -144,17 +196,13 @@ class NodeResourcesFit:
         return requested_to_capacity_ratio(checked_shape(self.name, ratio.shape if ratio else []))
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Asked]:
-        asked = self._asked(pod.shape.requests)
-        lines = [cluster.resources.line(resource) for resource, _ in asked]
-        consecutive = bool(lines) and lines == list(range(lines[0], lines[0] + len(lines)))
-        state = _Asked(
-            cluster.resources,
-            slice(lines[0], lines[0] + len(lines)) if consecutive else np.array(lines, np.intp),
-            np.array([[amount] for _, amount in asked], np.int64).reshape(-1, 1),
-            np.array([[2 << position] for position in range(len(asked))], np.int32).reshape(-1, 1),
-            (TOO_MANY_PODS, *(f"Insufficient {resource}" for resource, _ in asked)),
-        )
-        return PreFilterResult(state)
+        return PreFilterResult(_Asked(cluster.resources, self._asked(pod.shape.requests)))
+
+    def revision(self, state: _Asked) -> int:
+        """Codes begin anew when there have been too many different ones, so that nobody can make them grow for ever."""
+        if state.has_many_sets:
+            state.start_again()
+        return state.restarts
 
     def _asked(self, amounts: dict[str, int]) -> list[tuple[str, int]]:
         """What is looked at, in the order in which it is named when missing."""
@@ -162,7 +210,7 @@ class NodeResourcesFit:
         others = [
             (resource, amount)
             for resource, amount in sorted(amounts.items())
-            if resource not in _NATIVE and amount and not self._is_ignored(resource)
+            if resource not in _NATIVE and amount > 0 and not self._is_ignored(resource)
         ]
         return native + others
 
@@ -174,8 +222,11 @@ class NodeResourcesFit:
     def filter(self, state: _Asked, rows: Rows) -> Verdicts:
         return state.verdicts(rows)
 
-    def filter_resources(self, state: _Asked, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> Codes:
-        return state.codes_with(allocatable, used)
+    def fits_resources(self, state: _Asked, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> Mask:
+        return state.fits_with(allocatable, used)
+
+    def filter_resources(self, state: _Asked, allocatable: NDArray[np.int64], used: NDArray[np.int64]) -> Verdicts:
+        return Verdicts(state.codes_with(allocatable, used), state.reasons)
 
     def likeness(self, state: _Asked, row: int) -> bytes:
         return state.columns.state(row)

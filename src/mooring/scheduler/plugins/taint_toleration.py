@@ -26,6 +26,7 @@ from mooring.scheduler.framework import (
     PreFilterResult,
     QueueingHint,
     Reads,
+    ReasonSets,
     Rows,
     Scope,
     Scores,
@@ -40,8 +41,7 @@ class _Tolerating:
     def __init__(self, columns: TaintColumns, pod: PodInfo) -> None:
         self.columns = columns
         self.tolerations = pod.shape.spec.tolerations
-        self._reasons: list[str] = [""]
-        self._code_of: dict[str, int] = {}
+        self._sets: ReasonSets[str] = ReasonSets(lambda reason: (reason,))
         self._table: Codes = np.zeros(0, np.int32)
         self._taints: Sequence[Taint] = ()
 
@@ -50,22 +50,13 @@ class _Tolerating:
         if self._taints is not untolerated.taints or len(self._table) < len(self._taints) - NO_NODE:
             self._translate(untolerated.taints)
         # The two numbers below zero, for "tolerated" and "no node", pick the last two entries of the table.
-        return Verdicts(self._table[untolerated.numbers[rows]], self._reason)
+        return Verdicts(self._table[untolerated.numbers[rows]], self._sets.reasons)
 
     def _translate(self, taints: Sequence[Taint]) -> None:
         """Codes for the columns' taint numbers, which may begin anew while verdicts that use our codes live on."""
         self._taints = taints
-        self._table = np.array([*(-self._code(untolerated_reason(taint)) for taint in taints), 0, 0], np.int32)
-
-    def _code(self, reason: str) -> int:
-        code = self._code_of.get(reason)
-        if code is None:
-            code = self._code_of[reason] = len(self._reasons)
-            self._reasons.append(reason)
-        return code
-
-    def _reason(self, code: int) -> tuple[str, ...]:
-        return (self._reasons[code],)
+        codes = (-self._sets.code(untolerated_reason(taint)) for taint in taints)
+        self._table = np.array([*codes, 0, 0], np.int32)
 
 
 class TaintToleration(Proportional):

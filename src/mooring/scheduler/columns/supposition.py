@@ -1,0 +1,87 @@
+"""The cluster as if: pods moved and objects put or removed for a try, and taken back whatever happens in between.
+
+    with cluster.supposing(put=[a_larger_node]) as supposed:
+        supposed.displace(a_pod)
+        ...                       # judge; even where a plugin raises, all is as before when the block ends
+
+Preemption, nominated pods and `mooring explain` try things in no other way. Suppositions can be nested. Pods are moved
+through the cluster, so that whoever follows its columns, such as a plugin that keeps counts, is told both ways.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from mooring.api.core_v1 import Pod
+from mooring.api.meta_v1 import Resource
+
+if TYPE_CHECKING:  # ``cluster.py`` makes these
+    from mooring.scheduler.columns.cluster import Cluster, NodeInfo, PlacedPod
+    from mooring.scheduler.columns.ranked_pods import RankedPods
+
+
+class Supposition:
+    """What has been supposed, so that it can be taken back. Objects are put and removed before pods are moved."""
+
+    def __init__(self, cluster: "Cluster") -> None:
+        self._cluster = cluster
+        self._objects: list[Callable[[], None]] = []
+        self._came: dict[int, PlacedPod] = {}
+        self._left: dict[int, PlacedPod] = {}
+        self._before: dict[str, tuple[NodeInfo, dict[str, PlacedPod], RankedPods | None]] = {}
+
+    def place(self, placed: "PlacedPod") -> None:
+        """Let a pod be on its node."""
+        self._remember(placed)
+        self._cluster.place(placed)
+        if self._left.pop(id(placed), None) is None:
+            self._came[id(placed)] = placed
+
+    def displace(self, placed: "PlacedPod") -> None:
+        """Let a pod be gone from its node."""
+        self._remember(placed)
+        self._cluster.displace(placed)
+        if self._came.pop(id(placed), None) is None:
+            self._left[id(placed)] = placed
+
+    def change(self, put: Iterable[Resource], remove: Iterable[Resource]) -> None:
+        """Let objects be there, or not; the pods among them last."""
+        pods: list[tuple[Pod, bool]] = []
+        for is_there, things in ((False, remove), (True, put)):
+            for thing in things:
+                if isinstance(thing, Pod):
+                    pods.append((thing, is_there))
+                else:
+                    self._change(thing, is_there=is_there)
+        for pod, is_there in pods:
+            before = self._cluster.placed(pod)
+            if before is not None:
+                self.displace(before)
+            if is_there and pod.spec.node_name in self._cluster.row_of:
+                self.place(self._cluster.as_placed(pod, pod.spec.node_name))
+
+    def _change(self, thing: Resource, *, is_there: bool) -> None:
+        cluster, before = self._cluster, self._cluster.find(thing)
+        if before is not None:
+            self._objects.append(lambda: cluster.put(before))
+        elif is_there:
+            self._objects.append(lambda: cluster.remove(thing))
+        if is_there:
+            cluster.put(thing)
+        elif before is not None:
+            cluster.remove(before)
+
+    def undo(self) -> None:
+        for placed in self._came.values():
+            self._cluster.displace(placed)
+        for placed in self._left.values():
+            self._cluster.place(placed)
+        for info, there, ranked in self._before.values():
+            info.placed, info.ranked = there, ranked  # in their order, by which equals are ranked
+        for undo in reversed(self._objects):
+            undo()
+
+    def _remember(self, placed: "PlacedPod") -> None:
+        info = self._cluster.node(placed.node_name)
+        if info is not None and info.name not in self._before:
+            self._before[info.name] = info, info.placed, info.ranked
+            info.placed = dict(info.placed)
