@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime
 READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE # starting from source each time would cost half a second
 
@@ -11,14 +12,32 @@ unexport PYTHONDONTWRITEBYTECODE # starting from source each time would cost hal
 help: ## what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-$(READY): requirements-dev.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.7
-	$(BIN)/uv pip sync --quiet --compile-bytecode --python $(BIN)/python requirements-dev.txt
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+# What both targets begin with: a Python that is new enough, and a virtual environment that works. Ctrl-C in a first run
+# may have left half of one; it is made anew.
+define environment
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Mooring needs Python 3.11 or newer, and $(PYTHON) is " \
+	  + sys.version.split()[0] + ": name another one, as in  make $(MAKECMDGOALS) PYTHON=python3.12")'
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || \
+	  { echo "Making a virtual environment in $(VENV) ..."; rm -rf $(VENV); $(PYTHON) -m venv $(VENV); }
+	@$(BIN)/uv --version >/dev/null 2>&1 || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.7
+endef
+
+$(RUNTIME): requirements.txt
+	$(environment)
+	@echo "Installing what Mooring needs ..."
+	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r requirements.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps -e .
 	@touch $@
 
-up: $(READY) ## a running control plane with example nodes; FLAGS="--port 7443" and so on
+$(READY): requirements-dev.txt
+	$(environment)
+	@echo "Installing what Mooring and its tests need ..."
+	@$(BIN)/uv pip sync --quiet --compile-bytecode --python $(BIN)/python requirements-dev.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@touch $@ $(RUNTIME)
+
+up: $(RUNTIME) ## a running control plane with example nodes; FLAGS="--port 7443" and so on
+	@echo 'The command is $(BIN)/mooring; type  export PATH="$(CURDIR)/$(BIN):$$PATH"  to call it by name.'
 	@$(BIN)/mooring up --nodes 5 $(FLAGS)
 
 check: $(READY) ## lint, formatting, types and import layers
@@ -44,7 +63,6 @@ bench: $(READY) ## measure; see benchmarks/README.md
 	$(BIN)/python -m benchmarks
 
 lock: $(READY) ## resolve the dependencies anew
-	$(BIN)/python -m pip install --quiet uv==0.13.7
 	$(BIN)/uv pip compile --quiet --universal --no-header --no-annotate --python-version 3.11 pyproject.toml -o requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --no-header --no-annotate --python-version 3.11 pyproject.toml --group dev -o requirements-dev.txt
 

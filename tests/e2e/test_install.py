@@ -1,5 +1,6 @@
 """Wheel and sdist build, and what is in them works in a fresh virtual environment."""
 
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -82,3 +83,19 @@ def test_pytest_finds_the_fixture(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("def test_it(mooring):\n    assert mooring.url.startswith('https://')\n")
     printed = _run(installed / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path, cwd=tmp_path)
     assert "1 passed" in printed
+
+
+def test_make_up_names_the_python_that_it_needs_before_it_does_anything(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / "requirements.txt").touch()
+    old = tmp_path / "python3.9"
+    pretend = "import sys; sys.version_info = (3, 9); sys.version = '3.9.2 (old)'; exec(sys.argv[1])"
+    old.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{pretend}" "$2"\n')
+    old.chmod(0o755)
+    done = subprocess.run(
+        ["make", "up", f"PYTHON={old}"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert "Mooring needs Python 3.11 or newer" in done.stderr
+    assert "is 3.9.2: name another one, as in  make up PYTHON=python3.12" in done.stderr
+    assert not (tmp_path / ".venv").exists()

@@ -37,7 +37,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def test_the_tour_does_what_the_readme_says(home: Path) -> None:
     assert len(STEPS) > 10
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # `.venv/bin`, as the first line of the tour has it
     environment = {**os.environ, "HOME": str(home), "PATH": path, "KUBECONFIG": str(home / ".mooring/admin.kubeconfig")}
     for command, expected in STEPS:
         deadline = time.monotonic() + _SECONDS

@@ -99,7 +99,11 @@ _DEFAULTS = Limits()
 )
 @click.option("-v", "--verbose", count=True, help="Log requests; twice for more.")
 @click.option(
-    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the log."
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How log lines are written.",
 )
 @service_flags
 @etcd_flags

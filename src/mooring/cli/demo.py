@@ -122,7 +122,9 @@ async def _rollback(stage: Stage) -> None:
         )
     async with stage.control_plane("rollback"):
         await stage.show_pods({"steady-service": "ondemand-node-1"})
-    await stage.say("And this is what Kubernetes 1.34 would have said to a manifest that uses three of the proposals:")
+    await stage.say(
+        "And this is what Mooring says to a manifest that uses three of the proposals while it emulates 1.34:"
+    )
     async with stage.control_plane("older", emulation_version="1.34"):
         await stage.is_refused("tour/web.yaml")
 

@@ -47,8 +47,10 @@ def _rules(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
     "--nodes", "nodes_file", metavar="FILE", help="Compare with these nodes: what `kubectl get nodes -o yaml` prints."
 )
 @click.option("--cluster", is_flag=True, help="Compare with a live cluster, and judge by its versions and gates.")
-@click.option("--kubeconfig", metavar="FILE", help="Of --cluster; as kubectl finds it if not given.")
-@click.option("--context", default="", metavar="NAME", help="Of --cluster.  [default: the kubeconfig's current one]")
+@click.option("--kubeconfig", metavar="FILE", help="The cluster that --cluster asks; as kubectl finds it if not given.")
+@click.option(
+    "--context", default="", metavar="NAME", help="The context of that kubeconfig.  [default: its current one]"
+)
 @click.option(
     "--from",
     "--cluster-from",

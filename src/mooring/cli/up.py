@@ -95,11 +95,16 @@ class _Parts(click.ParamType[frozenset[str]]):
 @click.option(
     "--metrics-port",
     type=click.IntRange(-1, 65535),
-    help="Of the scheduler's and the controllers' metrics. 0: any free one; -1: none.  [default: 10251 if it is free]",
+    help="Port of the scheduler's and the controllers' metrics. 0: any free one; -1: none.  "
+    "[default: 10251 if it is free]",
 )
 @click.option("-v", "--verbose", count=True, help="Log requests and more; twice for even more.")
 @click.option(
-    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the log."
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How log lines are written.",
 )
 @service_flags
 @etcd_flags

@@ -19,11 +19,15 @@ def worker_flags(port: int) -> Callable[[Command], Command]:
             type=click.IntRange(-1, 65535),
             default=port,
             show_default=True,
-            help="Of health and metrics. 0: any free one; -1: none.",
+            help="Port of health and metrics. 0: any free one; -1: none.",
         ),
         click.option("-v", "--verbose", count=True, help="Log more; twice for even more."),
         click.option(
-            "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the log."
+            "--log-format",
+            type=click.Choice(["text", "json"]),
+            default="text",
+            show_default=True,
+            help="How log lines are written.",
         ),
     )
 

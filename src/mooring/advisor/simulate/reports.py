@@ -64,7 +64,7 @@ def _utilisation(result: Simulation) -> Iterator[Cells]:
             amount(use.resource, use.allocatable),
             "-" if old is None else _used(old),
             _used(use),
-            f"{spread.least:.0%} to {spread.most:.0%}, half of them up to {spread.median:.0%}",
+            f"{spread.least:.0%} to {spread.most:.0%}, median {spread.median:.0%}",
         )
 
 

@@ -259,7 +259,7 @@ def histogram(before: ResourceUse | None, after: ResourceUse) -> Markup:
         )
     )
     spread = after.nodes
-    told = f"Afterwards from {spread.least:.0%} to {spread.most:.0%}, half of the nodes up to {spread.median:.0%}."
+    told = f"Afterwards from {spread.least:.0%} to {spread.most:.0%}, the median is {spread.median:.0%}."
     return _svg(width, height, f"Nodes by how much of their {after.resource} is requested", told, *drawn)
 
 
