@@ -1,8 +1,7 @@
 """The kinds Mooring knows: their names, their types, and what discovery says about them.
 
 `KINDS` is the table, one entry for each version of each kind; the scheme decides which of them are served. Names,
-short names, categories, verbs and subresources are those of Kubernetes' discovery, except that subresources which
-reach into a node (`pods/log`, `pods/exec`, `nodes/proxy` and the like) are not there. Read next: ``scheme.py``.
+short names, categories, verbs and subresources are those of Kubernetes' discovery. Read next: ``scheme.py``.
 """
 
 import re
@@ -94,6 +93,8 @@ class Subresource:
     """The kind that is read and written there; empty for the object's own."""
     group_version: GroupVersion | None = None
     """The group and version of that kind, where they are not the object's own."""
+    streams: bool = False
+    """Whether it reaches through to a node or a container (`log`, `exec`, `proxy`) instead of showing an object."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,10 +159,17 @@ class Kind:
 STATUS = Subresource("status")
 SCALE = Subresource("scale", kind="Scale", group_version=GroupVersion("autoscaling", "v1"))
 _ALL = ("all",)
+_CONNECT = ("create", "get")
+_PROXIED = ("create", "delete", "get", "patch", "update")
 _POD_SUBRESOURCES = (
+    Subresource("attach", _CONNECT, "PodAttachOptions", streams=True),
     Subresource("binding", _CREATE, "Binding"),
     Subresource("ephemeralcontainers"),
     Subresource("eviction", _CREATE, "Eviction", GroupVersion("policy", "v1")),
+    Subresource("exec", _CONNECT, "PodExecOptions", streams=True),
+    Subresource("log", ("get",), streams=True),
+    Subresource("portforward", _CONNECT, "PodPortForwardOptions", streams=True),
+    Subresource("proxy", _PROXIED, "PodProxyOptions", streams=True),
     Subresource("resize"),
     STATUS,
 )
@@ -197,6 +205,8 @@ class _Module:
 def _core() -> tuple[Kind, ...]:
     v1 = _Module("", "v1", core_v1)
     token = Subresource("token", _CREATE, "TokenRequest", GroupVersion("authentication.k8s.io", "v1"))
+    node_proxy = Subresource("proxy", _PROXIED, "NodeProxyOptions", streams=True)
+    service_proxy = Subresource("proxy", _PROXIED, "ServiceProxyOptions", streams=True)
     without_deletecollection = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
     return (
         v1.kind("Binding", "bindings", verbs=_CREATE),
@@ -212,7 +222,7 @@ def _core() -> tuple[Kind, ...]:
             verbs=without_deletecollection,
             subresources=(Subresource("finalize", ("update",)), STATUS),
         ),
-        v1.kind("Node", "nodes", namespaced=False, short_names=("no",), subresources=(STATUS,)),
+        v1.kind("Node", "nodes", namespaced=False, short_names=("no",), subresources=(node_proxy, STATUS)),
         v1.kind("PersistentVolumeClaim", "persistentvolumeclaims", short_names=("pvc",), subresources=(STATUS,)),
         v1.kind("PersistentVolume", "persistentvolumes", namespaced=False, short_names=("pv",), subresources=(STATUS,)),
         v1.kind("Pod", "pods", short_names=("po",), categories=_ALL, subresources=_POD_SUBRESOURCES),
@@ -227,7 +237,7 @@ def _core() -> tuple[Kind, ...]:
         v1.kind("ResourceQuota", "resourcequotas", short_names=("quota",), subresources=(STATUS,)),
         v1.kind("Secret", "secrets"),
         v1.kind("ServiceAccount", "serviceaccounts", short_names=("sa",), subresources=(token,)),
-        v1.kind("Service", "services", short_names=("svc",), categories=_ALL, subresources=(STATUS,)),
+        v1.kind("Service", "services", short_names=("svc",), categories=_ALL, subresources=(service_proxy, STATUS)),
     )
 
 

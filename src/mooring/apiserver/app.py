@@ -3,6 +3,9 @@
     receive → who is it (authn, impersonation) → may they come so often (limits) → may they do it (authz)
             → read the body → handler: health, discovery, OpenAPI, reviews, resources → send → metrics and logs
 
+Logs, commands and what else reaches through to a node have a handler and limits of their own (``streams/``), and may
+leave HTTP: their response then takes the connection over.
+
 Handlers know nothing of ASGI: they are given a `Request` and return a `Response` or raise a `StatusError`. Clients in
 the same process call `respond` and spare sockets, TLS and HTTP. ``server.py`` puts the parts together.
 """
@@ -12,7 +15,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs
 
 from mooring.admission.pipeline import new_uid
@@ -22,6 +25,7 @@ from mooring.api.meta_v1 import RootPaths
 from mooring.api.scheme import Scheme
 from mooring.apiserver import access_log, routes
 from mooring.apiserver.audit_log import AuditLog
+from mooring.apiserver.connection import ConnectionLostError
 from mooring.apiserver.discovery import Discovery
 from mooring.apiserver.exchange import Exchange
 from mooring.apiserver.health import Health
@@ -39,6 +43,7 @@ from mooring.apiserver.security.impersonation import impersonated
 from mooring.apiserver.security.reviews import Reviews
 from mooring.apiserver.skew import SkewWatch
 from mooring.apiserver.store_errors import status_of
+from mooring.apiserver.streams.streams import Streams
 from mooring.base import logs
 from mooring.base.clock import Clock
 from mooring.store.errors import StoreError
@@ -54,6 +59,10 @@ ResourceHandler = Callable[[Request, routes.ResourceRoute], Awaitable[Response]]
 
 PEER = "mooring.peer"
 """Where the server puts the client's verified certificate into the scope."""
+TAKE_OVER = "mooring.take_over"
+"""Where the server puts the function that answers 101 with some headers, and gives the connection away."""
+BROKEN = "mooring.broken"
+"""The message that a body ends here without being whole."""
 _CHUNK = 256 * 1024
 _MOST_PARAMETERS = 100
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -81,6 +90,7 @@ class Application:
     openapi: OpenApi
     reviews: Reviews
     resources: Resources
+    streams: Streams
     audit: AuditLog | None = None
     paths: dict[str, PathHandler] = field(default_factory=dict)
     """Handlers of more paths, by what they begin with: `/explain` answers `/explain` and all below it."""
@@ -92,6 +102,8 @@ class Application:
             raise ValueError(f"only HTTP is served, not {scope['type']}")
         client = scope.get("client")
         request = Request(method=scope["method"], path=scope["path"], headers=_headers(scope["headers"]))
+        if TAKE_OVER not in scope:
+            request.headers = {name: value for name, value in request.headers.items() if name != "upgrade"}
         exchange = self._exchange(request, address=client[0] if client else "")
         try:
             request.query = _query(scope["query_string"])
@@ -101,7 +113,10 @@ class Application:
             response = await self._respond(exchange, receive)
         except Exception as error:
             response = self._failed(exchange, error)
-        await self._send(exchange, response, receive, send)
+        if response.take_over:
+            await self._hand_over(exchange, response, scope)
+        else:
+            await self._send(exchange, response, receive, send)
 
     async def respond(self, request: Request) -> Response:
         """Answer a request of a client in this process, whose `user` is taken at its word. Never raises."""
@@ -133,6 +148,8 @@ class Application:
         if not decision.allowed:
             raise forbidden(request.user, attributes, decision.reason)
         exchange.allowed_by = decision.reason or "RBAC"
+        if route and route.streams:
+            return await self._stream(exchange, route, receive)
         with self.gatekeeper.one_more(exchange.verb) as place:
             try:
                 async with asyncio.timeout(self.gatekeeper.limits.request_seconds):
@@ -144,6 +161,22 @@ class Application:
                 raise errors.timeout(f"request did not complete within {seconds}s") from None
             if not isinstance(response.body, bytes):
                 response.body = _Stream(response.body, exchange, place.hand_on())
+            return response
+
+    async def _stream(self, exchange: Exchange, route: routes.ResourceRoute, receive: Receive | None) -> Response:
+        """What reaches through to a node: it counts among the streams, for as long as it lasts."""
+        request = exchange.request
+        with self.gatekeeper.one_more_stream(request.user) as place:
+            try:
+                async with asyncio.timeout(self.gatekeeper.limits.request_seconds):
+                    if receive and request.method in _WITH_BODY and not request.upgrade:
+                        request.body = await self._body(receive)
+                    response = await self.streams.handle(request, route, exchange.address)
+            except TimeoutError:
+                raise errors.timeout("the node did not answer in time") from None
+            if response.take_over or not isinstance(response.body, bytes):
+                body = response.body if not isinstance(response.body, bytes) else _nothing()
+                response.body = _Stream(body, exchange, place.pop_all())
             return response
 
     async def _handle(self, exchange: Exchange) -> Response:
@@ -257,6 +290,26 @@ class Application:
         if self.audit:
             self.audit.write(exchange)
 
+    async def _hand_over(self, exchange: Exchange, response: Response, scope: Scope) -> None:
+        """Let a response have the connection until it has done with it."""
+        self._count(exchange, response)
+        headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in response.headers.items()]
+        body = cast("_Stream", response.body)
+        try:
+            connection = scope[TAKE_OVER](headers)
+            if connection and response.take_over:
+                try:
+                    with self.streams.until_the_end():
+                        await response.take_over(connection)
+                except ConnectionLostError:
+                    pass  # as good an end as any
+                finally:
+                    connection.close()
+                    exchange.bytes_sent = connection.sent
+                    self.metrics.streamed(exchange, connection.received, connection.sent)
+        finally:
+            await body.aclose()
+
     async def _send(self, exchange: Exchange, response: Response, receive: Receive, send: Send) -> None:
         self._count(exchange, response)
         if response.status == 499:
@@ -265,7 +318,15 @@ class Application:
         if isinstance(response.body, bytes):
             await _send_whole(response.body, send)
             return
-        await _send_stream(response.body, receive, send)
+        if exchange.route is None or not exchange.route.streams:
+            await _send_stream(response.body, receive, send)
+            return
+        try:
+            with self.streams.until_the_end():
+                await _send_stream(response.body, receive, send)
+        except ConnectionLostError as error:
+            log.info("A stream broke off", extra={"fields": {"path": exchange.request.path, "why": str(error)}})
+        await send({"type": BROKEN})  # unless it came to its end
 
 
 class _ClientGoneError(Exception):
@@ -297,6 +358,11 @@ class _Stream:
             close = getattr(self._body, "aclose", None)
             if close:
                 await close()
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    return
+    yield  # what makes it an iterator
 
 
 async def _send_whole(body: bytes, send: Send) -> None:

@@ -4,12 +4,13 @@ The edge (``app.py``) makes a `Request` of what it received, finds the route (``
 handler, which returns a `Response` or raises an error of ``mooring.api.errors``; the edge makes a Status of that.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
+from mooring.apiserver.connection import Connection
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -17,6 +18,7 @@ PRODUCED = (JSON, YAML)
 """The formats that responses can have. Clients that prefer protobuf fall back to JSON."""
 
 Format = Literal["json", "yaml"]
+TakeOver = Callable[[Connection], Awaitable[None]]
 _NOT_TRUE = frozenset({"0", "false"})
 
 
@@ -48,6 +50,12 @@ class Request:
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     @property
+    def upgrade(self) -> str:
+        """The protocol that the client wants to speak instead of HTTP, in lower case; empty for a plain request."""
+        words = self.headers.get("connection", "").lower().split(",")
+        return self.headers.get("upgrade", "").lower() if "upgrade" in (word.strip() for word in words) else ""
+
+    @property
     def user_agent(self) -> str:
         return self.headers.get("user-agent", "")
 
@@ -66,6 +74,8 @@ class Response:
     headers: dict[str, str] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     """Texts for `Warning` headers, as they are; see `warning_header`."""
+    take_over: TakeOver | None = None
+    """With status 101: what goes on on the connection after HTTP. It returns when that has ended."""
 
 
 @dataclass(frozen=True, slots=True)

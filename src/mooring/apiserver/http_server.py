@@ -4,6 +4,8 @@
   many of them, or that do not take what is sent to them.
 - `Cycle`, one request and its response, sends the head of a response together with the first piece of its body: a
   record of TLS for each costs more than all the rest of HTTP.
+- Both let a request go over to another protocol: `Application` finds a function in the scope that answers 101 and
+  returns the bare connection (``connection.py``), with what the client has sent already.
 - `HttpServer` listens on a socket that was bound beforehand, so that a port in use is a clear error, leaves signals to
   its caller, and ends open watches when it stops, for which uvicorn alone would wait for ever.
 """
@@ -22,7 +24,8 @@ import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from mooring.apiserver.app import PEER, Application
+from mooring.apiserver.app import BROKEN, PEER, TAKE_OVER, Application
+from mooring.apiserver.connection import CHUNK, Connection
 from mooring.apiserver.limits import Limits
 from mooring.apiserver.security.pki import KeyPair
 
@@ -91,6 +94,11 @@ class Cycle(RequestResponseCycle):
             await self.flow.drain()
         if self.disconnected:
             return
+        if message["type"] == BROKEN:
+            if not self.response_complete:
+                self.response_complete = True
+                self.transport.abort()  # without its last chunk, no client takes the body for whole
+            return
         if message["type"] == "http.response.start":
             self.response_started = True
             self.waiting_for_100_continue = False
@@ -118,6 +126,10 @@ class Cycle(RequestResponseCycle):
         self.chunked_encoding = not any(name == b"content-length" for name, _ in given)
         if self.chunked_encoding and self.scope["method"] != "HEAD":
             headers.append((b"transfer-encoding", b"chunked"))
+        return self.head(status, headers)
+
+    def head(self, status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
+        """Exactly these headers, checked."""
         head = STATUS_LINE[status] + b"".join([b"%b: %b\r\n" % header for header in headers]) + b"\r\n"
         if head.count(b"\n") != len(headers) + 2:
             raise ValueError("a header of a response has a line break in it")
@@ -152,6 +164,7 @@ class Protocol(HttpToolsProtocol):
         self._header_bytes = 0
         self._in_headers = True
         self._too_large = False
+        self._early: bytearray | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
         self._header_timer: asyncio.TimerHandle | None = None
         self._expect_headers()
@@ -165,7 +178,19 @@ class Protocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
+        if self._early is not None:  # behind a request to change the protocol, which is not answered yet
+            self._early += data
+            if len(self._early) > CHUNK:
+                self.flow.pause_reading()
+            return
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._early = bytearray(data[upgrade.args[0] :])
+        except httptools.HttpParserError:
+            self.send_400_response("Invalid HTTP request received.")
+            return
         if self._in_headers and not self.transport.is_closing():
             self._header_bytes += len(data)
             if self._header_bytes > self.limits.header_bytes:
@@ -208,6 +233,8 @@ class Protocol(HttpToolsProtocol):
             "client": self.client,
             PEER: self._peer,
         }
+        if parser.should_upgrade():
+            scope[TAKE_OVER] = self._take_over
         return Cycle(
             scope=cast("Any", scope),  # what `Application` reads of a scope
             transport=self.transport,
@@ -218,9 +245,24 @@ class Protocol(HttpToolsProtocol):
             default_headers=self.server_state.default_headers,
             message_event=asyncio.Event(),
             expect_100_continue=self.expect_100_continue,
-            keep_alive=parser.get_http_version() != "1.0" and parser.should_keep_alive() and not self.draining,
+            keep_alive=parser.get_http_version() != "1.0"
+            and parser.should_keep_alive()
+            and not parser.should_upgrade()  # the parser does not go on behind such a request
+            and not self.draining,
             on_response=self.on_response_complete,
         )
+
+    def _take_over(self, headers: list[tuple[bytes, bytes]]) -> Connection | None:
+        """Answer 101 and give the connection away; None when the client has gone meanwhile."""
+        cycle = cast("Cycle", self.cycle)
+        if cycle.disconnected or self._early is None:
+            return None
+        cycle.response_started = cycle.response_complete = True
+        _cancel(self._stall_timer)
+        self.connections.discard(self)  # the server waits for its task instead
+        self.transport.write(cycle.head(101, [*cycle.default_headers, *headers]))
+        self.flow.resume_reading()
+        return Connection.over(self.transport, bytes(self._early), self.limits.stalled_seconds)
 
     def send_400_response(self, msg: str) -> None:
         """Say what was wrong with a request that never reached the application, and hang up."""

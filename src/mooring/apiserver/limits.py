@@ -5,7 +5,7 @@ then wait and try again by themselves. The edge asks here before it does anythin
 knows. Limits on bytes and on slow connections are kept by ``server.py`` and by the edge while it reads.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -31,6 +31,10 @@ class Limits:
     """Requests that write, at once."""
     watches: int = 5000
     """Open watches."""
+    streams: int = 1000
+    """Open logs, commands, forwarded ports and proxied requests."""
+    user_streams: int = 200
+    """The same of one user; administrators are exempt."""
     client_rate: float = 2000.0
     """Requests a second of one client, in the long run. Administrators and the control plane's own are exempt."""
     client_burst: int = 4000
@@ -56,6 +60,8 @@ class Gatekeeper:
         self.reading = 0
         self.writing = 0
         self.watches = 0
+        self.streams: Counter[str] = Counter()
+        """Open streams by user."""
 
     def check_rate(self, user: UserInfo) -> None:
         """Raises TooManyRequests when a client comes too often."""
@@ -79,6 +85,23 @@ class Gatekeeper:
         if getattr(self, kind) >= getattr(self.limits, kind):
             raise _too_many(5 if kind == "watches" else 1)
         return Place(self, kind)
+
+    def one_more_stream(self, user: UserInfo) -> ExitStack:
+        """A place for a stream until what is returned is closed; raises TooManyRequests when there is none."""
+        name = user.username
+        if self.streams.total() >= self.limits.streams:
+            raise _too_many_streams(f"the server has {self.limits.streams} streams open")
+        if self.streams[name] >= self.limits.user_streams and users.MASTERS not in user.groups:
+            raise _too_many_streams(f"you have {self.limits.user_streams} streams open")
+        self.streams[name] += 1
+        place = ExitStack()
+        place.callback(self._end_stream, name)
+        return place
+
+    def _end_stream(self, name: str) -> None:
+        self.streams[name] -= 1
+        if not self.streams[name]:
+            del self.streams[name]
 
 
 class Place:
@@ -129,3 +152,7 @@ class _Bucket:
 
 def _too_many(seconds: int) -> errors.TooManyRequests:
     return errors.too_many_requests("Too many requests, please try again later.", seconds)
+
+
+def _too_many_streams(why: str) -> errors.TooManyRequests:
+    return errors.too_many_requests(f"{why} (logs, exec, attach, port-forward, proxy): end one, or try again later", 5)

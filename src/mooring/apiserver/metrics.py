@@ -50,12 +50,21 @@ class ServerMetrics:
         self._sizes = Histograms("apiserver_response_sizes", "How large responses were, in bytes.", _LABELS, _SIZES)
         registry.register(Shown(self._requests, self._durations, self._sizes))
         self.long_running = Gauge(
-            "apiserver_longrunning_requests", "Watches that are open.", _LABELS, registry=registry
+            "apiserver_longrunning_requests", "Watches and streams that are open.", _LABELS, registry=registry
         )
         self.in_flight = Gauge(
             "apiserver_current_inflight_requests",
             "Requests that are being worked on.",
             ("request_kind",),
+            registry=registry,
+        )
+        self.streams = Gauge(
+            "mooring_streams", "Open logs, commands, forwarded ports and proxied requests.", registry=registry
+        )
+        self.stream_bytes = Counter(
+            "mooring_stream_bytes",
+            "Bytes on connections that have left HTTP, as seen by the server.",
+            ("subresource", "direction"),
             registry=registry,
         )
         self.skew = Counter(
@@ -87,6 +96,12 @@ class ServerMetrics:
             self._durations.observe((*where, dry_run), exchange.seconds)
             self._sizes.observe(where, exchange.bytes_sent)
 
+    def streamed(self, exchange: Exchange, received: int, sent: int) -> None:
+        """What went over a connection after HTTP."""
+        subresource = exchange.route.subresource if exchange.route else ""
+        self.stream_bytes.labels(subresource, "received").inc(received)
+        self.stream_bytes.labels(subresource, "sent").inc(sent)
+
     async def page(self) -> Response:
         """What Prometheus reads."""
         with suppress(StoreError):  # what was known last is shown while the store cannot be asked
@@ -102,7 +117,7 @@ def _where(exchange: Exchange) -> _Where:
     if route is None:
         method = exchange.request.method
         return (method if method in _METHODS else "other", "", "", "", "", "", "apiserver")
-    verb = _VERBS.get(exchange.verb, exchange.verb.upper())
+    verb = "CONNECT" if route.streams else _VERBS.get(exchange.verb, exchange.verb.upper())
     if verb == "PATCH" and exchange.request.content_type == _APPLY:
         verb = "APPLY"
     scope = "resource" if route.name or exchange.verb == "create" else "namespace" if route.namespace else "cluster"

@@ -13,6 +13,7 @@ from mooring.api.kinds import KINDS, Kind
 from mooring.api.meta_v1 import VersionInfo
 from mooring.apiserver.limits import Limits
 from mooring.apiserver.service_network import ServiceNetwork
+from mooring.apiserver.streams.options import KubeletOptions
 from mooring.base.component import Component, resolve
 from mooring.base.known_gates import COMPATIBILITY_VERSIONS
 from mooring.base.version import ComponentVersions, Version
@@ -20,6 +21,7 @@ from mooring.store.etcd.config import EtcdConfig
 
 DEFAULT_PORT = 6443
 DEFAULT_ADDRESS = "127.0.0.1"
+_CREATE_FOR_STREAMS = Version(1, 35)
 _PROCESSORS = {"x86_64": "amd64", "AMD64": "amd64", "aarch64": "arm64"}
 
 MinorVersion = tuple[int, int]
@@ -47,6 +49,8 @@ class VersionOptions:
     """The answer to `/version`."""
     expected: Mapping[str, VersionRange]
     """The versions that other components may have, by the component's name (4330.10)."""
+    streams_need_create: bool = True
+    """Whether a command or a forwarded port needs the verb `create` however it is asked for, as from 1.35 on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +75,7 @@ class ServerConfig:
     token_auth_file: Path | None = None
     audit_log: Path | None = None
     limits: Limits = field(default_factory=Limits)
+    kubelets: KubeletOptions = field(default_factory=KubeletOptions)
     shutdown_delay: float = 0.0
     """For how many seconds a server that was told to stop serves on, so that balancers see that it is not ready."""
 
@@ -81,6 +86,7 @@ def for_component(component: Component) -> VersionOptions:
     return VersionOptions(
         _shown(versions, all_three=component.gates.enabled(COMPATIBILITY_VERSIONS)),
         _expected(versions),
+        streams_need_create=versions.emulation >= _CREATE_FOR_STREAMS,
     )
 
 

@@ -4,7 +4,8 @@
 ``resources/`` and the authorizer get its result. Whether the resource has the verb is for the handlers to say.
 """
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 
 from mooring.api.kinds import Kind
 from mooring.api.scheme import Scheme
@@ -12,6 +13,7 @@ from mooring.apiserver.http import Request
 
 MANY = "-"
 """In place of a name: several objects, which the body names. No object can have this name."""
+_PROXY = re.compile(r"(/api/[^/]+/(?:namespaces/[^/]+/(?:pods|services)|nodes)/[^/]+/proxy)(/.*)", re.DOTALL)
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 
@@ -25,6 +27,8 @@ class ResourceRoute:
     subresource: str = ""
     watch: bool = False
     """The path was of the old form with `/watch/`."""
+    path: str = ""
+    """What stands behind `proxy`, with its slash."""
 
     @property
     def group(self) -> str:
@@ -37,6 +41,12 @@ class ResourceRoute:
     @property
     def resource(self) -> str:
         return self.kind.plural
+
+    @property
+    def streams(self) -> bool:
+        """Whether it reaches through to a node or a container: see ``streams/``."""
+        found = self.kind.subresource(self.subresource) if self.subresource else None
+        return found is not None and found.streams
 
     def verb(self, request: Request) -> str:
         """Kubernetes' word for what a request wants: `get`, `list`, `watch`, `create`, `deletecollection`…"""
@@ -51,6 +61,7 @@ class ResourceRoute:
 
 def resolve(scheme: Scheme, path: str) -> ResourceRoute | None:
     """The resource that a (decoded) path names, None when it names none that is served."""
+    path, proxied = _cut_proxied(path)
     group, version, rest = _split(path)
     watch = bool(rest) and rest[0] == "watch" and len(rest) > 1
     if watch:
@@ -60,8 +71,15 @@ def resolve(scheme: Scheme, path: str) -> ResourceRoute | None:
     if rest[0] == "namespaces" and len(rest) >= 3:
         route = _in_namespace(scheme, group, version, rest, watch=watch)
         if route:
-            return route
-    return _resource(scheme, group, version, "", rest, watch=watch)
+            return replace(route, path=proxied) if proxied else route
+    route = _resource(scheme, group, version, "", rest, watch=watch)
+    return replace(route, path=proxied) if route and proxied else route
+
+
+def _cut_proxied(path: str) -> tuple[str, str]:
+    """A path up to `proxy`, and what the proxied server is asked for."""
+    found = _PROXY.match(path)
+    return (found[1], found[2]) if found else (path, "")
 
 
 def _split(path: str) -> tuple[str, str, list[str]]:

@@ -40,13 +40,15 @@ from mooring.apiserver.security.authn import Authenticator
 from mooring.apiserver.security.bootstrap import bootstrap_rbac
 from mooring.apiserver.security.escalation import EscalationCheck
 from mooring.apiserver.security.kubeconfig import write_kubeconfig
-from mooring.apiserver.security.pki import Pki
+from mooring.apiserver.security.pki import KeyPair, Pki
 from mooring.apiserver.security.rbac import RbacAuthorizer
 from mooring.apiserver.security.reviews import Reviews
 from mooring.apiserver.security.shared_keys import require_shared_keys
 from mooring.apiserver.security.token_file import TokenFile
 from mooring.apiserver.security.tokens import ServiceAccountTokens
 from mooring.apiserver.skew import SkewWatch
+from mooring.apiserver.streams.kubelets import Kubelets
+from mooring.apiserver.streams.streams import Streams
 from mooring.apiserver.tables import Tables
 from mooring.base import logs
 from mooring.base.clock import Clock, SystemClock
@@ -124,6 +126,7 @@ class ApiServer:
         metrics = ServerMetrics(registry, self.store)
         gatekeeper = Gatekeeper(config.limits, clock)
         metrics.in_flight_from(lambda: gatekeeper.reading, lambda: gatekeeper.writing)
+        metrics.streams.set_function(gatekeeper.streams.total)
         resources = Resources(
             self.store,
             self.scheme,
@@ -153,8 +156,17 @@ class ApiServer:
                 tokens=accounts,
             ),
             resources=resources,
+            streams=Streams(
+                objects,
+                self._authorizer,
+                Kubelets(objects, clock, self._kubelet_client, config.kubelets),
+                needs_create=versions.streams_need_create,
+            ),
             audit=self._audit,
         )
+
+    def _kubelet_client(self) -> KeyPair:
+        return self._pki.client("apiserver-kubelet-client", users.KUBELET_CLIENT)
 
     def _ready_checks(self) -> dict[str, Check]:
         return {
@@ -200,9 +212,7 @@ class ApiServer:
         try:
             self._tls = tls_context(self._pki.server(self._names()), self._pki.authority)
             self._write_kubeconfigs()
-            self._http = HttpServer(
-                self.app, listening, self._tls, config.limits, before_stop=self.app.resources.end_watches
-            )
+            self._http = HttpServer(self.app, listening, self._tls, config.limits, before_stop=self._end_streams)
             await self._http.start()
         except BaseException:
             listening.close()
@@ -223,6 +233,10 @@ class ApiServer:
     def authority(self) -> bytes:
         """The certificate that clients check the server's by, in PEM."""
         return self._pki.authority.certificate
+
+    def _end_streams(self) -> None:
+        self.app.resources.end_watches()
+        self.app.streams.end_all()
 
     @property
     def url(self) -> str:

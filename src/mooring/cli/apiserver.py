@@ -15,6 +15,7 @@ from mooring.apiserver.security.pki import PkiError
 from mooring.apiserver.security.token_file import TokenFileError
 from mooring.apiserver.server import ApiServer
 from mooring.apiserver.service_network import ServiceNetwork
+from mooring.apiserver.streams.options import KubeletOptions
 from mooring.base import logs
 from mooring.base.component import Component
 from mooring.cli.advice import serve_advice, with_advisor
@@ -23,6 +24,7 @@ from mooring.cli.data_dir import DataDir
 from mooring.cli.duration import Duration
 from mooring.cli.etcd_flags import etcd_flags
 from mooring.cli.garbage import collect_garbage_less
+from mooring.cli.kubelet_flags import kubelet_flags
 from mooring.cli.service_flags import service_flags
 from mooring.cli.signals import StopSignal
 from mooring.store.errors import StoreError
@@ -84,6 +86,20 @@ _DEFAULTS = Limits()
     "--max-watches", type=click.IntRange(min=1), default=_DEFAULTS.watches, show_default=True, help="Open watches."
 )
 @click.option(
+    "--max-streams",
+    type=click.IntRange(min=1),
+    default=_DEFAULTS.streams,
+    show_default=True,
+    help="Open logs, commands, forwarded ports and proxied requests.",
+)
+@click.option(
+    "--max-streams-per-user",
+    type=click.IntRange(min=1),
+    default=_DEFAULTS.user_streams,
+    show_default=True,
+    help="The same of one user; administrators are exempt.",
+)
+@click.option(
     "--client-qps",
     type=click.FloatRange(min=0, min_open=True),
     default=_DEFAULTS.client_rate,
@@ -106,6 +122,7 @@ _DEFAULTS = Limits()
     help="How log lines are written.",
 )
 @service_flags
+@kubelet_flags
 @etcd_flags
 @component_flags
 def apiserver(
@@ -113,6 +130,7 @@ def apiserver(
     running: Component,
     etcd: EtcdConfig | None,
     services: ServiceNetwork,
+    kubelets: KubeletOptions,
     data_dir: Path,
     port: int,
     bind_address: str,
@@ -123,6 +141,8 @@ def apiserver(
     max_requests_inflight: int,
     max_mutating_requests_inflight: int,
     max_watches: int,
+    max_streams: int,
+    max_streams_per_user: int,
     client_qps: float,
     shutdown_delay_duration: float,
     verbose: int,
@@ -143,6 +163,7 @@ def apiserver(
             data_dir=data_dir.expanduser(),
             component=running,
             etcd=etcd,
+            kubelets=kubelets,
             bind_address=bind_address,
             port=port,
             services=services,
@@ -154,6 +175,8 @@ def apiserver(
                 reading=max_requests_inflight,
                 writing=max_mutating_requests_inflight,
                 watches=max_watches,
+                streams=max_streams,
+                user_streams=max_streams_per_user,
                 client_rate=client_qps,
                 client_burst=max(1, round(2 * client_qps)),
             ),

@@ -38,6 +38,7 @@ def run(config: UpConfig, process: WorkerProcess | None) -> None:
             component=config.component,
             ephemeral=config.ephemeral,
             etcd=config.etcd,
+            kubelets=config.kubelets,
             bind_address=config.bind_address,
             port=config.port,
             services=config.services,

@@ -14,12 +14,14 @@ from typing import Any
 import click
 
 from mooring.apiserver.service_network import ServiceNetwork
+from mooring.apiserver.streams.options import KubeletOptions
 from mooring.base import logs
 from mooring.base.component import Component
 from mooring.cli.component_flags import component_flags
 from mooring.cli.data_dir import DataDir
 from mooring.cli.etcd_flags import etcd_flags
 from mooring.cli.garbage import garbage_waits
+from mooring.cli.kubelet_flags import kubelet_flags
 from mooring.cli.service_flags import service_flags
 from mooring.cli.worker_process import WorkerConfig, WorkerProcess
 from mooring.store.etcd.config import EtcdConfig
@@ -44,6 +46,7 @@ class UpConfig:
     kubeconfig: Path | None
     runtime_config: str
     workers: WorkerConfig
+    kubelets: KubeletOptions
 
 
 class _Parts(click.ParamType[frozenset[str]]):
@@ -107,6 +110,7 @@ class _Parts(click.ParamType[frozenset[str]]):
     help="How log lines are written.",
 )
 @service_flags
+@kubelet_flags
 @etcd_flags
 @component_flags
 def up(
@@ -114,6 +118,7 @@ def up(
     running: Component,
     etcd: EtcdConfig | None,
     services: ServiceNetwork,
+    kubelets: KubeletOptions,
     data_dir: Path | None,
     ephemeral: bool,
     port: int,
@@ -161,6 +166,7 @@ def up(
             data_dir=folder.expanduser().absolute(),
             ephemeral=ephemeral,
             etcd=etcd,
+            kubelets=kubelets,
             bind_address=bind_address,
             port=port,
             services=services,

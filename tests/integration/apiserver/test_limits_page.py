@@ -21,11 +21,7 @@ class Absent:
 
 
 ABSENT = [
-    Absent("logs of a pod", "/api/v1/namespaces/default/pods/web/log"),
-    Absent("exec into a pod", "/api/v1/namespaces/default/pods/web/exec", "POST"),
-    Absent("attaching to a pod", "/api/v1/namespaces/default/pods/web/attach", "POST"),
-    Absent("forwarding a port", "/api/v1/namespaces/default/pods/web/portforward", "POST"),
-    Absent("a proxy to a node", "/api/v1/nodes/node-0/proxy/"),
+    Absent("pages of a simulated kubelet beside /healthz and /pods", "/api/v1/nodes/node-0/proxy/stats/summary"),
     Absent("custom resources", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"),
     Absent("webhooks", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"),
     Absent("aggregated servers", "/apis/apiregistration.k8s.io/v1/apiservices"),

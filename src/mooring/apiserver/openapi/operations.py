@@ -11,6 +11,7 @@ from mooring.api.base import Object
 from mooring.api.kinds import GroupVersion, Kind, Subresource
 from mooring.api.meta_v1 import DeleteOptions, Status
 from mooring.api.scheme import Scheme
+from mooring.apiserver.openapi.connections import connections
 from mooring.apiserver.openapi.schemas import Dialect, Schema, Schemas, gvk
 
 _PATCHES = (
@@ -107,6 +108,10 @@ class Operations:
         if verbs := _those_of(kind.verbs, "get", "update", "patch", "delete"):
             yield f"{collection}/{{name}}", self._item(kind, verbs, namespaced=kind.namespaced, named=True)
         for each in kind.subresources:
+            if each.streams:
+                place = f"{collection}/{{name}}/{each.name}"
+                yield from connections(kind, each, place, self._dialect, self._parameter)
+                continue
             verbs = _those_of(each.verbs, "get", "create", "update", "patch")
             item = self._item(kind, verbs, subresource=each, namespaced=kind.namespaced, named=True)
             yield f"{collection}/{{name}}/{each.name}", item

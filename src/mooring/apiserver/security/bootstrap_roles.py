@@ -100,8 +100,9 @@ _VIEWED = (
     _may(_READ, "policy", "poddisruptionbudgets", "poddisruptionbudgets/status"),
     _may(_READ, "resource.k8s.io", "resourceclaims", "resourceclaims/status", "resourceclaimtemplates"),
 )
+_REACHING_IN = ("pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "services/proxy")
 _EDITED = (
-    _may(_READ, "core", "secrets"),
+    _may(_READ, "core", "secrets", *_REACHING_IN),
     _may(("impersonate",), "core", "serviceaccounts"),
     _may(("create",), "core", "serviceaccounts/token", "pods/eviction"),
     _may(
@@ -117,6 +118,7 @@ _EDITED = (
         "secrets",
         "serviceaccounts",
         "services",
+        *_REACHING_IN,
     ),
     _may(
         _WRITE,
@@ -188,6 +190,15 @@ _CONTROLLERS = (
     ),
     *_REVIEWS,
 )
+_OF_KUBELETS = (
+    "nodes/configz",
+    "nodes/healthz",
+    "nodes/log",
+    "nodes/metrics",
+    "nodes/pods",
+    "nodes/proxy",
+    "nodes/stats",
+)
 _NODE = (
     *_REVIEWS,
     _may(("create", "get", "list", "watch", "patch", "update"), "core", "nodes"),
@@ -250,6 +261,12 @@ def cluster_roles() -> list[ClusterRole]:
         _role("system:kube-controller-manager", *_CONTROLLERS),
         _role("system:node", *_NODE),
         _role(
+            "system:kubelet-api-admin",
+            _may(_READ, "core", "nodes"),
+            _may(("proxy",), "core", "nodes"),
+            _may(("*",), "core", *_OF_KUBELETS),
+        ),
+        _role(
             "system:node-problem-detector",
             _may(("get",), "core", "nodes"),
             _may(("patch",), "core", "nodes/status"),
@@ -284,6 +301,8 @@ def cluster_role_bindings() -> list[ClusterRoleBinding]:
         _bound("system:public-info-viewer", "system:public-info-viewer", everybody, nobody),
         _bound("system:node-proxier", "system:node-proxier", _user("system:kube-proxy")),
         _bound("system:node", "system:node", _group("system:nodes")),
+        # kube-apiserver leaves this to whoever installs it; here the server makes its certificate for kubelets itself
+        _bound("mooring:kube-apiserver-kubelet-client", "system:kubelet-api-admin", _user(users.KUBELET_CLIENT)),
         _bound("system:kube-controller-manager", "system:kube-controller-manager", _user(users.CONTROLLERS)),
         _bound("system:kube-scheduler", "system:kube-scheduler", _user(users.SCHEDULER)),
         _bound("system:volume-scheduler", "system:volume-scheduler", _user(users.SCHEDULER)),

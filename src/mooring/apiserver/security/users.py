@@ -18,6 +18,8 @@ NODES = "system:nodes"
 _NODE_USER = "system:node:"
 SCHEDULER = "system:kube-scheduler"
 CONTROLLERS = "system:kube-controller-manager"
+KUBELET_CLIENT = "kube-apiserver-kubelet-client"
+"""This server, as kubelets see it."""
 
 
 def anonymous() -> UserInfo:

@@ -16,8 +16,8 @@ from mooring.api.core_v1 import (
     NodeSystemInfo,
 )
 from mooring.api.quantity import Quantity
+from mooring.api.simulation import FAILURE, NOT_READY
 from mooring.controllers.simulated_nodes import addresses
-from mooring.controllers.simulated_nodes.rules import FAILURE, NOT_READY
 
 _AMOUNTS = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
 _HEALTHY = (

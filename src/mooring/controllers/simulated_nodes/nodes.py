@@ -13,6 +13,7 @@ from mooring.api.coordination_v1 import Lease, LeaseSpec
 from mooring.api.core_v1 import ContainerImage, Node, Pod
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ObjectMeta, OwnerReference
+from mooring.api.simulation import is_simulated, is_unreachable
 from mooring.base import logs
 from mooring.client import ClientError, Informer, PatchType
 from mooring.controllers.controller import Context, Controller
@@ -20,7 +21,6 @@ from mooring.controllers.node_lifecycle import LEASES
 from mooring.controllers.simulated_nodes import pod_status
 from mooring.controllers.simulated_nodes.addresses import Networks
 from mooring.controllers.simulated_nodes.node_status import is_up_to_date, own_labels, status_patch, wanted_conditions
-from mooring.controllers.simulated_nodes.rules import is_simulated, is_unreachable
 
 _LEASE_SECONDS = 40
 _RENEW_SECONDS, _LONGEST_RENEW_SECONDS = 10, 20
@@ -30,6 +30,7 @@ _STATUS_SECONDS = 300
 _AT_A_TIME = 64
 """Enough for heartbeats to come through on a busy server."""
 _MOST_IMAGES = 50
+
 log = logs.get(__name__)
 
 

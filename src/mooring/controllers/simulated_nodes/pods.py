@@ -13,6 +13,7 @@ from msgspec import structs
 
 from mooring.api import errors, times
 from mooring.api.core_v1 import HostIP, Node, Pod, PodCondition, PodIP
+from mooring.api.simulation import FAILURE, is_simulated, is_unreachable
 from mooring.client import Informer, key_of
 from mooring.controllers.controller import Context, Controller
 from mooring.controllers.eviction import pods_by_node
@@ -21,7 +22,7 @@ from mooring.controllers.simulated_nodes.commands import Commands
 from mooring.controllers.simulated_nodes.node_admission import Rejection, rejection_of, was_scheduled
 from mooring.controllers.simulated_nodes.pod_status import TERMINAL
 from mooring.controllers.simulated_nodes.pod_steps import Step, next_step, reject
-from mooring.controllers.simulated_nodes.rules import FAILURE, is_absent, is_simulated, is_unreachable, rules_of
+from mooring.controllers.simulated_nodes.rules import is_absent, rules_of
 
 _EVENTS_PER_SECOND, _MOST_EVENTS = 20.0, 200.0
 _RETRY_SECONDS = 10.0

@@ -1,4 +1,4 @@
-"""What annotations say about simulated nodes and their pods.
+"""What annotations say about the pods of simulated nodes.
 
     metadata:
       annotations:
@@ -9,7 +9,8 @@
         simulation.mooring.dev/exit-code: "42"             # of containers that fail; 1 if not said
         simulation.mooring.dev/stop-seconds: "3"           # from deletion to the end, within the grace period; 0 if not
 
-and on a Node `simulation.mooring.dev/failure: unreachable` (it falls silent) or `not-ready` (it says so itself).
+and on a Node `simulation.mooring.dev/failure: unreachable` (it falls silent) or `not-ready` (it says so itself), which
+``mooring.api.simulation`` reads. What containers log and commands answer is the API server's business.
 """
 
 import math
@@ -17,21 +18,10 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mooring.api.core_v1 import Node, Pod
+from mooring.api.core_v1 import Pod
+from mooring.api.simulation import PREFIX
 
-PREFIX = "simulation.mooring.dev/"
-NODE = f"{PREFIX}node"
-FAILURE = f"{PREFIX}failure"
-UNREACHABLE, NOT_READY = "unreachable", "not-ready"
 _JOB_SECONDS = 5.0
-
-
-def is_simulated(node: Node) -> bool:
-    return node.metadata.annotations.get(NODE) == "true"
-
-
-def is_unreachable(node: Node) -> bool:
-    return node.metadata.annotations.get(FAILURE) == UNREACHABLE
 
 
 @dataclass(frozen=True, slots=True)

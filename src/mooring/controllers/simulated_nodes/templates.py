@@ -15,10 +15,10 @@ from mooring.api.core_v1 import Node
 from mooring.api.from_tree import FieldValidation, from_tree
 from mooring.api.json_tree import DecodeError
 from mooring.api.meta_v1 import ObjectMeta
+from mooring.api.simulation import NODE, PREFIX
 from mooring.client import Client
 from mooring.controllers.simulated_nodes.addresses import Networks
 from mooring.controllers.simulated_nodes.node_status import new_status, own_labels
-from mooring.controllers.simulated_nodes.rules import NODE, PREFIX
 
 COUNT = f"{PREFIX}count"
 _LARGEST = 100_000

@@ -1,0 +1,44 @@
+"""Which kubelet answers for a node: that of a machine, or a simulated one.
+
+Both are loaded when the first of their kind is asked: most servers never ask, and WebSockets take time to load.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
+
+from mooring.api.core_v1 import Node
+from mooring.api.simulation import is_simulated
+from mooring.apiserver.objects import Objects
+from mooring.apiserver.security.pki import KeyPair
+from mooring.apiserver.streams.kubelet import Kubelet
+from mooring.apiserver.streams.options import KubeletOptions
+from mooring.base.clock import Clock
+
+
+class Kubelets:
+    """All of them. `identity` is the certificate that this server shows to machines."""
+
+    def __init__(
+        self, objects: Objects, clock: Clock, identity: Callable[[], KeyPair], options: KubeletOptions
+    ) -> None:
+        self._objects = objects
+        self._clock = clock
+        self._identity = identity
+        self._options = options
+
+    def of(self, node: Node) -> Kubelet:
+        return self._simulated if is_simulated(node) else self._real
+
+    @cached_property
+    def _simulated(self) -> Kubelet:
+        from mooring.apiserver.streams.simulated.kubelet import SimulatedKubelet  # noqa: PLC0415 - as said above
+
+        return SimulatedKubelet(self._objects, self._clock)
+
+    @cached_property
+    def _real(self) -> Kubelet:
+        from mooring.apiserver.streams.real.kubelets import RealKubelets  # noqa: PLC0415 - as said above
+        from mooring.apiserver.streams.real.tls import KubeletTls  # noqa: PLC0415 - as said above
+
+        tls = KubeletTls(self._identity, self._options.certificate_authority, self._clock)
+        return RealKubelets(tls, self._options.address_types)

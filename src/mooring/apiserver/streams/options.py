@@ -1,0 +1,16 @@
+"""How kubelets are found and whom the server believes to be one, as the command line says it. Imports nothing heavy."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+ADDRESS_TYPES = ("InternalIP", "ExternalIP", "InternalDNS", "ExternalDNS", "Hostname")
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletOptions:
+    """What the flags about kubelets mean."""
+
+    certificate_authority: Path | None = None
+    """Signed the kubelets' own certificates; None takes any, as kube-apiserver does."""
+    address_types: tuple[str, ...] = ADDRESS_TYPES
+    """Which of a node's addresses to use, the best kind first; names come last, since they need a DNS."""

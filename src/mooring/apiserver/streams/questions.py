@@ -1,0 +1,132 @@
+"""What a client asks of a container, read from the query of its request, with Kubernetes' names and complaints."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from mooring.api import errors, times
+from mooring.api.core_v1 import Pod
+from mooring.api.field_errors import FieldError, forbidden, invalid
+from mooring.api.field_path import Path
+from mooring.apiserver.http import Request
+
+T = TypeVar("T")
+_MOST_PORTS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOptions:
+    """Which part of a log, and how it is shown."""
+
+    follow: bool = False
+    previous: bool = False
+    timestamps: bool = False
+    since_seconds: int | None = None
+    since_time: datetime | None = None
+    tail_lines: int | None = None
+    limit_bytes: int | None = None
+    insecure: bool = False
+    """Whether the kubelet's certificate need not be known."""
+
+
+def log_options(request: Request, pod: str) -> LogOptions:
+    """Raises BadRequest for what cannot be read and Invalid for what makes no sense."""
+    options = LogOptions(
+        follow=request.flag("follow"),
+        previous=request.flag("previous"),
+        timestamps=request.flag("timestamps"),
+        since_seconds=_read(request, "sinceSeconds", _whole),
+        since_time=_read(request, "sinceTime", times.parse),
+        tail_lines=_read(request, "tailLines", _whole),
+        limit_bytes=_read(request, "limitBytes", _whole),
+        insecure=request.flag("insecureSkipTLSVerifyBackend"),
+    )
+    wrong = [*_wrong(options)]
+    if request.parameter("stream"):
+        wrong.append(forbidden(Path("stream"), "may not be specified"))
+    if wrong:
+        raise errors.invalid("PodLogOptions", pod, wrong)
+    return options
+
+
+def _wrong(options: LogOptions) -> Iterator[FieldError]:
+    if options.tail_lines is not None and options.tail_lines < 0:
+        yield invalid(Path("tailLines"), options.tail_lines, "must be greater than or equal to 0")
+    if options.limit_bytes is not None and options.limit_bytes < 1:
+        yield invalid(Path("limitBytes"), options.limit_bytes, "must be greater than 0")
+    if options.since_seconds is not None and options.since_time is not None:
+        yield forbidden(Path(""), "at most one of `sinceTime` or `sinceSeconds` may be specified")
+    elif options.since_seconds is not None and options.since_seconds < 1:
+        yield invalid(Path("sinceSeconds"), options.since_seconds, "must be greater than 0")
+
+
+def _read(request: Request, name: str, parse: Callable[[str], T]) -> T | None:
+    text = request.parameter(name)
+    if not text:
+        return None
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise errors.bad_request(f"the parameter {name} cannot be used: {error}") from None
+
+
+def _whole(text: str) -> int:
+    number = int(text) if len(text) <= 20 else 2**63
+    if not -(2**63) <= number < 2**63:
+        raise ValueError("it does not fit into 64 bits")
+    return number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandOptions:
+    """Which streams of a command or of a container's first process are wanted."""
+
+    command: tuple[str, ...] = ()
+    stdin: bool = False
+    stdout: bool = False
+    stderr: bool = False
+    tty: bool = False
+
+
+def command_options(request: Request) -> CommandOptions:
+    """Raises BadRequest when nothing at all is wanted."""
+    options = CommandOptions(
+        command=tuple(request.query.get("command", ())),
+        stdin=request.flag("stdin"),
+        stdout=request.flag("stdout"),
+        stderr=request.flag("stderr") and not request.flag("tty"),  # a terminal has one output
+        tty=request.flag("tty"),
+    )
+    if not (options.stdin or options.stdout or options.stderr):
+        raise errors.bad_request("you must specify at least 1 of stdin, stdout, stderr")
+    return options
+
+
+def ports(request: Request) -> list[int]:
+    """The ports to forward that the query names; none where the client names them later."""
+    texts = [text for value in request.query.get("ports", ()) for text in value.split(",") if text]
+    if len(texts) > _MOST_PORTS:
+        raise errors.bad_request(f"at most {_MOST_PORTS} ports can be forwarded at once")
+    try:
+        found = [int(text) for text in texts]
+    except ValueError:
+        raise errors.bad_request(f"the parameter ports has {texts}, which are not all numbers") from None
+    for port in found:
+        if not 0 < port < 65536:
+            raise errors.bad_request(f"{port} is not a port: they go from 1 to 65535")
+    return found
+
+
+def container_of(request: Request, pod: Pod) -> str:
+    """The container that is meant; raises BadRequest when there is a choice, or no such one."""
+    spec, name = pod.spec, request.parameter("container")
+    names = [each.name for each in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)]
+    if name:
+        if name not in names:
+            raise errors.bad_request(f"container {name} is not valid for pod {pod.metadata.name}")
+        return name
+    if len(spec.containers) == 1:
+        return spec.containers[0].name
+    asked = f"a container name must be specified for pod {pod.metadata.name}"
+    raise errors.bad_request(f"{asked}, choose one of: [{' '.join(names)}]" if names else asked)

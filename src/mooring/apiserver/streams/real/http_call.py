@@ -1,0 +1,199 @@
+"""One HTTP/1.1 request on a connection of its own, whose answer may leave HTTP.
+
+`call` connects, sends and reads the head of the answer; `Answer` gives the body in pieces, read no faster than they are
+taken, or the bare connection after 101. A library would pool connections and buffer bodies; a stream wants neither, and
+a request to a kubelet is rare enough for a handshake of its own.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Self
+
+import httptools
+
+from mooring.apiserver.connection import CHUNK, Connection, ConnectionLostError
+
+CONNECT_SECONDS = 5.0
+HEAD_SECONDS = 30.0
+_HEAD_BYTES = 64 * 1024
+
+
+class CallError(Exception):
+    """There was no answer. The message says why, without naming the node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to connect; without TLS when there is no context."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None = None
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(slots=True)
+class Call:
+    """What is asked. The target is encoded; `host` goes into the first header."""
+
+    method: str
+    target: str
+    host: str
+    headers: Sequence[tuple[str, str]] = ()
+    body: bytes = b""
+
+    def serialized(self) -> bytes:
+        lines = [f"{self.method} {self.target} HTTP/1.1", f"host: {self.host}"]
+        lines += [f"{name}: {value}" for name, value in self.headers]
+        if self.body or self.method in {"POST", "PUT", "PATCH"}:
+            lines.append(f"content-length: {len(self.body)}")
+        return "\r\n".join([*lines, "\r\n"]).encode("latin-1", "replace") + self.body
+
+
+async def call(address: Address, asked: Call) -> "Answer":
+    """The head of the answer; raises CallError."""
+    connection = await _connect(address)
+    try:
+        async with asyncio.timeout(HEAD_SECONDS):
+            await connection.write(asked.serialized())
+            answer = Answer(connection, is_head=asked.method == "HEAD")
+            await answer.read_head()
+    except TimeoutError:
+        connection.abort()
+        raise CallError(f"{address} gave no answer within {HEAD_SECONDS:g} s") from None
+    except ConnectionLostError as error:
+        connection.abort()
+        raise CallError(f"{address}: {error}") from None
+    except BaseException:
+        connection.abort()
+        raise
+    return answer
+
+
+async def _connect(address: Address) -> Connection:
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            reader, writer = await asyncio.open_connection(address.host, address.port, ssl=address.tls, limit=CHUNK)
+    except TimeoutError:
+        raise CallError(f"no connection to {address} within {CONNECT_SECONDS:g} s") from None
+    except ssl.SSLCertVerificationError as error:
+        raise CallError(f"the certificate of {address} is not trusted: {error.verify_message}") from None
+    except ssl.SSLError as error:
+        raise CallError(f"no TLS with {address}: {error.reason or error}") from None
+    except (OSError, ValueError) as error:
+        raise CallError(f"no connection to {address}: {getattr(error, 'strerror', None) or error}") from None
+    return Connection(reader, writer)
+
+
+@dataclass(slots=True)
+class _Received:
+    """What the parser has found so far."""
+
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    parts: list[bytes] = field(default_factory=list)
+    has_head: bool = False
+    is_complete: bool = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
+
+    def on_headers_complete(self) -> None:
+        self.has_head = True
+
+    def on_body(self, body: bytes) -> None:
+        self.parts.append(body)
+
+    def on_message_complete(self) -> None:
+        self.is_complete = True
+
+
+class Answer:
+    """An answer whose head is there: an iterator over the pieces of its body, to be closed."""
+
+    def __init__(self, connection: Connection, *, is_head: bool = False) -> None:
+        self._connection = connection
+        self._is_head = is_head
+        self._received = _Received()
+        self._parser = httptools.HttpResponseParser(self._received)
+        self._rest = b""
+        self.status = 0
+
+    async def read_head(self) -> None:
+        """Raises ConnectionLostError when what comes is no HTTP."""
+        received, size = self._received, 0
+        while not received.has_head:
+            data = await self._connection.read()
+            size += len(data)
+            if not data or size > _HEAD_BYTES + CHUNK:
+                raise ConnectionLostError("the connection ended before the answer" if not data else "endless headers")
+            self._feed(data)
+        self.status = self._parser.get_status_code()
+        if 100 <= self.status < 200 and self.status != 101:  # announces the real answer
+            received.headers.clear()
+            received.has_head = received.is_complete = False
+            await self.read_head()
+
+    @property
+    def headers(self) -> Sequence[tuple[str, str]]:
+        return self._received.headers
+
+    def first(self) -> Mapping[str, str]:
+        """Headers by name; of those that came several times the first."""
+        return dict(reversed(self._received.headers))
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._rest = data[upgrade.args[0] :]
+        except httptools.HttpParserError as error:
+            raise ConnectionLostError(f"what came is no HTTP: {error}") from None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        """The next piece of the body; raises ConnectionLostError when it breaks off."""
+        received = self._received
+        while not received.parts:
+            if received.is_complete or self._is_head:
+                raise StopAsyncIteration
+            data = await self._connection.read()
+            if data:
+                self._feed(data)
+            elif _ends_with_connection(self.first()):
+                raise StopAsyncIteration
+            else:
+                raise ConnectionLostError("the node hung up in the middle")
+        piece = b"".join(received.parts)
+        received.parts.clear()
+        return piece
+
+    async def aclose(self) -> None:
+        """End it, whether or not all was read."""
+        self._connection.abort()
+
+    async def text(self, most: int = 16 * 1024) -> bytes:
+        """The beginning of the body, for an error."""
+        found = bytearray()
+        with suppress(ConnectionLostError, TimeoutError):
+            async with asyncio.timeout(CONNECT_SECONDS):
+                async for piece in self:
+                    found += piece
+                    if len(found) >= most:
+                        break
+        await self.aclose()
+        return bytes(found[:most])
+
+    def upgraded(self) -> tuple[Connection, bytes]:
+        """After 101: the connection, and what came right behind the head."""
+        return self._connection, self._rest
+
+
+def _ends_with_connection(headers: Mapping[str, str]) -> bool:
+    return "content-length" not in headers and "chunked" not in headers.get("transfer-encoding", "")

@@ -1,0 +1,264 @@
+"""What real kubelets are asked, and where they are: `RealKubelets` is the `Kubelet` of every machine.
+
+Paths and parameters are the kubelet's own (`/containerLogs`, `/exec`, …). Connections that are upgraded pass through as
+they are. The newest WebSocket protocols (`v5.channel.k8s.io`, and SPDY within WebSockets for ports) are understood by
+kubelets that declare `ExtendWebSocketsToKubelet`; to others they are not offered, and kubectl then takes SPDY.
+"""
+
+import ipaddress
+from collections.abc import Sequence
+from urllib.parse import quote, urlencode
+
+from mooring.api import errors, times
+from mooring.api.core_v1 import Node, Pod
+from mooring.api.meta_v1 import Status
+from mooring.api.quoting import quoted
+from mooring.apiserver.connection import Connection, relay
+from mooring.apiserver.http import Request, Response
+from mooring.apiserver.streams.kubelet import Place, Proxied
+from mooring.apiserver.streams.questions import LogOptions, command_options, ports
+from mooring.apiserver.streams.real.http_call import Address, Answer, Call, CallError, call
+from mooring.apiserver.streams.real.tls import KubeletTls, unverified
+
+KUBELET_PORT = 10250
+_DECLARED = "ExtendWebSocketsToKubelet"
+_NEW_PROTOCOLS = ("v5.channel.k8s.io", "SPDY/3.1+")
+_PROTOCOLS = "sec-websocket-protocol"
+_SPDY_PROTOCOLS = "x-stream-protocol-version"
+_NOT_PASSED_ON = frozenset(
+    {
+        "authorization",
+        "connection",
+        "content-length",
+        "expect",
+        "host",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""What concerns one connection only, or is a secret between the client and this server."""
+_OF_CORS = "access-control-allow-"
+
+
+class RealKubelets:
+    """The kubelets of machines."""
+
+    def __init__(self, tls: KubeletTls, address_types: Sequence[str]) -> None:
+        self._tls = tls
+        self._address_types = address_types
+
+    async def log(self, place: Place, options: LogOptions) -> Response:
+        metadata = place.pod.metadata
+        target = f"/containerLogs/{metadata.namespace}/{metadata.name}/{place.container}"
+        if query := urlencode(_log_query(options)):
+            target += f"?{query}"
+        answer = await self._ask(place.node, Call("GET", target, place.node.metadata.name), insecure=options.insecure)
+        if not 200 <= answer.status <= 206:
+            raise await _refused(answer)
+        return Response(200, answer, "text/plain")
+
+    async def connect(self, place: Place, subresource: str, request: Request) -> Response:
+        target = f"{_target(place, subresource)}?{urlencode(_stream_query(subresource, request))}"
+        headers = _passed_on(request)
+        if place.node.status.declared_features.count(_DECLARED) == 0:
+            headers = _without_new_protocols(headers)
+        answer = await self._ask(place.node, Call(request.method, target, place.node.metadata.name, headers))
+        return await _upgraded(answer)
+
+    async def proxy_node(self, node: Node, proxied: Proxied) -> Response:
+        host, own_port = self._address(node), _kubelet_port(node)
+        if proxied.port in {"", str(own_port)}:
+            return await _proxied(Address(host, own_port, self._tls.for_kubelets()), proxied, node.metadata.name)
+        tls = unverified() if proxied.scheme == "https" else None
+        return await _proxied(Address(host, _number(proxied.port), tls), proxied, node.metadata.name)
+
+    async def proxy_pod(self, place: Place, proxied: Proxied) -> Response:
+        tls = unverified() if proxied.scheme == "https" else None
+        port = proxied.port or _first_port(place.pod) or ("443" if tls else "80")
+        return await _proxied(Address(_pod_address(place.pod), _number(port), tls), proxied, place.pod.metadata.name)
+
+    async def _ask(self, node: Node, asked: Call, *, insecure: bool = False) -> Answer:
+        address = Address(self._address(node), _kubelet_port(node), self._tls.for_kubelets(insecure=insecure))
+        asked.host = str(address)
+        try:
+            return await call(address, asked)
+        except CallError as error:
+            name = quoted(node.metadata.name)
+            raise errors.service_unavailable(f"the kubelet of node {name} does not answer: {error}") from None
+
+    def _address(self, node: Node) -> str:
+        """The address of a node, of the kind that comes first in the server's order."""
+        for kind in self._address_types:
+            for each in node.status.addresses:
+                if each.type == kind and each.address:
+                    return each.address
+        known = ", ".join(f"{each.type} {each.address}" for each in node.status.addresses) or "none"
+        wanted = ", ".join(self._address_types)
+        raise errors.service_unavailable(
+            f"node {quoted(node.metadata.name)} has no address of the types {wanted}; its addresses: {known}"
+        )
+
+
+def _kubelet_port(node: Node) -> int:
+    return node.status.daemon_endpoints.kubelet_endpoint.port or KUBELET_PORT
+
+
+def _pod_address(pod: Pod) -> str:
+    """The address of a pod; never one by which the request would come back to this machine."""
+    try:
+        address = ipaddress.ip_address(pod.status.pod_ip)
+    except ValueError:
+        raise errors.bad_request("address not allowed") from None
+    if address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified:
+        raise errors.bad_request("address not allowed")
+    return str(address)
+
+
+def _first_port(pod: Pod) -> str:
+    return next((str(port.container_port) for each in pod.spec.containers for port in each.ports), "")
+
+
+def _number(port: str) -> int:
+    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        raise errors.bad_request(f"{quoted(port)} is not a port: write a number from 1 to 65535")
+    return int(port)
+
+
+# -- what is asked
+
+
+def _log_query(options: LogOptions) -> list[tuple[str, str]]:
+    flags = {"follow": options.follow, "previous": options.previous, "timestamps": options.timestamps}
+    numbers = {
+        "sinceSeconds": options.since_seconds,
+        "tailLines": options.tail_lines,
+        "limitBytes": options.limit_bytes,
+    }
+    query = [(name, "true") for name, wanted in flags.items() if wanted]
+    query += [(name, str(number)) for name, number in numbers.items() if number is not None]
+    if options.since_time is not None:
+        query.append(("sinceTime", times.to_seconds(options.since_time)))
+    return query
+
+
+def _target(place: Place, subresource: str) -> str:
+    metadata = place.pod.metadata
+    if subresource == "portforward":
+        return f"/portForward/{metadata.namespace}/{metadata.name}"
+    return f"/{subresource}/{metadata.namespace}/{metadata.name}/{place.container}"
+
+
+def _stream_query(subresource: str, request: Request) -> list[tuple[str, str]]:
+    if subresource == "portforward":
+        found = ports(request)
+        return [("port", ",".join(map(str, found)))] if found else []
+    options = command_options(request)
+    flags = {"input": options.stdin, "output": options.stdout, "error": options.stderr, "tty": options.tty}
+    query = [(name, "1") for name, wanted in flags.items() if wanted]
+    return [*query, *(("command", word) for word in options.command)]
+
+
+def _passed_on(request: Request) -> list[tuple[str, str]]:
+    headers = [
+        (name, value)
+        for name, value in request.headers.items()
+        if name not in _NOT_PASSED_ON and not name.startswith("impersonate-") and name != _SPDY_PROTOCOLS
+    ]
+    protocols = request.headers.get(_SPDY_PROTOCOLS, "").split(",")
+    headers += (
+        (_SPDY_PROTOCOLS, each.strip()) for each in protocols if each.strip()
+    )  # older kubelets want a line each
+    if request.upgrade:
+        headers += [("connection", "Upgrade"), ("upgrade", request.headers["upgrade"])]
+    return headers
+
+
+def _without_new_protocols(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    kept = []
+    for name, value in headers:
+        if name == _PROTOCOLS:
+            known = [word.strip() for word in value.split(",") if not word.strip().startswith(_NEW_PROTOCOLS)]
+            if not known:
+                raise errors.bad_request(
+                    f"the kubelet does not declare {_DECLARED}: use SPDY/3.1, or v4.channel.k8s.io over WebSocket"
+                )
+            value = ", ".join(known)  # noqa: PLW2901 - the header with what is left of it
+        kept.append((name, value))
+    return kept
+
+
+# -- what is answered
+
+
+async def _upgraded(answer: Answer) -> Response:
+    """Join the two connections; an answer that is no upgrade is passed on."""
+    if answer.status != 101:
+        if answer.status < 400:
+            await answer.text()
+            raise errors.internal_error(f"invalid upgrade response: status code {answer.status}")
+        content_type = answer.first().get("content-type", "text/plain")
+        return Response(answer.status, await answer.text(), content_type)
+    kubelet, early = answer.upgraded()
+
+    async def take_over(client: Connection) -> None:
+        if early:
+            await client.write(early)
+        await relay(client, kubelet)
+
+    return Response(101, answer, headers=dict(answer.headers), take_over=take_over)
+
+
+async def _proxied(address: Address, proxied: Proxied, name: str) -> Response:
+    request = proxied.request
+    target = quote(proxied.path, safe="/:~!$&'()*+,;=@")
+    pairs = [(key, value) for key, values in request.query.items() for value in values]
+    if pairs:
+        target += f"?{urlencode(pairs)}"
+    headers = [*_passed_on(request), ("x-forwarded-uri", proxied.below + proxied.path)]
+    if proxied.client:
+        headers.append(("x-forwarded-for", proxied.client))
+    try:
+        answer = await call(address, Call(request.method, target, str(address), headers, request.body))
+    except CallError as error:
+        raise errors.service_unavailable(f"error trying to reach {quoted(name)}: {error}") from None
+    if request.upgrade:
+        return await _upgraded(answer)
+    return _shown(answer, proxied, address)
+
+
+def _shown(answer: Answer, proxied: Proxied, address: Address) -> Response:
+    kept = {
+        key: value
+        for key, value in answer.first().items()
+        if key not in _NOT_PASSED_ON and key != "content-type" and not key.startswith(_OF_CORS)
+    }
+    if "location" in kept:
+        kept["location"] = _relocated(kept["location"], proxied, address)
+    content_type = answer.first().get("content-type", "application/octet-stream")
+    if answer.status in {204, 304}:
+        return Response(answer.status, b"", content_type, kept)
+    return Response(answer.status, answer, content_type, kept)
+
+
+def _relocated(location: str, proxied: Proxied, address: Address) -> str:
+    """A redirect to the same server leads through the proxy again."""
+    for own in (f"https://{address}", f"http://{address}"):
+        location = location.removeprefix(own)
+    return f"{proxied.below}{location}" if location.startswith("/") else location
+
+
+async def _refused(answer: Answer) -> errors.StatusError:
+    """What a kubelet says in plain text, as a Status with the kubelet's code."""
+    text = (await answer.text()).decode(errors="replace").strip() or f"status {answer.status}"
+    if answer.status == 500:
+        return errors.internal_error(text)
+    status = Status(kind="Status", api_version="v1", status="Failure", message=text, code=answer.status)
+    found = errors.from_status(status)
+    status.reason = found.reason
+    return found

@@ -1,0 +1,16 @@
+"""Kubelets of simulated nodes: what containers log and commands answer, from the annotations of their pods.
+
+| Module | What is there |
+|---|---|
+| ``kubelet.py`` | `SimulatedKubelet`, the `Kubelet` of all simulated nodes |
+| ``rules.py`` | the annotations, read |
+| ``container.py`` | a container as its status shows it: does it run, since when |
+| ``logs.py`` | log lines as a function of time |
+| ``commands.py``, ``shell.py`` | what commands answer without a rule: a few small ones, and a shell that joins them |
+| ``terminal.py`` | standard input and output of a command, with or without a terminal |
+| ``websocket.py`` | channels over a WebSocket |
+| ``remote_command.py``, ``port_forward.py`` | the two conversations over these channels |
+| ``canned_http.py`` | what a port of a pod answers |
+
+Nothing is executed and nothing is kept: the same question at the same moment has the same answer on every server.
+"""

@@ -1,0 +1,81 @@
+"""A container of a simulated node, as far as its pod's status tells: what runs or ran, from when to when."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from mooring.api import errors, times
+from mooring.api.core_v1 import Container, ContainerStateTerminated, ContainerStatus, EphemeralContainer, Pod
+from mooring.api.quoting import quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a container; the end is not known while it runs."""
+
+    began: datetime
+    ended: datetime | None = None
+    exit_code: int = 0
+
+
+def spec_of(pod: Pod, name: str) -> Container | EphemeralContainer | None:
+    spec = pod.spec
+    return next(
+        (each for each in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers) if each.name == name),
+        None,
+    )
+
+
+def _status(pod: Pod, name: str) -> ContainerStatus | None:
+    status = pod.status
+    return next(
+        (
+            each
+            for each in (
+                *status.init_container_statuses,
+                *status.container_statuses,
+                *status.ephemeral_container_statuses,
+            )
+            if each.name == name
+        ),
+        None,
+    )
+
+
+def running(pod: Pod, name: str) -> Run:
+    """The run that goes on; raises an error in the kubelet's words when there is none."""
+    status = _status(pod, name)
+    if status is None or status.state.running is None:
+        raise errors.internal_error(f"container not found ({quoted(name)})")
+    return Run(_time(pod, status.state.running.started_at))
+
+
+def latest(pod: Pod, name: str) -> Run:
+    """The run that goes on, or the last one; raises BadRequest, in the kubelet's words, before the first."""
+    status = _status(pod, name)
+    where = f"container {quoted(name)} in pod {quoted(pod.metadata.name)}"
+    if status is None:
+        raise errors.bad_request(f"{where} is waiting to start - no logs yet")
+    if status.state.running is not None:
+        return Run(_time(pod, status.state.running.started_at))
+    ended = status.state.terminated or status.last_state.terminated
+    if ended is not None:
+        return _ended(pod, ended)
+    reason = status.state.waiting.reason if status.state.waiting else ""
+    raise errors.bad_request(f"{where} is waiting to start: {reason}")
+
+
+def previous(pod: Pod, name: str) -> Run:
+    """The run before the one that goes on; raises BadRequest when there was none."""
+    status = _status(pod, name)
+    if status is None or status.last_state.terminated is None:
+        where = f"container {quoted(name)} in pod {quoted(pod.metadata.name)}"
+        raise errors.bad_request(f"previous terminated {where} not found")
+    return _ended(pod, status.last_state.terminated)
+
+
+def _ended(pod: Pod, state: ContainerStateTerminated) -> Run:
+    return Run(_time(pod, state.started_at), _time(pod, state.finished_at), state.exit_code)
+
+
+def _time(pod: Pod, text: str | None) -> datetime:
+    return times.parse(text or pod.metadata.creation_timestamp or "1970-01-01T00:00:00Z")

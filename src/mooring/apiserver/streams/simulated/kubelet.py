@@ -1,0 +1,158 @@
+"""`SimulatedKubelet`: what simulated nodes answer, each question by the module that has its name."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from mooring.api import codec, errors
+from mooring.api.core_v1 import Node, Pod, PodList
+from mooring.api.quoting import quoted
+from mooring.api.simulation import FAILURE, is_unreachable
+from mooring.apiserver.connection import Connection
+from mooring.apiserver.http import Request, Response
+from mooring.apiserver.objects import Objects
+from mooring.apiserver.streams.kubelet import Place, Proxied
+from mooring.apiserver.streams.questions import CommandOptions, LogOptions, command_options, ports
+from mooring.apiserver.streams.simulated import canned_http, container, logs, port_forward, remote_command
+from mooring.apiserver.streams.simulated.commands import Surroundings
+from mooring.apiserver.streams.simulated.rules import log_rule
+from mooring.apiserver.streams.simulated.shell import Shell
+from mooring.apiserver.streams.simulated.terminal import Stdio
+from mooring.apiserver.streams.simulated.websocket import handshake
+from mooring.base.clock import Clock
+
+_TEXT = "text/plain"
+
+
+class SimulatedKubelet:
+    """The kubelet of every simulated node."""
+
+    def __init__(self, objects: Objects, clock: Clock) -> None:
+        self._objects = objects
+        self._clock = clock
+
+    # -- logs
+
+    async def log(self, place: Place, options: LogOptions) -> Response:
+        _require_reachable(place.node)
+        now = self._clock.now()
+        log = self._log(place, place.pod, previous=options.previous)
+        if not options.follow or options.previous:
+            text = b"".join(logs.shown(log, options, now))
+            return Response(200, text if options.limit_bytes is None else text[: options.limit_bytes], _TEXT)
+        return Response(200, logs.limited(self._followed(place, log, options), options.limit_bytes), _TEXT)
+
+    async def _followed(self, place: Place, log: logs.Log, options: LogOptions) -> AsyncIterator[bytes]:
+        now = self._clock.now()
+        written = log.count(now)
+        for piece in logs.shown(log, options, now):
+            yield piece
+
+        async def present() -> logs.Log | None:
+            """What has become of the run; None when it is not to be found any more."""
+            metadata = place.pod.metadata
+            pod = await self._objects.get(Pod, metadata.name, metadata.namespace)
+            if pod is None or pod.metadata.uid != metadata.uid:
+                return None
+            runs = (self._log(place, pod, previous=previous) for previous in (False, True))
+            try:
+                return next((each for each in runs if each.run.began == log.run.began), None)
+            except errors.StatusError:
+                return None
+
+        async for piece in logs.followed(log, options, self._clock, present, written):
+            yield piece
+
+    def _log(self, place: Place, pod: Pod, *, previous: bool = False) -> logs.Log:
+        run = container.previous(pod, place.container) if previous else container.latest(pod, place.container)
+        return logs.Log(run, log_rule(pod, place.container), logs.greeting(place.node, pod, place.container))
+
+    # -- what takes the connection over
+
+    async def connect(self, place: Place, subresource: str, request: Request) -> Response:
+        _require_reachable(place.node)
+        if subresource == "portforward":
+            return self._port_forward(place, request)
+        container.running(place.pod, place.container)
+        options = command_options(request)
+        if subresource == "exec" and not options.command:
+            raise errors.bad_request("you must specify at least one command for the container")
+        protocol, headers = handshake(request, remote_command.PROTOCOLS)
+        process = self._command(place, options) if subresource == "exec" else self._attached(place)
+
+        async def take_over(connection: Connection) -> None:
+            await remote_command.converse(connection, protocol, options, process)
+
+        return Response(101, headers=headers, take_over=take_over)
+
+    def _command(self, place: Place, options: CommandOptions) -> remote_command.Process:
+        shell = Shell(Surroundings(place.pod, place.container, self._clock))
+
+        async def run(stdio: Stdio) -> int:
+            return await shell.run(options.command, stdio)
+
+        return run
+
+    def _attached(self, place: Place) -> remote_command.Process:
+        """The container's first process: it writes its log, and repeats what it is told."""
+
+        async def write(stdio: Stdio) -> int:
+            log = self._log(place, place.pod)
+            async for piece in self._followed(place, log, LogOptions(follow=True, tail_lines=0)):
+                await stdio.out(piece)
+            return 0
+
+        async def repeat(stdio: Stdio) -> None:
+            while data := await stdio.read():
+                await stdio.out(data)
+
+        async def run(stdio: Stdio) -> int:
+            repeating = asyncio.create_task(repeat(stdio))
+            try:
+                return await write(stdio)
+            finally:
+                repeating.cancel()
+                await asyncio.gather(repeating, return_exceptions=True)
+
+        return run
+
+    def _port_forward(self, place: Place, request: Request) -> Response:
+        protocol, headers = handshake(request, port_forward.PROTOCOLS)
+        wanted = ports(request)
+        if not wanted:
+            raise errors.bad_request("the parameter ports must name at least one port")
+        if place.pod.status.phase != "Running":
+            raise errors.bad_request(
+                f"unable to forward port because pod is not running. Current status={place.pod.status.phase}"
+            )
+
+        async def take_over(connection: Connection) -> None:
+            await port_forward.forward(connection, protocol, place.pod, wanted)
+
+        return Response(101, headers=headers, take_over=take_over)
+
+    # -- proxies
+
+    async def proxy_pod(self, place: Place, proxied: Proxied) -> Response:
+        _require_reachable(place.node)
+        if place.pod.status.phase != "Running":
+            name = quoted(place.pod.metadata.name)
+            raise errors.service_unavailable(f"error trying to reach {name}: the pod does not run")
+        body = canned_http.body_of(place.pod, proxied.port or "80", proxied.request.method, proxied.path)
+        return Response(200, body, _TEXT)
+
+    async def proxy_node(self, node: Node, proxied: Proxied) -> Response:
+        _require_reachable(node)
+        match proxied.path:
+            case "/healthz":
+                return Response(200, b"ok", _TEXT)
+            case "/pods" | "/pods/":
+                pods = await self._objects.list(Pod)
+                own = [pod for pod in pods if pod.spec.node_name == node.metadata.name]
+                return Response(200, codec.encode(PodList(kind="PodList", api_version="v1", items=own)))
+        return Response(404, b"404 page not found: simulated kubelets have /healthz and /pods\n", _TEXT)
+
+
+def _require_reachable(node: Node) -> None:
+    if is_unreachable(node):
+        why = f"its annotation {FAILURE} says so"
+        raise errors.service_unavailable(f"the kubelet of node {quoted(node.metadata.name)} does not answer: {why}")

@@ -1,0 +1,96 @@
+"""Standard input and output of a simulated command, without or with a terminal between it and the client.
+
+A terminal shows what is typed, hands it on line by line, ends lines as terminals do, and knows Ctrl-C and Ctrl-D.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+Write = Callable[[bytes], Awaitable[None]]
+_WAITING = 16
+_INTERRUPT, _END, _ERASE = b"\x03", b"\x04", (b"\x7f", b"\x08")
+_LONGEST_LINE = 4096
+
+
+class Interrupted(Exception):  # noqa: N818 - what happens, not a mistake
+    """Somebody pressed Ctrl-C."""
+
+
+class Stdio:
+    """What a command reads and writes. Input waits in a short queue: whoever types faster has to wait too."""
+
+    def __init__(self, out: Write, err: Write, *, tty: bool = False) -> None:
+        self._write_out = out
+        self._write_err = out if tty else err
+        self.tty = tty
+        self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(_WAITING)
+        self._rest = b""
+        self._line = bytearray()
+        self._ended = False
+
+    async def out(self, data: bytes) -> None:
+        await self._write_out(self._shown(data))
+
+    async def err(self, data: bytes) -> None:
+        await self._write_err(self._shown(data))
+
+    async def read(self) -> bytes:
+        """What was typed or sent; nothing at the end. Raises Interrupted."""
+        if self._rest:
+            data, self._rest = self._rest, b""
+            return data
+        if self._ended:
+            return b""
+        found = await self._queue.get()
+        if found == _INTERRUPT and self.tty:
+            raise Interrupted
+        self._ended = found is None
+        return found or b""
+
+    async def read_line(self) -> bytes:
+        """A line with its end, the last one without; nothing at the end of the input."""
+        line = b""
+        while b"\n" not in line and len(line) < _LONGEST_LINE * 16:
+            more = await self.read()
+            if not more:
+                return line
+            line += more
+        line, mark, rest = line.partition(b"\n")
+        self._rest = rest + self._rest
+        return line + mark
+
+    async def feed(self, data: bytes) -> None:
+        """What the client sends."""
+        if not self.tty:
+            if data:
+                await self._queue.put(data)
+            return
+        for key in (data[index : index + 1] for index in range(len(data))):
+            await self._type(key)
+
+    async def end(self) -> None:
+        """The client sends no more."""
+        await self._queue.put(None)
+
+    async def _type(self, key: bytes) -> None:
+        if key in {b"\r", b"\n"}:
+            await self.out(b"\n")
+            await self._queue.put(bytes(self._line) + b"\n")
+            self._line.clear()
+        elif key == _INTERRUPT:
+            await self.out(b"^C\n")
+            self._line.clear()
+            await self._queue.put(_INTERRUPT)
+        elif key == _END:
+            await self._queue.put(bytes(self._line) or None)
+            self._line.clear()
+        elif key in _ERASE:
+            if self._line:
+                del self._line[-1]
+                await self.out(b"\x08 \x08")
+        elif len(self._line) < _LONGEST_LINE:
+            self._line += key
+            await self.out(key)
+
+    def _shown(self, data: bytes) -> bytes:
+        return data.replace(b"\n", b"\r\n") if self.tty else data

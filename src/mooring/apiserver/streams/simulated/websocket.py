@@ -1,0 +1,134 @@
+"""Channels over a WebSocket, as Kubernetes multiplexes them: the first byte of a message says which channel it is for.
+
+Framing is wsproto's. A message may be of any size: it is handed on in the pieces in which it arrives, and none is kept.
+Protocols with `base64` in their name carry text, for browsers of old.
+"""
+
+import base64
+import binascii
+from collections import deque
+from collections.abc import Sequence
+
+from wsproto.connection import SERVER
+from wsproto.connection import Connection as Frames
+from wsproto.events import BytesMessage, CloseConnection, Ping, TextMessage
+from wsproto.utilities import LocalProtocolError, RemoteProtocolError, generate_accept_token
+
+from mooring.api import errors
+from mooring.apiserver.connection import Connection, ConnectionLostError
+from mooring.apiserver.http import Request
+
+CLOSE = 255
+"""The channel of v5 on which a client says which other channel has ended."""
+_LONGEST_TEXT = 64 * 1024
+_GOING, _WRONG = 1000, 1002
+
+
+def handshake(request: Request, protocols: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """The protocol that is spoken, and the headers of the answer; `protocols` begins with the best.
+
+    An empty name among them stands for a client that names none. Raises BadRequest.
+    """
+    if request.upgrade != "websocket":
+        raise errors.bad_request(f"simulated nodes speak WebSocket here, not {request.headers.get('upgrade', '')}")
+    key, version = request.headers.get("sec-websocket-key", ""), request.headers.get("sec-websocket-version", "")
+    if not key or version != "13":
+        raise errors.bad_request("a WebSocket begins with the headers Sec-WebSocket-Key and Sec-WebSocket-Version: 13")
+    offered = [word.strip() for word in request.headers.get("sec-websocket-protocol", "").split(",")]
+    chosen = next((each for each in protocols if each in offered), None)
+    if chosen is None:
+        known = ", ".join(filter(None, protocols))
+        raise errors.bad_request(f"unable to upgrade: none of the offered protocols is known here, only {known}")
+    try:
+        token = generate_accept_token(key.encode("ascii")).decode()
+    except UnicodeEncodeError:
+        raise errors.bad_request("the header Sec-WebSocket-Key is no base64") from None
+    headers = {"upgrade": "websocket", "connection": "Upgrade", "sec-websocket-accept": token}
+    if chosen:
+        headers["sec-websocket-protocol"] = chosen
+    return chosen, headers
+
+
+class Channels:
+    """One WebSocket."""
+
+    def __init__(self, connection: Connection, protocol: str = "") -> None:
+        self._connection = connection
+        self._is_text = "base64" in protocol
+        self._frames = Frames(SERVER)
+        self._arrived: deque[tuple[int, bytes]] = deque()
+        self._channel: int | None = None
+        """The channel of a message that has not come to its end."""
+        self._text = ""
+        self._over = False
+
+    async def receive(self) -> tuple[int, bytes] | None:
+        """A channel and what came for it; None at the end. Raises ConnectionLostError."""
+        while not self._arrived:
+            if self._over:
+                return None
+            data = await self._connection.read()
+            if not data:
+                self._over = True
+                return None
+            await self._take(data)
+        return self._arrived.popleft()
+
+    async def send(self, channel: int, data: bytes) -> None:
+        """Raises ConnectionLostError when nobody is there."""
+        if self._is_text:
+            message: BytesMessage | TextMessage = TextMessage(data=f"{channel}{base64.b64encode(data).decode()}")
+        else:
+            message = BytesMessage(data=bytes((channel,)) + data)
+        await self._send(message)
+
+    async def close(self) -> None:
+        """Say farewell."""
+        await self._send(CloseConnection(code=_GOING))
+
+    async def _send(self, event: BytesMessage | TextMessage | CloseConnection) -> None:
+        try:
+            data = self._frames.send(event)
+        except LocalProtocolError:
+            raise ConnectionLostError("the WebSocket was closed") from None
+        await self._connection.write(data)
+
+    async def _take(self, data: bytes) -> None:
+        try:
+            self._frames.receive_data(data)
+            for event in self._frames.events():
+                match event:
+                    case BytesMessage():
+                        self._add(bytes(event.data), last=event.message_finished)
+                    case TextMessage():
+                        self._add_text(event.data, last=event.message_finished)
+                    case Ping():
+                        await self._connection.write(self._frames.send(event.response()))
+                    case CloseConnection():
+                        self._over = True
+                        await self._send(event.response() if event.code < 5000 else CloseConnection(code=_WRONG))
+                        return
+        except (RemoteProtocolError, LocalProtocolError) as error:
+            raise ConnectionLostError(f"what came is no WebSocket: {error}") from None
+
+    def _add(self, data: bytes, *, last: bool) -> None:
+        if self._channel is None and data:
+            self._channel, data = data[0], data[1:]
+        if self._channel is not None and (data or last):
+            self._arrived.append((self._channel, data))
+        if last:
+            self._channel = None
+
+    def _add_text(self, text: str, *, last: bool) -> None:
+        if not self._is_text:
+            self._add(text.encode(), last=last)
+            return
+        self._text += text
+        if len(self._text) > _LONGEST_TEXT:
+            raise ConnectionLostError(f"a message in base64 is at most {_LONGEST_TEXT} long")
+        if last:
+            message, self._text = self._text, ""
+            try:
+                self._arrived.append((int(message[:1]), base64.b64decode(message[1:], validate=True)))
+            except (ValueError, binascii.Error):
+                raise ConnectionLostError("a message is a digit and base64") from None

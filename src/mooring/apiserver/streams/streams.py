@@ -1,0 +1,180 @@
+"""Requests that reach through to a node: `Streams.handle` finds out where, and asks the kubelet there.
+
+    pods/web/log · exec · attach · portforward        the kubelet of the pod's node
+    pods/web:8080/proxy/…                             a port of the pod
+    nodes/n1/proxy/…                                  the kubelet itself, or another port of the node
+    services/web:http/proxy/…                         a port of one of the service's ready pods
+
+Whether the client may do this was judged before, by subresource. Read next: ``kubelet.py``.
+"""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mooring.api import errors
+from mooring.api.core_v1 import Node, Pod, Service
+from mooring.api.discovery_v1 import Endpoint, EndpointSlice
+from mooring.api.quoting import quoted
+from mooring.apiserver.http import Request, Response
+from mooring.apiserver.objects import Objects
+from mooring.apiserver.routes import ResourceRoute
+from mooring.apiserver.security.authz import Attributes, Authorizer, forbidden
+from mooring.apiserver.streams.kubelet import Place, Proxied
+from mooring.apiserver.streams.kubelets import Kubelets
+from mooring.apiserver.streams.questions import container_of, log_options
+
+_SCHEMES = frozenset({"", "http", "https"})
+_SERVICE = "kubernetes.io/service-name"
+
+
+class Streams:
+    """Everything that goes through to nodes."""
+
+    def __init__(self, objects: Objects, authorizer: Authorizer, kubelets: Kubelets, *, needs_create: bool) -> None:
+        self._objects = objects
+        self._authorizer = authorizer
+        self._kubelets = kubelets
+        self._needs_create = needs_create
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ending = False
+
+    @contextmanager
+    def until_the_end(self) -> Iterator[None]:
+        """What goes on inside ends when the server does, without an error."""
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - whoever awaits is in one
+        self._tasks.add(task)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not self._ending:
+                raise
+            task.uncancel()
+        finally:
+            self._tasks.discard(task)
+
+    def end_all(self) -> None:
+        """The server is about to stop: end every stream."""
+        self._ending = True
+        for task in self._tasks:
+            task.cancel()
+
+    async def handle(self, request: Request, route: ResourceRoute, client: str = "") -> Response:
+        """Do what a request asks; raises a `StatusError` for the client otherwise."""
+        verb = route.verb(request)
+        subresource = route.kind.subresource(route.subresource)
+        if subresource is None or verb not in subresource.verbs:
+            raise errors.method_not_allowed(verb, route.resource, group=route.group)
+        if route.subresource == "proxy":
+            return await self._proxy(request, route, client)
+        pod = await self._pod(route.namespace, route.name)
+        if route.subresource == "log":
+            options = log_options(request, route.name)
+            place = await self._place(pod, container_of(request, pod))
+            if place is None:
+                return Response(200, b"", "text/plain")  # where there is no node yet, nothing was logged
+            return await self._kubelets.of(place.node).log(place, options)
+        self._require_create(request, route, verb)
+        if not request.upgrade:
+            raise errors.bad_request("Upgrade request required")
+        container = "" if route.subresource == "portforward" else container_of(request, pod)
+        place = await self._place(pod, container)
+        if place is None:
+            raise errors.bad_request(f"pod {route.name} does not have a host assigned")
+        return await self._kubelets.of(place.node).connect(place, route.subresource, request)
+
+    def _require_create(self, request: Request, route: ResourceRoute, verb: str) -> None:
+        """WebSockets begin with GET; that must not make reading rights enough for running commands."""
+        if verb == "create" or not self._needs_create:
+            return
+        attributes = Attributes("create", route.group, route.resource, route.subresource, route.namespace, route.name)
+        decision = self._authorizer.authorize(request.user, attributes)
+        if not decision.allowed:
+            raise forbidden(request.user, attributes, decision.reason)
+
+    # -- where
+
+    async def _pod(self, namespace: str, name: str) -> Pod:
+        pod = await self._objects.get(Pod, name, namespace)
+        if pod is None:
+            raise errors.not_found("pods", name)
+        return pod
+
+    async def _node(self, name: str) -> Node:
+        node = await self._objects.get(Node, name)
+        if node is None:
+            raise errors.not_found("nodes", name)
+        return node
+
+    async def _place(self, pod: Pod, container: str = "") -> Place | None:
+        """None for a pod that no node was chosen for."""
+        if not pod.spec.node_name:
+            return None
+        return Place(await self._node(pod.spec.node_name), pod, container)
+
+    # -- proxies
+
+    async def _proxy(self, request: Request, route: ResourceRoute, client: str) -> Response:
+        scheme, name, port = _split(route)
+        below = request.path.removesuffix(route.path) if route.path else request.path
+        if not route.path and not request.upgrade and request.method in {"GET", "HEAD"}:
+            return Response(301, b"", "text/plain", {"location": f"{request.path}/"})  # so that relative links work
+        proxied = Proxied(request, route.path or "/", below, scheme, port, client)
+        match route.resource:
+            case "nodes":
+                node = await self._node(name)
+                return await self._kubelets.of(node).proxy_node(node, proxied)
+            case "pods":
+                pod = await self._pod(route.namespace, name)
+            case _:
+                pod, port = await self._behind(route.namespace, name, port)
+                proxied = Proxied(request, proxied.path, below, scheme, port, client)
+        place = await self._place(pod)
+        if place is None:
+            raise errors.bad_request("address not allowed")  # Kubernetes' words for a pod without an address
+        return await self._kubelets.of(place.node).proxy_pod(place, proxied)
+
+    async def _behind(self, namespace: str, name: str, port: str) -> tuple[Pod, str]:
+        """A pod behind a service, by lot, and the port there that a port of the service leads to."""
+        service = await self._objects.get(Service, name, namespace)
+        if service is None:
+            raise errors.not_found("services", name)
+        if port.isdigit():
+            names = [each.name for each in service.spec.ports if each.port == int(port)]
+            if not names:
+                raise errors.service_unavailable(f"no service port {port} found for service {quoted(name)}")
+            port = names[0]
+        slices = await self._objects.list(EndpointSlice, namespace)
+        found = [
+            (endpoint, str(each.port))
+            for slice_ in slices
+            if slice_.metadata.labels.get(_SERVICE) == name
+            for each in slice_.ports
+            if (each.name or "") == port and each.port
+            for endpoint in slice_.endpoints
+            if _is_ready_pod(endpoint)
+        ]
+        random.shuffle(found)
+        for endpoint, number in found:
+            reference = endpoint.target_ref
+            pod = await self._objects.get(Pod, reference.name, namespace) if reference else None
+            if pod is not None:
+                return pod, number
+        raise errors.service_unavailable(f"no endpoints available for service {quoted(name)}")
+
+
+def _is_ready_pod(endpoint: Endpoint) -> bool:
+    reference = endpoint.target_ref
+    return endpoint.conditions.ready is not False and reference is not None and reference.kind == "Pod"
+
+
+def _split(route: ResourceRoute) -> tuple[str, str, str]:
+    """Scheme, name and port of `web`, `web:8080` or `https:web:8443`."""
+    parts = route.name.split(":")
+    if len(parts) < 3:
+        parts = ["", *parts, ""][:3]
+    if len(parts) != 3 or not parts[1] or parts[0] not in _SCHEMES:
+        raise errors.bad_request(f"invalid {route.kind.singular} request {quoted(route.name)}")
+    return parts[0], parts[1], parts[2]
