@@ -208,10 +208,11 @@ def _entry(field: str, types: dict[str, Any]) -> _Entry:
     annotation = types.get(name)
     if annotation is None:
         return _Entry(name, lambda _: None)  # a field that Mooring's types do not have: reported as unknown
-    if field.endswith("@"):
-        return _Entry(name, _read_micro_time if field.endswith("@@") else _read_time)
     base = _bare(annotation)
     arguments = get_args(base)
+    if field.endswith("@"):
+        read = _read_micro_time if field.endswith("@@") else _read_time
+        return _Entry(name, _map_of(read), is_map=True) if get_origin(base) is dict else _Entry(name, read)
     if get_origin(base) is list:
         return _Entry(name, _reader(arguments[0]), repeated=True)
     if get_origin(base) is dict and arguments[1] is not Any:
@@ -246,9 +247,10 @@ def _reader(annotation: Any) -> Reader:
 
 
 def _map_reader(annotation: Any) -> Reader:
-    item = _reader(annotation)
-    empty: Value = 0 if _bare(annotation) in (int, bool) else b""
+    return _map_of(_reader(annotation), 0 if _bare(annotation) in (int, bool) else b"")
 
+
+def _map_of(item: Reader, empty: Value = b"") -> Reader:
     def read(value: Value) -> dict[str, Any]:
         parts = dict(_fields(_as_bytes(value)))
         return {_text(parts.get(1, b"")): item(parts.get(2, empty))}

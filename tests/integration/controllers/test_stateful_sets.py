@@ -176,3 +176,18 @@ async def test_a_failed_pod_is_made_anew(tmp_path: Path) -> None:
         await c.rest()
         after = await c.get(Pod, "db-0")
         assert (after.status.phase, after.metadata.uid != before.metadata.uid) == ("Running", True)
+
+
+async def test_labels_that_tell_which_pod_it_is_come_back(tmp_path: Path) -> None:
+    async with cluster(tmp_path, CONTROLLERS) as c:
+        await c.create(StatefulSet, "db", spec(2))
+        await c.until(lambda: settled(c, 2))
+        wrong = {"statefulset.kubernetes.io/pod-name": "other", "apps.kubernetes.io/pod-index": None}
+        await c.client.patch(Pod, "db-1", {"metadata": {"labels": wrong}}, "default")
+
+        async def repaired() -> bool:
+            labels = (await c.get(Pod, "db-1")).metadata.labels
+            told = labels.get("statefulset.kubernetes.io/pod-name"), labels.get("apps.kubernetes.io/pod-index")
+            return told == ("db-1", "1")
+
+        await c.until(repaired)

@@ -104,6 +104,13 @@ def test_bytes_and_empty_values_of_maps() -> None:
     assert (found.binary_data, found.data) == ({"b": b"\x00\xff"}, {"empty": ""})
 
 
+def test_times_in_a_map() -> None:
+    disrupted = _field(1, b"web-1") + _field(2, _field(1, 1_800_000_000))
+    body = _body("policy/v1", "PodDisruptionBudget", _field(3, _field(2, disrupted)))
+    budget = codec.decode_protobuf(body, PodDisruptionBudget).object
+    assert budget.status.disrupted_pods == {"web-1": "2027-01-15T08:00:00Z"}
+
+
 def test_options_of_a_deletion() -> None:
     body = _body("v1", "DeleteOptions", _field(1, 0) + _field(4, b"Foreground"))
     options = codec.decode_protobuf(body, DeleteOptions).object

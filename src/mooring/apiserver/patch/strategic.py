@@ -73,13 +73,13 @@ def _merge_list(found: list[Any], patch: list[Any], node: Node | None, order: An
         result = _merge_items(found, patch, key, node.item if node else None)
     else:
         result = found + [item for item in dict.fromkeys(map(_scalar, patch)) if item not in found]
-    if order is None:
-        return result
+    if order is None:  # then the patch itself says it: what is new comes first
+        order = [item for item in patch if not (key and _PATCH in item)]
     return _ordered(result, [_identity(item, key) for item in order], [_identity(item, key) for item in before], key)
 
 
 def _merge_items(found: list[Any], patch: list[Any], key: str, node: Node | None) -> list[Any]:
-    """Items with the same key are merged; new ones are appended in the order of the patch."""
+    """Items with the same key are merged; new ones are appended."""
     items, replace = _without_directives(patch, key, found)
     result: list[Any] = [] if replace else found
     places = {_identity(item, key): place for place, item in enumerate(result)}

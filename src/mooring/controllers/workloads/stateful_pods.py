@@ -47,6 +47,11 @@ def is_member(owner: StatefulSet, pod: Pod) -> bool:
     return ordinal >= 0 and pod.metadata.name == pod_name(owner, ordinal)
 
 
+def identity_labels(owner: StatefulSet, ordinal: int) -> dict[str, str]:
+    """How a pod says which of the set it is."""
+    return {POD_NAME_LABEL: pod_name(owner, ordinal), POD_INDEX_LABEL: str(ordinal)}
+
+
 def revision_of(pod: Pod) -> str:
     return pod.metadata.labels.get(POD_LABEL, "")
 
@@ -54,7 +59,7 @@ def revision_of(pod: Pod) -> str:
 def new_pod(owner: StatefulSet, ordinal: int, template: PodTemplateSpec, revision: str, ref: OwnerReference) -> Pod:
     """The pod of a number, as the template of a revision has it."""
     name = pod_name(owner, ordinal)
-    labels = {**template.metadata.labels, POD_NAME_LABEL: name, POD_INDEX_LABEL: str(ordinal), POD_LABEL: revision}
+    labels = {**template.metadata.labels, **identity_labels(owner, ordinal), POD_LABEL: revision}
     claims = {claim.metadata.name: claim_name(owner, claim, ordinal) for claim in owner.spec.volume_claim_templates}
     volumes = [
         Volume(name=volume, persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name=claim))

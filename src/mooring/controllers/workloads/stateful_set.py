@@ -108,6 +108,7 @@ class StatefulSetController(Workload[StatefulSet]):
     async def _act(self, look: _Pass) -> float | None:
         """Make, remove and replace pods as far as that is possible now. Returns when to try refused ones again."""
         await self._settle_claims(look)
+        await self._repair(look)
         for ordinal in stateful_pods.ordinals(look.owner):
             pod = look.pods.get(ordinal)
             if pod is None:
@@ -128,6 +129,16 @@ class StatefulSetController(Workload[StatefulSet]):
         if look.owner.spec.update_strategy.type == "RollingUpdate":
             await self._replace_old(look)
         return None
+
+    async def _repair(self, look: _Pass) -> None:
+        """Give pods back the labels that tell which of the set they are."""
+        for ordinal, pod in look.pods.items():
+            wanted = stateful_pods.identity_labels(look.owner, ordinal)
+            meta = pod.metadata
+            if meta.deletion_timestamp is None and not wanted.items() <= meta.labels.items():
+                body = {"metadata": {"uid": meta.uid, "labels": wanted}}
+                written = await self.client.patch(Pod, meta.name, body, meta.namespace)
+                self.expectations.wrote(look.key, self.pods.informer, written)
 
     async def _create(self, look: _Pass, ordinal: int) -> float | None:
         owner = look.owner
