@@ -12,9 +12,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
+
 from mooring.api import label_selector
 from mooring.api.authentication_v1 import UserInfo
-from mooring.api.rbac_v1 import ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject
+from mooring.api.rbac_v1 import (
+    AggregationRule,
+    ClusterRole,
+    ClusterRoleBinding,
+    PolicyRule,
+    Role,
+    RoleBinding,
+    RoleRef,
+    Subject,
+)
 from mooring.api.scheme import Scheme
 from mooring.apiserver.objects import Follower
 from mooring.apiserver.security import users
@@ -23,7 +34,8 @@ from mooring.store.kv import Store
 
 API_VERSION = "rbac.authorization.k8s.io/v1"
 _MEMO = 8192
-_EVERYTHING = [
+_MEMO_KEY = 4096
+EVERYTHING = [
     PolicyRule(verbs=["*"], api_groups=["*"], resources=["*"]),
     PolicyRule(verbs=["*"], non_resource_urls=["*"]),
 ]
@@ -64,6 +76,7 @@ class RoleBook:
         self._cluster_roles = {role.metadata.name: role for role in cluster_roles}
         self._roles = {(role.metadata.namespace, role.metadata.name): role for role in roles}
         self._grants: dict[tuple[str, _Who], list[_Grant]] = defaultdict(list)
+        self._gathered: dict[str, list[PolicyRule]] = {}
         self._memo: dict[tuple[Any, ...], _Verdict] = {}
         for cluster_role_binding in cluster_role_bindings:
             self._add(cluster_role_binding)
@@ -79,19 +92,27 @@ class RoleBook:
         return role.rules if role else None
 
     def rules_of_cluster_role(self, role: ClusterRole) -> list[PolicyRule]:
-        """The role's own rules, and those that it gathers from others."""
-        rules = list(role.rules)
-        for wanted in role.aggregation_rule.cluster_role_selectors if role.aggregation_rule else ():
+        """The role's own rules, and those that it gathers from others, worked out once in a book."""
+        if not role.aggregation_rule:
+            return role.rules
+        name = role.metadata.name
+        if name not in self._gathered:
+            self._gathered[name] = self._gather(role, role.aggregation_rule)
+        return self._gathered[name]
+
+    def _gather(self, role: ClusterRole, how: AggregationRule) -> list[PolicyRule]:
+        rules = {msgspec.json.encode(rule): rule for rule in role.rules}
+        for wanted in how.cluster_role_selectors:
             selector = label_selector.from_label_selector(wanted)
             for name in sorted(self._cluster_roles):
                 other = self._cluster_roles[name]
                 if other is not role and selector.matches(other.metadata.labels):
-                    rules += (rule for rule in other.rules if rule not in rules)
-        return rules
+                    rules |= {msgspec.json.encode(rule): rule for rule in other.rules}
+        return list(rules.values())
 
     def rules(self, user: UserInfo, namespace: str) -> list[PolicyRule]:
         if users.MASTERS in user.groups:
-            return _EVERYTHING
+            return EVERYTHING
         return [rule for grant in self._grants_of(user, namespace) for rule in grant.rules]
 
     def authorize(self, user: UserInfo, attributes: Attributes) -> Decision:
@@ -136,9 +157,12 @@ class RoleBook:
             *user.groups,
             attributes.verb,
             attributes.group,
-            attributes.full_resource,
+            attributes.resource,
+            attributes.subresource,
             attributes.namespace,
         )
+        if sum(map(len, key)) > _MEMO_KEY:
+            return self._judge(user, attributes)  # somebody's question, which is not worth its memory
         found = self._memo.get(key)
         if found is None:
             if len(self._memo) >= _MEMO:
@@ -162,8 +186,7 @@ def resource_matches(rule: PolicyRule, attributes: Attributes) -> bool:
     """Whether a rule is about an action on a resource, apart from the object's name."""
     if not (_has(rule.verbs, attributes.verb) and _has(rule.api_groups, attributes.group)):
         return False
-    wanted = attributes.full_resource
-    if _has(rule.resources, wanted):
+    if _has(rule.resources, attributes.full_resource):
         return True
     return bool(attributes.subresource) and f"*/{attributes.subresource}" in rule.resources
 
