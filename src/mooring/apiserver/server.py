@@ -13,6 +13,7 @@ import socket
 import ssl
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -37,6 +38,7 @@ from mooring.apiserver.own_calls import OwnCalls
 from mooring.apiserver.resources import Resources, bootstrap
 from mooring.apiserver.security import users
 from mooring.apiserver.security.authn import Authenticator
+from mooring.apiserver.security.authz import require_create
 from mooring.apiserver.security.bootstrap import bootstrap_rbac
 from mooring.apiserver.security.escalation import EscalationCheck
 from mooring.apiserver.security.kubeconfig import write_kubeconfig
@@ -134,6 +136,7 @@ class ApiServer:
             clock,
             Tables(),
             guard=EscalationCheck(self._authorizer).check,
+            create_check=partial(require_create, self._authorizer),
         )
         return Application(
             scheme=self.scheme,

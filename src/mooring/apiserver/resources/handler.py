@@ -16,7 +16,7 @@ from mooring.apiserver.resources.claims import Claims
 from mooring.apiserver.resources.deleting import Deleting
 from mooring.apiserver.resources.pods import Pods
 from mooring.apiserver.resources.reading import Reading
-from mooring.apiserver.resources.registry import Call, Guard, Registry, Tables
+from mooring.apiserver.resources.registry import Call, CreateCheck, Guard, Registry, Tables
 from mooring.apiserver.resources.scaling import Scaling
 from mooring.apiserver.resources.watching import Watching
 from mooring.apiserver.resources.writing import Writing
@@ -41,8 +41,11 @@ class Resources:
         tables: Tables | None = None,
         *,
         guard: Guard | None = None,
+        create_check: CreateCheck | None = None,
     ) -> None:
-        self.registry = Registry(store, scheme, options, clock or SystemClock(), tables, guard=guard)
+        self.registry = Registry(
+            store, scheme, options, clock or SystemClock(), tables, guard=guard, create_check=create_check
+        )
         reading, writing = Reading(self.registry), Writing(self.registry)
         self.create_object = writing.create_object
         deleting = Deleting(self.registry, reading)

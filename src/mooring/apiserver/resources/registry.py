@@ -28,6 +28,11 @@ Guard = Callable[[UserInfo, Resource, Resource | None], None]
 """Raises Forbidden when a user may not write an object that admission has let pass; the old one is None on create."""
 
 
+CreateCheck = Callable[[UserInfo, Kind, str, str], None]
+"""Raises Forbidden when a user may not create an object of a kind, in a namespace and by a name: for requests whose
+verb is another one."""
+
+
 class Tables(Protocol):
     """Shows objects as rows of text. An object is of the version that was asked for."""
 
@@ -72,6 +77,7 @@ class Registry:
         tables: Tables | None,
         *,
         guard: Guard | None = None,
+        create_check: CreateCheck | None = None,
     ) -> None:
         self.store = store
         self.scheme = scheme
@@ -79,6 +85,7 @@ class Registry:
         self.clock = clock
         self.tables = tables
         self.guard = guard or _no_guard
+        self._create_check = create_check
         self.facts = ClusterFacts(store)
         self.selections = Selections()
         self._stored = {kind.family: Stored(scheme, kind) for kind in scheme.known if kind.stored}
@@ -98,6 +105,11 @@ class Registry:
 
     def strategy(self, stored: Stored) -> admission.Strategy[Any]:
         return strategy_of(stored.hub.type)
+
+    def require_create(self, call: Call) -> None:
+        """Raises Forbidden unless the user may create what an update or a patch of theirs would create."""
+        if self._create_check is not None:
+            self._create_check(call.request.user, call.kind, call.namespace, call.name)
 
     async def find(self, call: Call) -> KeyValue:
         """The stored object that a call names; raises NotFound."""

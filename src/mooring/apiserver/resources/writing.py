@@ -62,6 +62,7 @@ class Writing:
         strategy = self._registry.strategy(call.stored)
         if strategy.allow_create_on_update and not call.subresource and not await self._exists(call):
             _check_name(call, first)
+            self._registry.require_create(call)
             return self._respond(call, await self.create_object(call, first, options))
         drafts = [first]
 
@@ -153,6 +154,7 @@ class Writing:
         applied = self.applier(call, options, self.read_config(call, call.kind))
         while True:
             if not call.subresource and not await self._exists(call):
+                self._registry.require_create(call)
                 obj = applied.create()
                 try:
                     return await self.create_object(call, obj, options, managed_already=True)

@@ -8,10 +8,11 @@ from typing import Protocol
 
 from mooring.api import errors, field_selector
 from mooring.api.authentication_v1 import UserInfo
+from mooring.api.kinds import Kind
 from mooring.api.quoting import quoted
 from mooring.api.rbac_v1 import PolicyRule
 from mooring.apiserver.http import Request
-from mooring.apiserver.routes import ResourceRoute
+from mooring.apiserver.routes import MANY, ResourceRoute
 
 _OF_COLLECTIONS = frozenset({"list", "watch", "deletecollection"})
 
@@ -56,12 +57,20 @@ class Authorizer(Protocol):
         ...
 
 
+def require_create(authorizer: Authorizer, user: UserInfo, kind: Kind, namespace: str, name: str) -> None:
+    """Raises Forbidden unless a user may create an object: an update or an apply may create, with a verb of its own."""
+    attributes = Attributes("create", kind.group, kind.plural, "", namespace, name)
+    decision = authorizer.authorize(user, attributes)
+    if not decision.allowed:
+        raise forbidden(user, attributes, decision.reason)
+
+
 def attributes_of(request: Request, route: ResourceRoute | None) -> Attributes:
     """The action that a request asks for."""
     if route is None:
         return Attributes(verb=request.method.lower(), path=request.path)
     verb = route.verb(request)
-    name = route.name
+    name = "" if route.name == MANY else route.name  # which takes the right to all of them
     if not name and verb in _OF_COLLECTIONS:
         name = _selected_name(request)
     namespace = route.namespace
