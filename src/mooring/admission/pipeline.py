@@ -13,11 +13,12 @@ Deletion has no admission of its own; binding a pod is in ``pod/binding.py``.
 import os
 import secrets
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from mooring.admission.registry import strategy_of
 from mooring.admission.strategy import Request, Strategy
-from mooring.api import errors, meta_v1, times
+from mooring.api import errors, field_errors, meta_v1, times
 from mooring.api.field_errors import FieldError
 
 T = TypeVar("T", bound=meta_v1.Resource)
@@ -49,7 +50,7 @@ def admit_create(obj: T, request: Request, *, defaulted: bool = False) -> Admitt
     _stamp(obj, request)
     generate_name(obj.metadata)  # before the kind prepares the object: Jobs and namespaces label things by their name
     strategy.prepare_for_create(obj, request)
-    problems = strategy.validate_create(obj, request)
+    problems = field_errors.gathered(partial(strategy.validate_create, obj, request))
     if problems:
         raise _invalid(strategy, obj, problems)
     for text in strategy.warnings(obj, None, request):
@@ -72,7 +73,7 @@ def admit_update(new: T, old: T, request: Request, subresource: str = "") -> Adm
     if not new.metadata.resource_version and main.allow_unconditional_update:
         new.metadata.resource_version = old.metadata.resource_version
     strategy.prepare_for_update(new, old, request)
-    problems = strategy.validate_update(new, old, request)
+    problems = field_errors.gathered(partial(strategy.validate_update, new, old, request))
     if problems:
         raise _invalid(main, new, problems)
     for text in strategy.warnings(new, old, request):

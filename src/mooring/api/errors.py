@@ -28,6 +28,7 @@ Catch the classes; make them with the function of the same name in lower case, w
 
 from collections.abc import Iterable, Sequence
 
+from mooring.api.answer_limits import MAX_CAUSES, MAX_QUOTED, MAX_TEXT, shortened
 from mooring.api.field_errors import FieldError
 from mooring.api.meta_v1 import Status, StatusCause, StatusDetails
 from mooring.api.quoting import quoted
@@ -284,12 +285,28 @@ def request_entity_too_large(why: str) -> RequestEntityTooLarge:
 def invalid(kind: str, name: str, errors: Sequence[FieldError], *, group: str = "") -> Invalid:
     """`Pod "p" is invalid: spec.x: Required value`, several in brackets, with a cause for each field error."""
     message = f"{_qualified(kind, group)} {quoted(name)} is invalid"
-    texts = list(dict.fromkeys(map(str, errors)))
+    causes = _causes(errors)
+    texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
+    if len(causes) < len(errors):
+        texts.append(f"and more: only the first {len(causes)} problems are told")
     if texts:
         message += f": {texts[0]}" if len(texts) == 1 else f": [{', '.join(texts)}]"
     details = _details(kind, name, group)
-    details.causes = [StatusCause(reason=error.type.value, message=error.body, field=error.field) for error in errors]
+    details.causes = causes
     return Invalid(_failure(Invalid, message, details))
+
+
+def _causes(errors: Sequence[FieldError]) -> list[StatusCause]:
+    """The first of them, as many as an answer has room for."""
+    causes: list[StatusCause] = []
+    room = MAX_TEXT
+    for error in errors[:MAX_CAUSES]:
+        cause = StatusCause(reason=error.type.value, message=error.body, field=error.field)
+        room -= len(cause.message) + len(cause.field)
+        if causes and room < 0:
+            break
+        causes.append(cause)
+    return causes
 
 
 def too_many_requests(message: str, retry_after_seconds: int = 1) -> TooManyRequests:
@@ -323,20 +340,29 @@ def timeout(why: str, retry_after_seconds: int = 0) -> Timeout:
     return Timeout(_failure(Timeout, f"Timeout: {why}", StatusDetails(retry_after_seconds=retry_after_seconds)))
 
 
+_MAX_MESSAGE = 2 * MAX_TEXT
+"""Of a whole message, which may have the texts of all causes, and of who, what and where."""
+
+
 def _qualified(resource: str, group: str) -> str:
     return f"{resource}.{group}" if group else resource
 
 
 def _details(resource: str, name: str, group: str) -> StatusDetails:
-    return StatusDetails(name=name, group=group, kind=resource)
+    return StatusDetails(name=shortened(name, MAX_QUOTED), group=group, kind=resource)
 
 
 def _failure(cls: type[StatusError], message: str, details: StatusDetails | None = None) -> Status:
+    """Every error is made here, so that none is longer than ``answer_limits.py`` says."""
+    if details is not None:
+        details.causes = details.causes[:MAX_CAUSES]
+        for cause in details.causes:
+            cause.message, cause.field = shortened(cause.message), shortened(cause.field, MAX_QUOTED)
     return Status(
         kind="Status",
         api_version="v1",
         status="Failure",
-        message=message,
+        message=shortened(message, _MAX_MESSAGE),
         reason=cls.reason,
         details=details,
         code=cls.code,

@@ -8,13 +8,16 @@ Validation gathers `FieldError`s in a list; `errors.invalid` turns the list into
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import takewhile
 from typing import Any
 
 import msgspec
 
+from mooring.api.answer_limits import MAX_CAUSES, MAX_QUOTED, shortened
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import LabelSelector, OwnerReference
 from mooring.api.quantity import Quantity
@@ -23,6 +26,8 @@ from mooring.api.quoting import quoted
 OMITTED = "<omitted>"
 OMIT_VALUE = object()
 """As the value of an error: the error does not show one."""
+_BUDGET, _EACH = 1_000_000, 100
+"""How many characters a validation may complain with; an error counts for so many beside its text."""
 _FIRST_WORD = re.compile("[a-z]+")
 _ACRONYMS = {"api", "aws", "csi", "dns", "fc", "fs", "gce", "grpc", "http", "id", "ip", "iscsi"}
 _ACRONYMS |= {"nfs", "os", "pid", "rbd", "se", "tcp", "tls", "uid", "url"}
@@ -68,10 +73,15 @@ class FieldError:
     value: Any = None
     detail: str = ""
 
+    def __post_init__(self) -> None:
+        complaints = _complaints.get()
+        if complaints is not None:
+            complaints.add(self)
+
     @property
     def field(self) -> str:
         """The path as text; Kubernetes writes `<nil>` where there is none."""
-        return "<nil>" if self.path is None else str(self.path)
+        return "<nil>" if self.path is None else shortened(str(self.path), MAX_QUOTED)
 
     @property
     def body(self) -> str:
@@ -79,10 +89,47 @@ class FieldError:
         title = _TITLES[self.type]
         silent = self.type in _WITHOUT_VALUE or self.value is OMIT_VALUE
         text = title if silent else f"{title}: {_rendered(self.value)}"
-        return f"{text}: {self.detail}" if self.detail else text
+        return f"{text}: {shortened(self.detail)}" if self.detail else text
 
     def __str__(self) -> str:
         return f"{self.field}: {self.body}"
+
+
+class TooManyErrorsError(Exception):
+    """A validation has found more than anybody reads; `first` has the first of it."""
+
+    def __init__(self, first: list[FieldError]) -> None:
+        super().__init__(f"more than {len(first)} problems")
+        self.first = first
+
+
+class _Complaints:
+    """The errors of one validation. They are paid by the character, and something for each."""
+
+    def __init__(self) -> None:
+        self._first: list[FieldError] = []
+        self._left = _BUDGET
+
+    def add(self, error: FieldError) -> None:
+        if len(self._first) <= MAX_CAUSES:
+            self._first.append(error)
+        self._left -= len(error.detail) + _EACH
+        if self._left < 0:
+            raise TooManyErrorsError(self._first)
+
+
+_complaints: ContextVar[_Complaints | None] = ContextVar("complaints", default=None)
+
+
+def gathered(validate: Callable[[], list[FieldError]]) -> list[FieldError]:
+    """What a validation finds, or the first of it where it finds so much that it is stopped."""
+    token = _complaints.set(_Complaints())
+    try:
+        return validate()
+    except TooManyErrorsError as error:
+        return error.first
+    finally:
+        _complaints.reset(token)
 
 
 def required(path: Path | None, detail: str = "") -> FieldError:
@@ -142,27 +189,50 @@ def internal(path: Path | None, detail: str) -> FieldError:
 def _rendered(value: Any) -> str:
     if isinstance(value, str):
         return quoted(value)
-    return _html_safe(json.dumps(_as_go_shows_it(value), ensure_ascii=False, separators=(",", ":")))
+    shown = _as_go_shows_it(value, _Room())
+    return shortened(_html_safe(json.dumps(shown, ensure_ascii=False, separators=(",", ":"))), MAX_QUOTED)
 
 
-def _as_go_shows_it(value: Any) -> Any:
+class _Room:
+    """How much of a value is still looked at: what is shown of it is cut anyway, and each part takes two characters."""
+
+    def __init__(self) -> None:
+        self.parts = MAX_QUOTED
+
+    def __call__(self, _: object) -> bool:
+        self.parts -= 1
+        return self.parts >= 0
+
+
+def _as_go_shows_it(value: Any, room: _Room) -> Any:
     """Structs by their Go names, every field, null for what is empty: Kubernetes prints its internal types so.
 
     The types of meta/v1 have no internal twin and are printed as JSON.
     """
     if isinstance(value, LabelSelector | OwnerReference):
-        return msgspec.to_builtins(value)
+        return _beginning(msgspec.to_builtins(value), room)
     if isinstance(value, msgspec.Struct):
         shown = {}
         for info in msgspec.structs.fields(value):
             item = getattr(value, info.name)
-            shown[_go_name(info.encode_name)] = None if item in ([], {}) else _as_go_shows_it(item)
+            shown[_go_name(info.encode_name)] = None if item in ([], {}) else _as_go_shows_it(item, room)
         return shown
     if isinstance(value, dict):
-        return {key: _as_go_shows_it(value[key]) for key in sorted(value)}
+        return {key[:MAX_QUOTED]: _as_go_shows_it(value[key], room) for key in takewhile(room, sorted(value))}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_as_go_shows_it(item) for item in value]
+        return [_as_go_shows_it(item, room) for item in takewhile(room, value)]
+    if isinstance(value, str):
+        return value[:MAX_QUOTED]
     return str(value) if isinstance(value, Quantity) else value
+
+
+def _beginning(value: Any, room: _Room) -> Any:
+    """As much of a JSON value as there is room for."""
+    if isinstance(value, dict):
+        return {key: _beginning(item, room) for key, item in takewhile(room, value.items())}
+    if isinstance(value, list):
+        return [_beginning(item, room) for item in takewhile(room, value)]
+    return value[:MAX_QUOTED] if isinstance(value, str) else value
 
 
 def _go_name(name: str) -> str:

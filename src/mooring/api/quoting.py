@@ -5,6 +5,8 @@ Called by ``field_errors.py``, ``errors.py`` and whoever words a message about a
 
 import re
 
+from mooring.api.answer_limits import MAX_QUOTED
+
 _NAMED = {
     "\a": r"\a",
     "\b": r"\b",
@@ -20,7 +22,9 @@ _PLAIN = re.compile(r"[ !#-\[\]-~]*")
 
 
 def quoted(text: str) -> str:
-    """`text` in double quotes, with escapes for quotes and for what cannot be printed."""
+    """`text` in double quotes, with escapes for quotes and for what cannot be printed; the beginning of a long one."""
+    if len(text) > MAX_QUOTED:
+        return f"{quoted(text[:MAX_QUOTED])}...({len(text)} characters)"
     if _PLAIN.fullmatch(text):
         return f'"{text}"'
     return f'"{"".join(map(_escaped, text))}"'

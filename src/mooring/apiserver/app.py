@@ -20,6 +20,7 @@ from urllib.parse import parse_qs
 
 from mooring.admission.pipeline import new_uid
 from mooring.api import codec, errors
+from mooring.api.answer_limits import limited_warnings
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import RootPaths
 from mooring.api.scheme import Scheme
@@ -437,7 +438,7 @@ def _raw(exchange: Exchange, response: Response) -> list[tuple[bytes, bytes]]:
     if isinstance(response.body, bytes):
         headers.append((b"content-length", str(len(response.body)).encode()))
     headers += ((name.encode("latin-1"), value.encode("latin-1")) for name, value in response.headers.items())
-    headers += ((b"warning", warning_header(text).encode("utf-8")) for text in response.warnings)
+    headers += ((b"warning", warning_header(text).encode("utf-8")) for text in limited_warnings(response.warnings))
     return headers
 
 

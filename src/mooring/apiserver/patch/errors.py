@@ -7,6 +7,7 @@ PatchError             the patch itself makes no sense (HTTP 400)
 # ruff: noqa: N818 - the names say what is the case
 
 from mooring.api import errors
+from mooring.api.answer_limits import shortened
 from mooring.api.errors import StatusError
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import StatusCause
@@ -26,7 +27,8 @@ class Inapplicable(PatchError):
 
     def status(self, kind: Kind, name: str) -> StatusError:
         refusal = errors.invalid(kind.kind, name, [], group=kind.group)
-        refusal.status.message = f"{_REJECTED}: {self}"
+        why = shortened(str(self))
+        refusal.status.message = f"{_REJECTED}: {why}"
         if refusal.status.details is not None:
-            refusal.status.details.causes = [StatusCause(message=str(self))]
+            refusal.status.details.causes = [StatusCause(message=why)]
         return refusal
