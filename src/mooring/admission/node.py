@@ -142,11 +142,12 @@ def _resources(resources: dict[str, Quantity], name: str) -> list[FieldError]:
 
 def _changes(new: Node, old: Node) -> list[FieldError]:
     errors = []
-    seen = []
+    seen: set[tuple[str, str]] = set()
     for index, address in enumerate(new.status.addresses):
-        if address in seen:
+        pair = (address.type, address.address)
+        if pair in seen:
             errors.append(field_errors.duplicate(Path("status", "addresses").index(index), address))
-        seen.append(address)
+        seen.add(pair)
     if old.spec.pod_cidrs and new.spec.pod_cidrs != old.spec.pod_cidrs:
         errors.append(_only_once("podCIDRs", "podCIDR"))
     if old.spec.provider_id and new.spec.provider_id != old.spec.provider_id:

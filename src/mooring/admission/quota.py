@@ -96,18 +96,24 @@ def _is_quota_resource(name: str) -> bool:
 
 def _scopes(spec: ResourceQuotaSpec, path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
+    unsuited = _unsuited(spec)
     for scope in spec.scopes:
         if scope not in _SCOPES:
             errors.append(field_errors.invalid(path, spec.scopes, "unsupported scope"))
         errors += [
             field_errors.invalid(path, spec.scopes, "unsupported scope applied to resource")
-            for name in spec.hard
-            if _is_quota_resource(name) and not _suits(scope, name)
+            for _ in range(unsuited.get(scope, 0))
         ]
     errors += [
         field_errors.invalid(path, spec.scopes, "conflicting scopes") for pair in _CONFLICTS if pair <= set(spec.scopes)
     ]
     return errors
+
+
+def _unsuited(spec: ResourceQuotaSpec) -> dict[str, int]:
+    """For each scope that there is, how many resources of the quota it says nothing about."""
+    resources = [name for name in spec.hard if _is_quota_resource(name)]
+    return {scope: sum(not _suits(scope, name) for name in resources) for scope in _SCOPES}
 
 
 def _suits(scope: str, resource: str) -> bool:
@@ -124,12 +130,12 @@ def _scope_selector(spec: ResourceQuotaSpec) -> list[FieldError]:
         return []
     here = _SPEC.child("scopeSelector", "matchExpressions")
     errors: list[FieldError] = []
+    unsuited = _unsuited(spec)
     for requirement in spec.scope_selector.match_expressions:
         errors += _scope_requirement(requirement, here)
         errors += [
             field_errors.invalid(here, requirement.scope_name, "unsupported scope applied to resource")
-            for name in spec.hard
-            if _is_quota_resource(name) and not _suits(requirement.scope_name, name)
+            for _ in range(unsuited.get(requirement.scope_name, 0))
         ]
     return errors
 

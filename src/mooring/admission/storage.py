@@ -85,26 +85,27 @@ class StorageClassStrategy(RuleStrategy[StorageClass]):
 
 def _topologies(terms: list[TopologySelectorTerm], path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
-    seen: list[dict[str, set[str]]] = []
+    seen: set[frozenset[tuple[str, frozenset[str]]]] = set()
     for index, term in enumerate(terms):
         here = path.index(index).child("matchLabelExpressions")
-        values: dict[str, set[str]] = {}
+        values: dict[str, frozenset[str]] = {}
         for position, requirement in enumerate(term.match_label_expressions):
             at = here.index(position)
             if requirement.key in values:
                 errors.append(field_errors.duplicate(at.child("key"), requirement.key))
-            values[requirement.key] = set(requirement.values)
+            values[requirement.key] = frozenset(requirement.values)
             errors += names.validate_label_key(requirement.key, at.child("key"))
             if not requirement.values:
                 errors.append(field_errors.required(at.child("values")))
-            errors += [
-                field_errors.duplicate(at.child("values").index(place), value)
-                for place, value in enumerate(requirement.values)
-                if value in requirement.values[:place]
-            ]
-        if values in seen:
+            given: set[str] = set()
+            for place, value in enumerate(requirement.values):
+                if value in given:
+                    errors.append(field_errors.duplicate(at.child("values").index(place), value))
+                given.add(value)
+        whole = frozenset(values.items())
+        if whole in seen:
             errors.append(field_errors.duplicate(here, ""))
-        seen.append(values)
+        seen.add(whole)
     return errors
 
 

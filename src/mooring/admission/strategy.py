@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from mooring.admission import meta
 from mooring.admission.options import AdmissionOptions
 from mooring.api import meta_v1
+from mooring.api.answer_limits import add_warning
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import ServiceAccount
 from mooring.api.field_errors import FieldError
@@ -113,9 +114,8 @@ class Request:
     warnings: list[str] = field(default_factory=list)
 
     def warn(self, text: str) -> None:
-        """Tell the client something, once, whether the request succeeds or not."""
-        if text not in self.warnings:
-            self.warnings.append(text)
+        """Tell the client something, once, whether the request succeeds or not; the first of very much."""
+        add_warning(self.warnings, text)
 
 
 class Strategy(Generic[T]):

@@ -276,8 +276,9 @@ def validate_binding_conditions(wanted: list[str], failed: list[str], path: Path
     success, failure = path.child("bindingConditions"), path.child("bindingFailureConditions")
     errors = validate_set(wanted, _MAX_BINDING_CONDITIONS, success, names.validate_label_key)
     errors += validate_set(failed, _MAX_BINDING_CONDITIONS, failure, names.validate_label_key)
+    waited_for = frozenset(wanted)
     for index, condition in enumerate(failed):
-        if condition in wanted:
+        if condition in waited_for:
             detail = "bindingFailureConditions must not overlap with bindingConditions"
             errors.append(field_errors.invalid(failure.index(index), condition, detail))
     if failed and not wanted:

@@ -90,8 +90,9 @@ def _label_keys(term: PodAffinityTerm, path: Path) -> list[FieldError]:
     errors = _key_names(term.match_label_keys, term.label_selector, path.child("matchLabelKeys"))
     errors += _key_names(term.mismatch_label_keys, term.label_selector, path.child("mismatchLabelKeys"))
     errors += _keys_in_selector(term.match_label_keys, term.label_selector, path)
+    mismatched = frozenset(term.mismatch_label_keys)
     for index, key in enumerate(term.match_label_keys):
-        if key in term.mismatch_label_keys:
+        if key in mismatched:
             here = path.child("matchLabelKeys").index(index)
             errors.append(field_errors.invalid(here, key, "exists in both matchLabelKeys and mismatchLabelKeys"))
     return errors
@@ -129,11 +130,12 @@ def _keys_in_selector(keys: list[str], selector: LabelSelector | None, path: Pat
 def validate_spread(constraints: list[TopologySpreadConstraint], path: Path, rules: PodRules) -> list[FieldError]:
     """What is wrong with the topology spread constraints of a pod."""
     errors: list[FieldError] = []
-    for index, constraint in enumerate(constraints):
+    pairs = [(constraint.topology_key, constraint.when_unsatisfiable) for constraint in constraints]
+    last = {pair: index for index, pair in enumerate(pairs)}
+    for index, (constraint, pair) in enumerate(zip(constraints, pairs, strict=True)):
         here = path.index(index)
         errors += _constraint(constraint, here)
-        pair = (constraint.topology_key, constraint.when_unsatisfiable)
-        if any(pair == (other.topology_key, other.when_unsatisfiable) for other in constraints[index + 1 :]):
+        if last[pair] > index:
             both = here.child("{topologyKey, whenUnsatisfiable}")
             errors.append(field_errors.duplicate(both, f"{{{pair[0]}, {pair[1]}}}"))
         errors += _domains_and_policies(constraint, here)

@@ -283,6 +283,7 @@ def _mounts(container: Container, volumes: dict[str, Volume], path: Path) -> lis
     errors: list[FieldError] = []
     taken: set[str] = set()
     devices = {device.name: device.device_path for device in container.volume_devices}
+    device_paths = frozenset(devices.values())
     for index, mount in enumerate(container.volume_mounts):
         here = path.index(index)
         volume = volumes.get(mount.name)
@@ -298,7 +299,7 @@ def _mounts(container: Container, volumes: dict[str, Volume], path: Path) -> lis
         if mount.name in devices:
             detail = "must not already exist in volumeDevices"
             errors.append(field_errors.invalid(here.child("name"), mount.name, detail))
-        if mount.mount_path in devices.values():
+        if mount.mount_path in device_paths:
             detail = "must not already exist as a path in volumeDevices"
             errors.append(field_errors.invalid(here.child("mountPath"), mount.mount_path, detail))
         errors += _sub_path(mount, here, path)
@@ -346,6 +347,7 @@ def _devices(container: Container, volumes: dict[str, Volume], path: Path) -> li
     paths: set[str] = set()
     taken: set[str] = set()
     mounts = {mount.name: mount.mount_path for mount in container.volume_mounts}
+    mount_paths = frozenset(mounts.values())
     for index, device in enumerate(container.volume_devices):
         here = path.index(index)
         errors += _device(device, volumes.get(device.name), here)
@@ -358,7 +360,7 @@ def _devices(container: Container, volumes: dict[str, Volume], path: Path) -> li
         if device.name in mounts:
             detail = "must not already exist in volumeMounts"
             errors.append(field_errors.invalid(here.child("name"), device.name, detail))
-        if device.device_path in mounts.values():
+        if device.device_path in mount_paths:
             detail = "must not already exist as a path in volumeMounts"
             errors.append(field_errors.invalid(here.child("devicePath"), device.device_path, detail))
     return errors

@@ -9,6 +9,8 @@ from mooring.apiserver.patch.errors import Inapplicable, PatchError
 MAX_OPERATIONS = 10_000
 MAX_COPIED = 3 * 1024 * 1024
 """How many values may be copied by `copy` altogether, lest a short patch make a huge object."""
+MAX_MOVED = 100_000_000
+"""How many items of lists may be moved by inserting before and removing them altogether: a fraction of a second."""
 
 
 def json_patcher(operations: Any) -> Callable[[Any], Any]:
@@ -49,6 +51,7 @@ class _Document:
     def __init__(self, root: Any) -> None:
         self.root = root
         self._copied = 0
+        self._moved = 0
 
     def apply(self, operation: dict[str, Any]) -> None:
         path = _parts(operation["path"])
@@ -92,7 +95,9 @@ class _Document:
         if isinstance(parent, dict):
             parent[last] = value
         elif isinstance(parent, list):
-            parent.insert(len(parent) if last == "-" else _index(last, len(parent), path), value)
+            place = len(parent) if last == "-" else _index(last, len(parent), path)
+            self._move(len(parent) - place)
+            parent.insert(place, value)
         else:
             raise Inapplicable(f"add operation does not apply: doc is missing path: {_pointer(path)}")
 
@@ -103,8 +108,15 @@ class _Document:
         if isinstance(parent, dict) and last in parent:
             return parent.pop(last)
         if isinstance(parent, list):
-            return parent.pop(_index(last, len(parent) - 1, path))
+            place = _index(last, len(parent) - 1, path)
+            self._move(len(parent) - place)
+            return parent.pop(place)
         raise Inapplicable(f"remove operation does not apply: doc is missing path: {_pointer(path)}: missing value")
+
+    def _move(self, items: int) -> None:
+        self._moved += items
+        if self._moved > MAX_MOVED:
+            raise Inapplicable("the operations of the patch move too many items of lists")
 
     def _replace(self, path: list[str], value: Any) -> None:
         if not path:

@@ -10,6 +10,7 @@ Beside plain values a patch may carry directives:
 Fields that the type does not have merge as in a merge patch. Called by ``patch/__init__.py``.
 """
 
+from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -72,7 +73,8 @@ def _merge_list(found: list[Any], patch: list[Any], node: Node | None, order: An
     if key:
         result = _merge_items(found, patch, key, node.item if node else None)
     else:
-        result = found + [item for item in dict.fromkeys(map(_scalar, patch)) if item not in found]
+        known = set(map(_scalar, found))
+        result = found + [item for item in dict.fromkeys(map(_scalar, patch)) if item not in known]
     if order is None:  # then the patch itself says it: what is new comes first
         order = [item for item in patch if not (key and _PATCH in item)]
     return _ordered(result, [_identity(item, key) for item in order], [_identity(item, key) for item in before], key)
@@ -99,6 +101,7 @@ def _merge_items(found: list[Any], patch: list[Any], key: str, node: Node | None
 def _without_directives(patch: list[Any], key: str, found: list[Any]) -> tuple[list[dict[str, Any]], bool]:
     """The items to be merged, and whether they replace the whole list. What is to be deleted leaves `found`."""
     items, replace = [], False
+    gone = set()
     for item in patch:
         if not isinstance(item, dict):
             raise PatchError(f"expected an object with the key {key} in a list of objects")
@@ -106,12 +109,13 @@ def _without_directives(patch: list[Any], key: str, found: list[Any]) -> tuple[l
         if directive == "replace" and key not in item:
             replace = True
         elif directive == "delete":
-            gone = _identity(item, key)
-            found[:] = [other for other in found if _identity(other, key) != gone]
+            gone.add(_identity(item, key))
         elif directive == "merge" and key not in item:
             continue
         else:
             items.append(item)
+    if gone:
+        found[:] = [other for other in found if _identity(other, key) not in gone]
     return items, replace
 
 
@@ -119,16 +123,16 @@ def _ordered(items: list[Any], wanted: list[Any], before: list[Any], key: str) -
     """Items in the wanted order; those that it does not name stay where they were relative to the named ones."""
     rank = {identity: place for place, identity in enumerate(wanted)}
     was = {identity: place for place, identity in enumerate(before)}
-    named = sorted(
-        (item for item in items if _identity(item, key) in rank), key=lambda item: rank[_identity(item, key)]
+    named = deque(
+        sorted((item for item in items if _identity(item, key) in rank), key=lambda item: rank[_identity(item, key)])
     )
-    others = [item for item in items if _identity(item, key) not in rank]
+    others = deque(item for item in items if _identity(item, key) not in rank)
     result: list[Any] = []
     while named and others:
         here, there = was.get(_identity(others[0], key)), was.get(_identity(named[0], key))
         first = others if here is not None and there is not None and here < there else named
-        result.append(first.pop(0))
-    return result + named + others
+        result.append(first.popleft())
+    return [*result, *named, *others]
 
 
 def _identity(item: Any, key: str) -> Any:
@@ -151,6 +155,7 @@ def _retain_keys(target: dict[str, Any], patch: dict[str, Any]) -> None:
         return
     if not isinstance(kept, list) or not all(isinstance(name, str) for name in kept):
         raise PatchError(f"the value of {_RETAIN} must be a list of fields")
+    kept = frozenset(kept)
     stray = [key for key in patch if not key.startswith("$") and patch[key] is not None and key not in kept]
     if stray:
         raise PatchError(f"{_RETAIN} list must contain all the fields of the patch: {', '.join(stray)} missing")
@@ -161,7 +166,7 @@ def _retain_keys(target: dict[str, Any], patch: dict[str, Any]) -> None:
 def _delete_from(target: dict[str, Any], name: str, values: Any) -> None:
     if not isinstance(values, Iterable) or isinstance(values, str | dict):
         raise PatchError(f"the value of a {_DELETE_FROM} directive must be a list")
-    gone = [_scalar(value) for value in values]
+    gone = set(map(_scalar, values))
     found = target.get(name)
     if isinstance(found, list):
-        target[name] = [item for item in found if item not in gone]
+        target[name] = [item for item in found if isinstance(item, dict | list) or item not in gone]

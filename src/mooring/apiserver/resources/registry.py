@@ -12,6 +12,7 @@ from mooring.admission import strategy as admission
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.registry import strategy_of
 from mooring.api import errors
+from mooring.api.answer_limits import add_warning
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource, TableColumnDefinition, TableRow
@@ -61,8 +62,7 @@ class Call:
 
     def warn(self, *texts: str) -> None:
         for text in texts:
-            if text not in self.warnings:
-                self.warnings.append(text)
+            add_warning(self.warnings, text)
 
 
 class Registry:

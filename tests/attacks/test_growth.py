@@ -1,0 +1,117 @@
+"""What a request costs grows no faster than the request, whatever field is made long.
+
+Admission of every kind is tried with every list and map that its type has, filled with entries that are all the same
+and all different, and its work is counted: calls of functions, and comparisons of texts.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import pytest
+
+from admission_kinds import EXAMPLES
+from counted_work import count, watched
+from every_field import Place, places
+from mooring.admission.options import AdmissionOptions
+from mooring.admission.pipeline import admit_create, admit_update
+from mooring.admission.pod import known_specs, update
+from mooring.admission.strategy import Request
+from mooring.api import codec, errors
+from mooring.api.codec import FieldValidation
+from mooring.api.errors import StatusError
+from mooring.api.kinds import Kind
+from mooring.api.scheme import Scheme
+
+pytestmark = pytest.mark.req("S.6")
+SCHEME = Scheme()
+POD = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
+FEW = 8
+BEND = 0.3
+"""How many calls or comparisons there may be for each pair of entries, before growth is called quadratic."""
+WORDS: dict[str, Callable[[int], str]] = {"the same": lambda _: "a", "different": lambda number: f"a{number}"}
+
+
+def _kinds() -> list[tuple[Kind, list[Place]]]:
+    """Every kind, with the places whose type no kind before it has."""
+    seen: set[Any] = set()
+    hubs = (kind for kind in SCHEME.served if kind.stored and SCHEME.hub(kind) == kind)
+    return [(kind, list(places(kind.type, seen=seen))) for kind in hubs]
+
+
+KINDS = _kinds()
+
+
+@pytest.fixture(autouse=True)
+def _no_memo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pods that look alike are judged each time: a memo would hide the work, and cannot read watched texts.
+
+    A refusal writes out a hundred causes and some differences, which is limited work and would look like growth here.
+    """
+    monkeypatch.setattr(known_specs, "_content", lambda _: b"")
+    monkeypatch.setattr(errors, "MAX_CAUSES", 3)
+    monkeypatch.setattr(update, "difference", lambda _old, _new: "")
+
+
+EACH_KIND = pytest.mark.parametrize(("kind", "fields"), KINDS, ids=[kind.kind for kind, _ in KINDS])
+
+
+@EACH_KIND
+def test_admission_grows_with_the_object_and_no_faster(kind: Kind, fields: list[Place]) -> None:
+    bent = [
+        f"{place} with entries that are {how}: {what}"
+        for place in fields
+        for how, word in WORDS.items()
+        if not (place.is_map and how == "the same")
+        for what in _bends(kind, partial(_long, kind, [place], word))
+    ]
+    assert not bent, "\n".join(bent)
+
+
+@EACH_KIND
+def test_admission_grows_no_faster_when_everything_is_long(kind: Kind, fields: list[Place]) -> None:
+    """What goes through one list for every entry of another shows only where both are long."""
+    shallow_first = sorted(fields, key=lambda place: len(place.steps))
+    bent = list(_bends(kind, partial(_long, kind, shallow_first, WORDS["different"])))
+    assert not bent, "\n".join(bent)
+
+
+def _long(kind: Kind, fields: list[Place], word: Callable[[int], str], number: int) -> Any:
+    """An example of a kind with so many entries in some fields."""
+    tree: dict[str, Any] = {"metadata": {"name": "x"}, **(POD if kind.kind == "Pod" else EXAMPLES[kind.kind][1])}
+    for place in fields:
+        tree = place.filled(tree, number, word)
+    return watched(codec.decode(codec.encode(tree), kind.type, FieldValidation.IGNORE).object)
+
+
+def _bends(kind: Kind, make: Callable[[int], Any]) -> Iterator[str]:
+    """What grows faster than its object. For three sizes, each twice the last, linear work has equal slopes."""
+    _admission(kind, make, 4 * FEW)()  # fills caches
+    small, middle, large = (count(_admission(kind, make, FEW * times)) for times in (1, 2, 4))
+    for name in ("calls", "comparisons"):
+        one, two, four = (getattr(work, name) for work in (small, middle, large))
+        bend = ((four - two) - 2 * (two - one)) / (6 * FEW**2)
+        if bend > BEND and one < two:  # fewer where the list may not be that long
+            yield f"{one}, {two}, {four} {name}"
+
+
+def _admission(kind: Kind, make: Callable[[int], Any], number: int) -> Callable[[], None]:
+    """Creating an object, and updating it."""
+    new, other, old = make(number), make(number), make(number)
+    request = partial(
+        Request,
+        options=AdmissionOptions(),
+        now=datetime(2026, 1, 1, tzinfo=UTC),
+        namespace="default" if kind.namespaced else "",
+        name="x",
+    )
+
+    def both() -> None:
+        with suppress(StatusError):
+            admit_create(new, request())
+        with suppress(StatusError):
+            admit_update(other, old, request())
+
+    return both
