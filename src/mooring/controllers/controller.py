@@ -47,13 +47,13 @@ class ControllerMetrics:
         )
         self.rejected_creates = Counter(
             "mooring_controller_rejected_creates",
-            "Pods that the API server refused to create as the template has them.",
+            "Objects that the API server refused to create as their template has them.",
             labels,
             registry=registry,
         )
         self.held_creates = Counter(
             "mooring_controller_held_creates",
-            "Times that no pods were created because the server had just refused their like.",
+            "Times that nothing was created because the server had just refused its like.",
             labels,
             registry=registry,
         )

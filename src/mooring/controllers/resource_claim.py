@@ -1,24 +1,31 @@
 """Makes ResourceClaims from the templates that pods name, and frees claims that no pod uses any more.
 
 A claim that was made for a pod belongs to it, and goes with it. A claim's `reservedFor` loses pods that have ended;
-when the last one has gone, the devices are free again. Works on pods by `pod namespace/name`, on claims by
-`claim namespace/name`.
+when the last one has gone, the devices are free again. What the server refuses to create of a template is told in an
+event and a condition of the pod, and left alone for a while (``workloads/refusals.py``). Works on pods by
+`pod namespace/name`, on claims by `claim namespace/name`.
 """
 
 from contextlib import suppress
+from typing import Any
 
 from msgspec import structs
 
-from mooring.api import errors
-from mooring.api.core_v1 import Pod, PodResourceClaim
+from mooring.api import errors, times
+from mooring.api.core_v1 import Pod, PodCondition, PodResourceClaim
+from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ObjectMeta, OwnerReference
 from mooring.api.resource_v1 import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
 from mooring.client import Informer, PatchType, key_of
 from mooring.controllers.controller import Context, Controller
 from mooring.controllers.device_taint_eviction import claim_keys
+from mooring.controllers.workloads.refusals import Refusals
 
 POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 FINALIZER = "resource.kubernetes.io/delete-protection"
+CREATED = "mooring.dev/ResourceClaimsCreated"
+"""A condition of pods: False while the server refuses claims of their templates."""
+FAILED = "FailedResourceClaimCreation"
 _DONE = {"Succeeded", "Failed"}
 
 
@@ -44,7 +51,8 @@ class ResourceClaims(Controller):
             added=self._pod_changed, updated=lambda _, new: self._pod_changed(new), deleted=self._pod_changed
         )
         self._claims.add_handler(added=self._claim_changed, updated=lambda _, new: self._claim_changed(new))
-        self._templates.add_handler(added=self._template_added)
+        self._refusals = Refusals(context, self.name)
+        self._templates.add_handler(added=self._template_added, deleted=self._refusals.forget)
 
     def _pod_changed(self, pod: Pod) -> None:
         if pod.spec.resource_claims:
@@ -64,7 +72,7 @@ class ResourceClaims(Controller):
         if what == "pod":
             pod = self._pods.by_key(where)
             if pod is not None and pod.metadata.deletion_timestamp is None and pod.status.phase not in _DONE:
-                await self._make_claims(pod)
+                return await self._make_claims(pod)
         else:
             claim = self._claims.by_key(where)
             if claim is not None:
@@ -73,49 +81,67 @@ class ResourceClaims(Controller):
 
     # -- claims from templates
 
-    async def _make_claims(self, pod: Pod) -> None:
+    async def _make_claims(self, pod: Pod) -> float | None:
+        """Make what is missing. If the server refuses some of it, in how many seconds to try again."""
         known = {entry.name for entry in pod.status.resource_claim_statuses}
-        made = []
+        made, refused = [], None
         for entry in pod.spec.resource_claims:
             if entry.resource_claim_template_name and entry.name not in known:
-                name = await self._make_claim(pod, entry)
+                try:
+                    name = await self._make_claim(pod, entry)
+                except _RefusedError as error:
+                    refused = error
+                    continue
                 if name:
                     made.append({"name": entry.name, "resourceClaimName": name})
-        if made:
-            body = {"metadata": {"uid": pod.metadata.uid}, "status": {"resourceClaimStatuses": made}}
+        status: dict[str, Any] = {"resourceClaimStatuses": made} if made else {}
+        condition = self._condition(pod, refused)
+        if condition is not None:
+            status["conditions"] = [condition]
+        if status:
+            body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
             with suppress(errors.NotFound):
                 await self.client.patch(Pod, pod.metadata.name, body, pod.metadata.namespace, subresource="status")
+        return refused.wait if refused is not None else None
+
+    def _condition(self, pod: Pod, refused: "_RefusedError | None") -> PodCondition | None:
+        """What is to be said about the claims of a pod, if that is news; nothing where none was ever refused."""
+        before = next((each for each in pod.status.conditions if each.type == CREATED), None)
+        if refused is None and before is None:
+            return None
+        status, reason = ("True", "Created") if refused is None else ("False", FAILED)
+        message = str(refused or "")
+        if before is not None and (before.status, before.message) == (status, message):
+            return None
+        now = times.to_seconds(self.clock.now())
+        return PodCondition(type=CREATED, status=status, reason=reason, message=message, last_transition_time=now)
 
     async def _make_claim(self, pod: Pod, entry: PodResourceClaim) -> str | None:
-        """The name of the claim that was made for an entry of a pod, now or before; None without its template."""
+        """The name of the claim that was made for an entry of a pod, now or before; None without its template.
+
+        Raises `_RefusedError` where the server does not take it.
+        """
         for claim in self._by_owner.get(pod.metadata.uid):
             if claim.metadata.annotations.get(POD_CLAIM_NAME) == entry.name:
                 return claim.metadata.name
-        namespace = pod.metadata.namespace
-        template = self._templates.get(entry.resource_claim_template_name or "", namespace)
+        template = self._templates.get(entry.resource_claim_template_name or "", pod.metadata.namespace)
         if template is None:
             note = f'resourceclaimtemplate "{entry.resource_claim_template_name}" not found'
-            self._recorder.event(
-                pod, "Warning", "FailedResourceClaimCreation", f"PodResourceClaim {entry.name}: {note}"
-            )
+            self._recorder.event(pod, "Warning", FAILED, f"PodResourceClaim {entry.name}: {note}")
             return None
-        wanted = template.spec.metadata
-        owner = OwnerReference(
-            api_version="v1",
-            kind="Pod",
-            name=pod.metadata.name,
-            uid=pod.metadata.uid,
-            controller=True,
-            block_owner_deletion=True,
-        )
-        metadata = ObjectMeta(
-            generate_name=f"{pod.metadata.name}-{entry.name}-",
-            namespace=namespace,
-            labels=wanted.labels,
-            annotations=wanted.annotations | {POD_CLAIM_NAME: entry.name},
-            owner_references=[owner],
-        )
-        created = await self.client.create(ResourceClaim(metadata=metadata, spec=template.spec.spec))
+        held = self._refusals.held(template, template.spec)
+        if held is not None:
+            raise _RefusedError(_told(pod, entry, held[0]), held[1])
+        try:
+            created = await self.client.create(_claim_for(pod, entry, template))
+        except StatusError as error:
+            note = _told(pod, entry, error)
+            self._recorder.event(pod, "Warning", FAILED, note)
+            wait = self._refusals.refused(template, template.spec, error)
+            if wait is None:
+                raise
+            raise _RefusedError(note, wait) from error
+        self._refusals.forget(template)
         return created.metadata.name
 
     # -- claims that are free
@@ -170,3 +196,39 @@ def _template_keys(pod: Pod) -> list[str]:
         for entry in pod.spec.resource_claims
         if entry.resource_claim_template_name
     ]
+
+
+class _RefusedError(Exception):
+    """The server does not take a claim as its template has it, and is left alone for a while."""
+
+    def __init__(self, note: str, wait: float) -> None:
+        super().__init__(note)
+        self.wait = wait
+
+
+def _told(pod: Pod, entry: PodResourceClaim, error: StatusError) -> str:
+    """The server's words, without the name that it made up."""
+    prefix = f"{pod.metadata.name}-{entry.name}-"
+    details = error.status.details
+    name = details.name if details is not None and details.name.startswith(prefix) else prefix
+    return f"PodResourceClaim {entry.name}: create ResourceClaim {prefix}: {str(error).replace(name, prefix)}"
+
+
+def _claim_for(pod: Pod, entry: PodResourceClaim, template: ResourceClaimTemplate) -> ResourceClaim:
+    wanted = template.spec.metadata
+    owner = OwnerReference(
+        api_version="v1",
+        kind="Pod",
+        name=pod.metadata.name,
+        uid=pod.metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
+    metadata = ObjectMeta(
+        generate_name=f"{pod.metadata.name}-{entry.name}-",
+        namespace=pod.metadata.namespace,
+        labels=wanted.labels,
+        annotations=wanted.annotations | {POD_CLAIM_NAME: entry.name},
+        owner_references=[owner],
+    )
+    return ResourceClaim(metadata=metadata, spec=template.spec.spec)

@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
-from mooring.api.batch_v1 import Job
+from mooring.api.batch_v1 import CronJob, Job
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.events_v1 import Event
 from mooring.api.meta_v1 import ObjectMeta
+from mooring.api.resource_v1 import ResourceClaim, ResourceClaimTemplate
 from mooring.apiserver.options import ServerConfig
 from mooring.base import component
+from mooring.base.clock import SystemClock
 from mooring.client import Backoff, PatchType
 from mooring.controllers.options import ControllerOptions
 from mooring.testing.clock import MockClock
@@ -136,7 +138,7 @@ async def test_when_the_gate_is_on_again_the_pods_come_back_within_five_minutes(
 
 
 async def test_every_sort_of_workload_backs_off(tmp_path: Path) -> None:
-    names = [*CONTROLLERS, "statefulset", "daemonset", "job"]
+    names = [*CONTROLLERS, "statefulset", "daemonset", "job", "cronjob"]
     wanted = demanding()["template"]
     async with cluster(tmp_path, names, config=ServerConfig(data_dir=tmp_path)) as c:
         await c.client.create(Node(metadata=ObjectMeta(name="n")))
@@ -148,10 +150,11 @@ async def test_every_sort_of_workload_backs_off(tmp_path: Path) -> None:
         await c.create(DaemonSet, "ds", {"selector": selector, "template": wanted})
         once = {"metadata": wanted["metadata"], "spec": {**wanted["spec"], "restartPolicy": "Never"}}
         await c.create(Job, "job", {"template": once, "parallelism": 2, "completions": 4})
+        await c.create(CronJob, "cron", {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": once}}})
         await c.create(Deployment, "web", demanding())
         await c.rest()
     off = ServerConfig(data_dir=tmp_path, component=component.resolve(gates=f"{GATE}=false"))
-    clock = MockClock()
+    clock = MockClock(SystemClock().now())  # CronJobs count from when they were made
     async with cluster(tmp_path, names, config=off, clock=clock) as c:
         for pod in await c.pods():
             await c.client.delete(Pod, pod.metadata.name, "default")
@@ -160,9 +163,64 @@ async def test_every_sort_of_workload_backs_off(tmp_path: Path) -> None:
             await clock.run(60)
             await c.rest(0.05)
         assert c.controllers is not None
-        for name in ("replicaset", "statefulset", "daemonset", "job"):
+        for name in ("replicaset", "statefulset", "daemonset", "job", "cronjob"):
             count = c.controllers.context.registry.get_sample_value(
                 "mooring_controller_rejected_creates_total", {"controller": name}
             )
             assert count is not None
             assert 4 <= count <= 12, name
+
+
+def using(template: str) -> Tree:
+    """The spec of a pod that wants a claim of a template."""
+    claims = [{"name": "gpu", "resourceClaimTemplateName": template}]
+    return {"containers": [{"name": "c", "image": "i"}], "resourceClaims": claims}
+
+
+async def test_claims_of_a_template_are_held_back_and_pods_say_why(tmp_path: Path) -> None:
+    tolerations = [{"key": "health", "operator": "Gt", "value": "900"}]
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu", "tolerations": tolerations}}
+    names = ["resourceclaim"]
+    async with cluster(tmp_path, names, config=ServerConfig(data_dir=tmp_path)) as c:
+        await c.create(ResourceClaimTemplate, "tolerant", {"spec": {"devices": {"requests": [request]}}})
+    off = ServerConfig(data_dir=tmp_path, component=component.resolve(gates=f"{GATE}=false"))
+    clock = MockClock()
+    async with cluster(tmp_path, names, config=off, clock=clock) as c:
+        for number in range(3):
+            await c.create(Pod, f"web-{number}", using("tolerant"))
+        await c.rest()
+        await attempts_while_time_passes(c)
+        assert 5 <= c.transport.requests["POST resourceclaims"] <= 12
+        assert c.controllers is not None
+        count = c.controllers.context.registry.get_sample_value
+        rejected = count("mooring_controller_rejected_creates_total", {"controller": "resourceclaim"})
+        assert rejected == c.transport.requests["POST resourceclaims"]
+        for pod in await c.pods():
+            (told,) = [each for each in pod.status.conditions if each.type == "mooring.dev/ResourceClaimsCreated"]
+            assert (told.status, told.reason) == ("False", "FailedResourceClaimCreation")
+            assert 'tolerations[0].operator: Unsupported value: "Gt"' in told.message
+        await c.stop()
+        notes = {event.note for event in await c.all(Event) if event.reason == "FailedResourceClaimCreation"}
+        assert {note[:22] for note in notes} == {"PodResourceClaim gpu: "}
+    async with cluster(tmp_path, names, config=ServerConfig(data_dir=tmp_path), clock=MockClock()) as c:
+        await c.rest()
+        assert len(await c.all(ResourceClaim)) == 3
+        conditions = [each for pod in await c.pods() for each in pod.status.conditions]
+        assert {each.status for each in conditions if each.type == "mooring.dev/ResourceClaimsCreated"} == {"True"}
+
+
+async def test_another_claim_template_is_tried_at_once(tmp_path: Path) -> None:
+    tolerations = [{"key": "health", "operator": "Gt", "value": "900"}]
+    refused = {"name": "gpu", "exactly": {"deviceClassName": "gpu", "tolerations": tolerations}}
+    taken = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
+    names = ["resourceclaim"]
+    async with cluster(tmp_path, names, config=ServerConfig(data_dir=tmp_path)) as c:
+        await c.create(ResourceClaimTemplate, "tolerant", {"spec": {"devices": {"requests": [refused]}}})
+    off = ServerConfig(data_dir=tmp_path, component=component.resolve(gates=f"{GATE}=false"))
+    async with cluster(tmp_path, names, config=off, clock=MockClock()) as c:
+        await c.create(Pod, "web", using("tolerant"))
+        await c.rest()
+        await c.client.delete(ResourceClaimTemplate, "tolerant", "default")
+        await c.create(ResourceClaimTemplate, "tolerant", {"spec": {"devices": {"requests": [taken]}}})
+        await c.rest()
+        assert len(await c.all(ResourceClaim)) == 1

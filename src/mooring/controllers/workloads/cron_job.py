@@ -20,7 +20,8 @@ from mooring.controllers.workloads import job as jobs
 from mooring.controllers.workloads.cron_times import Schedule, ScheduleError, zone_of
 from mooring.controllers.workloads.ownership import Children, OwnerFeed, controller_of, controller_reference
 from mooring.controllers.workloads.pod_control import is_namespace_going
-from mooring.controllers.workloads.workload import Workload
+from mooring.controllers.workloads.pod_control import told as told_by
+from mooring.controllers.workloads.workload import Workload, soonest
 
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 _MANY = 100
@@ -155,10 +156,14 @@ class CronJobController(Workload[CronJob]):
                 if any(reference.uid == job.metadata.uid for reference in status.active):
                     await self._delete(key, owner, job)
             status.active = []
-        await self._start(key, owner, status, found.latest)
-        return wait
+        return soonest(wait, await self._start(key, owner, status, found.latest))
 
-    async def _start(self, key: str, owner: CronJob, status: CronJobStatus, time: datetime) -> None:
+    async def _start(self, key: str, owner: CronJob, status: CronJobStatus, time: datetime) -> float | None:
+        """Make the Job of a time. If the server refuses Jobs of this template, in how many seconds to try again."""
+        refusals, template = self.pod_control.refusals, owner.spec.job_template
+        held = refusals.held(owner, template)
+        if held is not None:
+            return held[1]
         made = job_for(owner, time)
         made.metadata.owner_references = [controller_reference(self.client, owner)]
         try:
@@ -169,16 +174,21 @@ class CronJobController(Workload[CronJob]):
             if holder is None or holder.uid != owner.metadata.uid:
                 raise
         except StatusError as error:
-            if not is_namespace_going(error):
-                self.recorder.event(owner, "Warning", "FailedCreate", f"Error creating job: {error}")
+            if is_namespace_going(error):
+                return None
+            self.recorder.event(owner, "Warning", "FailedCreate", f"Error creating job: {told_by(error, owner)}")
+            again = refusals.refused(owner, template, error)
+            if again is None:
                 raise
-            return
+            return again
         else:
+            refusals.forget(owner)
             self.recorder.event(owner, "Normal", "SuccessfulCreate", f"Created job {job.metadata.name}")
         self.expectations.wrote(key, self._jobs.informer, job)
         if not jobs.is_finished(job) and all(each.uid != job.metadata.uid for each in status.active):
             status.active.append(self._reference(job))
         status.last_schedule_time = times.to_seconds(time)
+        return None
 
 
 def _ended_as(job: Job, kind: str) -> bool:

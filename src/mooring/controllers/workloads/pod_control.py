@@ -48,7 +48,7 @@ class PodControl:
         self._recorder = recorder
         self._pods = pods
         self._expectations = expectations
-        self._refusals = Refusals(context, controller)
+        self.refusals = Refusals(context, controller)
 
     def pod(self, owner: Resource, template: PodTemplateSpec, name: str = "", **changes: Any) -> Pod:
         """A pod as the template has it; `changes` are other fields of its metadata."""
@@ -67,7 +67,7 @@ class PodControl:
 
     async def create(self, key: str, owner: Resource, template: PodTemplateSpec, pods: Sequence[Pod]) -> Creation:
         """Create pods of a template, unless the server has just refused others of it."""
-        held = self._refusals.held(owner, template)
+        held = self.refusals.held(owner, template)
         if held is not None:
             return Creation(error=held[0], wait=held[1])
         outcome = Creation()
@@ -79,7 +79,7 @@ class PodControl:
                 self._take(key, owner, answer, outcome)
             size = min(size * 2, LARGEST_BATCH)
         if outcome.error is None:
-            self._refusals.forget(owner)
+            self.refusals.forget(owner)
         elif isinstance(outcome.error, StatusError):
             self._refused(owner, template, outcome.error, outcome)
         return outcome
@@ -96,10 +96,10 @@ class PodControl:
 
     def _refused(self, owner: Resource, template: PodTemplateSpec, error: StatusError, outcome: Creation) -> None:
         if is_namespace_going(error):  # nothing will ever be created here, and everybody knows
-            outcome.error, outcome.wait = None, self._refusals.longest
+            outcome.error, outcome.wait = None, self.refusals.longest
             return
         self._recorder.event(owner, "Warning", "FailedCreate", f"Error creating: {told(error, owner)}")
-        outcome.wait = self._refusals.refused(owner, template, error)
+        outcome.wait = self.refusals.refused(owner, template, error)
 
     async def delete(self, key: str, owner: Resource, pods: Sequence[Pod]) -> None:
         """Delete pods; raises the first error, when all have been tried."""
@@ -122,7 +122,7 @@ class PodControl:
 
     def forget(self, owner: Resource) -> None:
         """The workload is gone."""
-        self._refusals.forget(owner)
+        self.refusals.forget(owner)
 
 
 def told(error: Exception, owner: Resource) -> str:

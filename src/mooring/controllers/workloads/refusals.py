@@ -1,13 +1,15 @@
 """What the server has refused to create of a template, and until when it is left alone (5471.12).
 
-After a refusal nothing of that template is tried for a while, twice as long each time up to five minutes, whatever else
-happens to the workload; another template is tried at once.
+A template is that of pods, Jobs, ReplicaSets or ResourceClaims, and its owner whoever has it. After a refusal nothing
+of that template is tried for a while, twice as long each time up to five minutes, whatever else happens to the
+workload; another template is tried at once.
 """
 
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from mooring.api import errors
-from mooring.api.core_v1 import PodTemplateSpec
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import Resource
 from mooring.controllers.controller import Context
@@ -19,7 +21,7 @@ _NOT_THE_TEMPLATE = errors.Unauthorized | errors.AlreadyExists | errors.Conflict
 class Refusal:
     """The last refusal of a template."""
 
-    template: PodTemplateSpec
+    template: Struct
     error: StatusError
     failures: int
     until: float
@@ -35,7 +37,7 @@ class Refusals:
         self._rejected = context.metrics.rejected_creates.labels(controller)
         self._held = context.metrics.held_creates.labels(controller)
 
-    def held(self, owner: Resource, template: PodTemplateSpec) -> tuple[StatusError, float] | None:
+    def held(self, owner: Resource, template: Struct) -> tuple[StatusError, float] | None:
         """Why the template is not to be tried now, and for how many seconds; None if it may be."""
         found = self._found.get(owner.metadata.uid)
         left = found.until - self._clock.monotonic() if found is not None else 0.0
@@ -44,7 +46,7 @@ class Refusals:
         self._held.inc()
         return found.error, left
 
-    def refused(self, owner: Resource, template: PodTemplateSpec, error: StatusError) -> float | None:
+    def refused(self, owner: Resource, template: Struct, error: StatusError) -> float | None:
         """The server said no. In how many seconds to try again; None if that has nothing to do with the template."""
         if error.status.code >= 500 or isinstance(error, _NOT_THE_TEMPLATE):
             return None
