@@ -2,7 +2,9 @@
 
 Sizes come from literals, from the results of calls (see costs.py), and for variables from the environment's `Sizes`,
 which is asked with a path such as `("node", "labels", "@values")`. The numbers are those of cel-go, including its habit
-to take every loop for as long as its range can be. Called by environment.py; at run time interpreter.py counts.
+to take every loop for as long as its range can be. Only where cel-go finds no bound because it does not know how long
+the parts of a `split` are, a second walk takes them for as long as what was split. Called by environment.py; at run
+time interpreter.py counts.
 """
 
 from __future__ import annotations
@@ -54,12 +56,19 @@ class _Local(NamedTuple):
 _NOTHING: Final = Range(MAX, 0)
 """The start of a union."""
 _SCALARS: Final = frozenset({Kind.BOOL, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.TIMESTAMP, Kind.UINT})
+_UNBOUNDED: Final = MAX // 1000
+"""Costs from here on come from a size that nobody knows, times a factor of the cost table."""
+_SPLITS: Final = frozenset({"string_split_string", "string_split_string_int"})
 _JOINS: Final = frozenset({"add_string", "add_bytes", "add_list"})
 
 
 def estimate(expr: Expr, sizes: Sizes, *, has_cost: int, equality: Mapping[Type, CallCost]) -> Range:
     """The least and the most that evaluating the expression can cost."""
-    return _Estimator(sizes, has_cost, equality).cost(expr)
+    found = _Estimator(sizes, has_cost, equality).cost(expr)
+    if found.max < _UNBOUNDED:
+        return found
+    bounded = _Estimator(sizes, has_cost, equality, bounds_parts=True).cost(expr)
+    return bounded if bounded.max < _UNBOUNDED else found
 
 
 class _Argument:
@@ -86,13 +95,17 @@ class _Argument:
 
 
 class _Estimator:
-    def __init__(self, sizes: Sizes, has_cost: int, equality: Mapping[Type, CallCost]) -> None:
+    def __init__(
+        self, sizes: Sizes, has_cost: int, equality: Mapping[Type, CallCost], *, bounds_parts: bool = False
+    ) -> None:
+        self._bounds_parts = bounds_parts
         self._sizes = sizes
         self._has_cost = has_cost
         self._equality = equality
         self._paths: dict[int, Path] = {}
         self._known: dict[int, Range] = {}
         self._entries: dict[int, Entries] = {}
+        self._parts: dict[int, Range] = {}
         self._locals: dict[str, list[_Local]] = {}
 
     def cost(self, expr: Expr) -> Range:
@@ -191,6 +204,9 @@ class _Estimator:
     def _overload(self, call: Call, overload: Overload, args: Sequence[_Argument]) -> CallEstimate:
         if overload.id in _JOINS:
             self._join_entries(call, *call.args)
+        if self._bounds_parts and overload.id in _SPLITS:
+            self._parts[call.id] = Range(0, args[0].size.max)
+            self._entries[call.id] = Entries(True, ONE, self._parts[call.id])
         if overload.id == "equals":
             special = self._equality.get(args[0].type)
             if special is not None:
@@ -208,7 +224,7 @@ class _Estimator:
         if expr.type.kind is Kind.LIST:
             path = self._path(expr)
             declared = self._sizes((*path, "@items")) if path and path[0] != ACCUMULATOR else None
-            element = declared or UNKNOWN
+            element = declared or self._parts.get(expr.id, UNKNOWN)
         return _Argument(expr, self._size_or_unknown(expr), element)
 
     # Lists, maps and loops

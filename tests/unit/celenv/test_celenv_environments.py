@@ -122,6 +122,33 @@ COSTS = (
 )
 
 
+PARTS = (
+    Cost(NODE, "semver.compare(node.labels['runtime'].split('://')[1], '>=2.0')", 26),
+    Cost(NODE, "node.labels['a'].split(',').all(x, x.contains('b'))", 710),
+    Cost(NODE, "node.labels['runtime'].split('://')[1] == '2.1.4'", 18),  # recorded: it was finite anyway
+)
+
+
+@pytest.mark.req("5500.3")
+@pytest.mark.parametrize("case", PARTS, ids=lambda case: case.expression)
+def test_parts_of_a_text_are_at_most_as_long_as_the_text(case: Cost) -> None:
+    assert case.environments.stored_expressions().compile(case.expression).max_cost == case.most
+
+
+@pytest.mark.req("5500.3")
+def test_what_is_unbounded_for_another_reason_stays_so() -> None:
+    expression = "node.labels['a'].split(',', -1).all(x, x.contains('b'))"
+    assert NODE.stored_expressions().compile(expression).max_cost > 2**63
+
+
+@pytest.mark.req("4330.6")
+def test_a_forced_feature_is_there_as_a_whole_and_nothing_else_is() -> None:
+    forced = NODE.new_expressions(Version(1, 34), forced=True)
+    assert forced.compile("semver.compare(node.labels['a'], '>=1')").issues == ()
+    assert forced.compile("[1, 2].includes(1)").issues
+    assert NODE.new_expressions(Version(1, 34)).compile("'a' in node.labels").issues
+
+
 @pytest.mark.parametrize("case", COSTS, ids=lambda case: case.expression)
 def test_estimates_assume_the_declared_sizes(case: Cost) -> None:
     assert case.environments.stored_expressions().compile(case.expression).max_cost == case.most
