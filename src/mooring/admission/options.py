@@ -18,11 +18,14 @@ if TYPE_CHECKING:
 
 
 @lru_cache(maxsize=16)
-def judges_for(min_compatibility: Version) -> Judges:
-    """The judges of CEL expressions for a minimum compatibility version."""
+def judges_for(min_compatibility: Version, *, forced: bool = False) -> Judges:
+    """The judges of CEL expressions for a minimum compatibility version.
+
+    `forced`: KEP-5500's gate was switched on although that version has no such expressions.
+    """
     return Judges(
-        new_taint=judge_in(lambda: _environments("TAINT").new_expressions(min_compatibility)),
-        new_node=judge_in(lambda: _environments("NODE").new_expressions(min_compatibility)),
+        new_taint=judge_in(lambda: _environments("TAINT").new_expressions(min_compatibility, forced=forced)),
+        new_node=judge_in(lambda: _environments("NODE").new_expressions(min_compatibility, forced=forced)),
         stored_taint=judge_in(lambda: _environments("TAINT").stored_expressions()),
         stored_node=judge_in(lambda: _environments("NODE").stored_expressions()),
         new_device=judge_in(lambda: _environments("DEVICE").new_expressions(min_compatibility), ("bool", "dyn")),
@@ -134,7 +137,7 @@ def for_component(component: Component) -> AdmissionOptions:
         relaxed_env_names=compatible >= RELAXED_ENV_NAMES,
         relaxed_dns_searches=compatible >= RELAXED_DNS_SEARCHES,
         container_restart_policy=compatible >= CONTAINER_RESTART_POLICY,
-        judges=judges_for(compatible),
+        judges=judges_for(compatible, forced=on(gates.CEL)),
         unwritable_fields=frozenset(path for path, since in POD_FIELDS.items() if compatible < since),
         unwritable_in_kinds=frozenset(place for place, since in OTHER_FIELDS.items() if compatible < since),
     )

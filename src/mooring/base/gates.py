@@ -62,6 +62,13 @@ class GateState:
     spec: Spec
     default: bool
     enabled: bool
+    is_compatible: bool = True
+    """Whether the component's minimum compatibility version reaches the one that the gate needs."""
+
+    @property
+    def is_forced(self) -> bool:
+        """Whether it is on only because somebody said so: servers that one could go back to do not know the feature."""
+        return self.enabled and not self.is_compatible
 
     @property
     def locked(self) -> bool:
@@ -105,15 +112,26 @@ def resolve(gates: Iterable[Gate], versions: ComponentVersions, wanted: Mapping[
         spec = gate.at(versions.emulation)
         if spec is None or spec.stage is Stage.REMOVED:
             continue
-        default = _default(spec, versions)
-        states[gate.name] = GateState(gate, spec, default, _enabled(gate, spec, default, wanted))
+        default, compatible = _default(spec, versions), _is_compatible(spec, versions)
+        states[gate.name] = GateState(gate, spec, default, _enabled(gate, spec, default, wanted), compatible)
     _check_needs(states)
-    return FeatureGates(states, warnings)
+    forced = (_forced(state, versions) for state in states.values() if state.is_forced)
+    return FeatureGates(states, (*warnings, *forced))
+
+
+def _is_compatible(spec: Spec, versions: ComponentVersions) -> bool:
+    return spec.min_compatibility is None or versions.min_compatibility >= spec.min_compatibility
 
 
 def _default(spec: Spec, versions: ComponentVersions) -> bool:
-    compatible = spec.min_compatibility is None or versions.min_compatibility >= spec.min_compatibility
-    return spec.default and compatible
+    return spec.default and _is_compatible(spec, versions)
+
+
+def _forced(state: GateState, versions: ComponentVersions) -> str:
+    return (
+        f"Feature gate {state.gate.name} is on although its default needs a minimum compatibility version of "
+        f"{state.spec.min_compatibility}: servers of {versions.min_compatibility} cannot read what uses it."
+    )
 
 
 def _enabled(gate: Gate, spec: Spec, default: bool, wanted: Mapping[str, bool]) -> bool:

@@ -38,6 +38,7 @@ def _as_data(state: GateState) -> dict[str, object]:
         "default": state.default,
         "locked": state.locked,
         "enabled": state.enabled,
+        "forced": state.is_forced,
         "needs": list(state.gate.needs),
         "about": state.gate.about,
     }

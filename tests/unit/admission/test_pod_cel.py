@@ -175,6 +175,15 @@ def test_a_function_newer_than_the_minimum_compatibility_version_may_stay_but_no
     assert problem.startswith("spec.tolerations[3].expression: Invalid value")
 
 
+@pytest.mark.req("5500.12", "4330.6")
+def test_a_gate_that_is_forced_on_brings_its_variables_below_its_minimum_compatibility_version() -> None:
+    forced = for_component(component.resolve(min_compatibility="1.34", gates="TaintTolerationNodeAffinityCEL=true"))
+    assert create_problems(pod_of(toleration(expression="semver.compare(taint.value, '>1')")), forced) == []
+    assert create_problems(pod_of(required(matchCELExpressions=["'a' in node.labels"])), forced) == []
+    [problem] = create_problems(pod_of(toleration(expression=NEWER)), forced)
+    assert "undeclared reference to 'includes'" in problem
+
+
 @pytest.mark.req("5500.11")
 @pytest.mark.parametrize(
     ("spec", "other", "problem"),

@@ -19,7 +19,6 @@ from mooring.base.known_gates import (
     CEL,
     COMPARISON_OPERATORS,
     LABEL_KEYS_IN_POD_AFFINITY,
-    NODE_INCLUSION_POLICY,
     POD_LEVEL_RESOURCES,
     SEMVER_OPERATORS,
 )
@@ -252,6 +251,13 @@ CASES = (
         "is removed in 1.32; use flowcontrol.apiserver.k8s.io/v1",
         {"emulation": "1.31"},
     ),
+    Case(
+        "a gate that is forced on below the version that one could go back to",
+        (deployment(tolerations=[GT]),),
+        {"to_min_compatibility": "1.34", "enable": [COMPARISON_OPERATORS]},
+        Effect.STORED_UNREADABLE,
+        "the gate is forced on: servers of 1.34 cannot read this",
+    ),
     Case("what nobody decides about", (deployment(),), OFF, None),
     Case("a kind that Mooring does not have", (thing("example.com/v1", "Widget", spec={"operator": "Gt"}),), OFF, None),
 )
@@ -415,8 +421,10 @@ def test_a_gate_that_a_server_does_not_show_is_off_unless_it_is_locked() -> None
     """Kubernetes 1.37 shows KEP-5471's gate, off, and knows nothing of KEP-5721 and KEP-5500."""
     stock = {COMPARISON_OPERATORS: False, POD_LEVEL_RESOURCES: True}
     found, notes = component_of({"major": "1", "minor": "37", "goVersion": "go1.26.0"}, stock)
-    on = {name for name, state in found.gates.states.items() if state.enabled}
-    assert on == {POD_LEVEL_RESOURCES, LABEL_KEYS_IN_POD_AFFINITY, NODE_INCLUSION_POLICY}
+    states = found.gates.states
+    assert states[LABEL_KEYS_IN_POD_AFFINITY].locked
+    on = {name for name, state in states.items() if state.enabled}
+    assert on == {POD_LEVEL_RESOURCES} | {name for name, state in states.items() if state.locked}
     assert len(notes) == 1
     assert SEMVER_OPERATORS in notes[0]
     assert CEL in notes[0]

@@ -74,10 +74,27 @@ RULES = [
     Case("below its minimum compatibility a default is off", "1.37", off={"Careful"}, min_compatibility="1.35"),
     Case("at its minimum compatibility it is on", "1.37", on={"Careful"}, min_compatibility="1.36"),
     Case(
-        "below its minimum compatibility it can be switched on",
+        "below its minimum compatibility it can be switched on, with a warning",
         "1.37",
         "Careful=true",
         on={"Careful"},
+        min_compatibility="1.35",
+        warning="Careful is on although its default needs a minimum compatibility version of 1.36: servers of 1.35",
+    ),
+    Case(
+        "below its minimum compatibility AllBeta switches it on too, with a warning",
+        "1.37",
+        "AllBeta=true,Child=false",
+        on={"Careful"},
+        min_compatibility="1.35",
+        warning="servers of 1.35 cannot read what uses it",
+    ),
+    Case("a gate is removed by the emulation version alone", "1.37", off={"Removed"}, min_compatibility="1.35"),
+    Case(
+        "a removed gate may not be set, however low the minimum compatibility version is",
+        "1.37",
+        "Removed=true",
+        refused="removed in 1.37",
         min_compatibility="1.35",
     ),
 ]

@@ -242,6 +242,8 @@ class Options:
     now: Side
     then: Side
     changes: tuple[GateChange, ...]
+    forced: frozenset[str]
+    """Gates that are on below the minimum compatibility version that they need."""
     is_inventory: bool
     _target: Version
     _judges_stored: bool
@@ -263,6 +265,11 @@ class Options:
     def oldest_reader(self) -> str:
         return str(self._target)
 
+    @property
+    def judges_stored(self) -> bool:
+        """Whether servers of the minimum compatibility version are to read what is stored."""
+        return self._judges_stored
+
 
 def build(question: Question) -> Options:
     """Read versions and gates. Raises `SchemeError` when a runtime configuration is wrong."""
@@ -275,6 +282,7 @@ def build(question: Question) -> Options:
         now=_side(question.current, question.runtime_config),
         then=_side(target, question.target_runtime_config if question.target else question.runtime_config),
         changes=tuple(_changes(question.current, target)),
+        forced=frozenset(name for name, state in target.gates.states.items() if state.is_forced),
         is_inventory=question.target is None,
         _target=target.versions.min_compatibility,
         _judges_stored=question.asks_for_rollback_of_binaries,

@@ -64,7 +64,7 @@ class Outcomes:
         tree = codec.to_tree(subject.object)
         if self._options.is_inventory:
             for use in uses:
-                yield _finding(subject, use, tree, Effect.UNAFFECTED, "")
+                yield _finding(subject, use, tree, Effect.UNAFFECTED, self._unreadable(use))
             return
         answers = self._answers(subject)
         for use in uses:
@@ -105,7 +105,9 @@ class Outcomes:
         if already or use.field in answers.already.dropped:
             return Effect.ALREADY_OFF, f"a new one is {f'refused now as well: {already}' if already else 'changed now'}"
         if not refusal and not dropped:
-            return Effect.UNAFFECTED, ""
+            unreadable = self._unreadable(use)
+            is_stuck = unreadable and subject.reference.stored and self._options.judges_stored
+            return Effect.STORED_UNREADABLE if is_stuck else Effect.UNAFFECTED, unreadable
         over = is_over(subject.object)
         if over:
             return Effect.FINISHED, over
@@ -114,6 +116,12 @@ class Outcomes:
             return Effect.FIELD_DROPPED, f"{what} accepted without this field, and a warning says so"
         loop = f"; {_RETRIES}" if answers.made else ""
         return Effect.CREATE_REJECTED, f"{what} refused: {refusal}{loop}"
+
+    def _unreadable(self, use: Use) -> str:
+        """What is to be said of a gate that is on although servers one could go back to do not know it."""
+        if use.feature not in self._options.forced:
+            return ""
+        return f"the gate is forced on: servers of {self._options.oldest_reader} cannot read this"
 
     def _goes_off(self, use: Use) -> bool:
         return any(change.gate == use.feature and not change.enabled for change in self._options.changes)

@@ -92,13 +92,16 @@ class Environments:
     libraries: tuple[Introduced, ...] = _OF_KEP_5500
     """What these expressions may use beside what Kubernetes switches on everywhere."""
 
-    def new_expressions(self, version: Version) -> Environment:
-        """For expressions that a user writes now, with the minimum compatibility version."""
-        return _build(self, version)
+    def new_expressions(self, version: Version, *, forced: bool = False) -> Environment:
+        """For expressions that a user writes now, with the minimum compatibility version.
+
+        `forced` is for a feature that was switched on below the version that brought it: then all of it is there.
+        """
+        return _build(self, version, forced or version >= self.since)
 
     def stored_expressions(self) -> Environment:
         """For expressions that are already stored, and for evaluation: everything this release knows."""
-        return _build(self, _EVERYTHING)
+        return _build(self, _EVERYTHING, declared=True)
 
     def size_of(self, path: tuple[str, ...]) -> Range | None:
         """What the estimate of costs may assume; nodes with more labels still work, and the runtime limit holds."""
@@ -107,9 +110,10 @@ class Environments:
 
 
 @lru_cache(maxsize=64)
-def _build(environments: Environments, version: Version) -> Environment:
-    declared = version >= environments.since
-    libraries = [each.library for each in (*_LIBRARIES, *environments.libraries) if each.is_in(version)]
+def _build(environments: Environments, version: Version, declared: bool) -> Environment:
+    libraries = [each.library for each in _LIBRARIES if each.is_in(version)]
+    of_the_variable = max(version, environments.since) if declared else version
+    libraries += [each.library for each in environments.libraries if each.is_in(of_the_variable)]
     if declared:
         libraries.append(Library(environments.variable, types=(environments.declaration,)))
     return Environment(
