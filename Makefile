@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE # starting from source each time would cost half a second
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-full check fmt docs bench lock clean
+.PHONY: help up test test-full check fmt docs site bench lock clean
 
 help: ## what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,12 +59,18 @@ fmt: $(READY) ## format and mend what the linter can mend
 docs: $(READY) ## write the pages that are made from the code
 	$(BIN)/python docs/generate.py
 
+site: $(READY) requirements-docs.txt ## the documentation as a site, in build/site
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements-docs.txt
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "Open build/site/index.html"
+
 bench: $(READY) ## measure; see benchmarks/README.md
 	$(BIN)/python -m benchmarks
 
 lock: $(READY) ## resolve the dependencies anew
 	$(BIN)/uv pip compile --quiet --universal --no-header --no-annotate --python-version 3.11 pyproject.toml -o requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --no-header --no-annotate --python-version 3.11 pyproject.toml --group dev -o requirements-dev.txt
+	$(BIN)/uv pip compile --quiet --universal --no-header --no-annotate --python-version 3.11 --group docs -o requirements-docs.txt
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) .mypy_cache* .ruff_cache .pytest_cache .import_linter_cache build dist

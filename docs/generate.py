@@ -1,9 +1,13 @@
-"""Write the pages that are made from the code, `commands.md` and `gates.md`. A test fails when they are stale.
+"""Write the pages that are made from the code: `api.md`, `commands.md` and `gates.md`.
 
-Run `make docs` after changing a command, a flag or a gate; with an argument, pages are written to that folder instead.
+A test fails when they are stale. Run `make docs` after changing a command, a flag, a gate or a public name; with an
+argument, pages are written to that folder instead.
 """
 
+import inspect
+import re
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -60,7 +64,49 @@ Made from the code by `make docs`. `mooring gates --emulation-version V` shows t
 """
 
 
-PAGES = {"commands.md": commands, "gates.md": gates}
+PUBLIC = {
+    "mooring.cel": "A CEL engine with types and costs ([cel.md](cel.md))",
+    "mooring.client": "A typed client, informers and what controllers are built from ([client.md](client.md))",
+    "mooring.testing": "A control plane, builders and a clock for tests ([testing.md](testing.md))",
+    "mooring.scheduler.framework": "What a scheduler plugin is made of ([scheduler-plugins.md](scheduler-plugins.md))",
+    "mooring.advisor.snapshot": "The objects of a cluster at one moment",
+    "mooring.advisor.explain": "Why a pod is pending ([explain.md](explain.md))",
+    "mooring.advisor.simulate": "What would happen if ([simulate.md](simulate.md))",
+    "mooring.advisor.audit": "What breaks ([audit.md](audit.md))",
+    "mooring.advisor.lint": "Whether a manifest is right ([lint.md](lint.md))",
+}
+"""The packages whose names others may rely on."""
+
+
+def api() -> str:
+    """Every public name with the first sentence of what it says of itself."""
+    parts = []
+    for name, about in PUBLIC.items():
+        package = import_module(name)
+        rows = [f"| `{each}` | {_first_sentence(getattr(package, each))} |" for each in sorted(package.__all__)]
+        parts.append("\n".join([f"## `{name}`", "", f"{about}.", "", "| Name | |", "|---|---|", *rows]))
+    listed = "\n\n".join(parts)
+    return f"""# Python interfaces
+
+Made from the code by `make docs`. These names, the commands with their flags, exit codes and `-o json`, and
+`/apis/advisor.mooring.dev/v1` are what others may build on. They follow [semantic versioning](https://semver.org):
+from 1.0 on, a name that is here goes only with a new major version, after a minor one in which it warns; until then a
+minor version may change them, and [CHANGELOG.md](../CHANGELOG.md) says so. The typed objects of `mooring.api` follow
+Kubernetes' own API. Everything else may change at any time.
+
+{listed}
+"""
+
+
+def _first_sentence(value: object) -> str:
+    if isinstance(value, type) or callable(value):
+        text = (inspect.getdoc(value) or "").split("\n\n")[0].replace("\n", " ")
+        if text and not text.startswith(f"{getattr(value, '__name__', '')}("):  # what dataclasses make up says nothing
+            return re.split(r"\. (?=[A-Z`])", text)[0].rstrip(".").replace("|", "\\|")
+    return ""
+
+
+PAGES = {"api.md": api, "commands.md": commands, "gates.md": gates}
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE

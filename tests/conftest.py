@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+import outside_data
 from etcd_servers import EtcdServers, etcd_cluster
 
 
@@ -23,6 +24,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     slow = [item for item in items if item.get_closest_marker("slow")]
     config.hook.pytest_deselected(items=slow)
     items[:] = [item for item in items if item not in slow]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    missing = outside_data.absent()
+    if missing:
+        terminalreporter.write_line(f"Not run, for outside data that is not here: {'; '.join(missing)}")
 
 
 @pytest.fixture(scope="session")

@@ -55,6 +55,7 @@ from mooring.apiserver.tables import Tables
 from mooring.base import logs
 from mooring.base.clock import Clock, SystemClock
 from mooring.base.metrics import registry_of
+from mooring.store.etcd.loading import grpc_needed
 from mooring.store.kv import Store
 from mooring.store.memory import MemoryStore
 from mooring.store.sqlite import SqliteStore
@@ -329,7 +330,8 @@ async def _open_store(config: ServerConfig, clock: Clock) -> Store:
     if config.ephemeral:
         return await MemoryStore.open(clock=clock)
     if config.etcd:
-        from mooring.store.etcd.store import EtcdStore  # noqa: PLC0415 - brings gRPC in, which a store in a file spares
+        with grpc_needed():
+            from mooring.store.etcd.store import EtcdStore  # noqa: PLC0415 - a store in a file spares gRPC
 
         etcd = await EtcdStore.open(config.etcd, clock=clock)
         try:

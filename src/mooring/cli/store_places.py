@@ -14,6 +14,7 @@ import click
 from mooring.cli.etcd_flags import EtcdAccess
 from mooring.store.errors import OpenError
 from mooring.store.etcd.config import DEFAULT_PREFIX, EtcdConfig, Server
+from mooring.store.etcd.loading import grpc_needed
 from mooring.store.kv import Store
 from mooring.store.sqlite_file import DATABASE, translated
 from mooring.store.tools.backup_file import BackupSource, is_backup
@@ -63,7 +64,8 @@ class PlaceType(click.ParamType[Place]):
 async def open_source(place: Place, access: EtcdAccess) -> Source:
     """What is read. Raises `StoreError`."""
     if isinstance(place, EtcdPlace):
-        from mooring.store.tools.etcd_source import EtcdSource  # noqa: PLC0415 - brings gRPC in, which few need
+        with grpc_needed():
+            from mooring.store.tools.etcd_source import EtcdSource  # noqa: PLC0415 - few need gRPC
 
         return await EtcdSource.open(etcd_config(place, access), place.text)
     with translated(place):
@@ -83,7 +85,8 @@ async def open_target(place: Place, access: EtcdAccess, *, overwrite: bool, bump
 
 async def open_etcd(place: EtcdPlace, access: EtcdAccess) -> Store:
     """A store in etcd. Raises `StoreError`."""
-    from mooring.store.etcd.store import EtcdStore  # noqa: PLC0415 - brings gRPC in, which few need
+    with grpc_needed():
+        from mooring.store.etcd.store import EtcdStore  # noqa: PLC0415 - few need gRPC
 
     return await EtcdStore.open(etcd_config(place, access))
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from mooring import advisor
 from mooring.advisor.explain import NotThereError, explain, find, text
 from mooring.advisor.explain.patches import difference
 from mooring.advisor.explain.subject import of
@@ -144,12 +143,6 @@ def test_a_pod_that_is_made_for_a_node_is_about_that_node_first() -> None:
         (1, "TaintToleration", "n3"),
         (4, "NodeAffinity", "n0"),
     ]
-
-
-def test_the_functions_are_at_the_top_of_the_package() -> None:
-    assert advisor.explain(cluster(), pod("web")) == explain(cluster(), pod("web"))
-    assert callable(advisor.simulate)
-    assert callable(advisor.audit)
 
 
 # -- several reasons at once

@@ -6,7 +6,8 @@
 - `keys` and `transactions` translate between our words and etcd's; `feed` is the watch; `identity`, `fence`, `leases`
   and `compaction` are what servers have to agree upon.
 
-Importing this package costs nothing; importing `store` brings gRPC in.
+Importing this package costs nothing; importing `store` brings gRPC in, which the extra
+`[etcd]` installs; `loading` says so where it is missing.
 """
 
 import os

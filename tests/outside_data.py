@@ -1,0 +1,18 @@
+"""What tests use that is not in this repository, because it is not ours. Without it the rest runs all the same."""
+
+import os
+from pathlib import Path
+
+_SHARED = Path(os.environ.get("MOORING_CONFORMANCE") or Path(__file__).parents[2] / "shared" / "conformance")
+CEL_SPEC = _SHARED / "cel-spec"
+"""The CEL project's own tests as JSON."""
+
+
+def absent() -> list[str]:
+    """What is not there, for the summary of a run."""
+    found = []
+    if not list(CEL_SPEC.glob("*.json")):
+        found.append("the CEL project's own tests (MOORING_CONFORMANCE)")
+    if not os.environ.get("MOORING_REAL"):
+        found.append("binaries of Kubernetes (MOORING_REAL)")
+    return found
