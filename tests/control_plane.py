@@ -43,7 +43,7 @@ class ControlPlane:
         self.clock = clock
         self.client = self._client(ADMIN)
         self._names = names
-        self._options = options
+        self.options = options
         self.registry = CollectorRegistry()
         self._work: asyncio.Task[None] | None = None
 
@@ -61,7 +61,7 @@ class ControlPlane:
     async def start(self) -> None:
         """Start the controllers, all anew."""
         self.registry = CollectorRegistry()
-        controllers = Controllers(self._client(CONTROLLERS), self._options, names=self._names, registry=self.registry)
+        controllers = Controllers(self._client(CONTROLLERS), self.options, names=self._names, registry=self.registry)
         self._work = asyncio.create_task(controllers.run())
         async with asyncio.timeout(10):
             await controllers.wait_until_ready()

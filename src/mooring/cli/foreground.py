@@ -107,7 +107,7 @@ async def _start(config: UpConfig, plane: ControlPlane, nodes: Sequence[Node] | 
     if nodes is None:
         nodes = await _default_nodes(config, plane)
     try:
-        await create_nodes(plane.client, nodes, controller_options(config.component).declared_features)
+        await create_nodes(plane.client, nodes, controller_options(config.component).kubelet)
     except* StatusError as refused:
         first: BaseException = refused
         while isinstance(first, BaseExceptionGroup):

@@ -1,12 +1,13 @@
 """What the controllers are started with, and what of it depends on versions and gates: read once, here (4330.12)."""
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from mooring.api.scheme import Scheme
 from mooring.base.component import Component
 from mooring.base.known_gates import NODE_DECLARED_FEATURES
-from mooring.base.version import Version
+from mooring.base.version import BINARY, Version
 from mooring.client import Backoff, LeaseTimes
 from mooring.constraints import options
 from mooring.constraints.options import ConstraintOptions
@@ -19,6 +20,31 @@ KUBELET_FEATURES = (
 )
 """What a kubelet declares by default, as far as pods can need it."""
 _DECLARED_SINCE = Version(1, 36)
+
+
+_KUBELET = re.compile(r"v?(\d+)\.(\d+)(\.\d+)?([-+][0-9A-Za-z.+-]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Kubelet:
+    """What simulated kubelets say of themselves."""
+
+    version: str = f"v{BINARY}.0"
+    features: tuple[str, ...] = KUBELET_FEATURES
+    """What they declare that they can do, where nodes say such things."""
+
+    def of(self, version: str) -> "Kubelet | None":
+        """A kubelet of another version, as `1.34` or `v1.34.2`; None for a text that is none.
+
+        >>> Kubelet().of("1.34").version
+        'v1.34.0'
+        """
+        match = _KUBELET.fullmatch(version)
+        if match is None:
+            return None
+        major, minor, patch, rest = match.groups()
+        declare = Version(int(major), int(minor)) >= _DECLARED_SINCE
+        return Kubelet(f"v{major}.{minor}{patch or '.0'}{rest or ''}", self.features if declare else ())
 
 
 class UnknownControllerError(ValueError):
@@ -44,8 +70,8 @@ class ControllerOptions:
     """How the component announces itself."""
     scheme: Scheme = field(default_factory=Scheme)
     """The kinds and versions that it speaks."""
-    declared_features: tuple[str, ...] = KUBELET_FEATURES
-    """What simulated kubelets say that they can do, where nodes say such things."""
+    kubelet: Kubelet = Kubelet()
+    """What simulated kubelets are like, where their nodes do not say otherwise."""
     workers: int = 32
     """How many objects a controller works on at a time."""
     node_grace_seconds: float = 50.0
@@ -62,7 +88,7 @@ def for_component(component: Component) -> ControllerOptions:
         constraints=options.from_gates(component.gates),
         version=str(component.versions.emulation),
         scheme=Scheme(component.versions),
-        declared_features=KUBELET_FEATURES if declare else (),
+        kubelet=Kubelet(f"v{component.versions.emulation}.0", KUBELET_FEATURES if declare else ()),
     )
 
 

@@ -33,6 +33,7 @@ from mooring.cli.control_plane import ControlPlane, in_process
 from mooring.cli.manifests import object_of, read_objects
 from mooring.cli.worker_process import WorkerConfig
 from mooring.client import Client, PatchType
+from mooring.controllers.options import for_component as controller_options
 from mooring.controllers.simulated_nodes import create_nodes, numbered
 from mooring.testing.clock import MockClock
 from mooring.testing.fluent import Builder
@@ -70,7 +71,7 @@ class RunningControlPlane:
         )
         self.clock = MockClock(datetime.now(UTC)) if mock_clock else clock
         """None for the system's time. A mock clock begins now, since certificates are judged by the system's."""
-        self._nodes = nodes
+        self._nodes, self._kubelet = nodes, controller_options(running).kubelet
         self._stack = ExitStack()
         self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="mooring-")))
         config = ServerConfig(
@@ -106,7 +107,7 @@ class RunningControlPlane:
 
     async def _start(self) -> None:
         await self._plane.start()
-        await create_nodes(self.client, numbered(self._nodes))
+        await create_nodes(self.client, numbered(self._nodes), self._kubelet)
         await self._plane.wait_until_ready()
 
     # -- how to get in

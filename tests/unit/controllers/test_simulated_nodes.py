@@ -8,7 +8,9 @@ import pytest
 from control_plane import ControlPlane, control_plane
 from mooring.api.coordination_v1 import Lease
 from mooring.api.core_v1 import Node, Pod
+from mooring.base import component
 from mooring.client import PatchType
+from mooring.controllers.options import for_component
 from mooring.controllers.simulated_nodes import TemplateError, create_nodes, numbered, read_templates
 
 pytestmark = pytest.mark.req("S.4")
@@ -327,6 +329,45 @@ metadata: {name: single}
 """
 
 
+SAYS = "simulation.mooring.dev/kubelet-version"
+OLD_AND_NEW = f"""
+kind: Node
+metadata: {{name: usual}}
+---
+kind: Node
+metadata: {{name: behind, annotations: {{{SAYS}: "1.34"}}}}
+---
+kind: Node
+metadata: {{name: exact, annotations: {{{SAYS}: v1.35.2-gke.1}}}}
+---
+kind: Node
+metadata: {{name: own}}
+status: {{nodeInfo: {{kubeletVersion: v1.30.9, osImage: Talos}}}}
+"""
+
+
+async def kubelets(plane: ControlPlane) -> dict[str, str]:
+    return {node.metadata.name: node.status.node_info.kubelet_version for node in (await plane.client.list(Node)).items}
+
+
+@pytest.mark.req("4330.10")
+async def test_kubelets_are_of_the_emulated_version_unless_their_template_says_otherwise() -> None:
+    before = for_component(component.resolve(emulation="1.36"))
+    wanted = {"usual": "v1.36.0", "behind": "v1.34.0", "exact": "v1.35.2-gke.1", "own": "v1.30.9"}
+    async with control_plane("simulated-nodes", options=before) as plane:
+        await create_nodes(plane.client, read_templates(OLD_AND_NEW), before.kubelet)
+        await plane.create(Node, metadata={"name": "made", "annotations": {"simulation.mooring.dev/node": "true"}})
+        await plane.run(1)
+        assert await kubelets(plane) == {**wanted, "made": "v1.36.0"}
+        behind = await node_of(plane, "behind")
+        assert behind.status.declared_features == []
+        await plane.stop()
+        plane.options = for_component(component.resolve(emulation="1.35"))
+        await plane.start()
+        await plane.run(1)
+        assert await kubelets(plane) == {**wanted, "usual": "v1.35.0", "made": "v1.35.0"}
+
+
 def test_templates_stand_for_nodes() -> None:
     nodes = read_templates(TEMPLATE)
     assert [node.metadata.name for node in nodes] == ["gpu-0", "gpu-1", "single"]
@@ -346,9 +387,13 @@ def test_templates_stand_for_nodes() -> None:
             "kind: Node\nmetadata: {name: a, annotations: {simulation.mooring.dev/count: many}}",
             "line 1: simulation.mooring.dev/count: 'many' is not a number from 0 to 100000",
         ),
+        (
+            "kind: Node\nmetadata: {name: a, annotations: {simulation.mooring.dev/kubelet-version: new}}",
+            "line 1: simulation.mooring.dev/kubelet-version: 'new' is not a version such as 1.36 or v1.36.2",
+        ),
         ("kind: Node\nmetadata: {name: a}\n---\nkind: Node\nmetadata: {name: a}", "several nodes have the same name"),
     ],
-    ids=["another kind", "no name", "an unknown field", "broken YAML", "a count that is none", "a name twice"],
+    ids=["another kind", "no name", "an unknown field", "broken YAML", "no count", "no version", "a name twice"],
 )
 def test_a_bad_template_is_told(text: str, complaint: str) -> None:
     with pytest.raises(TemplateError) as caught:

@@ -1,9 +1,10 @@
 """The status of a simulated node, as its kubelet would write it."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
+
+from msgspec import structs
 
 from mooring.api import times
 from mooring.api.core_v1 import (
@@ -16,7 +17,8 @@ from mooring.api.core_v1 import (
     NodeSystemInfo,
 )
 from mooring.api.quantity import Quantity
-from mooring.api.simulation import FAILURE, NOT_READY
+from mooring.api.simulation import FAILURE, NOT_READY, PREFIX
+from mooring.controllers.options import Kubelet
 from mooring.controllers.simulated_nodes import addresses
 
 _AMOUNTS = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
@@ -27,7 +29,9 @@ _HEALTHY = (
 )
 _READY = ("Ready", "True", "KubeletReady", "kubelet is posting ready status")
 _BROKEN = ("Ready", "False", "KubeletNotReady", "the node was told to fail")
-VERSION = "v1.37.0"
+KUBELET_VERSION = f"{PREFIX}kubelet-version"
+"""Which kubelet a node pretends to have; that of the emulated version when it does not say."""
+_OS_IMAGE = "Simulated Linux"
 
 
 def own_labels(name: str) -> dict[str, str]:
@@ -57,18 +61,27 @@ def wanted_conditions(node: Node, now: datetime) -> list[NodeCondition]:
     return made
 
 
-def is_up_to_date(node: Node, features: Sequence[str] = ()) -> bool:
+def kubelet_of(node: Node, usual: Kubelet) -> Kubelet:
+    """The kubelet that a node has: the one that its annotation asks for, else the usual one."""
+    wanted = node.metadata.annotations.get(KUBELET_VERSION)
+    return (usual.of(wanted) if wanted else None) or usual
+
+
+def is_up_to_date(node: Node, usual: Kubelet) -> bool:
     """Whether the conditions say what they should, however old they are, and nothing else is missing."""
     states = {condition.type: (condition.status, condition.reason) for condition in node.status.conditions}
     ready = _BROKEN if node.metadata.annotations.get(FAILURE) == NOT_READY else _READY
     wanted = all(states.get(kind) == (status, reason) for kind, status, reason, _ in (*_HEALTHY, ready))
-    declared = bool(node.status.declared_features) or not features
-    return wanted and declared and bool(node.status.capacity) and bool(node.status.addresses or not node.spec.pod_cidr)
+    kubelet = kubelet_of(node, usual)
+    declared = bool(node.status.declared_features) or not kubelet.features
+    named = _node_info(node, kubelet) == node.status.node_info
+    addressed = bool(node.status.addresses or not node.spec.pod_cidr)
+    return wanted and declared and named and bool(node.status.capacity) and addressed
 
 
-def new_status(node: Node, now: datetime, features: Sequence[str] = ()) -> NodeStatus:
+def new_status(node: Node, now: datetime, usual: Kubelet) -> NodeStatus:
     """The whole status; what the node says already (capacity, images, declared features) stays."""
-    status = node.status
+    status, kubelet = node.status, kubelet_of(node, usual)
     capacity = {name: Quantity.parse(amount) for name, amount in _AMOUNTS.items()} | status.capacity
     number = addresses.number_of(node.spec.pod_cidr)
     found = [NodeAddress(type="Hostname", address=node.metadata.name)]
@@ -80,15 +93,15 @@ def new_status(node: Node, now: datetime, features: Sequence[str] = ()) -> NodeS
         conditions=wanted_conditions(node, now),
         addresses=status.addresses or (found if number is not None else []),
         daemon_endpoints=NodeDaemonEndpoints(kubelet_endpoint=DaemonEndpoint(port=10250)),
-        node_info=status.node_info if status.node_info.kubelet_version else _system_info(node),
+        node_info=_node_info(node, kubelet),
         images=status.images,
-        declared_features=status.declared_features or list(features),
+        declared_features=status.declared_features or list(kubelet.features),
     )
 
 
-def status_patch(node: Node, now: datetime, features: Sequence[str]) -> dict[str, Any]:
+def status_patch(node: Node, now: datetime, usual: Kubelet) -> dict[str, Any]:
     """What to write so that a node's status is as it should be."""
-    status = new_status(node, now, features)
+    status = new_status(node, now, usual)
     return {
         "capacity": status.capacity,
         "allocatable": status.allocatable,
@@ -100,6 +113,14 @@ def status_patch(node: Node, now: datetime, features: Sequence[str]) -> dict[str
     }
 
 
+def _node_info(node: Node, kubelet: Kubelet) -> NodeSystemInfo:
+    """What the node says of its system; what is of our own making follows the kubelet's version."""
+    said = node.status.node_info
+    if said.kubelet_version and said.os_image != _OS_IMAGE:
+        return said
+    return structs.replace(said if said.os_image else _system_info(node), kubelet_version=kubelet.version)
+
+
 def _system_info(node: Node) -> NodeSystemInfo:
     identity = str(uuid5(NAMESPACE_DNS, node.metadata.name))
     labels = node.metadata.labels
@@ -108,9 +129,8 @@ def _system_info(node: Node) -> NodeSystemInfo:
         system_uuid=identity,
         boot_id=identity,
         kernel_version="6.12.0",
-        os_image="Simulated Linux",
+        os_image=_OS_IMAGE,
         container_runtime_version="containerd://2.1.0",
-        kubelet_version=VERSION,
         operating_system=labels.get("kubernetes.io/os", "linux"),
         architecture=labels.get("kubernetes.io/arch", "amd64"),
     )

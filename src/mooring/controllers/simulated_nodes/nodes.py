@@ -41,7 +41,7 @@ class SimulatedNodes(Controller):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._features = context.options.declared_features
+        self._kubelet = context.options.kubelet
         self._nodes: Informer[Node] = context.informers.of(Node)
         self._leases: Informer[Lease] = context.informers.of(Lease)
         self._networks = Networks()
@@ -60,7 +60,7 @@ class SimulatedNodes(Controller):
             self._slots.pop(name, None)
             return
         self._slots.setdefault(name, zlib.crc32(name.encode()))
-        if not node.spec.pod_cidr or not is_up_to_date(node, self._features):
+        if not node.spec.pod_cidr or not is_up_to_date(node, self._kubelet):
             self.enqueue(node)
 
     def _gone(self, node: Node) -> None:
@@ -73,8 +73,8 @@ class SimulatedNodes(Controller):
             return None
         if not node.spec.pod_cidr:
             node = await self._register(node)
-        if not is_up_to_date(node, self._features):
-            status = status_patch(node, self.clock.now(), self._features)
+        if not is_up_to_date(node, self._kubelet):
+            status = status_patch(node, self.clock.now(), self._kubelet)
             body = {"metadata": {"uid": node.metadata.uid}, "status": status}
             await self.client.patch(Node, key, body, subresource="status")
         return None

@@ -1,8 +1,8 @@
 """Simulated Nodes from a number, or from a file of Node manifests.
 
 A manifest may say `simulation.mooring.dev/count: "100"` in its annotations: it stands for so many nodes then, called
-`<name>-0` and so on. What it leaves out (capacity, labels of the host) is what a plain simulated node has.
-`mooring up --nodes` calls `create_nodes`.
+`<name>-0` and so on; `simulation.mooring.dev/kubelet-version: "1.35"` chooses the kubelet. What it leaves out
+(capacity, labels of the host) is what a plain simulated node has. `mooring up --nodes` calls `create_nodes`.
 """
 
 import asyncio
@@ -17,8 +17,9 @@ from mooring.api.json_tree import DecodeError
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.simulation import NODE, PREFIX
 from mooring.client import Client
+from mooring.controllers.options import Kubelet
 from mooring.controllers.simulated_nodes.addresses import Networks
-from mooring.controllers.simulated_nodes.node_status import new_status, own_labels
+from mooring.controllers.simulated_nodes.node_status import KUBELET_VERSION, new_status, own_labels
 
 COUNT = f"{PREFIX}count"
 _LARGEST = 100_000
@@ -59,6 +60,7 @@ def read_templates(source: str | bytes) -> list[Node]:
             raise TemplateError(f"{where}: {error}") from error
         if not template.metadata.name:
             raise TemplateError(f"{where}: metadata.name: Required value")
+        _check_kubelet(template, where)
         nodes += _copies(template, _count(template, where), single=COUNT not in template.metadata.annotations)
     names = [node.metadata.name for node in nodes]
     if len(set(names)) < len(names):
@@ -73,6 +75,12 @@ def _count(template: Node, where: str) -> int:
     return int(text)
 
 
+def _check_kubelet(template: Node, where: str) -> None:
+    text = template.metadata.annotations.get(KUBELET_VERSION)
+    if text is not None and Kubelet().of(text) is None:
+        raise TemplateError(f"{where}: {KUBELET_VERSION}: {text!r} is not a version such as 1.36 or v1.36.2")
+
+
 def _copies(template: Node, count: int, *, single: bool = False) -> Iterator[Node]:
     for number in range(count):
         node = copy_of(template)
@@ -83,9 +91,9 @@ def _copies(template: Node, count: int, *, single: bool = False) -> Iterator[Nod
         yield node
 
 
-async def create_nodes(client: Client, nodes: Sequence[Node], features: Sequence[str] = ()) -> None:
+async def create_nodes(client: Client, nodes: Sequence[Node], kubelet: Kubelet | None = None) -> None:
     """Register nodes, networks and status included; those that exist are left as they are."""
-    networks, now = Networks(), client.clock.now()
+    networks, now, kubelet = Networks(), client.clock.now(), kubelet or Kubelet()
     known = set()
     for node in (await client.list(Node, managed_fields=False)).items:
         known.add(node.metadata.name)
@@ -96,7 +104,7 @@ async def create_nodes(client: Client, nodes: Sequence[Node], features: Sequence
             network = "" if node.spec.pod_cidr else networks.free(node.metadata.name)
             if network:
                 node.spec.pod_cidr, node.spec.pod_cidrs = network, [network]
-            node.status = new_status(node, now, features)
+            node.status = new_status(node, now, kubelet)
             with suppress(errors.AlreadyExists):
                 await client.create(node)
 
