@@ -19,6 +19,30 @@ _REQUEST: Tree = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com
 _ROLE_REF: Tree = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
 
 EXAMPLES: dict[str, tuple[str, Tree]] = {
+    "CustomResourceDefinition": (
+        "apiextensions.k8s.io/v1",
+        {
+            "metadata": {"name": "widgets.example.com"},
+            "spec": {
+                "group": "example.com",
+                "scope": "Namespaced",
+                "names": {"plural": "widgets", "kind": "Widget"},
+                "versions": [
+                    {
+                        "name": "v1",
+                        "served": True,
+                        "storage": True,
+                        "schema": {
+                            "openAPIV3Schema": {
+                                "type": "object",
+                                "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}},
+                            }
+                        },
+                    }
+                ],
+            },
+        },
+    ),
     "Node": ("v1", {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}),
     "Namespace": ("v1", {}),
     "ConfigMap": ("v1", {"data": {"a": "b"}}),

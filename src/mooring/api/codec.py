@@ -14,7 +14,10 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from mooring.api.from_tree import FieldValidation, WrongFieldsError, from_tree, quantity_from
+from mooring.api import dynamic
+from mooring.api import from_tree as trees
+from mooring.api.dynamic import Dynamic
+from mooring.api.from_tree import FieldValidation, WrongFieldsError, quantity_from
 from mooring.api.json_tree import MAX_BYTES, DecodeError, Members, TooLargeError, check_limits, json_tree
 from mooring.api.protobuf import Unsupported, envelope, tree_of
 from mooring.api.quantity import Quantity
@@ -63,6 +66,8 @@ class Decoded(Generic[T]):
 def decode(body: bytes, cls: type[T], validation: FieldValidation = FieldValidation.STRICT) -> Decoded[T]:
     """The object of type `cls` that JSON says. Raises DecodeError, and TooLargeError beyond 3 MiB."""
     check_limits(body)
+    if issubclass(cls, Dynamic):
+        return Decoded(*from_tree(_tree(body, validation), cls, validation))
     try:
         value: T = _decoder(cls).decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -74,6 +79,8 @@ def decode(body: bytes, cls: type[T], validation: FieldValidation = FieldValidat
 
 def decode_own(body: bytes, cls: type[T]) -> T:
     """The object that JSON from a trusted source says: our store or server. Unknown fields are dropped, no limits."""
+    if issubclass(cls, Dynamic):
+        return dynamic.of_own(_UNTYPED.decode(body), cls)
     try:
         value: T = _decoder(cls).decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -102,7 +109,7 @@ def decode_yaml(source: str | bytes, cls: type[T], validation: FieldValidation =
 
 def decode_tree(tree: Any, cls: type[T], validation: FieldValidation = FieldValidation.STRICT) -> Decoded[T]:
     """The object of type `cls` that a tree of plain values says. Raises DecodeError."""
-    if not _repeats_a_field(tree):
+    if not issubclass(cls, Dynamic) and not _repeats_a_field(tree):
         try:
             return Decoded(msgspec.convert(tree, cls, dec_hook=_decoded))
         except (msgspec.ValidationError, UnicodeError, RecursionError):
@@ -126,13 +133,26 @@ def decode_protobuf(body: bytes, cls: type[T], validation: FieldValidation = Fie
     return Decoded(*from_tree({**tree, "apiVersion": found.api_version, "kind": found.kind}, cls, validation))
 
 
+def from_tree(
+    tree: Any, cls: type[T], validation: FieldValidation = FieldValidation.STRICT
+) -> tuple[T, tuple[str, ...]]:
+    """The object of type `cls` that a tree says, and warnings. Raises DecodeError with all that is wrong."""
+    if issubclass(cls, Dynamic):
+        return dynamic.read(tree, cls, validation)
+    return trees.from_tree(tree, cls, validation)
+
+
 def encode(value: Any) -> bytes:
     """JSON, compact and in the order of the fields."""
+    if isinstance(value, Dynamic):
+        value = dynamic.whole(value)
     return _ENCODER.encode(value)
 
 
 def to_tree(value: Any) -> Any:
     """The plain dicts, lists and scalars that `encode` would write."""
+    if isinstance(value, Dynamic):
+        value = dynamic.whole(value)
     return msgspec.to_builtins(value, enc_hook=_encoded)
 
 
@@ -159,6 +179,17 @@ def _encoded(value: Any) -> Any:
     if isinstance(value, Quantity):
         return str(value)
     raise NotImplementedError(f"no way to encode {type(value)}")
+
+
+def _tree(body: bytes, validation: FieldValidation) -> Any:
+    """The plain values that JSON says; fields that are there twice are remembered where somebody wants to know."""
+    try:
+        tree = _UNTYPED.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return json_tree(body)
+    if validation is not FieldValidation.IGNORE and _may_repeat_a_field(body):
+        return json_tree(body)
+    return tree
 
 
 _DECODERS: dict[type, msgspec.json.Decoder[Any]] = {}

@@ -97,6 +97,8 @@ def _reader(kind: Any) -> Reader:
         return _dict_reader(args[1])
     if origin in {Union, UnionType} and type(None) in args and len(args) == 2:
         return _reader(next(arg for arg in args if arg is not type(None)))
+    if origin in {Union, UnionType} and any(_is_struct(arg) for arg in args):
+        return _choosing_reader(args)
     if base is Quantity:
         return _read_quantity
     if base is bytes:
@@ -104,6 +106,24 @@ def _reader(kind: Any) -> Reader:
     if base is Any:
         return _plain
     return _leaf_reader(kind)
+
+
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+def _choosing_reader(options: tuple[Any, ...]) -> Reader:
+    """Reads what may be an object, a list or something plain: the value says which."""
+    objects = [option for option in options if _is_struct(option)]
+    lists = [option for option in options if get_origin(option) is list]
+    plain = [option for option in options if option not in (*objects, *lists, type(None))]
+
+    def read(value: Any, path: Path | None, report: Report) -> Any:
+        if plain and not isinstance(value, dict | list):
+            return _reader(plain[0])(value, path, report)
+        return _reader((lists or objects if isinstance(value, list) else objects)[0])(value, path, report)
+
+    return read
 
 
 def _without_annotation(kind: Any) -> Any:
@@ -201,6 +221,20 @@ def _plain(value: Any, path: Path | None, report: Report) -> Any:
     if isinstance(value, list):
         return [_plain(item, _item(path, index), report) for index, item in enumerate(value)]
     return value
+
+
+def report_repeated(value: Any, path: Path | None, report: Report) -> None:
+    """Tell of every field that was written twice, here and below."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            here = _child(path, key)
+            _report_repeated(value, key, here, report)
+            if isinstance(item, dict | list):
+                report_repeated(item, here, report)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            if isinstance(item, dict | list):
+                report_repeated(item, _item(path, index), report)
 
 
 def _report_repeated(value: dict[str, Any], key: str, path: Path, report: Report) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from mooring.api import (
+    apiextensions_v1,
     apps_v1,
     authentication_v1,
     authorization_v1,
@@ -74,6 +75,13 @@ def is_version(text: str) -> bool:
     return _VERSION.fullmatch(text) is not None
 
 
+def preference(version: str) -> tuple[Any, ...]:
+    """Sorts versions as clients prefer them: v2, v1, v1beta1; then those that are named otherwise, by name."""
+    if not is_version(version):
+        return (1, version)
+    return (0, *(-part for part in rank(version)))
+
+
 def rank(version: str) -> Rank:
     """The rank of a version such as `v1beta1`."""
     found = _VERSION.fullmatch(version)
@@ -95,6 +103,20 @@ class Subresource:
     """The group and version of that kind, where they are not the object's own."""
     streams: bool = False
     """Whether it reaches through to a node or a container (`log`, `exec`, `proxy`) instead of showing an object."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CustomFacts:
+    """What a CustomResourceDefinition says of one version of its kind, for those who serve it."""
+
+    singular: str
+    list_kind: str
+    definition: apiextensions_v1.CustomResourceDefinition
+    version: apiextensions_v1.CustomResourceDefinitionVersion
+    converter: "Callable[[Any, Kind], Any]"
+    """Turns an object of this version into one of another, which its second argument says."""
+    revision: int = 0
+    """That of the definition in the store: what was written later has been pruned and defaulted by this schema."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,6 +142,8 @@ class Kind:
     """Turns an object into the shape of the newest version; None where it has that shape already."""
     from_hub: Callable[[Any], Any] | None = None
     """The way back."""
+    custom: "CustomFacts | None" = None
+    """What a definition says of the kind beside all this, where it was learned from one."""
 
     @property
     def group_version(self) -> GroupVersion:
@@ -131,11 +155,11 @@ class Kind:
 
     @property
     def singular(self) -> str:
-        return self.kind.lower()
+        return self.custom.singular if self.custom else self.kind.lower()
 
     @property
     def list_kind(self) -> str:
-        return f"{self.kind}List"
+        return self.custom.list_kind if self.custom else f"{self.kind}List"
 
     @property
     def stability(self) -> int:
@@ -285,6 +309,14 @@ def _cluster() -> tuple[Kind, ...]:
         "VolumeAttributesClass", "volumeattributesclasses", namespaced=False, short_names=("vac",)
     )
     return (
+        _Module("apiextensions.k8s.io", "v1", apiextensions_v1).kind(
+            "CustomResourceDefinition",
+            "customresourcedefinitions",
+            namespaced=False,
+            short_names=("crd", "crds"),
+            categories=("api-extensions",),
+            subresources=(STATUS,),
+        ),
         _Module("coordination.k8s.io", "v1", coordination_v1).kind("Lease", "leases"),
         _Module("discovery.k8s.io", "v1", discovery_v1).kind("EndpointSlice", "endpointslices"),
         _Module("events.k8s.io", "v1", events_v1).kind(

@@ -7,6 +7,7 @@ table does not have is an unknown field, which a client may have tolerated, but 
 (`_CONSTRAINTS`). Called through ``codec.decode_protobuf``.
 """
 
+import struct
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -228,6 +229,10 @@ def _bare(annotation: Any) -> Any:
             annotation = arguments[0]
         elif origin in (Union, UnionType):
             options = [option for option in arguments if option is not type(None)]
+            if set(options) == {int, float}:
+                return float
+            if any(_is_struct(option) for option in options) and len(options) > 1:
+                return annotation
             if len(options) > 1:
                 return int | str
             annotation = options[0]
@@ -239,11 +244,37 @@ def _reader(annotation: Any) -> Reader:
     base = _bare(annotation)
     if isinstance(base, type) and issubclass(base, msgspec.Struct):
         return lambda value: _message(_as_bytes(value), _layout(base))
+    if get_origin(base) in (Union, UnionType) and base != int | str:
+        return _schema_reader(get_args(base))
     if get_origin(base) is list:
         item = _reader(get_args(base)[0])
         return lambda value: [item(each) for number, each in _fields(_as_bytes(value)) if number == 1]
     found = _READERS.get(base)
     return found or _read_json
+
+
+def _is_struct(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, msgspec.Struct)
+
+
+def _schema_reader(options: tuple[Any, ...]) -> Reader:
+    """A schema, or in its place a switch (1 is the switch, 2 the schema) or several schemas (1 is one, 2 are all)."""
+    schema = next(option for option in options if _is_struct(option))
+    allows = bool in options
+
+    def read(value: Value) -> Any:
+        parts = _fields(_as_bytes(value))
+        found: dict[int, list[Value]] = {}
+        for number, part in parts:
+            found.setdefault(number, []).append(part)
+        one = found.get(2 if allows else 1, [])
+        if one:
+            return _message(_as_bytes(one[-1]), _layout(schema))
+        if allows:
+            return bool(_number(found.get(1, [0])[-1]))
+        return [_message(_as_bytes(each), _layout(schema)) for each in found.get(2, [])]
+
+    return read
 
 
 def _map_reader(annotation: Any) -> Reader:
@@ -312,7 +343,15 @@ def _read_micro_time(value: Value) -> str | None:
     return times.to_microseconds(instant) if instant else None
 
 
+def _read_double(value: Value) -> int | float:
+    """A number; one without a fraction as such, for 10.0 is 10 to Kubernetes."""
+    raw = _as_bytes(value) if isinstance(value, bytes) else value.to_bytes(8, "little")
+    found: float = struct.unpack("<d", raw)[0] if len(raw) == 8 else 0.0
+    return int(found) if found.is_integer() else found
+
+
 _READERS: dict[Any, Reader] = {
+    float: _read_double,
     str: _text,
     int: _number,
     bool: lambda value: bool(_number(value)),

@@ -14,7 +14,7 @@ from typing import cast
 
 from msgspec import structs
 
-from mooring.api.kinds import ALPHA, BETA, KINDS, STABLE, GroupVersion, Kind, is_version, rank
+from mooring.api.kinds import ALPHA, BETA, KINDS, STABLE, GroupVersion, Kind, is_version, preference, rank
 from mooring.api.meta_v1 import Resource
 from mooring.base.version import ComponentVersions, Version
 
@@ -35,6 +35,7 @@ _GROUPS = (
     "policy",
     "rbac.authorization.k8s.io",
     "storage.k8s.io",
+    "apiextensions.k8s.io",
     "scheduling.k8s.io",
     "coordination.k8s.io",
     "discovery.k8s.io",
@@ -79,6 +80,44 @@ class Scheme:
         self.served = tuple(kind for kind in self._known.values() if switches.serve(kind))
         """The kinds that clients can use, those that only appear in subresources included."""
         self._resources = {(kind.group, kind.version, kind.plural): kind for kind in self.served if kind.plural}
+        self._built_in = frozenset(self._resources)
+        self.changes = 0
+        """Counts how often kinds were learned or forgotten, for those who keep what they have made of them."""
+
+    def learn(self, versions: Iterable[Kind], storage: Kind) -> None:
+        """Add all versions of a custom kind, in place of those that were known; `storage` is the one that is stored.
+
+        A resource that is built in stays what it is. All versions are known; those that the definition serves are
+        served.
+        """
+        versions = tuple(versions)
+        self.forget(storage.family)
+        self._known |= {(kind.api_version, kind.kind): kind for kind in versions}
+        self._families[storage.family] = versions
+        self._storage[storage.family] = storage
+        served = [kind for kind in versions if kind.custom and kind.custom.version.served]
+        added = {(kind.group, kind.version, kind.plural): kind for kind in served}
+        self._resources |= {place: kind for place, kind in added.items() if place not in self._built_in}
+        self.served = (*self.served, *served)
+        self._changed()
+
+    def forget(self, family: tuple[str, str]) -> None:
+        """Take a custom kind away."""
+        gone = frozenset(self._families.pop(family, ()))
+        if not gone:
+            return
+        del self._storage[family]
+        for kind in gone:
+            del self._known[kind.api_version, kind.kind]
+            if self._resources.get((kind.group, kind.version, kind.plural)) is kind:
+                del self._resources[kind.group, kind.version, kind.plural]
+        self.served = tuple(kind for kind in self.served if kind not in gone)
+        self._changed()
+
+    def _changed(self) -> None:
+        self.changes += 1
+        for name in ("_served", "_discovery"):
+            self.__dict__.pop(name, None)
 
     @property
     def known(self) -> tuple[Kind, ...]:
@@ -126,8 +165,11 @@ class Scheme:
         return self._families[kind.family]
 
     def hub(self, kind: Kind) -> Kind:
-        """The newest known version of a kind, between which and all others conversion goes."""
-        return self.family(kind)[0]
+        """The newest known version of a kind, between which and all others conversion goes.
+
+        Custom kinds have none: every version is judged by its own schema.
+        """
+        return kind if kind.custom else self.family(kind)[0]
 
     def storage(self, kind: Kind) -> Kind:
         """The version in which objects of a kind are stored.
@@ -144,12 +186,16 @@ class Scheme:
         target = self._target(source, to)
         if target is source:
             return obj
+        if source.custom:
+            return cast("Resource", source.custom.converter(obj, target))
         hub = source.to_hub(obj) if source.to_hub else obj
         converted = target.from_hub(hub) if target.from_hub else hub
         return cast("Resource", structs.replace(converted, api_version=target.api_version, kind=target.kind))
 
     def deprecation_warning(self, kind: Kind) -> str | None:
         """What clients of a deprecated version are told, in Kubernetes' words."""
+        if kind.custom:
+            return _custom_warning(kind)
         life = kind.lifecycle
         if not life.deprecated_at(self._versions.emulation):
             return None
@@ -175,7 +221,7 @@ class Scheme:
         for kind in sorted(self._resources.values(), key=lambda kind: (_group_order(kind.group), kind.plural)):
             groups[kind.group][kind.version].append(kind)
         return {
-            group: {version: tuple(versions[version]) for version in sorted(versions, key=rank, reverse=True)}
+            group: {version: tuple(versions[version]) for version in sorted(versions, key=preference)}
             for group, versions in groups.items()
         }
 
@@ -212,6 +258,13 @@ def _storage_version(newest_first: tuple[Kind, ...], versions: ComponentVersions
             return kind
     here = [kind for kind in (*stable, *own) if kind.lifecycle.known_at(versions.emulation)]
     return here[0] if here else own[-1]  # a kind that does not exist here is never written
+
+
+def _custom_warning(kind: Kind) -> str | None:
+    version = kind.custom.version if kind.custom else None
+    if version is None or not version.deprecated:
+        return None
+    return version.deprecation_warning or f"{kind.api_version} {kind.kind} is deprecated"
 
 
 def _group_order(group: str) -> tuple[int, str]:

@@ -111,7 +111,7 @@ REFUSED = [
     Refused("one alpha resource while emulating", "1.36", "resource.k8s.io/v1alpha3/devicetaintrules=true",
             "is alpha and cannot be switched on"),
     Refused("api/alpha while emulating", "1.36", "api/alpha=true", "api/alpha is alpha"),
-    Refused("an unknown group", "1.37", "nope.k8s.io/v1=true", "unknown API group; known are apps,"),
+    Refused("an unknown group", "1.37", "nope.k8s.io/v1=true", "unknown API group; known are apiextensions.k8s.io,"),
     Refused("an unknown version", "1.37", "resource.k8s.io/v1beta9=true",
             "unknown version; known are v1, v1beta2, v1beta1, v1alpha3"),
     Refused("an unknown resource", "1.37", "policy/v1/evictions=true",

@@ -17,6 +17,7 @@ import pytest
 from kubernetes.client import models
 
 import mooring.api
+from mooring.api.apiextensions_v1 import CustomResourceSubresourceStatus, JSONSchemaProps
 from mooring.api.base import Object, is_required
 from mooring.api.openapi_docs import descriptions
 from mooring.api.quantity import Quantity
@@ -33,6 +34,7 @@ OURS_ALONE = {
 WITHOUT_MODEL = {  # bases, query options, Table, what is no kind and the kinds of our own
     "advisor_v1.Audit",
     "advisor_v1.SchedulingExplanation",
+    "apiextensions_v1.CustomResourceSubresourceStatus",
     "advisor_v1.Simulation",
     "meta_v1.TypeMeta",
     "meta_v1.Resource",
@@ -116,14 +118,16 @@ def bare(annotation: Any) -> Any:
     return annotation
 
 
+_SCHEMA_OR_SCHEMAS = (JSONSchemaProps, list[JSONSchemaProps])
+
 SCALARS: dict[str, tuple[Any, ...]] = {
     "str": (str, Quantity),
     "datetime": (str,),
     "int": (int,),
     "bool": (bool,),
     "bytes": (bytes,),
-    "float": (float,),
-    "object": (Any, (int, str)),
+    "float": (float, (int, float)),
+    "object": (Any, (int, str), CustomResourceSubresourceStatus, (JSONSchemaProps, bool), _SCHEMA_OR_SCHEMAS),
 }
 
 

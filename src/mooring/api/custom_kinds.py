@@ -1,0 +1,95 @@
+"""A CustomResourceDefinition as kinds of the scheme: one for each version, with a type of its own.
+
+Called by the API server for the definitions that it serves, and by controllers and clients that learn of a kind; these
+look at metadata alone, and need no schema. `Scheme.learn` takes the result. Read next: ``dynamic.py``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import structs
+
+from mooring.api.apiextensions_v1 import CustomResourceDefinition, CustomResourceDefinitionVersion, JSONSchemaProps
+from mooring.api.base import copy_of
+from mooring.api.dynamic import Dynamic, dynamic_type, normalised
+from mooring.api.kinds import SCALE, STATUS, CustomFacts, Kind, Subresource
+from mooring.api.structural import NOTHING, Structural
+
+Converter = Callable[[Any, Kind], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """All versions of a kind, and the one in which objects are stored."""
+
+    versions: tuple[Kind, ...]
+    storage: Kind
+
+
+def converted(obj: Dynamic, target: Kind) -> Dynamic:
+    """The object in another version: the same fields, as far as the other version's schema knows them."""
+    made = _type_of(target)(
+        kind=target.kind,
+        api_version=target.api_version,
+        metadata=structs.replace(obj.metadata),
+        content=copy_of(obj.content),
+    )
+    return normalised(made)
+
+
+def kinds_of(
+    definition: CustomResourceDefinition,
+    *,
+    revision: int = 0,
+    converter: Converter = converted,
+    metadata_only: bool = False,
+) -> Learned:
+    """The kinds that a definition says, under the names that it was given."""
+    versions = tuple(
+        _kind(definition, version, revision, converter, metadata_only) for version in definition.spec.versions
+    )
+    storage = next(kind for kind in versions if kind.custom and kind.custom.version.storage)
+    return Learned(versions, storage)
+
+
+def _kind(
+    definition: CustomResourceDefinition,
+    version: CustomResourceDefinitionVersion,
+    revision: int,
+    converter: Converter,
+    metadata_only: bool,
+) -> Kind:
+    names = definition.status.accepted_names
+    schema = NOTHING if metadata_only else _schema(version)
+    return Kind(
+        definition.spec.group,
+        version.name,
+        names.kind,
+        dynamic_type(names.kind, schema, keeps_content=not metadata_only),
+        plural=names.plural,
+        namespaced=definition.spec.scope == "Namespaced",
+        short_names=tuple(names.short_names),
+        categories=tuple(names.categories),
+        subresources=_subresources(version),
+        custom=CustomFacts(names.singular, names.list_kind, definition, version, converter, revision),
+    )
+
+
+def _schema(version: CustomResourceDefinitionVersion) -> Structural:
+    props = version.schema.open_api_v3_schema if version.schema else None
+    return Structural(props or JSONSchemaProps(preserve_unknown_fields=True), root=True)
+
+
+def _subresources(version: CustomResourceDefinitionVersion) -> tuple[Subresource, ...]:
+    given = version.subresources
+    if given is None:
+        return ()
+    status = (STATUS,) if given.status is not None else ()
+    return (*status, SCALE) if given.scale is not None else status
+
+
+def _type_of(kind: Kind) -> type[Dynamic]:
+    if not issubclass(kind.type, Dynamic):
+        raise TypeError(f"{kind.api_version} {kind.kind} is no custom kind")
+    return kind.type
