@@ -26,8 +26,12 @@ def validate_object_meta(
     namespaced: bool = True,
     name_check: NameCheck = names.dns1123_subdomain,
     path: Path = METADATA,
+    any_finalizer: bool = False,
 ) -> list[FieldError]:
-    """What is wrong with the metadata of a new object. Its name has been generated already."""
+    """What is wrong with the metadata of a new object. Its name has been generated already.
+
+    Custom kinds may have finalizers without a domain (`any_finalizer`).
+    """
     errors: list[FieldError] = []
     if metadata.generate_name:
         generated = names.generated(metadata.generate_name)
@@ -43,11 +47,12 @@ def validate_object_meta(
     errors += _labels_and_owners(metadata, path)
     errors += _finalizers(metadata.finalizers, path.child("finalizers"))
     errors += _managed_fields(metadata.managed_fields, path.child("managedFields"))
-    errors += _finalizer_names(metadata.finalizers, path)
-    return errors
+    return errors if any_finalizer else errors + _finalizer_names(metadata.finalizers, path)
 
 
-def validate_object_meta_update(new: ObjectMeta, old: ObjectMeta, path: Path = METADATA) -> list[FieldError]:
+def validate_object_meta_update(
+    new: ObjectMeta, old: ObjectMeta, path: Path = METADATA, *, any_finalizer: bool = False
+) -> list[FieldError]:
     """What is wrong with a change of the metadata."""
     errors: list[FieldError] = []
     if old.deletion_timestamp is not None:
@@ -66,8 +71,7 @@ def validate_object_meta_update(new: ObjectMeta, old: ObjectMeta, path: Path = M
     errors += immutable(new.deletion_grace_period_seconds, old.deletion_grace_period_seconds, path, grace)
     errors += _labels_and_owners(new, path)
     errors += _managed_fields(new.managed_fields, path.child("managedFields"))
-    errors += _finalizer_names(new.finalizers, path)
-    return errors
+    return errors if any_finalizer else errors + _finalizer_names(new.finalizers, path)
 
 
 def immutable(new: object, old: object, path: Path, name: str) -> list[FieldError]:

@@ -4,6 +4,7 @@
 it. Ratcheting widens it per object: ``pod/rules.py`` says what an object uses already.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from mooring.base.component import Component
 from mooring.base.version import BINARY, Version
 
 if TYPE_CHECKING:
+    from mooring.cel.environment import Environment
     from mooring.constraints.celenv import Environments
 
 
@@ -37,6 +39,25 @@ def _environments(subject: str) -> "Environments":
 
     environments: Environments = getattr(celenv, subject)
     return environments
+
+
+def _rules_of(version: Version) -> "Callable[[], Environment]":
+    def environment() -> "Environment":
+        from mooring.constraints.celenv.environments import since  # noqa: PLC0415 - see `_environments`
+
+        return since(version)
+
+    return environment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CustomOptions:
+    """What schemas of custom kinds may use."""
+
+    new_rules: Callable[[], "Environment"] = field(default_factory=lambda: _rules_of(BINARY.minus(1)))
+    """The environment in which new rules are judged: as the minimum compatibility version understands CEL."""
+    new_formats: bool = True
+    """The formats that came with 1.34 are known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +90,8 @@ class AdmissionOptions:
     """Containers that are not init containers may have a `restartPolicy` of their own."""
     pod_topology_labels: bool = True
     """Pods get the zone and region of their node as labels when they are bound."""
+    custom: CustomOptions = field(default_factory=CustomOptions)
+    """What definitions of custom kinds may say."""
     judges: Judges = field(default_factory=lambda: judges_for(BINARY.minus(1)))
     """Judge CEL expressions, new ones as the minimum compatibility version understands them."""
     unwritable_fields: frozenset[str] = field(default_factory=frozenset)
@@ -80,6 +103,7 @@ class AdmissionOptions:
 RELAXED_ENV_NAMES = Version(1, 32)
 RELAXED_DNS_SEARCHES = Version(1, 33)
 CONTAINER_RESTART_POLICY = Version(1, 34)
+NEW_FORMATS = Version(1, 34)
 
 POD_FIELDS: dict[str, Version] = {
     "spec.securityContext.supplementalGroupsPolicy": Version(1, 31),
@@ -137,6 +161,7 @@ def for_component(component: Component) -> AdmissionOptions:
         relaxed_env_names=compatible >= RELAXED_ENV_NAMES,
         relaxed_dns_searches=compatible >= RELAXED_DNS_SEARCHES,
         container_restart_policy=compatible >= CONTAINER_RESTART_POLICY,
+        custom=CustomOptions(new_rules=_rules_of(compatible), new_formats=compatible >= NEW_FORMATS),
         judges=judges_for(compatible, forced=on(gates.CEL)),
         unwritable_fields=frozenset(path for path, since in POD_FIELDS.items() if compatible < since),
         unwritable_in_kinds=frozenset(place for place, since in OTHER_FIELDS.items() if compatible < since),

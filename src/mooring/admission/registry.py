@@ -25,6 +25,7 @@ from mooring.admission import (
     stateful_set,
     storage,
 )
+from mooring.admission.definitions import strategy as definitions
 from mooring.admission.dra import claim, device_class, taints
 from mooring.admission.dra import slice as slices
 from mooring.admission.pod.strategy import PodStrategy
@@ -37,6 +38,11 @@ _BY_TYPE: dict[type[meta_v1.Resource], Strategy[Any]] = {}
 def register(*strategies: Strategy[Any]) -> None:
     """Add strategies. A kind that is there already is replaced: tests bring their own."""
     _BY_TYPE.update({strategy.object_type: strategy for strategy in strategies})
+
+
+def unregister(object_type: type[meta_v1.Resource]) -> None:
+    """Take the strategy of a kind away that the cluster has forgotten."""
+    _BY_TYPE.pop(object_type, None)
 
 
 def strategy_of(object_type: type[meta_v1.Resource]) -> Strategy[Any]:
@@ -71,4 +77,5 @@ register(
     *lease.STRATEGIES,
     *rbac.STRATEGIES,
     *reviews.STRATEGIES,
+    *definitions.STRATEGIES,
 )

@@ -19,7 +19,7 @@ A subresource such as `status` is a strategy of its own in `subresources`; `Stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from mooring.admission import meta
 from mooring.admission.options import AdmissionOptions
@@ -121,18 +121,18 @@ class Request:
 class Strategy(Generic[T]):
     """The rules of one kind. The defaults here suit a kind with `spec` and `status` and without rules."""
 
-    object_type: ClassVar[type[meta_v1.Resource]]
+    object_type: type[meta_v1.Resource]
     """The struct of the kind, in the version that all others are converted to."""
-    group: ClassVar[str] = ""
-    kind: ClassVar[str]
-    resource: ClassVar[str]
+    group: str = ""
+    kind: str
+    resource: str
     """The plural, as in paths and in errors that name an object."""
-    namespaced: ClassVar[bool] = True
-    has_generation: ClassVar[bool] = True
+    namespaced: bool = True
+    has_generation: bool = True
     """Whether `metadata.generation` counts changes of `spec`."""
-    allow_create_on_update: ClassVar[bool] = False
+    allow_create_on_update: bool = False
     """Whether PUT of a name that does not exist creates it."""
-    allow_unconditional_update: ClassVar[bool] = True
+    allow_unconditional_update: bool = True
     """Whether an update may leave out `metadata.resourceVersion`."""
 
     def __init__(self, subresources: "Mapping[str, Strategy[Any]] | None" = None) -> None:

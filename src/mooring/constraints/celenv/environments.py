@@ -126,6 +126,22 @@ def _build(environments: Environments, version: Version, declared: bool) -> Envi
     )
 
 
+@lru_cache(maxsize=16)
+def since(version: Version) -> Environment:
+    """What Kubernetes switches on everywhere at a version, without variables: for rules of custom kinds."""
+    return Environment(
+        libraries=tuple(each.library for each in _LIBRARIES if each.is_in(version)),
+        optional_syntax=version >= _SINCE_28,
+        cross_type_numeric=version >= _SINCE_28,
+        has_cost=0,
+    )
+
+
+def everything() -> Environment:
+    """The same with all that this release knows, for expressions that are stored already."""
+    return since(_EVERYTHING)
+
+
 _KEY_SIZE: Final = 317
 _VALUE_SIZE: Final = 63
 

@@ -1,0 +1,69 @@
+"""Ratcheting: what an update leaves as it was is not held against it, though the schema would not allow it any more.
+
+Called by ``strategy.py`` with the errors of a changed object. A value corresponds to the one of the same field or key;
+items of lists correspond only where the list is of the type `map`.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from mooring.admission.custom.validation import Place
+from mooring.api.field_errors import FieldError
+from mooring.api.structural import Structural
+
+_ABSENT: Any = object()
+
+
+def changed_only(
+    errors: Iterable[tuple[FieldError, Place]], new: Any, old: Any, schema: Structural | None
+) -> list[FieldError]:
+    """The errors at values that are new or changed."""
+    return [error for error, place in errors if not _is_unchanged(_steps(place), new, old, schema)]
+
+
+def _steps(place: Place) -> list[str | int]:
+    steps: list[str | int] = []
+    while place is not None:
+        place, step = place
+        steps.append(step)
+    return steps[::-1]
+
+
+def _is_unchanged(steps: list[str | int], new: Any, old: Any, schema: Structural | None) -> bool:
+    """Whether the value at a place, or one that it lies in, is the same as before."""
+    for step in steps:
+        if new == old:
+            return True
+        old = counterpart(new, old, step, schema)
+        if old is _ABSENT:
+            return False
+        new = new[step] if not isinstance(new, dict) else new.get(step)
+        schema = _below(schema, step)
+    return bool(new == old)
+
+
+def counterpart(new: Any, old: Any, step: str | int, schema: Structural | None) -> Any:
+    """What an update's value was before; `is_absent` says whether there is any."""
+    if isinstance(step, str):
+        return old.get(step, _ABSENT) if isinstance(old, dict) else _ABSENT
+    if schema is None or schema.props.list_type != "map" or not isinstance(old, list):
+        return _ABSENT
+    keys = schema.props.list_map_keys
+    wanted = new[step]
+    if not isinstance(wanted, dict):
+        return _ABSENT
+    mark = [wanted.get(key) for key in keys]
+    for item in old:
+        if isinstance(item, dict) and [item.get(key) for key in keys] == mark:
+            return item
+    return _ABSENT
+
+
+def is_absent(value: Any) -> bool:
+    return value is _ABSENT
+
+
+def _below(schema: Structural | None, step: str | int) -> Structural | None:
+    if schema is None:
+        return None
+    return schema.field(step) if isinstance(step, str) else schema.items

@@ -1,0 +1,281 @@
+"""The rules of a schema in CEL, kept by every object that is written.
+
+`Rules` compiles them when the first object comes and evaluates them from the root down, within Kubernetes' budget.
+Costs are first taken at their estimates, which costs nothing; only where these do not fit into the budget everything is
+evaluated again and counted. What an update leaves as it was is forgiven (ratcheting), as for the schema itself.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from mooring.admission.custom.ratcheting import counterpart, is_absent
+from mooring.admission.definitions.field_paths import FieldPathError, schema_at
+from mooring.api import field_errors
+from mooring.api.apiextensions_v1 import JSONSchemaProps, ValidationRule
+from mooring.api.field_errors import OMIT_VALUE, FieldError
+from mooring.api.field_path import Path
+from mooring.api.structural import Structural
+from mooring.cel.environment import Program
+from mooring.cel.errors import CostLimitExceeded, EvaluationError
+from mooring.cel.values import NONE, Optional
+from mooring.constraints.celenv.schemas import Declared, declare, environment_for, to_value
+
+PER_CALL = 1_000_000
+BUDGET = 10_000_000
+MAX_MESSAGE_BYTES = 5 * 1024
+_OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
+Warn = Callable[[str], None]
+
+
+class _TooExpensiveError(Exception):
+    """The estimates do not fit into the budget, and the costs have to be counted."""
+
+
+class _StopError(Exception):
+    """No further rules are evaluated."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRule:
+    """A rule that can be evaluated."""
+
+    rule: ValidationRule
+    program: Program
+    message: Program | None
+    uses_old_self: bool
+    where: str
+    """The field that errors name, relative to the value; empty for the value itself."""
+
+    @property
+    def is_optional(self) -> bool:
+        return bool(self.rule.optional_old_self)
+
+
+def uses_old_self(program: Program) -> bool:
+    return any(path[0] == "oldSelf" for path in program.reads)
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """The rules of one schema, and those below it."""
+
+    schema: Structural
+    declared: Declared
+    rules: tuple[CompiledRule, ...]
+    fields: "dict[str, _Node]"
+    element: "_Node | None"
+    """Of a list's items or a map's values."""
+
+
+class Rules:
+    """The rules of one version of a kind."""
+
+    def __init__(self, schema: Structural) -> None:
+        declared = declare(schema.props, root=True)
+        self._root = _node(schema, declared) if declared is not None else None
+
+    def errors(self, new: Any, old: Any, warn: Warn | None = None) -> list[FieldError]:
+        """What is wrong with an object; `old` is None for a create."""
+        if self._root is None:
+            return []
+        try:
+            return _Evaluation(warn, counted=False).run(self._root, new, old)
+        except _TooExpensiveError:
+            return _Evaluation(warn, counted=True).run(self._root, new, old)
+
+
+def _node(schema: Structural, declared: Declared) -> _Node | None:
+    """The rules at a schema and below; None where there are none."""
+    rules = tuple(_compiled(schema.props, declared))
+    fields: dict[str, _Node] = {}
+    for name, child in schema.properties.items():
+        found = declare(child.props, root=child.props.embedded_resource)
+        below = _node(child, found) if found is not None else None
+        if below is not None:
+            fields[name] = below
+    inner = schema.items or schema.additional
+    element = _node(inner, declared.element) if inner is not None and declared.element is not None else None
+    return _Node(schema, declared, rules, fields, element) if rules or fields or element else None
+
+
+def _compiled(schema: JSONSchemaProps, declared: Declared) -> Iterator[CompiledRule]:
+    for rule in schema.validations:
+        environment = environment_for(declared, optional_old_self=bool(rule.optional_old_self))
+        program = environment.compile(rule.rule)
+        message = environment.compile(rule.message_expression) if rule.message_expression else None
+        try:
+            where = schema_at(rule.field_path, schema)[0] if rule.field_path else ""
+        except FieldPathError:
+            where = ""
+        yield CompiledRule(rule, program, message, uses_old_self(program), where)
+
+
+class _Evaluation:
+    """One object on its way through the rules."""
+
+    def __init__(self, warn: Warn | None, *, counted: bool) -> None:
+        self._warn = warn
+        self._counted = counted
+        self._left = BUDGET
+        self._errors: list[FieldError] = []
+
+    def run(self, root: _Node, new: Any, old: Any) -> list[FieldError]:
+        with suppress(_StopError):
+            self._visit(root, new, old, None, unchanged=old is not None and new == old)
+        return self._errors
+
+    def _visit(self, node: _Node, new: Any, old: Any, path: Path | None, *, unchanged: bool) -> None:
+        """`unchanged` is whether this value, or the nearest one above with a counterpart, is as it was."""
+        if new is None:
+            return
+        if node.rules:
+            self._evaluate(node, new, old, path, unchanged)
+        if isinstance(new, list) and node.element is not None:
+            for index, item in enumerate(new):
+                before = counterpart(new, old, index, node.schema)
+                same = unchanged if is_absent(before) else before == item
+                here = path.index(index) if path else Path(f"[{index}]")
+                self._visit(node.element, item, None if is_absent(before) else before, here, unchanged=same)
+        elif isinstance(new, dict):
+            for name, item in new.items():
+                below = node.fields.get(name) or (node.element if name not in node.schema.properties else None)
+                if below is None:
+                    continue
+                before = old.get(name) if isinstance(old, dict) else None
+                same = before == item if isinstance(old, dict) else unchanged
+                self._visit(below, item, before, _child(path, name, node), unchanged=same)
+
+    def _evaluate(self, node: _Node, new: Any, old: Any, path: Path | None, unchanged: bool) -> None:
+        shown_type = node.schema.props.type
+        if self._left <= 0:
+            self._stop(field_errors.invalid(path, shown_type, _OUT_OF_BUDGET))
+        try:
+            value = to_value(new, node.declared)
+            before = None if old is None else to_value(old, node.declared)
+        except EvaluationError as error:
+            self._errors.append(field_errors.invalid(path, shown_type, f"{error} evaluating rule"))
+            return
+        for each in node.rules:
+            if each.uses_old_self and old is None and not each.is_optional:
+                continue  # a rule about a change, where nothing changes
+            bindings = {"self": value, "oldSelf": before}
+            if each.is_optional:
+                bindings["oldSelf"] = NONE if before is None else Optional.of(before)
+            holds = self._holds(each, bindings, path, shown_type)
+            if holds is False:
+                self._broken(each, bindings, new, path, shown_type, forgiven=unchanged and not each.uses_old_self)
+
+    def _holds(self, each: CompiledRule, bindings: dict[str, Any], path: Path | None, shown_type: str) -> bool | None:
+        """Whether a rule holds; None where it has no value, which is told."""
+        text = _rule_text(each.rule)
+        try:
+            return bool(self._value(each.program, bindings))
+        except CostLimitExceeded as error:
+            detail = (
+                f"'{error}': no further validation rules will be run due to call cost exceeds limit for rule: {text}"
+            )
+            self._stop(field_errors.invalid(path, shown_type, detail))
+        except _OutOfBudgetError:
+            self._stop(field_errors.invalid(path, shown_type, _OUT_OF_BUDGET))
+        except EvaluationError as error:
+            if str(error).startswith("no such overload"):
+                detail = (
+                    f"'{error}': call arguments did not match a supported operator, function or macro signature for"
+                    f" rule: {text}"
+                )
+            else:
+                detail = f"{error} evaluating rule: {text}"
+            self._errors.append(field_errors.invalid(path, shown_type, detail))
+        return None
+
+    def _value(self, program: Program, bindings: dict[str, Any]) -> Any:
+        """The value of an expression, whose cost is taken from the budget."""
+        if not self._counted:
+            self._left -= program.max_cost
+            if program.max_cost > PER_CALL or self._left < 0:
+                raise _TooExpensiveError
+            return program.evaluate(bindings)
+        value, cost = program.evaluate_counted(bindings, PER_CALL)
+        if cost > self._left:
+            raise _OutOfBudgetError
+        self._left -= cost
+        return value
+
+    def _broken(
+        self,
+        each: CompiledRule,
+        bindings: dict[str, Any],
+        value: Any,
+        path: Path | None,
+        shown_type: str,
+        *,
+        forgiven: bool,
+    ) -> None:
+        here = path
+        if each.where:
+            here = path.child(each.where) if path else Path(each.where)
+        detail = self._message(each, bindings, here, shown_type) or _message_of(each.rule)
+        shown = OMIT_VALUE if shown_type in {"object", "array"} else value
+        error = _error(each.rule.reason, here, shown, detail)
+        if not forgiven:
+            self._errors.append(error)
+        elif self._warn is not None:
+            self._warn(str(error))
+
+    def _message(self, each: CompiledRule, bindings: dict[str, Any], path: Path | None, shown_type: str) -> str:
+        """What the rule's own expression says; empty where it says nothing of use."""
+        if each.message is None:
+            return ""
+        try:
+            text = self._value(each.message, bindings)
+        except CostLimitExceeded:
+            detail = (
+                "no further validation rules will be run due to call cost exceeds limit for messageExpression:"
+                f' "{each.rule.message_expression}"'
+            )
+            self._stop(field_errors.invalid(path, shown_type, detail))
+        except _OutOfBudgetError:
+            detail = (
+                "messageExpression evaluation failed due to running out of cost budget, no further validation rules"
+                " will be run"
+            )
+            self._stop(field_errors.invalid(path, shown_type, detail))
+        except EvaluationError:
+            return ""
+        text = text.strip() if isinstance(text, str) else ""
+        return "" if "\n" in text or len(text.encode()) > MAX_MESSAGE_BYTES else text
+
+    def _stop(self, error: FieldError) -> None:
+        self._errors.append(error)
+        raise _StopError
+
+
+class _OutOfBudgetError(Exception):
+    """The rules of this object have cost too much together."""
+
+
+def _child(path: Path | None, name: str, node: _Node) -> Path:
+    if path is None:
+        return Path(name)
+    return path.child(name) if name in node.schema.properties else path.key(name)
+
+
+def _rule_text(rule: ValidationRule) -> str:
+    return rule.message.strip() if rule.message else rule.rule.strip()
+
+
+def _message_of(rule: ValidationRule) -> str:
+    return rule.message.strip() if rule.message else f"failed rule: {rule.rule.strip()}"
+
+
+def _error(reason: str | None, path: Path | None, value: Any, detail: str) -> FieldError:
+    match reason:
+        case "FieldValueForbidden":
+            return field_errors.forbidden(path, detail)
+        case "FieldValueRequired":
+            return field_errors.required(path, detail)
+        case "FieldValueDuplicate":
+            return field_errors.duplicate(path, value)
+    return field_errors.invalid(path, value, detail)

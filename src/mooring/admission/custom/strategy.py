@@ -1,0 +1,251 @@
+"""The strategy of one version of a custom kind: its schema's defaults and rules, and what may be written where.
+
+The API server makes one for each version of each definition that it serves, and registers it with the type of the
+version. Schemas are compiled when the first object comes. The order of the steps is Kubernetes'.
+"""
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from mooring.admission import meta
+from mooring.admission.custom import structure
+from mooring.admission.custom.ratcheting import changed_only
+from mooring.admission.custom.validation import Check, Findings, compile_schema, unique
+from mooring.admission.strategy import Request, Strategy
+from mooring.api import field_errors, names
+from mooring.api.apiextensions_v1 import CustomResourceSubresourceScale, JSONSchemaProps
+from mooring.api.dynamic import Dynamic, value_at, wrong_type
+from mooring.api.field_errors import ErrorType, FieldError
+from mooring.api.field_path import Path
+from mooring.api.kinds import Kind
+from mooring.api.structural import Structural, fill_in
+
+if TYPE_CHECKING:
+    from mooring.admission.custom.rules import Rules
+
+_INT32 = 2**31 - 1
+_BLOCKING = frozenset(
+    {
+        ErrorType.NOT_SUPPORTED,
+        ErrorType.REQUIRED,
+        ErrorType.TOO_LONG,
+        ErrorType.TOO_MANY,
+        ErrorType.TYPE_INVALID,
+    }
+)
+_UNCHECKED = (
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
+
+
+class CustomStrategy(Strategy[Dynamic]):
+    """The rules of one version of a custom kind."""
+
+    allow_unconditional_update = False
+
+    def __init__(self, kind: Kind) -> None:
+        if kind.custom is None or not issubclass(kind.type, Dynamic):
+            raise TypeError(f"{kind.api_version} {kind.kind} is no custom kind")
+        self.object_type = kind.type
+        self.group, self.kind, self.resource = kind.group, kind.kind, kind.plural
+        self.namespaced = kind.namespaced
+        self.schema = kind.type.schema
+        subresources = kind.custom.version.subresources
+        self.has_status = subresources is not None and subresources.status is not None
+        self.scale = subresources.scale if subresources is not None else None
+        super().__init__({"status": CustomStatusStrategy(self)} if self.has_status else None)
+
+    # -- compiled when the first object comes
+
+    @cached_property
+    def check(self) -> Check:
+        return compile_schema(self.schema.props)
+
+    @cached_property
+    def status_check(self) -> Check:
+        return compile_schema(self.schema.props.properties.get("status", JSONSchemaProps()))
+
+    @cached_property
+    def rules(self) -> "Rules | None":
+        """The rules in CEL; None where the schema has none."""
+        if not structure.anywhere(self.schema, lambda node: bool(node.props.validations)):
+            return None
+        from mooring.admission.custom.rules import Rules  # noqa: PLC0415 - brings the CEL engine in
+
+        return Rules(self.schema)
+
+    @cached_property
+    def _has_embedded(self) -> bool:
+        return any(structure.anywhere(child, structure.is_embedded) for child in self.schema.children())
+
+    @cached_property
+    def _has_list_types(self) -> bool:
+        return structure.anywhere(self.schema, structure.has_list_type)
+
+    @cached_property
+    def _looks_at_metadata(self) -> bool:
+        found = self.schema.props.properties.get("metadata")
+        return found is not None and bool(found.properties)
+
+    # -- the steps
+
+    def default(self, obj: Dynamic) -> None:
+        fill_in(obj.content, self.schema)
+
+    def prepare_for_create(self, obj: Dynamic, request: Request) -> None:
+        if self.has_status:
+            obj.content.pop("status", None)
+        obj.metadata.generation = 1
+
+    def prepare_for_update(self, new: Dynamic, old: Dynamic, request: Request) -> None:
+        if self.has_status:
+            if "status" in old.content:
+                new.content["status"] = old.content["status"]  # shared: nothing changes it any more
+            else:
+                new.content.pop("status", None)
+        new.metadata.generation = old.metadata.generation + (new.content != old.content)
+
+    def validate_create(self, obj: Dynamic, request: Request) -> list[FieldError]:
+        errors = meta.validate_object_meta(
+            obj.metadata, namespaced=self.namespaced, name_check=names.dns1123_subdomain, any_finalizer=True
+        )
+        tree = self.tree(obj)
+        errors += unique(self._found(self.check, tree, None).errors)
+        errors += self._scale_errors(obj)
+        errors += self.structure_errors(obj, None)
+        return errors + self.rule_errors(tree, None, errors, request)
+
+    def validate_update(self, new: Dynamic, old: Dynamic, request: Request) -> list[FieldError]:
+        errors = meta.validate_object_meta_update(new.metadata, old.metadata, any_finalizer=True)
+        tree, before = self.tree(new), self.tree(old)
+        errors += self.ratcheted(self.check, tree, before, self.schema)
+        errors += self._scale_errors(new)
+        errors += self.structure_errors(new, old)
+        return errors + self.rule_errors(tree, before, errors, request)
+
+    def warnings(self, new: Dynamic, old: Dynamic | None, request: Request) -> list[str]:
+        known = old.metadata.finalizers if old else ()
+        return [
+            text for name in sorted(set(new.metadata.finalizers).difference(known)) for text in finalizer_warnings(name)
+        ]
+
+    # -- what they share
+
+    def tree(self, obj: Dynamic) -> dict[str, Any]:
+        """The whole object as its schema sees it."""
+        metadata = msgspec.to_builtins(obj.metadata) if self._looks_at_metadata or self.rules else {}
+        return {"apiVersion": obj.api_version, "kind": obj.kind, "metadata": metadata, **obj.content}
+
+    def ratcheted(
+        self, check: Check, new: Any, old: Any, schema: Structural | None, base: Path | None = None
+    ) -> list[FieldError]:
+        """What is wrong with a changed value, apart from what was so before."""
+        found = self._found(check, new, base)
+        if not found.errors:
+            return []
+        return unique(changed_only(zip(found.errors, found.places, strict=True), new, old, schema))
+
+    @staticmethod
+    def _found(check: Check, value: Any, base: Path | None) -> Findings:
+        findings = Findings(base)
+        check(value, None, findings)
+        return findings
+
+    def structure_errors(self, new: Dynamic, old: Dynamic | None, *, embedded: bool = True) -> list[FieldError]:
+        """Embedded objects and doubles in lists; those that an update finds in the old object are forgiven."""
+        errors: list[FieldError] = []
+        if embedded and self._has_embedded:
+            errors += structure.embedded_errors(new.content, self.schema)
+        if self._has_list_types:
+            doubles = structure.list_errors(new.content, self.schema)
+            if doubles and not (old and structure.list_errors(old.content, self.schema)):
+                errors += doubles
+        return errors
+
+    def rule_errors(self, new: Any, old: Any, errors: list[FieldError], request: Request) -> list[FieldError]:
+        """What the rules in CEL say, where the object is sound enough to ask them."""
+        if self.rules is None:
+            return []
+        if any(error.type in _BLOCKING for error in errors):
+            return [field_errors.invalid(None, None, _UNCHECKED)]
+        return self.rules.errors(new, old, request.warn)
+
+    def _scale_errors(self, obj: Dynamic) -> list[FieldError]:
+        if self.scale is None:
+            return []
+        return [*_replicas_errors(obj, self.scale.spec_replicas_path), *scale_status_errors(obj, self.scale)]
+
+
+class CustomStatusStrategy(Strategy[Dynamic]):
+    """The `status` subresource of a custom kind: everything but the status stays as it was."""
+
+    def __init__(self, main: CustomStrategy) -> None:
+        super().__init__()
+        self.main = main
+
+    def default(self, obj: Dynamic) -> None:
+        self.main.default(obj)
+
+    def prepare_for_update(self, new: Dynamic, old: Dynamic, request: Request) -> None:
+        managed = new.metadata.managed_fields
+        status = {"status": new.content["status"]} if "status" in new.content else {}
+        new.metadata = msgspec.structs.replace(old.metadata, managed_fields=managed)
+        new.content = {**{name: value for name, value in old.content.items() if name != "status"}, **status}
+
+    def validate_update(self, new: Dynamic, old: Dynamic, request: Request) -> list[FieldError]:
+        main = self.main
+        errors = meta.validate_object_meta_update(new.metadata, old.metadata, any_finalizer=True)
+        if "status" in new.content:
+            before, schema = old.content.get("status"), main.schema.properties.get("status")
+            errors += main.ratcheted(main.status_check, new.content["status"], before, schema, Path("status"))
+        if main.scale is not None:
+            errors += scale_status_errors(new, main.scale)
+        errors += main.structure_errors(new, old, embedded=False)
+        return errors + main.rule_errors(main.tree(new), main.tree(old), errors, request)
+
+
+def scale_status_errors(obj: Dynamic, scale: CustomResourceSubresourceScale) -> list[FieldError]:
+    """What is wrong with what a scale reads from the status."""
+    errors = _replicas_errors(obj, scale.status_replicas_path)
+    if scale.label_selector_path:
+        path = Path(scale.label_selector_path)
+        try:
+            selector = value_at(obj.content, scale.label_selector_path)
+        except TypeError as error:
+            return [*errors, field_errors.invalid(path, "", str(error))]
+        if selector is not None and not isinstance(selector, str):
+            errors.append(field_errors.invalid(path, "", wrong_type(scale.label_selector_path, selector, "string")))
+    return errors
+
+
+def _replicas_errors(obj: Dynamic, place: str) -> list[FieldError]:
+    path = Path(place)
+    try:
+        replicas = value_at(obj.content, place)
+    except TypeError as error:
+        return [field_errors.invalid(path, 0, str(error))]
+    if replicas is None:
+        return []
+    if not isinstance(replicas, int) or isinstance(replicas, bool):
+        return [field_errors.invalid(path, 0, wrong_type(place, replicas, "int64"))]
+    if replicas < 0:
+        return [field_errors.invalid(path, replicas, "should be a non-negative integer")]
+    if replicas > _INT32:
+        return [field_errors.invalid(path, replicas, f"should be less than or equal to {_INT32}")]
+    return []
+
+
+def finalizer_warnings(name: str) -> list[str]:
+    """What is worth telling about the name of a finalizer."""
+    begin = f'metadata.finalizers: "{name}": '
+    found = [begin + wrong for wrong in names.label_key(name)]
+    if "/" not in name and name not in meta.STANDARD_FINALIZERS:
+        path = " including a path (/)" if "." in name else ""
+        found.append(
+            f"{begin}prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other"
+            " finalizer writers"
+        )
+    return found

@@ -1,0 +1,130 @@
+"""What holds for custom objects beside their schema: embedded objects have a type, sets and maps have no doubles.
+
+Called by ``strategy.py``. The words and the order are Kubernetes'.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from mooring.admission import meta
+from mooring.api import field_errors, names
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.from_tree import FieldValidation, from_tree
+from mooring.api.json_tree import DecodeError
+from mooring.api.meta_v1 import ObjectMeta
+from mooring.api.structural import Structural
+
+_HOLDERS = (dict, list)
+_ABSENT = object()
+
+
+def anywhere(schema: Structural, concerns: Callable[[Structural], bool]) -> bool:
+    """Whether a schema has a node of some sort; most have none, and spare the walk through every object."""
+    return concerns(schema) or any(anywhere(child, concerns) for child in schema.children())
+
+
+def is_embedded(schema: Structural) -> bool:
+    return schema.props.embedded_resource
+
+
+def has_list_type(schema: Structural) -> bool:
+    return schema.props.list_type in {"set", "map"}
+
+
+def embedded_errors(value: Any, schema: Structural, path: Path | None = None) -> list[FieldError]:
+    """What is wrong with the type and metadata of embedded objects."""
+    errors: list[FieldError] = []
+    if isinstance(value, dict):
+        if schema.props.embedded_resource and path is not None:
+            errors += _embedded(value, path)
+        for name, child, item in _fields(value, schema):
+            errors += embedded_errors(item, child, _below(path, name, schema))
+    elif isinstance(value, list) and schema.items is not None and path is not None:
+        for index, item in enumerate(value):
+            errors += embedded_errors(item, schema.items, path.index(index))
+    return errors
+
+
+def _embedded(value: dict[str, Any], path: Path) -> list[FieldError]:
+    errors = [field_errors.required(path.child(name)) for name in ("apiVersion", "kind") if name not in value]
+    for name in ("apiVersion", "kind"):
+        text = value.get(name, _ABSENT)
+        if text is _ABSENT:
+            continue
+        if not isinstance(text, str):
+            errors.append(field_errors.invalid(path.child(name), text, "must be a string"))
+        elif not text:
+            errors.append(field_errors.invalid(path.child(name), text, "must not be empty"))
+        elif name == "kind" and (wrong := names.dns1035_label(text.lower())):
+            detail = "may have mixed case, but should otherwise match: " + ",".join(wrong)
+            errors.append(field_errors.invalid(path.child(name), text, detail))
+        elif name == "apiVersion" and text.count("/") > 1:
+            detail = f"unexpected GroupVersion string: {text}"
+            errors.append(field_errors.invalid(path.child(name), text, detail))
+    if "metadata" in value:
+        errors += _metadata(value["metadata"], path.child("metadata"))
+    return errors
+
+
+def _metadata(value: Any, path: Path) -> list[FieldError]:
+    try:
+        metadata, _ = from_tree(value, ObjectMeta, FieldValidation.IGNORE)
+    except DecodeError as error:
+        return [field_errors.invalid(path, value, str(error))]
+    metadata.name = metadata.name or "fakename"  # an embedded object need not have one
+    namespaced = bool(metadata.namespace)
+    return meta.validate_object_meta(metadata, namespaced=namespaced, name_check=names.path_segment_name, path=path)
+
+
+def list_errors(value: Any, schema: Structural, path: Path | None = None) -> list[FieldError]:
+    """Items that are there twice in lists of the types `set` and `map`."""
+    errors: list[FieldError] = []
+    if isinstance(value, dict):
+        for name, child, item in _fields(value, schema):
+            if item.__class__ in _HOLDERS:
+                errors += list_errors(item, child, _below(path, name, schema))
+    elif isinstance(value, list) and path is not None:
+        errors += _doubles(value, schema, path)
+        if schema.items is not None:
+            for index, item in enumerate(value):
+                if item.__class__ in _HOLDERS:
+                    errors += list_errors(item, schema.items, path.index(index))
+    return errors
+
+
+def _doubles(items: list[Any], schema: Structural, path: Path) -> list[FieldError]:
+    if schema.props.list_type == "set":
+        shown = items
+    elif schema.props.list_type == "map":
+        for index, item in enumerate(items):
+            if item is not None and not isinstance(item, dict):
+                detail = "must be an object for an array of list-type map"
+                return [field_errors.invalid(path.index(index), item, detail)]
+        keys = schema.props.list_map_keys
+        shown = [{key: item[key] for key in keys if key in item} if item else {} for item in items]
+    else:
+        return []
+    seen: dict[str, int] = {}
+    errors = []
+    for index, item in enumerate(shown):
+        mark = json.dumps(item, sort_keys=True)
+        seen[mark] = seen.get(mark, 0) + 1
+        if seen[mark] == 2:
+            errors.append(field_errors.duplicate(path.index(index), item))
+    return errors
+
+
+def _fields(value: dict[str, Any], schema: Structural) -> Iterator[tuple[str, Structural, Any]]:
+    for name, item in value.items():
+        child = schema.properties.get(name) or schema.additional
+        if child is not None:
+            yield name, child, item
+
+
+def _below(path: Path | None, name: str, schema: Structural) -> Path:
+    """Fields of objects are written with a dot, keys of maps in brackets."""
+    if path is None:
+        return Path(name)
+    return path.child(name) if name in schema.properties else path.key(name)

@@ -1,0 +1,447 @@
+"""A schema compiled into checks: what is wrong with a value, in the words of Kubernetes' validator.
+
+`compile_schema` makes one function of a schema, once; ``strategy.py`` calls it for every object that is written. For
+each sort of JSON value the checks that concern it are chosen beforehand, in the order in which Kubernetes makes them.
+Where a value stands is a chain of pairs that is written out only for an error. Regular expressions take linear time.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mooring.admission.custom.formats import format_of
+from mooring.api import field_errors
+from mooring.api.apiextensions_v1 import JSONSchemaProps
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.cel.regex import compile_pattern
+
+Place = tuple[Any, str | int] | None
+"""Where a value stands: the place of what it stands in, and its field or index there; None for the whole."""
+
+
+@dataclass(slots=True)
+class Findings:
+    """What was found wrong with one object, and where. `base` is where the whole stands, such as `status`."""
+
+    base: Path | None
+    errors: list[FieldError] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
+    """The value that each error was found at, for ratcheting."""
+
+    def add(self, place: Place, error: FieldError) -> None:
+        self.errors.append(error)
+        self.places.append(place)
+
+    def take(self, others: "Findings") -> None:
+        self.errors += others.errors
+        self.places += others.places
+
+    def at(self, place: Place) -> Path | None:
+        text = written(place)
+        if not text:
+            return self.base
+        return self.base.child(text) if self.base else Path(text)
+
+
+Check = Callable[[Any, Place, Findings], None]
+_NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"}
+_GO_FORMATS = {int: "int64", float: "float64"}
+_CLASSES: tuple[type, ...] = (*_NAMES, type(None))
+_SAFE_INTEGER = 2**53 - 1
+
+
+def validate(check: Check, value: Any, base: Path | None = None) -> list[FieldError]:
+    """All that is wrong with a value."""
+    findings = Findings(base)
+    check(value, None, findings)
+    return unique(findings.errors)
+
+
+def compile_schema(schema: JSONSchemaProps) -> Check:
+    """The check of a schema."""
+    checks = {cls: tuple(_checks_for(cls, schema)) for cls in _CLASSES}
+    if not any(checks.values()):
+        return _anything
+
+    def check(value: Any, place: Place, findings: Findings) -> None:
+        for each in checks[value.__class__]:
+            each(value, place, findings)
+
+    return check
+
+
+def _anything(value: Any, place: Place, findings: Findings) -> None:
+    """Every value is right."""
+
+
+def written(place: Place) -> str:
+    """A place as Kubernetes writes it: `spec.list[0].name`."""
+    steps: list[str] = []
+    while place is not None:
+        place, step = place
+        steps.append(f"[{step}]" if isinstance(step, int) else f".{step}")
+    return "".join(reversed(steps)).removeprefix(".")
+
+
+def _checks_for(cls: type, schema: JSONSchemaProps) -> list[Check]:
+    """The checks that concern values of a class, in Kubernetes' order."""
+    found = [*_type_checks(cls, schema)]
+    if cls is type(None):
+        return found + _enum_checks(schema)
+    found += _combinations(schema)
+    if cls is str:
+        found += _text_checks(schema)
+    elif cls in (int, float):
+        found += _number_checks(cls, schema)
+    elif cls is list:
+        found += _list_checks(schema)
+    found += _enum_checks(schema)
+    if cls is dict:
+        found += _object_checks(schema)
+    return found
+
+
+# -- types
+
+
+def types_of(schema: JSONSchemaProps) -> list[str]:
+    """The types that a schema allows."""
+    if schema.int_or_string:
+        return ["integer", "string"]
+    return [schema.type] if schema.type else []
+
+
+def _known_format(schema: JSONSchemaProps) -> str:
+    """The format, where Kubernetes knows it for the type."""
+    types = types_of(schema)
+    only = types[0] if len(types) == 1 else ""
+    if only in {"", "string"}:
+        return schema.format if format_of(schema.format) else ""
+    allowed = {"integer": ("int32", "int64"), "number": ("float", "double")}.get(only, ())
+    return schema.format if schema.format in allowed else ""
+
+
+def _type_checks(cls: type, schema: JSONSchemaProps) -> list[Check]:
+    types, known = types_of(schema), _known_format(schema)
+    if not types and not known:
+        return []
+    wanted = ",".join(types)
+    if cls is type(None):
+        return [_wrong_type(wanted, "null")] if types and not schema.nullable else []
+    name = _NAMES[cls]
+    fits = name in types or (cls is int and "number" in types)
+    maybe = cls is float and "integer" in types
+    if cls not in (str, list) and known and not (fits or maybe or _GO_FORMATS.get(cls, "") == known):
+        return [_wrong_type(known, _GO_FORMATS.get(cls, ""))]
+    if known and cls in (str, list) and not {"number", "integer"} & set(types):
+        return []
+    if maybe and not fits:
+        return [_whole_number(wanted)]
+    return [] if fits else [_wrong_type(wanted, name)]
+
+
+def _wrong_type(wanted: str, given: str) -> Check:
+    def check(value: Any, place: Place, findings: Findings) -> None:  # noqa: ARG001 - its class is what is wrong
+        _tell_type(place, findings, wanted, given)
+
+    return check
+
+
+def _tell_type(place: Place, findings: Findings, wanted: str, given: str) -> None:
+    detail = f"{written(place)} in body must be of type {wanted}: {_quoted(given)}"
+    findings.add(place, field_errors.type_invalid(findings.at(place), given, detail))
+
+
+def _whole_number(wanted: str) -> Check:
+    def check(value: Any, place: Place, findings: Findings) -> None:
+        if not (value.is_integer() and abs(value) <= _SAFE_INTEGER):
+            _tell_type(place, findings, wanted, "number")
+
+    return check
+
+
+# -- combinations
+
+
+def _combinations(schema: JSONSchemaProps) -> list[Check]:
+    found: list[Check] = []
+    if schema.any_of:
+        found.append(_any_of([compile_schema(each) for each in schema.any_of], schema.any_of))
+    if schema.one_of:
+        found.append(_one_of([compile_schema(each) for each in schema.one_of], schema.one_of))
+    if schema.all_of:
+        found.append(_all_of([compile_schema(each) for each in schema.all_of]))
+    if schema.not_ is not None:
+        found.append(_not(compile_schema(schema.not_)))
+    return found
+
+
+def _tried(check: Check, value: Any, place: Place, findings: Findings) -> Findings:
+    trial = Findings(findings.base)
+    check(value, place, trial)
+    return trial
+
+
+def _best(schemas: Sequence[JSONSchemaProps], failures: Sequence[Findings], value: Any) -> Findings:
+    """The errors of the alternative that fits best, as Kubernetes counts it: by the checks that were made."""
+    counts = [checks_made(schema, value) for schema in schemas]
+    return failures[max(range(len(counts)), key=lambda index: (counts[index], -index))]
+
+
+def _any_of(checks: Sequence[Check], schemas: Sequence[JSONSchemaProps]) -> Check:
+    def check(value: Any, place: Place, findings: Findings) -> None:
+        failures = []
+        for each in checks:
+            failures.append(_tried(each, value, place, findings))
+            if not failures[-1].errors:
+                return
+        _tell(findings, place, f'"{written(place)}" must validate at least one schema (anyOf)')
+        findings.take(_best(schemas, failures, value))
+
+    return check
+
+
+def _one_of(checks: Sequence[Check], schemas: Sequence[JSONSchemaProps]) -> Check:
+    def check(value: Any, place: Place, findings: Findings) -> None:
+        failures = [_tried(each, value, place, findings) for each in checks]
+        valid = sum(not failure.errors for failure in failures)
+        if valid == 1:
+            return
+        why = "Found none valid" if not valid else f"Found {valid} valid alternatives"
+        _tell(findings, place, f'"{written(place)}" must validate one and only one schema (oneOf). {why}')
+        if not valid:
+            findings.take(_best(schemas, failures, value))
+
+    return check
+
+
+def _all_of(checks: Sequence[Check]) -> Check:
+    def check(value: Any, place: Place, findings: Findings) -> None:
+        failures = [_tried(each, value, place, findings) for each in checks]
+        failed = [failure for failure in failures if failure.errors]
+        if not failed:
+            return
+        for failure in failed:
+            findings.take(failure)
+        more = ". None validated" if len(failed) == len(checks) else ""
+        _tell(findings, place, f'"{written(place)}" must validate all the schemas (allOf){more}')
+
+    return check
+
+
+def _not(inner: Check) -> Check:
+    def check(value: Any, place: Place, findings: Findings) -> None:
+        if not _tried(inner, value, place, findings).errors:
+            _tell(findings, place, f'"{written(place)}" must not validate the schema (not)')
+
+    return check
+
+
+def _tell(findings: Findings, place: Place, text: str) -> None:
+    """An error that has no field of its own."""
+    findings.add(place, field_errors.invalid(findings.base, "", text))
+
+
+def checks_made(schema: JSONSchemaProps, value: Any) -> int:
+    """How many checks Kubernetes counts for a value: more for an alternative that knows more of its fields."""
+    if value is None:
+        return 1
+    count = 3 + bool(types_of(schema))
+    if isinstance(value, dict):
+        count += 1 + sum(checks_made(child, value[name]) for name, child in schema.properties.items() if name in value)
+    elif isinstance(value, list):
+        count += 2
+        if isinstance(schema.items, JSONSchemaProps):
+            count += sum(checks_made(schema.items, item) for item in value)
+    else:
+        count += 1
+    return count
+
+
+# -- plain values
+
+
+def _text_checks(schema: JSONSchemaProps) -> list[Check]:
+    found: list[Check] = []
+    longest, shortest = schema.max_length, schema.min_length
+    pattern = compile_pattern(schema.pattern) if schema.pattern else None
+    if longest is not None or shortest is not None or schema.pattern:
+
+        def check(value: Any, place: Place, findings: Findings) -> None:
+            size = len(value)
+            if longest is not None and size > longest:
+                findings.add(place, field_errors.too_long(findings.at(place), longest))
+            elif shortest is not None and size < shortest:
+                _tell_value(findings, place, value, f"should be at least {shortest} chars long")
+            elif pattern is not None and not pattern.search(value):
+                _tell_value(findings, place, value, f"should match '{schema.pattern}'")
+
+        found.append(check)
+    known = _known_format(schema)
+    fits = format_of(known) if known else None
+    if fits is not None:
+        found.append(_format_check(known, fits))
+    return found
+
+
+def _format_check(name: str, fits: Callable[[str], bool]) -> Check:
+    def check(value: Any, place: Place, findings: Findings) -> None:
+        if not fits(value):
+            _tell_type(place, findings, name, value)
+
+    return check
+
+
+def _number_checks(cls: type, schema: JSONSchemaProps) -> list[Check]:
+    found: list[Check] = []
+    types = types_of(schema)
+    if types == ["integer"]:
+        bits = 32 if schema.format == "int32" else 64
+        found.append(_range_check(bits, schema.format if schema.format in {"int32", "int64"} else ""))
+    if schema.multiple_of is not None:
+        found.append(_multiple_check(cls, schema.multiple_of))
+    if schema.minimum is not None:
+        found.append(_bound_check(cls, schema.minimum, schema.exclusive_minimum, "greater", -1))
+    if schema.maximum is not None:
+        found.append(_bound_check(cls, schema.maximum, schema.exclusive_maximum, "less", 1))
+    return found
+
+
+def _range_check(bits: int, known: str) -> Check:
+    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    form = f"with format {known}" if known else "(default format)"
+
+    def check(value: Any, place: Place, findings: Findings) -> None:
+        if not low <= value <= high:
+            _tell(findings, place, f"Checked value must be of type integer {form} in {written(place)}")
+
+    return check
+
+
+def _multiple_check(cls: type, factor: float) -> Check:
+    shown = shown_number(int(factor) if cls is int else factor)
+
+    def check(value: Any, place: Place, findings: Findings) -> None:
+        if factor <= 0:
+            _tell_value(
+                findings, place, shown, f"factor MultipleOf declared for {written(place)} must be positive: {shown}"
+            )
+        elif value % (int(factor) or 1) if cls is int else not _is_multiple(value, factor):
+            _tell_value(findings, place, value, f"should be a multiple of {shown}")
+
+    return check
+
+
+def _is_multiple(value: float, factor: float) -> bool:
+    quotient = 1 / factor * value if factor < 1 else value / factor
+    return quotient.is_integer() or abs(quotient - round(quotient)) < 1e-9 * abs(quotient)
+
+
+def _bound_check(cls: type, bound: float, exclusive: bool, word: str, sign: int) -> Check:
+    limit = int(bound) if cls is int else bound
+    words = f"should be {word} than {'' if exclusive else 'or equal to '}{shown_number(limit)}"
+
+    def check(value: Any, place: Place, findings: Findings) -> None:
+        over = (value - limit) * sign
+        if over > 0 or (exclusive and over == 0):
+            _tell_value(findings, place, value, words)
+
+    return check
+
+
+def _enum_checks(schema: JSONSchemaProps) -> list[Check]:
+    if not schema.enum:
+        return []
+    allowed = list(schema.enum)
+    plain = frozenset((each.__class__, each) for each in allowed if each.__class__ in (str, bool))
+    others = [each for each in allowed if each is not None and each.__class__ not in (str, bool)]
+    names = [each if isinstance(each, str) else json.dumps(each, separators=(",", ":")) for each in allowed]
+
+    def check(value: Any, place: Place, findings: Findings) -> None:
+        if value.__class__ in (str, bool):
+            if (value.__class__, value) in plain:
+                return
+        elif value is not None and value in others:
+            return
+        findings.add(place, field_errors.not_supported(findings.at(place), value, names))
+
+    return [check]
+
+
+# -- lists and objects
+
+
+def _list_checks(schema: JSONSchemaProps) -> list[Check]:
+    item = compile_schema(schema.items) if isinstance(schema.items, JSONSchemaProps) else _anything
+    most, fewest = schema.max_items, schema.min_items
+
+    def check(value: Any, place: Place, findings: Findings) -> None:
+        if item is not _anything:
+            for index, each in enumerate(value):
+                item(each, (place, index), findings)
+        if fewest is not None and len(value) < fewest:
+            _tell_value(findings, place, len(value), f"should have at least {fewest} items")
+        if most is not None and len(value) > most:
+            findings.add(place, field_errors.too_many(findings.at(place), len(value), most))
+
+    return [] if item is _anything and most is None and fewest is None else [check]
+
+
+def _object_checks(schema: JSONSchemaProps) -> list[Check]:
+    properties = {name: compile_schema(child) for name, child in schema.properties.items()}
+    checked = {name: check for name, check in properties.items() if check is not _anything}
+    more = schema.additional_properties
+    additional = compile_schema(more) if isinstance(more, JSONSchemaProps) else _anything
+    most, fewest, required = schema.max_properties, schema.min_properties, tuple(schema.required)
+
+    def check(value: Any, place: Place, findings: Findings) -> None:
+        if fewest is not None and len(value) < fewest:
+            _tell_value(findings, place, len(value), f"should have at least {fewest} properties")
+        if most is not None and len(value) > most:
+            findings.add(place, field_errors.too_many(findings.at(place), len(value), most))
+        if more is False:
+            _tell_forbidden(value, place, findings, properties)
+        elif additional is not _anything:
+            for name in value:
+                if name not in properties:
+                    additional(value[name], (place, name), findings)
+        for name, item in value.items():
+            inner = checked.get(name)
+            if inner is not None:
+                inner(item, (place, name), findings)
+        for name in required:
+            if name not in value:
+                findings.add(place, field_errors.required(findings.at((place, name))))
+
+    return [check]
+
+
+def _tell_forbidden(value: dict[str, Any], place: Place, findings: Findings, known: dict[str, Check]) -> None:
+    for name in value:
+        if name not in known:
+            detail = f"{written(place)}.{name} in body is a forbidden property"
+            findings.add(place, field_errors.invalid(findings.at(place), name, detail))
+
+
+def _tell_value(findings: Findings, place: Place, value: Any, words: str) -> None:
+    findings.add(place, field_errors.invalid(findings.at(place), value, f"{written(place)} in body {words}"))
+
+
+def shown_number(value: float) -> str:
+    """A number as Go prints it."""
+    if value == int(value) and abs(value) < 1e21:
+        return str(int(value))
+    return repr(value)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def unique(errors: list[FieldError]) -> list[FieldError]:
+    """The errors, each once: alternatives may have found the same."""
+    if len(errors) < 2:
+        return errors
+    return list({str(error): error for error in errors}.values())

@@ -1,0 +1,125 @@
+"""The rules of a schema in CEL, judged when a definition is written: their types, and what they may cost at most.
+
+A rule is estimated once for the largest value that its schema allows, and counts as often as such a value can be in an
+object. The limits and the words are Kubernetes'. Called by ``schemas.py``; ``custom/rules.py`` evaluates.
+"""
+
+from dataclasses import dataclass, field
+
+from mooring.admission.custom.rules import uses_old_self
+from mooring.admission.definitions.structural import every
+from mooring.admission.options import CustomOptions
+from mooring.api import field_errors
+from mooring.api.apiextensions_v1 import JSONSchemaProps, ValidationRule
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.cel.environment import Program
+from mooring.constraints.celenv.schemas import MAX_REQUEST_BYTES, Declared, declare, environment_for
+
+MAX_RULE = 10_000_000
+MAX_SCHEMA = 100_000_000
+_MOST = 2**64 - 1
+_SHOWN = 4
+_ADVICE = (
+    "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are"
+    " declared)"
+)
+
+
+def has_rules(schema: JSONSchemaProps) -> bool:
+    return any(node.validations for node in every(schema))
+
+
+@dataclass(slots=True)
+class Expressions:
+    """The rules of one schema, and what they cost together."""
+
+    options: CustomOptions
+    known: frozenset[str]
+    """Expressions that are stored already, which may use all that this release knows."""
+    unchanged: bool
+    """Whether the schema is stored as it is: then single rules are not refused for their cost."""
+    _total: int = 0
+    _expensive: list[tuple[int, Path]] = field(default_factory=list)
+
+    def errors(
+        self, schema: JSONSchemaProps, path: Path, times: int | None, uncorrelated: Path | None, *, root: bool
+    ) -> list[FieldError]:
+        """What is wrong with the rules of one node, of which there may be so many in an object (None: no limit)."""
+        place = path.child("x-kubernetes-validations")
+        declared = declare(schema, root=root or schema.embedded_resource)
+        if declared is None:
+            detail = (
+                "internal error: failed to construct type information for x-kubernetes-validations rules: unable to"
+                " convert structural schema to CEL declarations"
+            )
+            return [field_errors.internal(place, detail)]
+        if times is None:
+            times = MAX_REQUEST_BYTES // (declared.smallest + 1)
+        found: list[FieldError] = []
+        for index, rule in enumerate(schema.validations):
+            found += self._rule(rule, place.index(index), declared, times, uncorrelated)
+        return found
+
+    def _rule(
+        self, rule: ValidationRule, path: Path, declared: Declared, times: int, uncorrelated: Path | None
+    ) -> list[FieldError]:
+        program = self._compile(rule.rule, declared, rule)
+        if problem := _problem(program, "bool", "compilation failed: ", "cel expression must evaluate to a bool"):
+            return [field_errors.invalid(path.child("rule"), rule, problem)]
+        errors = self._spend(path.child("rule"), min(program.max_cost * times, _MOST), "estimated rule cost")
+        if rule.message_expression:
+            errors += self._message(rule, path.child("messageExpression"), declared)
+        if uses_old_self(program):
+            if uncorrelated is not None:
+                detail = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelated}"
+                errors.append(field_errors.invalid(path.child("rule"), rule.rule, detail))
+        elif rule.optional_old_self is not None:
+            detail = "may not be set if oldSelf is not used in rule"
+            errors.append(field_errors.invalid(path.child("optionalOldSelf"), rule.optional_old_self, detail))
+        return errors
+
+    def _message(self, rule: ValidationRule, path: Path, declared: Declared) -> list[FieldError]:
+        program = self._compile(rule.message_expression, declared, rule)
+        begin, wrong_type = "messageExpression compilation failed: ", "messageExpression must evaluate to a string"
+        if problem := _problem(program, "string", begin, wrong_type):
+            return [field_errors.invalid(path, rule, problem)]
+        return self._spend(path, program.max_cost, "estimated messageExpression cost")
+
+    def _compile(self, text: str, declared: Declared, rule: ValidationRule) -> Program:
+        base = None if text in self.known else self.options.new_rules()
+        return environment_for(declared, base, optional_old_self=bool(rule.optional_old_self)).compile(text)
+
+    def _spend(self, path: Path, cost: int, name: str) -> list[FieldError]:
+        self._total = min(self._total + cost, _MOST)
+        if cost >= MAX_SCHEMA // 100:
+            self._expensive = sorted([*self._expensive, (cost, path)], key=lambda each: -each[0])[:_SHOWN]
+        if self.unchanged or cost <= MAX_RULE:
+            return []
+        return [field_errors.forbidden(path, _too_much(name, cost, MAX_RULE))]
+
+    def total_errors(self, path: Path) -> list[FieldError]:
+        """What is wrong with all rules together."""
+        if self._total <= MAX_SCHEMA:
+            return []
+        detail = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
+        errors = [field_errors.forbidden(place, detail) for _, place in self._expensive]
+        name = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
+        return [*errors, field_errors.forbidden(path, _too_much(name, self._total, MAX_SCHEMA))]
+
+
+def _problem(program: Program, wanted: str, begin: str, wrong_type: str) -> str:
+    """Why an expression cannot be used; empty if it can."""
+    if not program.issues:
+        return "" if str(program.output_type) == wanted else wrong_type
+    if not program.issues[0].line:  # no place in the text: folding constants failed
+        return "program instantiation failed: " + program.issues[0].message.removeprefix("program: ")
+    return begin + "\n".join(map(str, program.issues))
+
+
+def _too_much(name: str, cost: int, limit: int) -> str:
+    factor = cost / limit
+    shown = f"{factor:f}x" if factor < 1.5 else f"{factor:.1f}x"
+    if factor > 100:
+        shown = "more than 100x"
+    return f"{name} exceeds budget by factor of {shown} {_ADVICE}"

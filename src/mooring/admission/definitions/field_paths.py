@@ -1,0 +1,66 @@
+"""Paths to fields as definitions write them (`.spec.color`, `.labels['app']`), looked up in a schema.
+
+Used for selectable fields and for `fieldPath` of rules; ``mooring.admission.custom.rules`` reads the same paths.
+"""
+
+import re
+from collections.abc import Iterator
+
+from mooring.api.apiextensions_v1 import JSONSchemaProps
+from mooring.api.field_path import Path
+
+_TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|[.\[\]]|[^.\[\]']+|'", re.DOTALL)
+
+
+class FieldPathError(ValueError):
+    """The path leads nowhere; the message says where it is wrong."""
+
+
+def schema_at(text: str, schema: JSONSchemaProps, *, arrays: bool = True) -> tuple[str, JSONSchemaProps | None]:
+    """The path as Kubernetes writes it, and the schema of the field; raises FieldPathError."""
+    path: Path | None = None
+    found: JSONSchemaProps | None = schema
+    for step in steps_of(text, arrays=arrays):
+        if found is None:
+            raise FieldPathError("does not refer to a valid field")
+        if found.properties:
+            if step not in found.properties:
+                raise FieldPathError("does not refer to a valid field")
+            path = path.child(step) if path else Path(step)
+            found = found.properties[step]
+        elif found.additional_properties is not None:
+            more = found.additional_properties
+            path = path.key(step) if path else Path(f"[{step}]")
+            found = more if isinstance(more, JSONSchemaProps) else None
+        else:
+            raise FieldPathError("does not refer to a valid field")
+    return str(path) if path else "", found
+
+
+def steps_of(text: str, *, arrays: bool = True) -> list[str]:
+    """The names in a path; raises FieldPathError."""
+    tokens = iter(_TOKEN.findall(text))
+    steps = []
+    for part in tokens:
+        if part == ".":
+            steps.append(_next(tokens))
+        elif part == "[":
+            if not arrays:
+                raise FieldPathError("array notation is not allowed")
+            quoted = _next(tokens)
+            if len(quoted) < 2 or quoted[0] != "'" or quoted[-1] != "'":
+                raise FieldPathError(f"expected single quoted string but got {quoted}")
+            steps.append(quoted[1:-1].replace("\\'", "'"))
+            closing = _next(tokens)
+            if closing != "]":
+                raise FieldPathError(f"expected ] but got {closing}")
+        else:
+            raise FieldPathError(f"expected [ or . but got: {part}")
+    return steps
+
+
+def _next(tokens: Iterator[str]) -> str:
+    part = next(tokens, None)
+    if part is None:
+        raise FieldPathError("unexpected end of JSON path")
+    return part

@@ -1,0 +1,417 @@
+"""Which schemas a definition may have: structural, with defaults that keep them, and without what cannot be supported.
+
+`Judge` is made for one create or update of a definition; it knows what was there before, since what is stored already
+is not refused when rules get stricter. Called by ``spec.py``. Read next: ``structural.py``, ``expressions.py``.
+"""
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from mooring.admission.custom import structure
+from mooring.admission.custom.formats import NEW_FORMATS, format_of
+from mooring.admission.custom.validation import compile_schema, types_of, validate
+from mooring.admission.definitions import structural
+from mooring.admission.definitions.expressions import Expressions, has_rules
+from mooring.admission.definitions.field_paths import FieldPathError, schema_at
+from mooring.admission.options import CustomOptions
+from mooring.api import field_errors
+from mooring.api.apiextensions_v1 import (
+    CustomResourceDefinition,
+    CustomResourceDefinitionSpec,
+    JSONSchemaProps,
+    ValidationRule,
+)
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.structural import META_FIELDS, Structural, prune
+
+MAX_NODES = 100_000
+_TYPES = ("array", "boolean", "integer", "number", "object", "string")
+_REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
+_ALLOWED_AT_ROOT = {
+    "description": "Description",
+    "type": "Type",
+    "format": "Format",
+    "title": "Title",
+    "maximum": "Maximum",
+    "exclusive_maximum": "ExclusiveMaximum",
+    "minimum": "Minimum",
+    "exclusive_minimum": "ExclusiveMinimum",
+    "max_length": "MaxLength",
+    "min_length": "MinLength",
+    "pattern": "Pattern",
+    "max_items": "MaxItems",
+    "min_items": "MinItems",
+    "unique_items": "UniqueItems",
+    "multiple_of": "MultipleOf",
+    "required": "Required",
+    "items": "Items",
+    "properties": "Properties",
+    "external_docs": "ExternalDocs",
+    "example": "Example",
+    "preserve_unknown_fields": "XPreserveUnknownFields",
+    "validations": "XValidations",
+}
+"""What the root of a schema may have beside a status subresource, by Go's names, in which Kubernetes lists them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where in a schema the walk has come, and what holds there."""
+
+    no_defaults: str | None = None
+    """Why there may be no defaults; None where there may be."""
+    in_metadata: bool = False
+    uncorrelated: Path | None = None
+    """The list above whose items have no counterpart before an update."""
+    times: int | None = 1
+    """How many values there can be at this place in one object; None where nothing limits it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Judges the schemas of one definition."""
+
+    options: CustomOptions
+    lenient: frozenset[str]
+    """Rules that the stored definition breaks already."""
+    known_rules: frozenset[str]
+    """Expressions that are stored already."""
+    unchanged: frozenset[str]
+    """Versions whose schema an update leaves as it was."""
+
+    @classmethod
+    def for_change(
+        cls, new: CustomResourceDefinitionSpec, old: CustomResourceDefinitionSpec | None, options: CustomOptions
+    ) -> "Judge":
+        if old is None:
+            return cls(options, frozenset(), frozenset(), frozenset())
+        before = {version.name: version.schema for version in old.versions}
+        same = [version.name for version in new.versions if before.get(version.name) == version.schema]
+        nodes = [
+            node
+            for schema in before.values()
+            if schema and schema.open_api_v3_schema
+            for node in structural.every(schema.open_api_v3_schema)
+        ]
+        rules = {text for node in nodes for rule in node.validations for text in (rule.rule, rule.message_expression)}
+        lenient = {name for name, broken in _BROKEN.items() if any(broken(node) for node in nodes)}
+        return cls(options, frozenset(lenient), frozenset(rules), frozenset(same))
+
+    def errors(self, schema: JSONSchemaProps, path: Path, version: str, *, has_status: bool) -> list[FieldError]:
+        """What is wrong with a schema that stands at `path`."""
+        here = path.child("openAPIV3Schema")
+        size = sum(1 for _ in structural.every(schema))
+        if size > MAX_NODES:
+            return [field_errors.too_many(here, size, MAX_NODES)]
+        errors = [*_root_errors(schema, path, has_status)]
+        expressions: Expressions | None = None
+        impossible = structural.unsupported(schema)
+        if not impossible:
+            not_structural = structural.errors_in(schema, here) or default_errors(schema, here)
+            errors += not_structural
+            if not not_structural and has_rules(schema):
+                expressions = Expressions(self.options, self.known_rules, version in self.unchanged)
+        found = _Walk(self, expressions)
+        found.visit(schema, here, _Place(), is_root=True)
+        errors += found.schema_errors + found.rule_errors
+        if not errors and impossible:
+            errors.append(field_errors.invalid(here, "", impossible))
+        if expressions is not None:
+            errors += expressions.total_errors(here)
+        return errors
+
+
+_BROKEN: dict[str, Callable[[JSONSchemaProps], bool]] = {
+    "types": lambda node: bool(node.type) and node.type not in _TYPES,
+    "sets": lambda node: bool(list(_set_errors(node, Path("x")))),
+    "maps": lambda node: bool(list(_map_errors(node, Path("x")))),
+}
+
+
+def _root_errors(schema: JSONSchemaProps, path: Path, has_status: bool) -> Iterator[FieldError]:
+    here = "openAPIV3Schema"
+    if has_status:
+        if schema.type and schema.type != "object":
+            detail = (
+                'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
+            )
+            yield field_errors.invalid(path.child(f"{here}.type"), schema.type, detail)
+        empty = JSONSchemaProps()
+        given = [name for name in schema.__struct_fields__ if getattr(schema, name) != getattr(empty, name)]
+        if any(name not in _ALLOWED_AT_ROOT for name in given):
+            allowed = " ".join(_ALLOWED_AT_ROOT.values())
+            detail = (
+                f"only [{allowed}] fields are allowed at the root of the schema if the status subresource is enabled"
+            )
+            yield field_errors.invalid(path.child(here), schema, detail)
+    if schema.nullable:
+        yield field_errors.forbidden(path.child(f"{here}.nullable"), "nullable cannot be true at the root")
+
+
+def default_errors(
+    schema: JSONSchemaProps, path: Path, *, in_metadata: bool = False, root: bool = True
+) -> list[FieldError]:
+    """Defaults that the schema itself would refuse or prune."""
+    errors: list[FieldError] = []
+    if schema.default is not None:
+        errors += _default_errors(schema, path.child("default"), in_metadata)
+    if isinstance(schema.items, JSONSchemaProps):
+        errors += default_errors(schema.items, path.child("items"), in_metadata=in_metadata, root=False)
+    for name, child in schema.properties.items():
+        inside = in_metadata or ((root or schema.embedded_resource) and name in META_FIELDS)
+        errors += default_errors(child, path.child("properties").key(name), in_metadata=inside, root=False)
+    return errors
+
+
+def _default_errors(schema: JSONSchemaProps, path: Path, in_metadata: bool) -> list[FieldError]:
+    value = schema.default
+    node = Structural(schema)
+    errors: list[FieldError] = []
+    if not in_metadata and isinstance(value, dict | list):
+        if prune({"": copy.deepcopy(value)}, Structural(JSONSchemaProps(properties={"": schema}))):
+            errors.append(field_errors.invalid(path, value, "must not have unknown fields"))
+        if wrong := structure.embedded_errors(value, node, path):
+            return errors + wrong
+    return errors + validate(compile_schema(schema), value, path)
+
+
+class _Walk:
+    """Goes through a schema once and gathers what is wrong with each node."""
+
+    def __init__(self, judge: Judge, expressions: Expressions | None) -> None:
+        self._judge = judge
+        self._expressions = expressions
+        self.schema_errors: list[FieldError] = []
+        self.rule_errors: list[FieldError] = []
+
+    def visit(
+        self, schema: JSONSchemaProps, path: Path, place: _Place, *, is_root: bool = False, typed: bool = True
+    ) -> None:
+        """`typed` is false inside of conditions, where there are no rules."""
+        before = len(self.schema_errors)
+        self.schema_errors += _standard_errors(schema, path, place, self._judge.lenient)
+        self._visit_fields(schema, path, place, is_root, typed)
+        if schema.not_ is not None:
+            self.visit(schema.not_, path.child("not"), place, typed=False)
+        for name, clauses in (("allOf", schema.all_of), ("oneOf", schema.one_of), ("anyOf", schema.any_of)):
+            for index, clause in enumerate(clauses):
+                self.visit(clause, path.child(name).index(index), place, typed=False)
+        if isinstance(schema.items, JSONSchemaProps):
+            below = replace(place, times=_multiplied(place.times, schema.max_items))
+            if schema.list_type != "map" and place.uncorrelated is None:
+                below = replace(below, uncorrelated=path)
+            self.visit(schema.items, path.child("items"), below, typed=typed)
+        self.schema_errors += _extension_errors(schema, path, self._judge.lenient)
+        for index, rule in enumerate(schema.validations):
+            self.schema_errors += _rule_errors(schema, rule, path.child("x-kubernetes-validations").index(index))
+        if self._expressions and typed and schema.validations and len(self.schema_errors) == before:
+            self.rule_errors += self._expressions.errors(schema, path, place.times, place.uncorrelated, root=is_root)
+
+    def _visit_fields(self, schema: JSONSchemaProps, path: Path, place: _Place, is_root: bool, typed: bool) -> None:
+        more = schema.additional_properties
+        if more is not None:
+            here = path.child("additionalProperties")
+            if schema.properties and more is not True:
+                detail = "additionalProperties and properties are mutual exclusive"
+                self.schema_errors.append(field_errors.forbidden(here, detail))
+            if isinstance(more, JSONSchemaProps):
+                why = "inside additionalProperties applying to object metadata"
+                inside = replace(place, times=_multiplied(place.times, schema.max_properties))
+                self.visit(more, here, replace(inside, no_defaults=why) if place.in_metadata else inside, typed=typed)
+        for name, child in schema.properties.items():
+            below = place
+            if (is_root or schema.embedded_resource) and name in META_FIELDS:
+                why_not = f"in top-level {name}" if is_root else place.no_defaults
+                below = replace(place, in_metadata=True, no_defaults=why_not)
+            self.visit(child, path.child("properties").key(name), below, typed=typed)
+
+
+def _multiplied(times: int | None, most: int | None) -> int | None:
+    return None if times is None or most is None else times * max(most, 0)
+
+
+def _standard_errors(
+    schema: JSONSchemaProps, path: Path, place: _Place, lenient: frozenset[str]
+) -> Iterator[FieldError]:
+    """What the walk finds at one node: fields that are not supported."""
+    if schema.type and schema.type not in _TYPES and "types" not in lenient:
+        yield field_errors.not_supported(path.child("type"), schema.type, _TYPES)
+    if schema.default is not None and place.no_defaults is not None:
+        yield field_errors.forbidden(path.child("default"), f"must not be set {place.no_defaults}")
+    for name, is_set in (
+        ("id", schema.id),
+        ("additionalItems", schema.additional_items is not None),
+        ("patternProperties", schema.pattern_properties),
+        ("definitions", schema.definitions),
+        ("dependencies", schema.dependencies),
+        ("$ref", schema.ref is not None),
+    ):
+        if is_set:
+            yield field_errors.forbidden(path.child(name), f"{name} is not supported")
+    if schema.type == "null":
+        detail = "type cannot be set to null, use nullable as an alternative"
+        yield field_errors.forbidden(path.child("type"), detail)
+    if isinstance(schema.items, list):
+        yield field_errors.forbidden(path.child("items"), "items must be a schema object and not an array")
+    if place.in_metadata and schema.embedded_resource:
+        detail = "must not be used inside of resource meta"
+        yield field_errors.forbidden(path.child("x-kubernetes-embedded-resource"), detail)
+    if schema.unique_items:
+        detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+        yield field_errors.forbidden(path.child("uniqueItems"), detail)
+
+
+def _extension_errors(schema: JSONSchemaProps, path: Path, lenient: frozenset[str]) -> Iterator[FieldError]:
+    if schema.preserve_unknown_fields is False:
+        here = path.child("x-kubernetes-preserve-unknown-fields")
+        yield field_errors.invalid(here, False, "must be true or undefined")
+    if schema.map_type is not None:
+        yield from _needs_type(schema, path, "object", "x-kubernetes-map-type")
+        if schema.map_type not in {"atomic", "granular"}:
+            here = path.child("x-kubernetes-map-type")
+            yield field_errors.not_supported(here, schema.map_type, ("atomic", "granular"))
+    if schema.list_type is not None:
+        yield from _needs_type(schema, path, "array", "x-kubernetes-list-type")
+        if schema.type == "array" and "sets" not in lenient:
+            yield from _set_errors(schema, path)
+        if schema.list_type not in {"atomic", "set", "map"}:
+            here = path.child("x-kubernetes-list-type")
+            yield field_errors.not_supported(here, schema.list_type, ("atomic", "set", "map"))
+    if schema.list_map_keys and schema.list_type != "map":
+        here, detail = path.child("x-kubernetes-list-type"), "must be map if x-kubernetes-list-map-keys is non-empty"
+        yield (
+            field_errors.required(here, detail)
+            if schema.list_type is None
+            else field_errors.invalid(here, schema.list_type, detail)
+        )
+    if schema.list_type == "map":
+        yield from _key_errors(schema, path)
+    if "maps" not in lenient:
+        yield from _map_errors(schema, path)
+
+
+def _needs_type(schema: JSONSchemaProps, path: Path, wanted: str, extension: str) -> Iterator[FieldError]:
+    if schema.type == wanted:
+        return
+    here, detail = path.child("type"), f"must be {wanted} if {extension} is specified"
+    yield field_errors.invalid(here, schema.type, detail) if schema.type else field_errors.required(here, detail)
+
+
+def _set_errors(schema: JSONSchemaProps, path: Path) -> Iterator[FieldError]:
+    items = schema.items
+    if schema.list_type != "set" or not isinstance(items, JSONSchemaProps):
+        return
+    detail = "must be atomic as item of a list with x-kubernetes-list-type=set"
+    if items.type == "array" and items.list_type not in {None, "atomic"}:
+        yield field_errors.invalid(path.child("items").child("x-kubernetes-list-type"), items.list_type, detail)
+    if items.type == "object" and items.map_type != "atomic":
+        yield field_errors.invalid(path.child("items").child("x-kubernetes-map-type"), items.list_type, detail)
+
+
+def _key_errors(schema: JSONSchemaProps, path: Path) -> Iterator[FieldError]:
+    """The keys of a list of type map."""
+    here, keys, items = path.child("x-kubernetes-list-map-keys"), schema.list_map_keys, schema.items
+    if not keys:
+        yield field_errors.required(here, "must not be empty if x-kubernetes-list-type is map")
+    if items is None:
+        detail = "must have a schema if x-kubernetes-list-type is map"
+        yield field_errors.required(path.child("items"), detail)
+    if not isinstance(items, JSONSchemaProps):
+        return
+    if items.type != "object":
+        detail = "must be object if parent array's x-kubernetes-list-type is map"
+        yield field_errors.invalid(path.child("items").child("type"), items.type, detail)
+        return
+    for index, key in enumerate(keys):
+        found = items.properties.get(key)
+        if found is None:
+            yield field_errors.invalid(here, keys, "entries must all be names of item properties")
+        elif found.type in {"array", "object"}:
+            place = path.child("items").child("properties").key(key).child("type")
+            detail = "must be a scalar type if parent array's x-kubernetes-list-type is map"
+            yield field_errors.invalid(place, items.type, detail)
+        if key in keys[:index]:
+            yield field_errors.invalid(here, keys, "must not contain duplicate entries")
+
+
+def _map_errors(schema: JSONSchemaProps, path: Path) -> Iterator[FieldError]:
+    items = schema.items
+    if schema.list_type not in {"set", "map"} or not isinstance(items, JSONSchemaProps):
+        return
+    here = path.child("items")
+    if items.nullable:
+        detail = f"cannot be nullable when x-kubernetes-list-type is {schema.list_type}"
+        yield field_errors.forbidden(here.child("nullable"), detail)
+    for key in schema.list_map_keys if schema.list_type == "map" else ():
+        found = items.properties.get(key)
+        if found is None:
+            continue
+        place = here.child("properties").key(key)
+        begin = "this property is in x-kubernetes-list-map-keys, so it"
+        if key not in items.required and found.default is None:
+            yield field_errors.required(
+                place.child("default"), f"{begin} must have a default or be a required property"
+            )
+        if found.nullable:
+            yield field_errors.forbidden(place.child("nullable"), f"{begin} cannot be nullable")
+
+
+def _rule_errors(schema: JSONSchemaProps, rule: ValidationRule, path: Path) -> Iterator[FieldError]:
+    """What is wrong with a rule before its expression is looked at."""
+    text, message = rule.rule.strip(), rule.message.strip()
+    if not text:
+        yield field_errors.required(path.child("rule"), "rule is not specified")
+    elif rule.message and not message:
+        yield field_errors.invalid(path.child("message"), rule.message, "must be non-empty if specified")
+    elif _has_breaks(message):
+        yield field_errors.invalid(path.child("message"), rule.message, "must not contain line breaks")
+    elif _has_breaks(text) and not message:
+        yield field_errors.required(path.child("message"), "message must be specified if rule contains line breaks")
+    if rule.message_expression and not rule.message_expression.strip():
+        detail = "messageExpression must be non-empty if specified"
+        yield field_errors.required(path.child("messageExpression"), detail)
+    if rule.reason is not None and rule.reason not in _REASONS:
+        yield field_errors.not_supported(path.child("reason"), rule.reason, _REASONS)
+    where = rule.field_path
+    if where and not where.strip():
+        yield field_errors.invalid(path.child("fieldPath"), where, "must be non-empty if specified")
+    if _has_breaks(where):
+        yield field_errors.invalid(path.child("fieldPath"), where, "must not contain line breaks")
+    if where:
+        try:
+            schema_at(where, schema)
+        except FieldPathError:
+            yield field_errors.invalid(path.child("fieldPath"), where, "must be a valid path")
+
+
+def _has_breaks(text: str) -> bool:
+    return "\n" in text or "\r" in text
+
+
+def warnings_about(definition: CustomResourceDefinition, options: CustomOptions) -> list[str]:
+    """What is worth telling about the schemas of a definition that was accepted."""
+    formats: list[str] = []
+    sets: set[str] = set()
+    for version in definition.spec.versions:
+        schema = version.schema.open_api_v3_schema if version.schema else None
+        for node in structural.every(schema) if schema else ():
+            if node.format and not _is_known_format(node, options):
+                formats.append(f'unrecognized format "{node.format}"')
+            item_type = node.items.type if isinstance(node.items, JSONSchemaProps) else ""
+            if node.list_type == "set" and item_type in {"object", "array"}:
+                sets.add(
+                    f'x-kubernetes-list-type: set for items of type "{item_type}" is not supported by'
+                    " server-side apply or CEL validation rules"
+                )
+    return [*dict.fromkeys(formats), *sorted(sets)]
+
+
+def _is_known_format(schema: JSONSchemaProps, options: CustomOptions) -> bool:
+    types = types_of(schema)
+    only = types[0] if len(types) == 1 else ""
+    if only in {"", "string"}:
+        plain = schema.format.replace("-", "")
+        return format_of(schema.format) is not None and (options.new_formats or plain not in NEW_FORMATS)
+    return schema.format in {"integer": ("int32", "int64"), "number": ("float", "double")}.get(only, ())

@@ -1,0 +1,471 @@
+"""What is wrong with the spec of a CustomResourceDefinition, in Kubernetes' words.
+
+Kubernetes judges an older form of definitions, in which what all versions share stands above them. Its errors
+therefore name `spec.validation` where every version has the same schema, and `spec.versions[i].schema` where they
+differ; likewise subresources, columns and selectable fields. `_Shared` is that form. Called by ``strategy.py``.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from mooring.admission import meta
+from mooring.admission.definitions import schemas
+from mooring.admission.definitions.field_paths import FieldPathError, schema_at
+from mooring.admission.options import CustomOptions
+from mooring.api import field_errors, names
+from mooring.api.apiextensions_v1 import (
+    ESTABLISHED,
+    CustomResourceColumnDefinition,
+    CustomResourceConversion,
+    CustomResourceDefinition,
+    CustomResourceDefinitionNames,
+    CustomResourceDefinitionSpec,
+    CustomResourceDefinitionVersion,
+    CustomResourceSubresources,
+    JSONSchemaProps,
+    SelectableField,
+    ServiceReference,
+    WebhookClientConfig,
+    holds,
+)
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.quoting import quoted
+
+SPEC, STATUS = Path("spec"), Path("status")
+APPROVED = "api-approved.kubernetes.io"
+_COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+_COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
+_MAX_SELECTABLE = 8
+_MAX_WARNING = 256
+_REVIEWS = ("v1", "v1beta1")
+_FORM = "; desired format: https://host[/path]"
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Shared:
+    """What all versions have in common, else None."""
+
+    schema: JSONSchemaProps | None
+    subresources: CustomResourceSubresources | None
+    columns: list[CustomResourceColumnDefinition] | None
+    selectable: list[SelectableField] | None
+
+
+def validate(
+    obj: CustomResourceDefinition, old: CustomResourceDefinition | None, options: CustomOptions
+) -> list[FieldError]:
+    """What is wrong with the spec of a definition, or with a change of it."""
+    spec = obj.spec
+    shared = _shared(spec.versions)
+    judge = schemas.Judge.for_change(spec, old.spec if old else None, options)
+    errors = [*_group(spec.group), *_choice(SPEC.child("scope"), spec.scope, ("Cluster", "Namespaced"))]
+    errors += _missing_schemas(spec)
+    for index, version in enumerate(spec.versions):
+        errors += _version(version, SPEC.child("versions").index(index), shared, judge)
+    errors += _versions_together(spec.versions)
+    errors += _required_names(spec.names)
+    errors += validate_names(spec.names, SPEC.child("names"))
+    errors += _what_is_shared(spec, shared, judge)
+    errors += _conversion(
+        spec.conversion, SPEC.child("conversion"), established=old is not None and holds(old, ESTABLISHED)
+    )
+    return errors + (_fixed(obj, old) if old else [])
+
+
+def _shared(versions: list[CustomResourceDefinitionVersion]) -> _Shared:
+    def same(get: Callable[[CustomResourceDefinitionVersion], T]) -> T | None:
+        if not versions:
+            return None
+        first = get(versions[0])
+        return first if all(get(version) == first for version in versions[1:]) else None
+
+    return _Shared(
+        same(_schema),
+        same(lambda version: version.subresources),
+        same(lambda version: version.additional_printer_columns) or None,
+        same(lambda version: version.selectable_fields) or None,
+    )
+
+
+def _schema(version: CustomResourceDefinitionVersion) -> JSONSchemaProps | None:
+    return version.schema.open_api_v3_schema if version.schema else None
+
+
+def _group(group: str) -> list[FieldError]:
+    path = SPEC.child("group")
+    if not group:
+        return [field_errors.required(path)]
+    if wrong := names.dns1123_subdomain(group):
+        return [field_errors.invalid(path, group, ",".join(wrong))]
+    if "." not in group:
+        return [field_errors.invalid(path, group, "should be a domain with at least one dot")]
+    return []
+
+
+def _choice(path: Path, value: str, choices: tuple[str, ...]) -> list[FieldError]:
+    if not value:
+        return [field_errors.required(path)]
+    return [] if value in choices else [field_errors.not_supported(path, value, choices)]
+
+
+def _missing_schemas(spec: CustomResourceDefinitionSpec) -> list[FieldError]:
+    return [
+        field_errors.required(SPEC.child("versions").index(index).child("schema", "openAPIV3Schema"))
+        for index, version in enumerate(spec.versions)
+        if _schema(version) is None
+    ]
+
+
+# -- versions
+
+
+def _version(
+    version: CustomResourceDefinitionVersion, path: Path, shared: _Shared, judge: schemas.Judge
+) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if wrong := names.dns1035_label(version.name):
+        errors.append(field_errors.invalid(path.child("name"), version.name, ",".join(wrong)))
+    warning = path.child("deprecationWarning")
+    errors += [
+        field_errors.invalid(warning, version.deprecation_warning, why) for why in _deprecation_problems(version)
+    ]
+    schema = _schema(version)
+    if schema is not None and shared.schema is None:
+        errors += judge.errors(schema, path.child("schema"), version.name, has_status=has_status(version.subresources))
+    if version.subresources is not None and shared.subresources is None:
+        errors += _subresources(version.subresources, path.child("subresources"))
+    if shared.columns is None:
+        errors += _columns(version.additional_printer_columns, path.child("additionalPrinterColumns"))
+    if shared.selectable is None and schema is not None:
+        errors += _selectable(version.selectable_fields, schema, path.child("selectableFields"))
+    return errors
+
+
+def has_status(subresources: CustomResourceSubresources | None) -> bool:
+    return subresources is not None and subresources.status is not None
+
+
+def _deprecation_problems(version: CustomResourceDefinitionVersion) -> list[str]:
+    text = version.deprecation_warning
+    if text is None:
+        return []
+    if not version.deprecated:
+        return ["can only be set for deprecated versions"]
+    problems = []
+    if len(text.encode()) > _MAX_WARNING:
+        problems.append(f"must be <= {_MAX_WARNING} characters long")
+    if not text:
+        problems.append("must not be an empty string")
+    at = next((index for index, char in enumerate(text) if not char.isprintable()), None)
+    if at is not None:
+        what = "must only contain printable UTF-8 characters; non-printable character found at index"
+        problems.append(f"{what} {at}")
+    return problems
+
+
+def _versions_together(versions: list[CustomResourceDefinitionVersion]) -> list[FieldError]:
+    path = SPEC.child("versions")
+    errors = []
+    if len({version.name for version in versions}) < len(versions):
+        errors.append(field_errors.invalid(path, versions, "must contain unique version names"))
+    if sum(version.storage for version in versions) != 1:
+        detail = "must have exactly one version marked as storage version"
+        errors.append(field_errors.invalid(path, versions, detail))
+    return errors
+
+
+def _what_is_shared(spec: CustomResourceDefinitionSpec, shared: _Shared, judge: schemas.Judge) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if shared.schema is not None:
+        any_status = any(has_status(version.subresources) for version in spec.versions)
+        first = spec.versions[0].name
+        errors += judge.errors(shared.schema, SPEC.child("validation"), first, has_status=any_status)
+    if shared.subresources is not None:
+        errors += _subresources(shared.subresources, SPEC.child("subresources"))
+    errors += _columns(shared.columns or [], SPEC.child("additionalPrinterColumns"))
+    if shared.selectable is not None and shared.schema is not None:
+        errors += _selectable(shared.selectable, shared.schema, SPEC.child("selectableFields"))
+    return errors
+
+
+def validate_stored_versions(obj: CustomResourceDefinition) -> list[FieldError]:
+    """What is wrong with the list of versions in which objects may be stored."""
+    path, stored = STATUS.child("storedVersions"), obj.status.stored_versions
+    if not stored:
+        return [field_errors.invalid(path, stored, "must have at least one stored version")]
+    errors = [
+        field_errors.invalid(path, stored, f"must have the storage version {version.name}")
+        for version in obj.spec.versions
+        if version.storage and version.name not in stored
+    ]
+    known = {version.name for version in obj.spec.versions}
+    for index, name in enumerate(stored):
+        if name not in known:
+            detail = (
+                f"missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions"
+                f" until a storage migration ensures no data remains persisted in {name} and removes {name} from"
+                " status.storedVersions"
+            )
+            errors.append(field_errors.invalid(path.index(index), name, detail))
+    return errors
+
+
+# -- names
+
+
+def _required_names(named: CustomResourceDefinitionNames) -> list[FieldError]:
+    needed = {"plural": named.plural, "singular": named.singular, "kind": named.kind, "listKind": named.list_kind}
+    return [field_errors.required(SPEC.child("names", name)) for name, value in needed.items() if not value]
+
+
+def validate_names(named: CustomResourceDefinitionNames, path: Path) -> list[FieldError]:
+    """What is wrong with the names of a kind."""
+    errors: list[FieldError] = []
+    for name, value in (("plural", named.plural), ("singular", named.singular)):
+        if value and (wrong := names.dns1035_label(value)):
+            errors.append(field_errors.invalid(path.child(name), value, ",".join(wrong)))
+    for name, value in (("kind", named.kind), ("listKind", named.list_kind)):
+        if value and (wrong := names.dns1035_label(value.lower())):
+            detail = "may have mixed case, but should otherwise match: " + ",".join(wrong)
+            errors.append(field_errors.invalid(path.child(name), value, detail))
+    errors += _labels(named.short_names, path.child("shortNames"))
+    if named.kind and named.kind == named.list_kind:
+        detail = "kind and listKind may not be the same"
+        errors.append(field_errors.invalid(path.child("listKind"), named.list_kind, detail))
+    return errors + _labels(named.categories, path.child("categories"))
+
+
+def _labels(values: Iterable[str], path: Path) -> list[FieldError]:
+    return [
+        field_errors.invalid(path.index(index), value, ",".join(wrong))
+        for index, value in enumerate(values)
+        if (wrong := names.dns1035_label(value))
+    ]
+
+
+def _fixed(obj: CustomResourceDefinition, old: CustomResourceDefinition) -> list[FieldError]:
+    """What no change may touch, for objects are stored under it."""
+    new, before = obj.spec, old.spec
+    errors: list[FieldError] = []
+    named = SPEC.child("names")
+    if holds(old, ESTABLISHED):
+        errors += meta.immutable(new.scope, before.scope, SPEC, "scope")
+        errors += meta.immutable(new.names.kind, before.names.kind, named, "kind")
+    errors += meta.immutable(new.group, before.group, SPEC, "group")
+    return errors + meta.immutable(new.names.plural, before.names.plural, named, "plural")
+
+
+def validate_approval(obj: CustomResourceDefinition, old: CustomResourceDefinition | None) -> list[FieldError]:
+    """Kubernetes' own groups need an approval."""
+    if not obj.spec.group.endswith((".k8s.io", ".kubernetes.io")) and obj.spec.group not in {"k8s.io", "kubernetes.io"}:
+        return []
+    state = _approval(obj)
+    if state in {"approved", "bypassed"} or (old is not None and _approval(old) == state):
+        return []
+    path = Path("metadata", "annotations").key(APPROVED)
+    why = "see https://github.com/kubernetes/enhancements/pull/1111"
+    begin = f"protected groups must have approval annotation {quoted(APPROVED)}"
+    if state == "missing":
+        return [field_errors.required(path, f"{begin}, {why}")]
+    detail = f'{begin} with either a URL or a reason starting with "unapproved", {why}'
+    return [field_errors.invalid(path, obj.metadata.annotations.get(APPROVED, ""), detail)]
+
+
+def _approval(obj: CustomResourceDefinition) -> str:
+    text = obj.metadata.annotations.get(APPROVED, "")
+    if not text:
+        return "missing"
+    if text.startswith("unapproved"):
+        return "bypassed"
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return "invalid"
+    return "approved" if parts.scheme and parts.netloc else "invalid"
+
+
+# -- subresources, columns, selectable fields
+
+
+def _subresources(subresources: CustomResourceSubresources, path: Path) -> list[FieldError]:
+    scale = subresources.scale
+    if scale is None:
+        return []
+    errors: list[FieldError] = []
+    for name, value, roots, place in (
+        ("specReplicasPath", scale.spec_replicas_path, (".spec.",), ".spec"),
+        ("statusReplicasPath", scale.status_replicas_path, (".status.",), ".status"),
+        ("labelSelectorPath", scale.label_selector_path or "", (".spec.", ".status."), "either .spec or .status"),
+    ):
+        here = path.child(f"scale.{name}")
+        if not value:
+            errors += [] if name == "labelSelectorPath" else [field_errors.required(here)]
+        elif wrong := _simple_path(value, here):
+            errors += wrong
+        elif not value.startswith(roots):
+            errors.append(field_errors.invalid(here, value, f"should be a json path under {place}"))
+    return errors
+
+
+def _simple_path(value: str, path: Path) -> list[FieldError]:
+    if value.startswith("."):
+        return []
+    return [field_errors.invalid(path, value, "must be a simple json path starting with .")]
+
+
+def _columns(columns: list[CustomResourceColumnDefinition], path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, column in enumerate(columns):
+        here = path.index(index)
+        if not column.name:
+            errors.append(field_errors.required(here.child("name")))
+        types = f"must be one of {','.join(_COLUMN_TYPES)}"
+        if not column.type:
+            errors.append(field_errors.required(here.child("type"), types))
+        elif column.type not in _COLUMN_TYPES:
+            errors.append(field_errors.invalid(here.child("type"), column.type, types))
+        if column.format and column.format not in _COLUMN_FORMATS:
+            detail = f"must be one of {','.join(_COLUMN_FORMATS)}"
+            errors.append(field_errors.invalid(here.child("format"), column.format, detail))
+        if not column.json_path:
+            errors.append(field_errors.required(here.child("JSONPath")))
+        else:
+            errors += _simple_path(column.json_path, here.child("JSONPath"))
+    return errors
+
+
+def _selectable(fields: list[SelectableField], schema: JSONSchemaProps, path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, each in enumerate(fields):
+        here = path.index(index).child("jsonPath")
+        if not each.json_path:
+            errors.append(field_errors.required(here))
+            continue
+        try:
+            place, found = schema_at(each.json_path, schema, arrays=False)
+        except FieldPathError as error:
+            errors.append(field_errors.invalid(here, each.json_path, f"is an invalid path: {error}"))
+            continue
+        if place.split(".")[0] == "metadata":
+            errors.append(field_errors.invalid(here, each.json_path, "must not point to fields in metadata"))
+        if found is None or found.type not in {"string", "boolean", "integer"}:
+            detail = (
+                "must point to a field of type string, boolean or integer."
+                " Enum string fields and strings with formats are allowed."
+            )
+            errors.append(field_errors.invalid(here, each.json_path, detail))
+        if place in seen:
+            errors.append(field_errors.duplicate(here, each.json_path))
+        seen.add(place)
+    if len(seen) > _MAX_SELECTABLE:
+        errors.append(field_errors.too_many(path, len(seen), _MAX_SELECTABLE))
+    return errors
+
+
+# -- conversion
+
+
+def _conversion(conversion: CustomResourceConversion | None, path: Path, *, established: bool) -> list[FieldError]:
+    if conversion is None:
+        return []
+    errors = _choice(path.child("strategy"), conversion.strategy, ("None", "Webhook"))
+    webhook = conversion.webhook
+    config = webhook.client_config if webhook else None
+    reviews = webhook.conversion_review_versions if webhook else []
+    place, versions_place = path.child("webhookClientConfig"), path.child("conversionReviewVersions")
+    if conversion.strategy != "Webhook":
+        detail = "should not be set when strategy is not set to Webhook"
+        errors += [field_errors.forbidden(place, detail)] if config else []
+        return errors + ([field_errors.forbidden(versions_place, detail)] if reviews else [])
+    if config is None:
+        errors.append(field_errors.required(place, "required when strategy is set to Webhook"))
+    else:
+        errors += validate_client_config(config, place)
+        if config.ca_bundle and established:
+            errors += _authorities(config.ca_bundle, place.child("caBundle"))
+    return errors + _review_versions(reviews, versions_place)
+
+
+def validate_client_config(config: WebhookClientConfig, path: Path) -> list[FieldError]:
+    """What is wrong with how a webhook is reached."""
+    if (config.url is None) == (config.service is None):
+        return [field_errors.required(path, "exactly one of url or service is required")]
+    if config.url is not None:
+        return _webhook_url(config.url, path.child("url"))
+    return _webhook_service(config.service or ServiceReference(), path.child("service"))
+
+
+def _webhook_url(url: str, path: Path) -> list[FieldError]:
+    try:
+        parts = urlsplit(url)
+        host = parts.netloc.rpartition("@")[2]
+    except ValueError as error:
+        return [field_errors.required(path, f"url must be a valid URL: {error}{_FORM}")]
+    errors = []
+    if parts.scheme != "https":
+        errors.append(field_errors.invalid(path, parts.scheme, f"'https' is the only allowed URL scheme{_FORM}"))
+    if not host:
+        errors.append(field_errors.invalid(path, host, f"host must be specified{_FORM}"))
+    if "@" in parts.netloc:
+        user = parts.netloc.rpartition("@")[0]
+        errors.append(field_errors.invalid(path, user, "user information is not permitted in the URL"))
+    if parts.fragment:
+        errors.append(field_errors.invalid(path, parts.fragment, "fragments are not permitted in the URL"))
+    if parts.query:
+        errors.append(field_errors.invalid(path, parts.query, "query parameters are not permitted in the URL"))
+    return errors
+
+
+def _webhook_service(service: ServiceReference, path: Path) -> list[FieldError]:
+    errors = [
+        field_errors.required(path.child(name))
+        for name, value in (("name", service.name), ("namespace", service.namespace))
+        if not value
+    ]
+    if wrong := names.port_number(service.port or 0):
+        errors.append(field_errors.invalid(path.child("port"), service.port, f"port is not valid: {', '.join(wrong)}"))
+    where = service.path
+    if where is None or where in {"", "/"}:
+        return errors
+    here = path.child("path")
+    if where == "//":
+        return [*errors, field_errors.invalid(here, where, "segment[0] may not be empty")]
+    if not where.startswith("/"):
+        errors.append(field_errors.invalid(here, where, "must start with a '/'"))
+    for index, step in enumerate(where[1:].removesuffix("/").split("/")):
+        problems = [f": {wrong}" for wrong in names.dns1123_subdomain(step)] if step else [" may not be empty"]
+        errors += [field_errors.invalid(here, where, f"segment[{index}]{problem}") for problem in problems]
+    return errors
+
+
+def _authorities(bundle: bytes, path: Path) -> list[FieldError]:
+    from cryptography import x509  # noqa: PLC0415 - few definitions have a webhook
+
+    try:
+        x509.load_pem_x509_certificates(bundle)
+    except ValueError as error:
+        shown = bundle.decode(errors="replace")
+        return [field_errors.invalid(path, shown, f"unable to load root certificates: {error}")]
+    return []
+
+
+def _review_versions(versions: list[str], path: Path) -> list[FieldError]:
+    if not versions:
+        return [field_errors.required(path)]
+    errors: list[FieldError] = []
+    seen: dict[str, Any] = {}
+    for index, version in enumerate(versions):
+        if version in seen:
+            errors.append(field_errors.invalid(path.index(index), version, "duplicate version"))
+            continue
+        seen[version] = True
+        errors += [field_errors.invalid(path.index(index), version, wrong) for wrong in names.dns1035_label(version)]
+    if not any(version in _REVIEWS for version in versions):
+        detail = f"must include at least one of {', '.join(_REVIEWS)}"
+        errors.append(field_errors.invalid(path, versions, detail))
+    return errors

@@ -1,0 +1,113 @@
+"""The strategy of CustomResourceDefinition. Its rules are loaded when the first one comes: most servers have none."""
+
+from mooring.admission import meta
+from mooring.admission.rule_strategy import RuleStatusStrategy, RuleStrategy
+from mooring.admission.strategy import Request, Strategy
+from mooring.api import field_errors, names
+from mooring.api.apiextensions_v1 import (
+    CustomResourceConversion,
+    CustomResourceDefinition,
+    CustomResourceDefinitionStatus,
+)
+from mooring.api.base import copy_of
+from mooring.api.field_errors import FieldError
+
+_HTTPS = 443
+
+
+class DefinitionStrategy(RuleStrategy[CustomResourceDefinition]):
+    """The rules of definitions."""
+
+    object_type = CustomResourceDefinition
+    group = "apiextensions.k8s.io"
+    kind = "CustomResourceDefinition"
+    resource = "customresourcedefinitions"
+    namespaced = False
+    has_status = True
+    allow_unconditional_update = False
+
+    def status_strategy(self) -> Strategy[CustomResourceDefinition]:
+        return DefinitionStatusStrategy(self)
+
+    def default(self, obj: CustomResourceDefinition) -> None:
+        named = obj.spec.names
+        named.singular = named.singular or named.kind.lower()
+        if named.kind and not named.list_kind:
+            named.list_kind = f"{named.kind}List"
+        if obj.spec.conversion is None:
+            obj.spec.conversion = CustomResourceConversion(strategy="None")
+        webhook = obj.spec.conversion.webhook
+        if webhook and webhook.client_config and webhook.client_config.service:
+            service = webhook.client_config.service
+            service.port = _HTTPS if service.port is None else service.port
+
+    def prepare_for_create(self, obj: CustomResourceDefinition, request: Request) -> None:
+        obj.status = CustomResourceDefinitionStatus()
+        obj.metadata.generation = 1
+        _remember_storage(obj)
+
+    def prepare_for_update(
+        self, new: CustomResourceDefinition, old: CustomResourceDefinition, request: Request
+    ) -> None:
+        new.status = copy_of(old.status)
+        new.metadata.generation = old.metadata.generation + (new.spec != old.spec)
+        _remember_storage(new)
+
+    def validate_create(self, obj: CustomResourceDefinition, request: Request) -> list[FieldError]:
+        required = f"{obj.spec.names.plural}.{obj.spec.group}"
+
+        def name_check(name: str) -> names.Messages:
+            wrong = names.dns1123_subdomain(name)
+            return wrong if name == required else (*wrong, 'must be spec.names.plural+"."+spec.group')
+
+        errors = meta.validate_object_meta(obj.metadata, namespaced=False, name_check=name_check)
+        return errors + self.rules(obj, None, request)
+
+    def rules(
+        self, obj: CustomResourceDefinition, old: CustomResourceDefinition | None, request: Request
+    ) -> list[FieldError]:
+        from mooring.admission.definitions import spec  # noqa: PLC0415 - see above
+
+        errors = spec.validate(obj, old, request.options.custom)
+        errors += spec.validate_names(obj.status.accepted_names, spec.STATUS.child("acceptedNames"))
+        errors += spec.validate_stored_versions(obj)
+        return errors + spec.validate_approval(obj, old) + _preserving(obj, old)
+
+    def warnings(
+        self, new: CustomResourceDefinition, old: CustomResourceDefinition | None, request: Request
+    ) -> list[str]:
+        from mooring.admission.definitions.schemas import warnings_about  # noqa: PLC0415 - see above
+
+        known = warnings_about(old, request.options.custom) if old else []
+        return [text for text in warnings_about(new, request.options.custom) if text not in known]
+
+
+class DefinitionStatusStrategy(RuleStatusStrategy[CustomResourceDefinition]):
+    """The status of a definition, which the server writes, and migrations of storage."""
+
+    def validate_update(
+        self, new: CustomResourceDefinition, old: CustomResourceDefinition, request: Request
+    ) -> list[FieldError]:
+        from mooring.admission.definitions import spec  # noqa: PLC0415 - see above
+
+        errors = meta.validate_object_meta_update(new.metadata, old.metadata)
+        return errors + spec.validate_names(new.status.accepted_names, spec.STATUS.child("acceptedNames"))
+
+
+def _remember_storage(obj: CustomResourceDefinition) -> None:
+    """Objects may be stored in today's storage version from now on."""
+    storage = next((version.name for version in obj.spec.versions if version.storage), None)
+    if storage is not None and storage not in obj.status.stored_versions:
+        obj.status.stored_versions = [*obj.status.stored_versions, storage]
+
+
+def _preserving(obj: CustomResourceDefinition, old: CustomResourceDefinition | None) -> list[FieldError]:
+    if not obj.spec.preserve_unknown_fields or (old is not None and old.spec.preserve_unknown_fields):
+        return []
+    from mooring.admission.definitions.spec import SPEC  # noqa: PLC0415 - see above
+
+    detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
+    return [field_errors.invalid(SPEC.child("preserveUnknownFields"), True, detail)]
+
+
+STRATEGIES = (DefinitionStrategy(),)

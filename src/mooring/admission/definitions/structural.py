@@ -1,0 +1,226 @@
+"""What makes a schema structural: every value has one type, and conditions speak only of fields that have one.
+
+Such a schema can prune and default. The words are Kubernetes'; errors come in the order of their texts, as there.
+Called by ``schemas.py``.
+"""
+
+from collections.abc import Iterator
+
+from mooring.api import field_errors
+from mooring.api.apiextensions_v1 import JSONSchemaProps
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.cel.errors import EvaluationError
+from mooring.cel.regex import compile_pattern
+
+ROOT, ITEM, FIELD = "root", "item", "field"
+_EMPTY_TYPE = {
+    ROOT: "must not be empty at the root",
+    ITEM: "must not be empty for specified array items",
+    FIELD: "must not be empty for specified object fields",
+}
+_INT_OR_STRING = [JSONSchemaProps(type="integer"), JSONSchemaProps(type="string")]
+_EMBEDDED = "must be object if x-kubernetes-embedded-resource is true"
+_UNSUPPORTED = {
+    "id": "id",
+    "schema": "schema",
+    "ref": "$ref",
+    "pattern_properties": "patternProperties",
+    "dependencies": "dependencies",
+    "additional_items": "additionalItems",
+    "definitions": "definitions",
+}
+
+
+def unsupported(schema: JSONSchemaProps) -> str:
+    """Why no structural schema can be made of this at all; empty if one can."""
+    for node in every(schema):
+        for attribute, name in _UNSUPPORTED.items():
+            if getattr(node, attribute):
+                return f"OpenAPIV3Schema '{name}' is not supported"
+        if isinstance(node.items, list):
+            return "OpenAPIV3Schema 'items' must be a schema, but is an array"
+        if node.preserve_unknown_fields is False:
+            return "internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined"
+    return ""
+
+
+def every(schema: JSONSchemaProps) -> Iterator[JSONSchemaProps]:
+    """A schema and everything in it."""
+    pending = [schema]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending += [*node.properties.values(), *node.pattern_properties.values(), *node.definitions.values()]
+        pending += [*node.all_of, *node.any_of, *node.one_of]
+        for child in (node.items, node.not_, node.additional_properties, node.additional_items):
+            if isinstance(child, JSONSchemaProps):
+                pending.append(child)
+            elif isinstance(child, list):
+                pending += child
+
+
+def errors_in(schema: JSONSchemaProps, path: Path) -> list[FieldError]:
+    """Why a schema is not structural."""
+    found = [*_invariants(schema, ROOT, path), *_completeness(schema, schema, path, path)]
+    return sorted(found, key=str)
+
+
+def _invariants(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[FieldError]:
+    if schema.type == "array" and schema.items is None:
+        yield field_errors.required(path.child("items"), "must be specified")
+    if isinstance(schema.items, JSONSchemaProps):
+        yield from _invariants(schema.items, ITEM, path.child("items"))
+    for name, child in schema.properties.items():
+        yield from _invariants(child, FIELD, path.child("properties").key(name))
+    more = schema.additional_properties
+    if more is not None and level == ROOT:
+        yield field_errors.forbidden(path.child("additionalProperties"), "must not be used at the root")
+    if isinstance(more, JSONSchemaProps):
+        yield from _invariants(more, FIELD, path.child("additionalProperties"))
+    yield from _extensions(schema, path)
+    yield from _conditions(
+        schema, path, skip_any=schema.any_of == _INT_OR_STRING, skip_first=_is_all_of_pattern(schema)
+    )
+    yield from _own_type(schema, level, path)
+    if level == ROOT or schema.embedded_resource:
+        for name in ("kind", "apiVersion"):
+            child_type = schema.properties[name].type if name in schema.properties else "string"
+            if child_type != "string":
+                here = path.child("properties").key(name).child("type")
+                yield field_errors.invalid(here, child_type, "must be string")
+    yield from _metadata(schema, level, path)
+    if schema.embedded_resource and not schema.preserve_unknown_fields and not schema.properties:
+        detail = (
+            "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields"
+        )
+        yield field_errors.required(path.child("properties"), detail)
+
+
+def _extensions(schema: JSONSchemaProps, path: Path) -> Iterator[FieldError]:
+    detail = "must be false if x-kubernetes-int-or-string is true"
+    if schema.int_or_string and schema.preserve_unknown_fields:
+        yield field_errors.invalid(path.child("x-kubernetes-preserve-unknown-fields"), True, detail)
+    if schema.int_or_string and schema.embedded_resource:
+        yield field_errors.invalid(path.child("x-kubernetes-embedded-resource"), True, detail)
+
+
+def _own_type(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[FieldError]:
+    here = path.child("type")
+    if schema.embedded_resource and schema.type != "object":
+        yield (
+            field_errors.invalid(here, schema.type, _EMBEDDED)
+            if schema.type
+            else field_errors.required(here, _EMBEDDED)
+        )
+    elif not schema.type and not schema.int_or_string and not schema.preserve_unknown_fields:
+        yield field_errors.required(here, _EMPTY_TYPE[level])
+    if schema.embedded_resource and schema.additional_properties is not None:
+        detail = "must not be used if x-kubernetes-embedded-resource is set"
+        yield field_errors.forbidden(path.child("additionalProperties"), detail)
+    if level == ROOT and schema.type and schema.type != "object":
+        yield field_errors.invalid(here, schema.type, "must be object at the root")
+
+
+def _metadata(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[FieldError]:
+    """A schema may say of the metadata what names look like, and nothing else."""
+    found = schema.properties.get("metadata")
+    if found is None:
+        return
+    here = path.child("properties").key("metadata")
+    if (level == ROOT or schema.embedded_resource) and found.type != "object":
+        yield field_errors.invalid(here.child("type"), found.type, "must be object")
+    if level == ROOT:
+        allowed = found.properties if found.properties.keys() <= {"name", "generateName"} else {}
+        bare = JSONSchemaProps(type=found.type, default=found.default, properties=allowed)
+        if found != bare:
+            detail = "must not specify anything other than name and generateName, but metadata is implicitly specified"
+            yield field_errors.forbidden(here, detail)
+
+
+def _is_all_of_pattern(schema: JSONSchemaProps) -> bool:
+    return bool(schema.all_of) and schema.all_of[0].any_of == _INT_OR_STRING
+
+
+def _conditions(
+    schema: JSONSchemaProps, path: Path, *, skip_any: bool = False, skip_first: bool = False
+) -> Iterator[FieldError]:
+    """What stands in anyOf, allOf, oneOf and not may only restrict."""
+    if not skip_any:
+        for index, each in enumerate(schema.any_of):
+            yield from _nested(each, path.child("anyOf").index(index))
+    for index, each in enumerate(schema.all_of):
+        yield from _nested(each, path.child("allOf").index(index), skip_any=skip_first and index == 0)
+    for index, each in enumerate(schema.one_of):
+        yield from _nested(each, path.child("oneOf").index(index))
+    if schema.not_ is not None:
+        yield from _nested(schema.not_, path.child("not"))
+    if schema.pattern:
+        try:
+            compile_pattern(schema.pattern)
+        except EvaluationError as error:
+            detail = f"must be a valid regular expression, but isn't: {error}"
+            yield field_errors.invalid(path.child("pattern"), schema.pattern, detail)
+
+
+def _nested(schema: JSONSchemaProps, path: Path, *, skip_any: bool = False) -> Iterator[FieldError]:
+    yield from _conditions(schema, path, skip_any=skip_any)
+    if isinstance(schema.items, JSONSchemaProps):
+        yield from _nested(schema.items, path.child("items"))
+    for name, child in schema.properties.items():
+        yield from _nested(child, path.child("properties").key(name))
+    for name, is_set, detail in (
+        ("type", schema.type, "must be empty to be structural"),
+        ("additionalProperties", schema.additional_properties, "must be undefined to be structural"),
+        ("default", schema.default is not None, "must be undefined to be structural"),
+        ("title", schema.title, "must be empty to be structural"),
+        ("description", schema.description, "must be empty to be structural"),
+        ("nullable", schema.nullable, "must be false to be structural"),
+        ("x-kubernetes-preserve-unknown-fields", schema.preserve_unknown_fields, "must be false to be structural"),
+        ("x-kubernetes-embedded-resource", schema.embedded_resource, "must be false to be structural"),
+        ("x-kubernetes-int-or-string", schema.int_or_string, "must be false to be structural"),
+        ("x-kubernetes-list-map-keys", schema.list_map_keys, "must be empty to be structural"),
+        ("x-kubernetes-list-type", schema.list_type, "must be undefined to be structural"),
+        ("x-kubernetes-map-type", schema.map_type, "must be undefined to be structural"),
+        ("x-kubernetes-validations", schema.validations, "must be empty to be structural"),
+    ):
+        if is_set:
+            yield field_errors.forbidden(path.child(name), detail)
+    if "metadata" in schema.properties:
+        detail = "must not be specified in a nested context"
+        yield field_errors.forbidden(path.child("properties").key("metadata"), detail)
+
+
+def _completeness(
+    conditions: JSONSchemaProps, schema: JSONSchemaProps | None, schema_path: Path, path: Path
+) -> Iterator[FieldError]:
+    """Fields that conditions speak of must have a type of their own."""
+    if schema is None:
+        yield field_errors.required(schema_path, f"because it is defined in {path}")
+        return
+    if conditions.not_ is not None:
+        yield from _nested_completeness(conditions.not_, schema, schema_path, path.child("not"))
+    for name, clauses in (("allOf", conditions.all_of), ("anyOf", conditions.any_of), ("oneOf", conditions.one_of)):
+        for index, each in enumerate(clauses):
+            yield from _nested_completeness(each, schema, schema_path, path.child(name).index(index))
+
+
+def _nested_completeness(
+    conditions: JSONSchemaProps, schema: JSONSchemaProps, schema_path: Path, path: Path
+) -> Iterator[FieldError]:
+    yield from _completeness(conditions, schema, schema_path, path)
+    if isinstance(conditions.items, JSONSchemaProps):
+        items = schema.items if isinstance(schema.items, JSONSchemaProps) else None
+        yield from _inner(conditions.items, items, schema_path.child("items"), path.child("items"))
+    for name, child in conditions.properties.items():
+        here = schema_path.child("properties").key(name)
+        yield from _inner(child, schema.properties.get(name), here, path.child("properties").key(name))
+
+
+def _inner(
+    conditions: JSONSchemaProps, schema: JSONSchemaProps | None, schema_path: Path, path: Path
+) -> Iterator[FieldError]:
+    if schema is None:
+        yield field_errors.required(schema_path, f"because it is defined in {path}")
+    else:
+        yield from _nested_completeness(conditions, schema, schema_path, path)

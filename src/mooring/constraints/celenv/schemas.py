@@ -1,0 +1,240 @@
+"""Schemas of custom kinds as CEL sees them: the types of `self` and `oldSelf`, their sizes, and their values.
+
+`declare` turns a schema into a `Declared` type, or None for what rules cannot look at; `environment_for` makes the
+environment of its rules; `to_value` turns JSON into what the engine computes with (texts of the format `date-time` are
+timestamps, and fields whose names are no identifiers get others). The sizes are those of Kubernetes, for its costs.
+Called by admission.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mooring.api.apiextensions_v1 import JSONSchemaProps
+from mooring.cel import types
+from mooring.cel.conversions import to_double, to_duration, to_timestamp
+from mooring.cel.costs import Range
+from mooring.cel.environment import Environment
+from mooring.cel.errors import EvaluationError
+from mooring.cel.types import Field, ObjectType, Type, list_of, map_of, optional_of
+from mooring.constraints.celenv.environments import everything
+
+MAX_REQUEST_BYTES = 3 * 1024 * 1024
+_LONGEST_TIME = 32
+_DATE_SIZE = 12
+_WORDS = "as break const continue else false for function if import in let loop namespace null package return true"
+_RESERVED = frozenset({*_WORDS.split(), "var", "void", "while"})
+_ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
+_ESCAPED = re.compile(r"__|[-./]")
+_SUPPORTED = re.compile(r"[a-zA-Z_./-][a-zA-Z0-9_./-]*")
+Convert = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Declared:
+    """A type in CEL, with what the estimate of costs needs to know of it."""
+
+    type: Type
+    smallest: int
+    """The fewest bytes that a value takes as JSON."""
+    most: int = 0
+    """The most characters, items or entries; 0 for what has none."""
+    fields: Mapping[str, "Declared"] = field(default_factory=dict)
+    """Those of an object, by the names that expressions use."""
+    element: "Declared | None" = None
+    """What a list or map consists of."""
+    key: "Declared | None" = None
+    convert: Convert | None = None
+    """Makes a CEL value of JSON; None where JSON is one already."""
+
+    def objects(self) -> Iterator[ObjectType]:
+        """The object types in it."""
+        if self.type.kind is types.Kind.OBJECT:
+            yield ObjectType(self.type.name, {name: Field(each.type) for name, each in self.fields.items()})
+        for each in self.fields.values():
+            yield from each.objects()
+        if self.element is not None:
+            yield from self.element.objects()
+
+    def size_of(self, path: tuple[str, ...]) -> Range | None:
+        """The size of what a path leads to; it begins with `self` or `oldSelf`."""
+        found: Declared | None = self
+        for step in path[1:]:
+            if found is None:
+                return None
+            if step in {"@items", "@values"}:
+                found = found.element
+            else:
+                found = found.key if step == "@keys" else found.fields.get(step)
+        return None if found is None else Range(0, found.most)
+
+
+_BOOL = Declared(types.BOOL, 4)
+_INT = Declared(types.INT, 1)
+_KEY = Declared(types.STRING, 2)
+
+
+def escaped(name: str) -> str | None:
+    """What expressions call a field; None for names that they cannot write."""
+    if name in _RESERVED:
+        return f"__{name}__"
+    if not _SUPPORTED.fullmatch(name):
+        return None
+    return _ESCAPED.sub(lambda match: _ESCAPES[match[0]], name)
+
+
+def declare(schema: JSONSchemaProps, name: str = "selfType", *, root: bool = False) -> Declared | None:
+    """The type of a schema's values; None for what rules do not see. `root` has the fields that all objects have."""
+    if schema.int_or_string:
+        most = 4 * max(schema.max_length, 0) if schema.max_length is not None else MAX_REQUEST_BYTES - 2
+        return Declared(types.DYN, 1, most)
+    match schema.type:
+        case "array":
+            return _list(schema, name)
+        case "object":
+            if isinstance(schema.additional_properties, JSONSchemaProps):
+                return _map(schema, schema.additional_properties, name)
+            return _object(schema, name, root=root)
+        case "string":
+            return _text(schema)
+        case "boolean":
+            return _BOOL
+        case "number":
+            return Declared(types.DOUBLE, 1, convert=to_double)
+        case "integer":
+            return Declared(types.INT, 1, convert=_to_int)
+    return None
+
+
+def _list(schema: JSONSchemaProps, name: str) -> Declared | None:
+    if not isinstance(schema.items, JSONSchemaProps):
+        return None
+    element = declare(schema.items, f"{name}.@idx", root=schema.items.embedded_resource)
+    if element is None:
+        return None
+    most = schema.max_items
+    if most is None:
+        most = (MAX_REQUEST_BYTES - 2) // (element.smallest + 1)
+    return Declared(list_of(element.type), 2, max(most, 0), element=element, convert=_each_item(element.convert))
+
+
+def _map(schema: JSONSchemaProps, values: JSONSchemaProps, name: str) -> Declared | None:
+    element = declare(values, f"{name}.@elem", root=values.embedded_resource)
+    if element is None:
+        return None
+    most = schema.max_properties
+    if most is None:
+        most = (MAX_REQUEST_BYTES - 2) // (element.smallest + 6)
+    made = map_of(types.STRING, element.type)
+    return Declared(made, 2, max(most, 0), element=element, key=_KEY, convert=_each_value(element.convert))
+
+
+def _object(schema: JSONSchemaProps, name: str, *, root: bool) -> Declared:
+    properties = dict(schema.properties)
+    if root:
+        text = JSONSchemaProps(type="string")
+        metadata = JSONSchemaProps(type="object", properties={"name": text, "generateName": text})
+        properties |= {"apiVersion": text, "kind": text, "metadata": metadata}
+    fields: dict[str, Declared] = {}
+    names: dict[str, tuple[str, Convert | None]] = {}
+    smallest = 2
+    for given, child in properties.items():
+        shown = escaped(given)
+        found = declare(child, f"{name}.{shown or given}", root=child.embedded_resource)
+        if found is None:
+            continue
+        if shown is not None:
+            fields[shown] = found
+            if shown != given or found.convert is not None:
+                names[given] = (shown, found.convert)
+        if given in schema.required and child.default is None:
+            smallest += len(given.encode()) + found.smallest + 4
+    return Declared(types.object_type(name), smallest, fields=fields, convert=_each_field(names))
+
+
+def _text(schema: JSONSchemaProps) -> Declared:
+    match schema.format:
+        case "byte":
+            most = schema.max_length if schema.max_length is not None else MAX_REQUEST_BYTES - 2
+            return Declared(types.BYTES, 2, max(most, 0), convert=_to_bytes)
+        case "duration":
+            return Declared(types.DURATION, 3, _LONGEST_TIME, convert=to_duration)
+        case "date":
+            return Declared(types.TIMESTAMP, _DATE_SIZE, _DATE_SIZE, convert=_to_date)
+        case "date-time":
+            return Declared(types.TIMESTAMP, 21, _LONGEST_TIME, convert=to_timestamp)
+    if schema.max_length is not None:
+        most = 4 * max(schema.max_length, 0)
+    elif schema.enum:
+        most = max((len(each.encode()) for each in schema.enum if isinstance(each, str)), default=0)
+    else:
+        most = MAX_REQUEST_BYTES - 2
+    return Declared(types.STRING, 2, most)
+
+
+# -- environments
+
+
+def environment_for(
+    declared: Declared, base: Environment | None = None, *, optional_old_self: bool = False
+) -> Environment:
+    """The environment of a schema's rules; unless a base says otherwise, with everything that this release knows."""
+    base = base or everything()
+    old = optional_of(declared.type) if optional_old_self else declared.type
+    return base.extend(
+        variables={"self": declared.type, "oldSelf": old},
+        types=tuple(declared.objects()),
+        sizes=declared.size_of,
+    )
+
+
+# -- values
+
+
+def to_value(value: Any, declared: Declared) -> Any:
+    """What the engine computes with; raises EvaluationError for texts that are not what their format says."""
+    return value if declared.convert is None or value is None else declared.convert(value)
+
+
+def _each_item(convert: Convert | None) -> Convert | None:
+    if convert is None:
+        return None
+    return lambda value: [None if item is None else convert(item) for item in value]
+
+
+def _each_value(convert: Convert | None) -> Convert | None:
+    if convert is None:
+        return None
+    return lambda value: {key: None if item is None else convert(item) for key, item in value.items()}
+
+
+def _each_field(names: dict[str, tuple[str, Convert | None]]) -> Convert | None:
+    if not names:
+        return None
+
+    def convert(value: Any) -> Any:
+        made = {}
+        for name, item in value.items():
+            shown, inner = names.get(name, (name, None))
+            made[shown] = item if inner is None or item is None else inner(item)
+        return made
+
+    return convert
+
+
+def _to_int(value: Any) -> Any:
+    return int(value)
+
+
+def _to_bytes(value: Any) -> Any:
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        raise EvaluationError("illegal base64 data") from None
+
+
+def _to_date(value: Any) -> Any:
+    return to_timestamp(f"{value}T00:00:00Z")
