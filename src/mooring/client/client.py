@@ -116,6 +116,18 @@ class Client:
         """Whether the client's scheme serves any version of a kind, or the server was found to."""
         return cls in self._kinds
 
+    def learn(self, versions: Iterable[Kind], storage: Kind) -> None:
+        """Take in all versions of a custom kind."""
+        versions = tuple(versions)
+        self.scheme.learn(versions, storage)
+        self._kinds |= {kind.type: kind for kind in versions}
+
+    def forget(self, kind: Kind) -> None:
+        """A custom kind is gone."""
+        for version in self.scheme.family(kind):
+            self._kinds.pop(version.type, None)
+        self.scheme.forget(kind.family)
+
     # -- reading
 
     async def get(self, cls: type[T], name: str, namespace: str = "", *, resource_version: str = "") -> T:

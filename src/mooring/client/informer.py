@@ -252,7 +252,7 @@ class Informers:
         self.client = client
         self._resync_seconds = resync_seconds
         self._informers: dict[tuple[type[Resource], str, str, str], Informer[Any]] = {}
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: dict[Informer[Any], asyncio.Task[None]] = {}
         self._running = False
         self._lists = asyncio.Semaphore(_LISTS_AT_ONCE)
 
@@ -283,10 +283,17 @@ class Informers:
             for informer in self._informers.values():
                 self._start(informer)
 
+    def forget(self, cls: type[Resource]) -> None:
+        """End the watches of a kind that is gone."""
+        for key in [key for key in self._informers if key[0] is cls]:
+            task = self._tasks.pop(self._informers.pop(key), None)
+            if task is not None:
+                task.cancel()
+
     async def stop(self) -> None:
         """End all watches, for good."""
         self._running = False
-        tasks, self._tasks = self._tasks, []
+        tasks, self._tasks = list(self._tasks.values()), {}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -312,7 +319,7 @@ class Informers:
     def _start(self, informer: Informer[Any]) -> None:
         task = asyncio.create_task(informer.run())
         task.add_done_callback(_report)
-        self._tasks.append(task)
+        self._tasks[informer] = task
 
 
 def _report(task: asyncio.Task[None]) -> None:

@@ -21,6 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
@@ -30,6 +31,7 @@ from mooring.api.meta_v1 import Resource
 from mooring.base import logs
 from mooring.base.clock import Clock
 from mooring.client import Backoff, Client, ClientError, EventRecorder, Informers, WorkQueue, key_of
+from mooring.controllers.custom_kinds import CustomKinds
 from mooring.controllers.options import ControllerOptions
 
 RETRY = Backoff(initial=0.005, maximum=300.0, jitter=0.5)
@@ -60,7 +62,7 @@ class ControllerMetrics:
         self.depth = Gauge("workqueue_depth", "Keys that wait to be worked on.", ["name"], registry=registry)
 
 
-@dataclass(slots=True)
+@dataclass
 class Context:
     """What controllers that run together share. Make one for each run."""
 
@@ -78,6 +80,11 @@ class Context:
     @property
     def clock(self) -> Clock:
         return self.client.clock
+
+    @cached_property
+    def custom_kinds(self) -> CustomKinds:
+        """The kinds that users have added."""
+        return CustomKinds(self.client, self.informers)
 
     def recorder(self, component: str) -> EventRecorder:
         """Writes events in the name of a component; it is started and stopped with the controllers."""

@@ -64,6 +64,14 @@ class GarbageCollector(Controller):
         for kind in stored_kinds(self.client.scheme.served):
             if kind.kind not in _IGNORED:
                 self._keep(kind)
+        context.custom_kinds.follow(self._keep, self._drop)
+
+    def _drop(self, kind: Kind) -> None:
+        """A custom kind is gone, and its objects with it."""
+        kept = self._by_kind.pop((kind.group, kind.kind), None)
+        if kept is not None:
+            self._kept.pop(kept.name, None)
+            self.context.informers.forget(kind.type)
 
     def _keep(self, kind: Kind) -> None:
         objects: Informer[Any] = self.context.informers.of(kind.type)
@@ -115,9 +123,9 @@ class GarbageCollector(Controller):
 
     async def reconcile(self, key: str) -> float | None:
         name, _, where = key.partition(" ")
-        kept = self._kept[name]
-        obj: Resource | None = kept.objects.by_key(where)
-        if obj is None:
+        kept = self._kept.get(name)
+        obj: Resource | None = kept.objects.by_key(where) if kept else None
+        if kept is None or obj is None:
             return None
         if obj.metadata.deletion_timestamp is not None:
             await self._finish(kept, obj)
@@ -224,9 +232,16 @@ class GarbageCollector(Controller):
         """Remove references to owners."""
         meta = obj.metadata
         removed = [{"$patch": "delete", "uid": uid} for uid in owners]
-        body = {"metadata": {"uid": meta.uid, "ownerReferences": removed}}
+        body: dict[str, Any] = {"metadata": {"uid": meta.uid, "ownerReferences": removed}}
+        how = PatchType.STRATEGIC_MERGE
+        if kept.kind.custom:  # which has no keys to merge by: the list is written as a whole
+            left = [reference for reference in meta.owner_references if reference.uid not in owners]
+            body, how = (
+                {"metadata": {"resourceVersion": meta.resource_version, "ownerReferences": left}},
+                PatchType.MERGE,
+            )
         with suppress(errors.NotFound):
-            await self.client.patch(kept.kind.type, meta.name, body, meta.namespace)
+            await self.client.patch(kept.kind.type, meta.name, body, meta.namespace, type=how)
 
     async def _remove_finalizer(self, kept: Kept, obj: Resource, finalizer: str) -> None:
         meta = obj.metadata

@@ -45,6 +45,14 @@ class NamespaceDeletion(Controller):
         self._namespaces: Informer[Namespace] = context.informers.of(Namespace)
         self._namespaces.add_handler(added=self._changed, updated=lambda _, new: self._changed(new))
         self._polls: dict[str, int] = {}
+        context.custom_kinds.follow(self._learn, self._forget)
+
+    def _learn(self, kind: Kind) -> None:
+        if kind.namespaced:
+            self._kinds.append(kind)
+
+    def _forget(self, kind: Kind) -> None:
+        self._kinds = [each for each in self._kinds if each is not kind]
 
     def _changed(self, namespace: Namespace) -> None:
         if namespace.metadata.deletion_timestamp is not None:
@@ -69,7 +77,7 @@ class NamespaceDeletion(Controller):
         """Delete everything; returns how many objects of which resource, and with which finalizers, are left."""
         remaining: dict[str, int] = {}
         finalizers: dict[str, int] = {}
-        for kind in self._kinds:
+        for kind in [*self._kinds]:
             found = await self.client.page(kind.type, name, limit=1)
             if not found.items:
                 continue
