@@ -27,6 +27,7 @@ from mooring.api.scheme import Scheme
 from mooring.apiserver import access_log, routes
 from mooring.apiserver.audit_log import AuditLog
 from mooring.apiserver.connection import ConnectionLostError
+from mooring.apiserver.definitions.following import Definitions
 from mooring.apiserver.discovery import Discovery
 from mooring.apiserver.exchange import Exchange
 from mooring.apiserver.health import Health
@@ -92,6 +93,7 @@ class Application:
     reviews: Reviews
     resources: Resources
     streams: Streams
+    definitions: Definitions
     audit: AuditLog | None = None
     paths: dict[str, PathHandler] = field(default_factory=dict)
     """Handlers of more paths, by what they begin with: `/explain` answers `/explain` and all below it."""
@@ -142,7 +144,7 @@ class Application:
             raise errors.method_not_allowed(request.method.lower(), request.path)
         self.skew.see_agent(request.user_agent)
         self.gatekeeper.check_rate(request.user)
-        route = exchange.route = routes.resolve(self.scheme, request.path)
+        route = exchange.route = await self._route(request.path)
         attributes = attributes_of(request, route)
         exchange.verb = attributes.verb
         decision = self.authorizer.authorize(request.user, attributes)
@@ -180,6 +182,14 @@ class Application:
                 response.body = _Stream(body, exchange, place.pop_all())
             return response
 
+    async def _route(self, path: str) -> routes.ResourceRoute | None:
+        """The resource that a path names; a definition of it may have come through another server just now."""
+        route = routes.resolve(self.scheme, path)
+        if route is None and path.startswith("/apis/") and path.count("/") > 3:
+            await self.definitions.catch_up()
+            route = routes.resolve(self.scheme, path)
+        return route
+
     async def _handle(self, exchange: Exchange) -> Response:
         request, route = exchange.request, exchange.route
         if route:
@@ -194,8 +204,8 @@ class Application:
                     raise errors.method_not_allowed(exchange.verb, route.resource, group=route.group)
                 return await answer(request, route)
             response = await self.resources.handle(request, route)
-            if route.group == _RBAC and exchange.verb not in _READS:
-                await self.authorizer.catch_up()  # who has given a right may rely on it
+            if exchange.verb not in _READS:
+                await self._catch_up(route)
             return response
         begin = f"/{request.path.split('/')[1]}"
         if begin in self.paths:
@@ -203,6 +213,13 @@ class Application:
         if request.method not in {"GET", "HEAD"}:
             raise errors.path_not_found()
         return await self._page(request)
+
+    async def _catch_up(self, route: routes.ResourceRoute) -> None:
+        """Who has given a right or defined a kind may rely on it."""
+        if route.group == _RBAC:
+            await self.authorizer.catch_up()
+        elif route.kind is self.definitions.kind:
+            await self.definitions.catch_up()
 
     async def _page(self, request: Request) -> Response:
         """What is there besides resources."""

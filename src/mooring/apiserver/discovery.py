@@ -1,7 +1,7 @@
 """Tells clients what is served: `/api`, `/apis` and what lies below them, one by one and all in one document.
 
-The documents are made from the scheme, so that what is shown is what is served. They do not change while a server
-runs; each is made when it is first asked for. Clients that have one already (`If-None-Match`) are told `304`.
+The documents are made from the scheme, so that what is shown is what is served. Each is made when it is first asked
+for, and again after custom kinds have come or gone. Clients that have one already (`If-None-Match`) are told `304`.
 """
 
 import base64
@@ -43,9 +43,13 @@ class Discovery:
     def __init__(self, scheme: Scheme) -> None:
         self._scheme = scheme
         self._documents: dict[str, tuple[bytes, str]] = {}
+        self._changes = scheme.changes
 
     def handle(self, request: Request) -> Response | None:
         """The answer; None if the path is no document of discovery."""
+        if self._changes != self._scheme.changes:
+            self._documents.clear()
+            self._changes = self._scheme.changes
         path = request.path.rstrip("/")
         make = self._maker(path)
         if make is None:

@@ -25,6 +25,7 @@ from mooring.api.coordination_v1 import Lease
 from mooring.api.scheme import Scheme
 from mooring.apiserver.app import Application
 from mooring.apiserver.audit_log import AuditLog
+from mooring.apiserver.definitions.following import Definitions
 from mooring.apiserver.discovery import Discovery
 from mooring.apiserver.health import Check, Health, store_answers
 from mooring.apiserver.http_server import HttpServer, listen, tls_context
@@ -166,6 +167,7 @@ class ApiServer:
                 Kubelets(objects, clock, self._kubelet_client, config.kubelets),
                 needs_create=versions.streams_need_create,
             ),
+            definitions=Definitions(self.store, self.scheme, resources, clock),
             audit=self._audit,
         )
 
@@ -187,9 +189,11 @@ class ApiServer:
     async def _begin(self) -> None:
         self._run(self._authorizer.run(), "roles and bindings")
         self._run(self._follow_leases(), "leases of components")
+        self._run(self.app.definitions.run(), "definitions of custom kinds")
         await bootstrap(self.app.resources)
         await bootstrap_rbac(self.app.resources)
         await self._authorizer.wait_for_sync()
+        await self.app.definitions.wait_for_sync()
         self._started = True
 
     def _run(self, work: Coroutine[None, None, None], name: str) -> None:

@@ -22,7 +22,6 @@ class Absent:
 
 ABSENT = [
     Absent("pages of a simulated kubelet beside /healthz and /pods", "/api/v1/nodes/node-0/proxy/stats/summary"),
-    Absent("custom resources", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"),
     Absent("webhooks", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"),
     Absent("aggregated servers", "/apis/apiregistration.k8s.io/v1/apiservices"),
     Absent("metrics of nodes", "/apis/metrics.k8s.io/v1beta1/nodes"),

@@ -46,9 +46,10 @@ async def test_the_life_of(kind: Kind) -> None:
         created = await api.post(url, body)
         assert created.code == 201, created.message
         assert (created.body["kind"], created.body["apiVersion"]) == (kind.kind, kind.api_version)
-        one = f"{url}/x"
+        name = body["metadata"]["name"]
+        one = f"{url}/{name}"
         assert (await api.get(one)).body == created.body
-        assert "x" in (await api.get(url)).names
+        assert name in (await api.get(url)).names
         assert (await api.put(one, created.body)).body == created.body, "an update that changes nothing"
         patched = await api.patch(one, {"metadata": {"labels": {"a": "b"}}})
         assert patched.code == 200, patched.message
@@ -60,7 +61,7 @@ async def test_the_life_of(kind: Kind) -> None:
         watched = await api.watch(f"{url}?resourceVersion={created.version}", 2)
         assert [event["type"] for event in watched] == ["MODIFIED", "MODIFIED"]
         table = await api.get(url, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
-        assert "x" in [row["cells"][0] for row in table.body["rows"]] or kind.kind == "Event"
+        assert name in [row["cells"][0] for row in table.body["rows"]] or kind.kind == "Event"
         deleted = await api.delete(f"{one}?propagationPolicy=Background")
         assert deleted.code == 200, deleted.message
         if (await api.get(one)).code == 200:  # something waits for its finalizer

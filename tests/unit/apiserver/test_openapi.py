@@ -42,7 +42,7 @@ def _schema(document: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _references(node: Any) -> Iterator[str]:
     if isinstance(node, dict):
-        if "$ref" in node:
+        if isinstance(node.get("$ref"), str):  # schemas themselves have a field of that name
             yield node["$ref"]
         for value in node.values():
             yield from _references(value)

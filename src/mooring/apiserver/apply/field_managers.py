@@ -52,7 +52,7 @@ class FieldManagers:
 
     def __init__(self, scheme: Scheme) -> None:
         self._scheme = scheme
-        self._empty: dict[Kind, Tree] = {}
+        self._empty: BoundedCache[Kind, Tree] = BoundedCache(_REMEMBERED)
         self._created: BoundedCache[tuple[Kind, type, bytes], Fields] = BoundedCache(_REMEMBERED)
 
     def create(self, kind: Kind, obj: Resource, manager: Manager) -> None:
@@ -150,9 +150,11 @@ class FieldManagers:
 
     def _empty_tree(self, kind: Kind) -> Tree:
         """What an object has before anybody has written anything: the fields that are always there."""
-        if kind not in self._empty:
-            self._empty[kind] = relevant(codec.to_tree(kind.type()), kind, "")
-        return self._empty[kind]
+        empty = self._empty.get(kind)
+        if empty is None:
+            empty = relevant(codec.to_tree(kind.type()), kind, "")
+            self._empty.put(kind, empty)
+        return empty
 
 
 class Applier:

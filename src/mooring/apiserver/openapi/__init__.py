@@ -14,7 +14,7 @@ import msgspec
 
 import mooring
 from mooring.api import errors
-from mooring.api.kinds import GroupVersion
+from mooring.api.kinds import GroupVersion, Kind
 from mooring.api.meta_v1 import VersionInfo
 from mooring.api.scheme import Scheme
 from mooring.apiserver.http import JSON, Request, Response
@@ -34,7 +34,12 @@ class OpenApi:
         self._scheme = scheme
         self._info = {"title": "Mooring", "version": version.git_version}
         self._documents: dict[str, asyncio.Task[bytes]] = {}
-        self._group_versions = {
+        self._changes = scheme.changes
+
+    @property
+    def _group_versions(self) -> dict[str, GroupVersion]:
+        scheme = self._scheme
+        return {
             _place(where): where
             for group in scheme.groups
             for where in (GroupVersion(group, version) for version in scheme.versions(group))
@@ -43,6 +48,9 @@ class OpenApi:
     async def handle(self, request: Request) -> Response | None:
         """The answer; None if the path is another's."""
         path = request.path.rstrip("/")
+        if self._changes != self._scheme.changes:
+            self._documents.clear()
+            self._changes = self._scheme.changes
         if path == _V2:
             if protobuf.ACCEPTED in request.headers.get("accept", ""):
                 return await self._answer(request, "protobuf", lambda: protobuf.encode(self.v2()), protobuf.MEDIA_TYPE)
@@ -97,7 +105,7 @@ class OpenApi:
 
     def _hash(self, where: GroupVersion) -> str:
         """Changes when the document may have: with the program, and with what is served."""
-        kinds = [f"{kind.kind}/{kind.plural}" for kind in self._scheme.resources(*where)]
+        kinds = [_mark(kind) for kind in self._scheme.resources(*where)]
         text = "\n".join([mooring.__version__, self._info["version"], where.api_version, *kinds])
         return hashlib.sha256(text.encode()).hexdigest().upper()
 
@@ -113,6 +121,13 @@ class OpenApi:
         if request.headers.get("if-none-match") == tag:
             return Response(304, b"", media_type, {"etag": tag})
         return Response(200, body, media_type, {"etag": tag, "vary": "Accept"})
+
+
+def _mark(kind: Kind) -> str:
+    """Something that is another when the kind is another."""
+    facts = kind.custom
+    definition = f" {facts.definition.metadata.uid} {facts.definition.metadata.generation}" if facts else ""
+    return f"{kind.kind}/{kind.plural}{definition}"
 
 
 def _place(where: GroupVersion) -> str:

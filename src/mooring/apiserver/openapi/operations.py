@@ -152,12 +152,16 @@ class Operations:
             "x-kubernetes-action": _ACTIONS.get(verb, verb),
             "x-kubernetes-group-version-kind": gvk(where, name),
         }
-        answer: type[Object] = Status if verb in {"delete", "deletecollection"} else shown
-        if verb == "list" and kind.list_type:
-            answer = kind.list_type
-        self._add_body(operation, verb, shown, where)
-        self._add_answers(operation, verb, self._schemas.of(answer, where))
+        self._add_body(operation, verb, shown, where, kind)
+        self._add_answers(operation, verb, self._answer(kind, verb, shown, where))
         return operation
+
+    def _answer(self, kind: Kind, verb: str, shown: type[Object], where: GroupVersion) -> Schema:
+        if verb in {"delete", "deletecollection"}:
+            return self._schemas.of(Status, where)
+        if shown is kind.type and kind.custom:
+            return self._schemas.of_custom(kind, is_list=verb == "list")
+        return self._schemas.of(kind.list_type if verb == "list" and kind.list_type else shown, where)
 
     def _shown(self, kind: Kind, subresource: Subresource | None) -> tuple[type[Object], GroupVersion]:
         """What is read and written at a place."""
@@ -168,12 +172,13 @@ class Operations:
                 return other.type, where
         return kind.type, kind.group_version
 
-    def _add_body(self, operation: Schema, verb: str, shown: type[Object], where: GroupVersion) -> None:
+    def _add_body(self, operation: Schema, verb: str, shown: type[Object], where: GroupVersion, kind: Kind) -> None:
         media_types: Sequence[str] = _JSON
         if verb in {"create", "update"}:
-            schema = self._schemas.of(shown, where)
+            own = kind.custom and shown is kind.type
+            schema = self._schemas.of_custom(kind) if own else self._schemas.of(shown, where)
         elif verb == "patch":
-            schema, media_types = self._schemas.patch(), _PATCHES
+            schema, media_types = self._schemas.patch(), _PATCHES[:3] if kind.custom else _PATCHES
         elif verb in {"delete", "deletecollection"}:
             schema = self._schemas.of(DeleteOptions, where)
         else:

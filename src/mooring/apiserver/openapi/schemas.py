@@ -15,8 +15,10 @@ import msgspec
 
 from mooring.api.base import Merge, Object, is_required, merge_of
 from mooring.api.kinds import GroupVersion, Kind
+from mooring.api.meta_v1 import ListMeta, ObjectMeta
 from mooring.api.openapi_docs import descriptions
 from mooring.api.quantity import Quantity
+from mooring.apiserver.openapi import custom
 
 Schema = dict[str, Any]
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
@@ -54,6 +56,8 @@ class Schemas:
         self._pending: set[str] = set()
         self._kinds: dict[tuple[str, type], list[Kind]] = {}
         for kind in kinds:
+            if kind.custom:
+                continue
             for shown in (kind.type, kind.list_type):
                 if shown:
                     self._kinds.setdefault((self.name(shown, kind.group_version), shown), []).append(kind)
@@ -75,6 +79,18 @@ class Schemas:
             self.definitions[name] = self._definition(name, cls, where)
             self._pending.discard(name)
         return self._dialect.reference(name, description, default=default)
+
+    def of_custom(self, kind: Kind, *, is_list: bool = False) -> Schema:
+        """A reference to a custom kind, or to a list of its objects."""
+        name, v2 = custom.name_of(kind, is_list=is_list), self._dialect is Dialect.V2
+        if name not in self.definitions:
+            metadata = self.of(ListMeta if is_list else ObjectMeta, kind.group_version)
+            if is_list:
+                item = self.of_custom(kind)
+                self.definitions[name] = custom.list_of(kind, item, metadata, v2=v2)
+            else:
+                self.definitions[name] = custom.definition_of(kind, metadata, v2=v2)
+        return self._dialect.reference(name)
 
     def patch(self) -> Schema:
         """A reference to what can be sent in a PATCH."""
@@ -124,6 +140,10 @@ class Schemas:
             return _bounded(self._type(base, where, description, default=default), marks)
         if origin in (Union, UnionType):
             options = [option for option in get_args(annotation) if option is not NoneType]
+            if set(options) == {int, float}:
+                return {"description": description, "type": "number", "format": "double"}
+            if len(options) > 1 and any(isinstance(each, type) and issubclass(each, Object) for each in options):
+                return {"description": description}
             if len(options) > 1:
                 return self._shared(_INT_OR_STRING, description)
             return self._type(options[0], where, description)

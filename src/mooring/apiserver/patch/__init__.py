@@ -28,12 +28,20 @@ MEDIA_TYPES = (
     "application/strategic-merge-patch+json",
     "application/apply-patch+yaml",
 )
+CUSTOM_MEDIA_TYPES = (
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/apply-patch+yaml",
+)
+"""Custom kinds have no keys for a strategic merge."""
 Patcher = Callable[[Any], Any]
 """Takes the tree of an object, which it may change, and returns that of the patched one; raises PatchError."""
 
 
 def patcher_for(media_type: str, body: bytes, kind: Kind) -> Patcher:
     """The patch in a request; raises BadRequest and UnsupportedMediaType."""
+    if kind.custom and media_type not in CUSTOM_MEDIA_TYPES[:2]:
+        raise api_errors.unsupported_media_type(CUSTOM_MEDIA_TYPES)
     if media_type not in MEDIA_TYPES[:3]:
         raise api_errors.unsupported_media_type(MEDIA_TYPES)
     try:

@@ -8,10 +8,14 @@ from collections.abc import Mapping
 from functools import cache, cached_property
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from weakref import WeakKeyDictionary
 
 import msgspec
 
 from mooring.api.base import Merge, Object, merge_of
+from mooring.api.dynamic import Dynamic
+from mooring.api.meta_v1 import ObjectMeta
+from mooring.api.structural import Structural
 
 Shape = Literal["struct", "map", "list", "leaf"]
 _ATOMIC_LIST = Merge("atomic")
@@ -53,9 +57,84 @@ class Node:
         return tuple(sorted(self.merge.keys)) if self.merge is not None and self.merge.kind == "map" else ()
 
 
-@cache
+class CustomNode(Node):
+    """A place in a custom object, by its schema. What has no schema is a leaf; maps without one merge by key."""
+
+    def __init__(self, schema: Structural | None) -> None:
+        self._schema = schema
+        self.shape = _custom_shape(schema)
+        self.merge = _custom_merge(schema) if schema else None
+        self.is_atomic = self.shape == "leaf" or (self.merge is not None and self.merge.kind == "atomic")
+
+    @cached_property
+    def fields(self) -> Mapping[str, Node]:
+        found: dict[str, Node] = {name: CustomNode(child) for name, child in _properties(self._schema).items()}
+        if self._schema is not None and self._schema.embedded:
+            found["metadata"] = schema_of(ObjectMeta)
+        return found
+
+    @cached_property
+    def item(self) -> Node:
+        schema = self._schema
+        return CustomNode((schema.items if self.shape == "list" else schema.additional) if schema else None)
+
+    def child(self, name: str) -> Node | None:
+        """Fields without a schema are there where the schema keeps them: objects merge, lists are whole."""
+        return self.item if self.shape == "map" else self.fields.get(name) or _DEDUCED
+
+
+class _Deduced(Node):
+    """A value without a schema: objects merge field by field, everything else is written as a whole."""
+
+    def __init__(self) -> None:
+        self.shape = "map"
+        self.merge = None
+        self.is_atomic = False
+
+    @cached_property
+    def item(self) -> Node:
+        return self
+
+
+def _properties(schema: Structural | None) -> Mapping[str, Structural]:
+    return schema.properties if schema else {}
+
+
+def _custom_shape(schema: Structural | None) -> Shape:
+    if schema is None:
+        return "leaf"
+    if schema.items is not None or schema.props.type == "array":
+        return "list"
+    if schema.properties or schema.embedded or (schema.preserves and schema.props.type in {"", "object"}):
+        return "struct"
+    return "map" if schema.props.type == "object" else "leaf"
+
+
+def _custom_merge(schema: Structural) -> Merge | None:
+    props = schema.props
+    if _custom_shape(schema) == "list":
+        if props.list_type == "map":
+            return Merge("map", tuple(props.list_map_keys))
+        return Merge("set") if props.list_type == "set" else _ATOMIC_LIST
+    return Merge("atomic") if props.map_type == "atomic" else None
+
+
+_DEDUCED = _Deduced()
+_CUSTOM: WeakKeyDictionary[type[Object], Node] = WeakKeyDictionary()
+
+
 def schema_of(object_type: type[Object]) -> Node:
     """The schema of a type."""
+    if not issubclass(object_type, Dynamic):
+        return _built_in(object_type)
+    node = _CUSTOM.get(object_type)
+    if node is None:
+        node = _CUSTOM[object_type] = CustomNode(object_type.schema)
+    return node
+
+
+@cache
+def _built_in(object_type: type[Object]) -> Node:
     return Node(object_type)
 
 

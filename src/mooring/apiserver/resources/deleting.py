@@ -9,9 +9,12 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from mooring.api import codec, errors, times
+from mooring.api.apiextensions_v1 import CustomResourceDefinition
 from mooring.api.core_v1 import Namespace, Pod
+from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import DeleteOptions, ListMeta, Resource, Status, StatusDetails
-from mooring.apiserver.http import Response
+from mooring.apiserver.definitions.names import mark_for_deletion
+from mooring.apiserver.http import Accepted, Request, Response
 from mooring.apiserver.resources.options import delete_options
 from mooring.apiserver.resources.output import respond, view_for
 from mooring.apiserver.resources.reading import Reading
@@ -90,6 +93,16 @@ class Deleting:
             return False
         return True
 
+    async def delete_all(self, kind: Kind) -> bool:
+        """Delete every object of a kind, for the end of its definition; whether none is left."""
+        stored = self._registry.stored(kind)
+        call = Call(Request(method="DELETE", path=""), kind, stored, "", "", "", Accepted())
+        found = (await self._registry.store.range(stored.prefix)).items
+        for start in range(0, len(found), _AT_ONCE):
+            group = found[start : start + _AT_ONCE]
+            await asyncio.gather(*(self._delete_one_of(call, kv, DeleteOptions()) for kv in group))
+        return not (await self._registry.store.range(stored.prefix, limit=1)).items
+
     async def delete_object(self, call: Call, options: DeleteOptions) -> tuple[Written, bool, Resource]:
         """Delete, or begin to; returns the last state, and whether the object is gone."""
         registry, stored = self._registry, call.stored
@@ -124,6 +137,8 @@ class Deleting:
             metadata.deletion_timestamp = times.to_seconds(until)
             metadata.deletion_grace_period_seconds = grace
             metadata.generation += metadata.generation > 0
+            if isinstance(obj, CustomResourceDefinition):
+                mark_for_deletion(obj, times.to_seconds(self._registry.clock.now()))
         elif grace < (metadata.deletion_grace_period_seconds or 0):
             before = metadata.deletion_grace_period_seconds or 0
             until = times.parse(metadata.deletion_timestamp) - timedelta(seconds=before - grace)

@@ -6,10 +6,12 @@
 Read next: ``registry.py`` for what all handlers share, then ``reading.py``, ``writing.py``, ``watching.py``.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from mooring.admission.options import AdmissionOptions
 from mooring.api import errors
+from mooring.api.apiextensions_v1 import TERMINATING, holds
+from mooring.api.kinds import Kind
 from mooring.api.scheme import Scheme
 from mooring.apiserver.http import Request, Response
 from mooring.apiserver.resources.claims import Claims
@@ -48,7 +50,7 @@ class Resources:
         )
         reading, writing = Reading(self.registry), Writing(self.registry)
         self.create_object = writing.create_object
-        deleting = Deleting(self.registry, reading)
+        deleting = self._deleting = Deleting(self.registry, reading)
         self._watching = Watching(self.registry)
         self._pods = Pods(self.registry, deleting)
         self._claims = Claims(self.registry, writing)
@@ -70,6 +72,20 @@ class Resources:
             ("scale", "update"): scaling.update,
             ("scale", "patch"): scaling.patch,
         }
+
+    def learn(self, kinds: Iterable[Kind]) -> None:
+        """Serve all versions of a custom kind, which the scheme knows already."""
+        self.registry.learn(kinds)
+
+    def forget(self, kinds: Iterable[Kind]) -> None:
+        """Serve a custom kind no longer: who watches it is sent away."""
+        kinds = tuple(kinds)
+        self.registry.forget(kinds)
+        self._watching.end_of(kinds)
+
+    async def delete_all(self, kind: Kind) -> bool:
+        """Delete every object of a custom kind; whether none is left, for finalizers may hold some."""
+        return await self._deleting.delete_all(kind)
 
     @property
     def open_watches(self) -> int:
@@ -121,3 +137,7 @@ class Resources:
         )
         if verb not in verbs or misplaced or not kind.stored:
             raise errors.method_not_allowed(verb, kind.plural, group=kind.group)
+        if verb == "create" and kind.custom and holds(kind.custom.definition, TERMINATING):
+            refusal = errors.method_not_allowed(verb, kind.plural, group=kind.group)
+            refusal.status.message = f"{verb} not allowed while custom resource definition is terminating"
+            raise refusal

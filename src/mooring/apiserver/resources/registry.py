@@ -3,14 +3,14 @@
 `Registry` is made once by `Resources`; a `Call` is one request on its way through it. Read next: ``reading.py``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
 from mooring.admission import strategy as admission
 from mooring.admission.options import AdmissionOptions
-from mooring.admission.registry import strategy_of
+from mooring.admission.registry import register, strategy_of, unregister
 from mooring.api import errors
 from mooring.api.answer_limits import add_warning
 from mooring.api.authentication_v1 import UserInfo
@@ -95,9 +95,24 @@ class Registry:
             if stored.hub.namespaced and not any(map(scheme.is_served, scheme.family(stored.hub)))
         ]
         self._node_reading = NodeReading(store, options)
+        self._custom: dict[Kind, Stored] = {}
 
     def stored(self, kind: Kind) -> Stored:
-        return self._stored[kind.family]
+        return self._custom[kind] if kind.custom else self._stored[kind.family]
+
+    def learn(self, kinds: Iterable[Kind]) -> None:
+        """Serve all versions of a custom kind, which the scheme knows already."""
+        from mooring.admission.custom.strategy import CustomStrategy  # noqa: PLC0415 - most servers never need it
+
+        for kind in kinds:
+            self._custom[kind] = Stored(self.scheme, kind)
+            register(CustomStrategy(kind))
+
+    def forget(self, kinds: Iterable[Kind]) -> None:
+        """Serve a custom kind no longer."""
+        for kind in kinds:
+            self._custom.pop(kind, None)
+            unregister(kind.type)
 
     def read_by(self, call: Call) -> Rendering:
         """The objects of a call's kind as its sender reads them."""

@@ -3,10 +3,12 @@
 from typing import Any, Protocol, cast
 
 from mooring.api import codec, errors, field_errors, label_selector
+from mooring.api.apiextensions_v1 import CustomResourceSubresourceScale
 from mooring.api.autoscaling_v1 import Scale, ScaleSpec, ScaleStatus
 from mooring.api.base import copy_of
 from mooring.api.codec import DecodeError
 from mooring.api.core_v1 import ReplicationController
+from mooring.api.dynamic import Dynamic, value_at, with_value
 from mooring.api.field_path import Path
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import ObjectMeta, Resource
@@ -41,14 +43,14 @@ class Scaling:
 
     async def get(self, call: Call) -> Response:
         kv = await self._registry.find(call)
-        return respond(call, codec.encode(scale_of(call.stored.decode(kv.value, kv.mod_revision))))
+        return respond(call, codec.encode(scale_of(call.stored.decode(kv.value, kv.mod_revision), _paths(call.kind))))
 
     async def update(self, call: Call) -> Response:
         options = write_options(call.request, "UpdateOptions")
         decoded = read_body(call.request, Scale, "Scale", self._kind.api_version, options.validation)
         call.warn(*decoded.warnings)
         check_type(decoded.object, self._kind)
-        return await self._change(call, options, _scaled_by(lambda _: decoded.object))
+        return await self._change(call, options, _scaled_by(lambda _: decoded.object, _paths(call.kind)))
 
     async def patch(self, call: Call) -> Response:
         is_apply = call.request.content_type == APPLY
@@ -68,7 +70,7 @@ class Scaling:
             check_type(decoded, self._kind)
             return decoded
 
-        return await self._change(call, options, _scaled_by(patched))
+        return await self._change(call, options, _scaled_by(patched, _paths(call.kind)))
 
     def _applied(self, call: Call, options: WriteOptions) -> Change:
         """What an applied scale means for the object: a configuration of it that names nothing but its replicas."""
@@ -77,12 +79,15 @@ class Scaling:
         _check_replicas(call.name, replicas.get("replicas", 0))
         metadata = {name: text for name, text in scale["metadata"].items() if name in _IDENTITY}
         config = {"apiVersion": call.kind.api_version, "kind": call.kind.kind, "metadata": metadata, "spec": replicas}
+        paths = _paths(call.kind)
+        if paths is not None:
+            del config["spec"]
+            config = with_value(config, paths.spec_replicas_path, replicas["replicas"]) if replicas else config
         applier = self._writing.applier(call, options, config)
 
         def applied(old: Resource) -> Resource:
             new = applier.change(old)
-            spec = cast("_Scalable", new).spec
-            spec.replicas = spec.replicas or 0  # a scale that is no longer said is 0, whatever the object's default
+            _set_replicas(new, _replicas(new, paths), paths)  # one that is not said is 0, whatever the default
             return new
 
         return applied
@@ -92,12 +97,11 @@ class Scaling:
     ) -> Response:
         written = await self._writing.change(call, options, change, subresource="", managed_already=managed_already)
         obj = call.stored.decode(written.value, written.revision)
-        return respond(call, codec.encode(scale_of(obj)))
+        return respond(call, codec.encode(scale_of(obj, _paths(call.kind))))
 
 
-def scale_of(obj: Resource) -> Scale:
-    """The scale of an object."""
-    target = cast("_Scalable", obj)
+def scale_of(obj: Resource, paths: CustomResourceSubresourceScale | None = None) -> Scale:
+    """The scale of an object; `paths` say where a custom one keeps it."""
     metadata = ObjectMeta(
         name=obj.metadata.name,
         namespace=obj.metadata.namespace,
@@ -109,9 +113,33 @@ def scale_of(obj: Resource) -> Scale:
         kind="Scale",
         api_version=f"{_GROUP}/{_VERSION}",
         metadata=metadata,
-        spec=ScaleSpec(replicas=target.spec.replicas or 0),
-        status=ScaleStatus(replicas=target.status.replicas, selector=_selector(obj)),
+        spec=ScaleSpec(replicas=_replicas(obj, paths)),
+        status=_status(obj, paths),
     )
+
+
+def _replicas(obj: Resource, paths: CustomResourceSubresourceScale | None) -> int:
+    if isinstance(obj, Dynamic) and paths is not None:
+        return _number_at(obj, paths.spec_replicas_path)
+    return cast("_Scalable", obj).spec.replicas or 0
+
+
+def _status(obj: Resource, paths: CustomResourceSubresourceScale | None) -> ScaleStatus:
+    if isinstance(obj, Dynamic) and paths is not None:
+        selector = value_at(obj.content, paths.label_selector_path) if paths.label_selector_path else ""
+        return ScaleStatus(replicas=_number_at(obj, paths.status_replicas_path), selector=str(selector or ""))
+    return ScaleStatus(replicas=cast("_Scalable", obj).status.replicas, selector=_selector(obj))
+
+
+def _number_at(obj: Dynamic, path: str) -> int:
+    found = value_at(obj.content, path)
+    return found if isinstance(found, int) else 0
+
+
+def _paths(kind: Kind) -> CustomResourceSubresourceScale | None:
+    """Where a custom kind keeps what its scale shows."""
+    subresources = kind.custom.version.subresources if kind.custom else None
+    return subresources.scale if subresources else None
 
 
 def _selector(obj: Resource) -> str:
@@ -121,19 +149,26 @@ def _selector(obj: Resource) -> str:
     return str(label_selector.from_label_selector(selector))
 
 
-def _scaled_by(change: Any) -> Change:
+def _scaled_by(change: Any, paths: CustomResourceSubresourceScale | None) -> Change:
     """The change of an object that a change of its scale means."""
 
     def scaled(old: Resource) -> Resource:
-        scale: Scale = change(scale_of(old))
+        scale: Scale = change(scale_of(old, paths))
         _check_replicas(old.metadata.name, scale.spec.replicas)
         new = copy_of(old)
-        cast("_Scalable", new).spec.replicas = scale.spec.replicas
+        _set_replicas(new, scale.spec.replicas, paths)
         new.metadata.resource_version = scale.metadata.resource_version or old.metadata.resource_version
         new.metadata.uid = scale.metadata.uid or old.metadata.uid
         return new
 
     return scaled
+
+
+def _set_replicas(obj: Resource, replicas: int, paths: CustomResourceSubresourceScale | None) -> None:
+    if isinstance(obj, Dynamic) and paths is not None:
+        obj.content = with_value(obj.content, paths.spec_replicas_path, replicas)
+    else:
+        cast("_Scalable", obj).spec.replicas = replicas
 
 
 def _check_replicas(name: str, replicas: int) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from mooring.api import errors, field_selector, label_selector
+from mooring.api.dynamic import value_at
 from mooring.api.field_selector import FieldSelector
 from mooring.api.kinds import Kind
 from mooring.api.label_selector import Selector, SelectorError
@@ -21,6 +22,8 @@ from mooring.apiserver.http import Request
 from mooring.store.kv import KeyValue
 
 _REMEMBERED = 16_384
+_KINDS = 1024
+_TREE: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
 
@@ -102,7 +105,7 @@ class Selections:
     """Makes the selections of one store, and remembers what they found in its objects."""
 
     def __init__(self) -> None:
-        self._readers: dict[Kind, Callable[[KeyValue], _Facts]] = {}
+        self._readers: BoundedCache[Kind, Callable[[KeyValue], _Facts]] = BoundedCache(_KINDS)
 
     def of(self, request: Request, kind: Kind, name: str = "") -> Selection:
         """The selectors in a request's query; `name` restricts it further (a watch of one object).
@@ -114,7 +117,8 @@ class Selections:
             fields = FieldSelector((*fields.terms, *field_selector.one_field("metadata.name", name).terms))
         reader = self._readers.get(kind)
         if reader is None:
-            reader = self._readers[kind] = _reader(kind)
+            reader = _remembering(_custom_reader(kind) if kind.custom else _reader(kind))
+            self._readers.put(kind, reader)
         return Selection(labels, fields, reader)
 
 
@@ -127,7 +131,7 @@ def _selectors_of(request: Request, kind: Kind) -> tuple[Selector, FieldSelector
         fields = field_selector.parse(request.parameter("fieldSelector"))
     except SelectorError as error:
         raise errors.bad_request(f"unable to parse fieldSelector: {error}") from None
-    known = FIELDS.get((kind.group, kind.kind), {})
+    known = _custom_fields(kind) if kind.custom else FIELDS.get((kind.group, kind.kind), {})
     for term in fields.terms:
         if term.field not in known and term.field not in {"metadata.name", "metadata.namespace"}:
             raise errors.bad_request(f"field label not supported: {term.field}")
@@ -144,18 +148,44 @@ def _reader(kind: Kind) -> Callable[[KeyValue], _Facts]:
     paths = [path for field in fields.values() for path in (field.path, field.otherwise) if path]
     decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_partial_type(["metadata.labels", *paths]))
     getters = {name: (_getter(field), field.absent) for name, field in fields.items()}
-    remembered: BoundedCache[int, _Facts] = BoundedCache(_REMEMBERED)
 
     def read(kv: KeyValue) -> _Facts:
+        partial = decoder.decode(kv.value)
+        texts = {name: _text(get(partial), absent) for name, (get, absent) in getters.items()}
+        return _Facts(partial.metadata.labels or {}, texts)
+
+    return read
+
+
+def _custom_fields(kind: Kind) -> dict[str, str]:
+    """The selectable fields of a custom kind, by name, with their paths."""
+    given = kind.custom.version.selectable_fields if kind.custom else []
+    return {each.json_path.removeprefix("."): each.json_path for each in given}
+
+
+def _custom_reader(kind: Kind) -> Callable[[KeyValue], _Facts]:
+    """The same for a custom kind, whose fields may have any name."""
+    fields = {"metadata.name": ".metadata.name", "metadata.namespace": ".metadata.namespace", **_custom_fields(kind)}
+
+    def read(kv: KeyValue) -> _Facts:
+        tree = _TREE.decode(kv.value)
+        texts = {name: _text(value_at(tree, path), "") for name, path in fields.items()}
+        return _Facts(tree["metadata"].get("labels") or {}, texts)
+
+    return read
+
+
+def _remembering(read: Callable[[KeyValue], _Facts]) -> Callable[[KeyValue], _Facts]:
+    remembered: BoundedCache[int, _Facts] = BoundedCache(_REMEMBERED)
+
+    def remember(kv: KeyValue) -> _Facts:
         facts = remembered.get(kv.mod_revision)
         if facts is None:
-            partial = decoder.decode(kv.value)
-            texts = {name: _text(get(partial), absent) for name, (get, absent) in getters.items()}
-            facts = _Facts(partial.metadata.labels or {}, texts)
+            facts = read(kv)
             remembered.put(kv.mod_revision, facts)
         return facts
 
-    return read
+    return remember
 
 
 def _getter(field: _Field) -> Callable[[Any], Any]:

@@ -13,6 +13,7 @@ Only versions of another shape are decoded and converted, once each. Used by eve
 from collections.abc import Iterable, Iterator
 
 from mooring.api import codec, errors
+from mooring.api.dynamic import Dynamic, normalised
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
@@ -30,7 +31,9 @@ class Stored:
     def __init__(self, scheme: Scheme, kind: Kind) -> None:
         self.hub = scheme.hub(kind)
         self.storage = scheme.storage(kind)
-        self.prefix = f"{ROOT}{self.hub.plural}/"
+        self.prefix = f"{ROOT}{kind.group}/{kind.plural}/" if kind.custom else f"{ROOT}{self.hub.plural}/"
+        self._current_after = kind.custom.revision if kind.custom else 0
+        """Custom objects that were written later look as the schema of their kind wants them today."""
         self._scheme = scheme
         self._heads = _heads(self.storage, scheme.family(kind))
         self._converted: BoundedCache[tuple[bytes, Kind], bytes] = BoundedCache(_CONVERTED)
@@ -55,14 +58,17 @@ class Stored:
     def decode(self, value: bytes, revision: int) -> Resource:
         """A stored object in the newest version; nobody else has it, so that it may be changed."""
         source = self._source(value)
-        obj = self._scheme.convert(codec.decode_own(value, source.type), self.hub)
+        obj = codec.decode_own(value, source.type)
+        if isinstance(obj, Dynamic) and (source is self.hub and revision <= self._current_after):
+            normalised(obj)
+        obj = self._scheme.convert(obj, self.hub)
         obj.metadata.resource_version = str(revision)
         return obj
 
     def render(self, value: bytes, revision: int, kind: Kind) -> bytes:
         """The JSON of a stored object in a version. Without a revision (dry run) it has no resourceVersion."""
         source = self._source(value)
-        if source.type is not kind.type:
+        if source.type is not kind.type or (revision <= self._current_after and revision):
             value, source = self._convert(value, kind), kind
         rest = value[len(self._heads[source]) :]
         if not revision:
@@ -70,16 +76,17 @@ class Stored:
         return b'%b"resourceVersion":"%d",%b' % (self._heads[kind], revision, rest)
 
     def render_item(self, value: bytes, revision: int, kind: Kind) -> bytes:
-        """As `render`, for a list, whose items do not repeat the kind."""
+        """As `render`, for a list, whose items do not repeat the kind, except for those of custom kinds."""
         source = self._source(value)
-        if source.type is not kind.type:
+        if source.type is not kind.type or revision <= self._current_after:
             value, source = self._convert(value, kind), kind
-        return b'%b"resourceVersion":"%d",%b' % (_ITEM_HEAD, revision, value[len(self._heads[source]) :])
+        head = self._heads[kind] if kind.custom else _ITEM_HEAD
+        return b'%b"resourceVersion":"%d",%b' % (head, revision, value[len(self._heads[source]) :])
 
     def render_items(self, items: Iterable[KeyValue], kind: Kind) -> Iterator[bytes | memoryview]:
         """As `render_item`, for many, with commas between them, in pieces that only one join should ever copy."""
         head = self._heads[self.storage]
-        length, same_shape = len(head), self.storage.type is kind.type
+        length, same_shape = len(head), self.storage.type is kind.type and not kind.custom
         comma = b""
         for kv in items:
             value = kv.value
@@ -102,6 +109,8 @@ class Stored:
         found = self._converted.get((value, kind))
         if found is None:
             obj = codec.decode_own(value, self._source(value).type)
+            if isinstance(obj, Dynamic):
+                normalised(obj)
             found = codec.encode(self._scheme.convert(obj, kind))
             self._converted.put((value, kind), found)
         return found

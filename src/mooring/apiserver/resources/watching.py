@@ -6,7 +6,7 @@ behind what the store remembers is told `410 Gone` and has to list again.
 """
 
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 
 from mooring.api import codec, errors, resource_version
@@ -49,7 +49,7 @@ class Watching:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._frames: BoundedCache[FrameKey, bytes] = BoundedCache(_FRAMES)
-        self._open: set[Watcher] = set()
+        self._open: dict[Watcher, Kind] = {}
         self._ending = False
 
     @property
@@ -61,6 +61,13 @@ class Watching:
         self._ending = True
         for watcher in list(self._open):
             watcher.close()
+
+    def end_of(self, kinds: Iterable[Kind]) -> None:
+        """End the watches of kinds that are not served any longer, or not as they were."""
+        if self._open:
+            gone = set(kinds)
+            for watcher in [watcher for watcher, kind in self._open.items() if kind in gone]:
+                watcher.close()
 
     async def watch(self, call: Call) -> Response:
         if call.accepted.format != "json":
@@ -74,13 +81,13 @@ class Watching:
         stream = _Stream(self, call, view, selection, start)
         return Response(200, stream.run(self._registry), "application/json", warnings=call.warnings)
 
-    def opened(self, watcher: Watcher) -> None:
-        self._open.add(watcher)
+    def opened(self, watcher: Watcher, kind: Kind) -> None:
+        self._open[watcher] = kind
         if self._ending:
             watcher.close()
 
     def closed(self, watcher: Watcher) -> None:
-        self._open.discard(watcher)
+        self._open.pop(watcher, None)
         watcher.close()
 
     def frame(self, view: View, kind: str, kv: KeyValue, revision: int, *, first: bool) -> bytes:
@@ -122,7 +129,7 @@ class _Stream:
                 if self._start.mark_initial_end:
                     yield self._bookmark(after, {INITIAL_EVENTS_END: "true"})
             watcher = store.watch(self._selected_key(prefix), after=after)
-            self._watching.opened(watcher)
+            self._watching.opened(watcher, self._view.kind)
             try:
                 while (left := deadline - registry.clock.monotonic()) > 0:
                     batch = await watcher.next(timeout=min(left, _BOOKMARK_SECONDS), limit=_AT_ONCE)

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource, TableColumnDefinition, TableRow
-from mooring.apiserver.tables import cluster, pods, storage, workloads
+from mooring.apiserver.tables import cluster, custom, pods, storage, workloads
 from mooring.apiserver.tables.printer import Printer
 
 _CORE = ""
@@ -32,6 +32,7 @@ _PRINTERS: dict[tuple[str, str], Printer] = {
     (_CORE, "Secret"): cluster.SECRETS,
     (_CORE, "Service"): cluster.SERVICES,
     (_CORE, "ServiceAccount"): cluster.SERVICE_ACCOUNTS,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): cluster.CREATED,
     ("apps", "ControllerRevision"): workloads.CONTROLLER_REVISIONS,
     ("apps", "DaemonSet"): workloads.DAEMON_SETS,
     ("apps", "Deployment"): workloads.DEPLOYMENTS,
@@ -73,4 +74,6 @@ class Tables:
 
 
 def _printer(kind: Kind) -> Printer:
+    if kind.custom:
+        return custom.printer_of(kind.custom.version)
     return _PRINTERS.get((kind.group, kind.kind), cluster.NAME_AND_AGE)

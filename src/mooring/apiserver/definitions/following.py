@@ -1,0 +1,199 @@
+"""Follows the definitions in the store: names and conditions are settled, kinds are learned and forgotten.
+
+Every server follows for itself, so that several on one etcd see each other's definitions; whoever is first writes a
+status, and the others find it written. Whoever writes a definition is answered when this server has taken it in. A
+server without definitions has one idle watch. Read next: ``names.py``.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from mooring.api import times
+from mooring.api.apiextensions_v1 import (
+    CLEANUP_FINALIZER,
+    ESTABLISHED,
+    TERMINATING,
+    CustomResourceDefinition,
+    CustomResourceDefinitionStatus,
+    holds,
+)
+from mooring.api.kinds import Kind
+from mooring.api.scheme import Scheme
+from mooring.apiserver.definitions.names import ended, progress, settled
+from mooring.apiserver.objects import Follower
+from mooring.apiserver.resources import Resources
+from mooring.apiserver.resources.stored import Stored
+from mooring.base import logs
+from mooring.base.clock import Clock
+from mooring.store.errors import StoreError
+from mooring.store.kv import Delete, Event, Put, Store
+
+if TYPE_CHECKING:
+    from mooring.api.custom_kinds import Learned
+
+log = logs.get(__name__)
+_RETRY_SECONDS = 1.0
+_Said = tuple[str, int, Any, bool]
+"""What of a definition its kinds depend on: uid, generation, names, and whether it is about to end."""
+
+
+class Definitions:
+    """The definitions of one server."""
+
+    def __init__(self, store: Store, scheme: Scheme, resources: Resources, clock: Clock) -> None:
+        kind = scheme.kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+        self.kind: Kind | None = kind if kind is not None and scheme.is_served(kind) else None
+        self._store = store
+        self._scheme = scheme
+        self._resources = resources
+        self._clock = clock
+        self._served: dict[str, tuple[_Said, Learned]] = {}
+        self._settling: dict[str, asyncio.Task[None]] = {}
+        self._emptying: dict[str, asyncio.Task[None]] = {}
+        self._follower: Follower[CustomResourceDefinition] | None = None
+        if self.kind is not None:
+            self._stored = Stored(scheme, self.kind)
+            self._follower = Follower(store, scheme, self.kind, self._changed)
+
+    async def run(self) -> None:
+        """Follow until the store is closed."""
+        if self._follower is not None:
+            try:
+                await self._follower.run()
+            finally:
+                for task in (*self._settling.values(), *self._emptying.values()):
+                    task.cancel()
+
+    async def wait_for_sync(self) -> None:
+        if self._follower is not None:
+            await self._follower.synced.wait()
+
+    async def catch_up(self) -> None:
+        """Wait until what is in the store now is served here; for those who have just written, or ask for more."""
+        if self._follower is None:
+            return
+        await self._follower.catch_up()
+        if self._settling:
+            await asyncio.gather(*self._settling.values(), return_exceptions=True)
+            await self._follower.catch_up()
+
+    def named(self, name: str) -> CustomResourceDefinition | None:
+        """The definition of a name, as this server knows it."""
+        return self._follower.objects.get(name) if self._follower else None
+
+    # -- what changes
+
+    def _changed(self) -> None:
+        """Look at all definitions after some have changed."""
+        if self._follower is None:
+            return
+        found = self._follower.objects
+        for name in [name for name in self._served if name not in found]:
+            self._forget(name)
+        groups: dict[str, list[CustomResourceDefinition]] = {}
+        for definition in found.values():
+            groups.setdefault(definition.spec.group, []).append(definition)
+        for definition in found.values():
+            self._look_at(definition, groups[definition.spec.group])
+
+    def _look_at(self, definition: CustomResourceDefinition, group: list[CustomResourceDefinition]) -> None:
+        name = definition.metadata.name
+        if definition.metadata.deletion_timestamp is None:
+            if definition.spec.names != definition.status.accepted_names or not definition.status.conditions:
+                others = [other for other in group if other is not definition]
+                status = settled(definition, others, self._now())
+                if status != definition.status:
+                    _start(self._settling, name, self._write_status(definition, status))
+        elif CLEANUP_FINALIZER in definition.metadata.finalizers:
+            _start(self._emptying, name, self._clean_up(name))
+        if holds(definition, ESTABLISHED):
+            self._serve(definition)
+        else:
+            self._forget(name)
+
+    # -- serving
+
+    def _serve(self, definition: CustomResourceDefinition) -> None:
+        name = definition.metadata.name
+        said = _said(definition)
+        before = self._served.get(name)
+        if before is not None and before[0] == said:
+            return
+        from mooring.api.custom_kinds import kinds_of  # noqa: PLC0415 - servers without definitions never need it
+
+        learned = kinds_of(definition, revision=int(definition.metadata.resource_version))
+        self._forget(name)
+        self._scheme.learn(learned.versions, learned.storage)
+        self._resources.learn(learned.versions)
+        self._served[name] = (said, learned)
+        log.info("Serving %s", name, extra={"fields": {"generation": definition.metadata.generation}})
+
+    def _forget(self, name: str) -> None:
+        served = self._served.pop(name, None)
+        if served is None:
+            return
+        learned = served[1]
+        self._scheme.forget(learned.storage.family)
+        self._resources.forget(learned.versions)
+
+    # -- writing
+
+    async def _write_status(self, definition: CustomResourceDefinition, status: CustomResourceDefinitionStatus) -> None:
+        """Write a status, unless the definition has changed meanwhile: then it is looked at again anyway."""
+
+        def change(found: CustomResourceDefinition) -> None:
+            found.status = status
+
+        await self._write(definition.metadata.name, change, expect=int(definition.metadata.resource_version))
+
+    async def _write(
+        self, name: str, change: Callable[[CustomResourceDefinition], None], *, expect: int | None = None
+    ) -> bool:
+        """Change a definition in the store; whether that was done."""
+        try:
+            kv = await self._store.get(self._stored.key("", name))
+            if kv is None or (expect is not None and kv.mod_revision != expect):
+                return False
+            found = self._stored.decode(kv.value, kv.mod_revision)
+            if not isinstance(found, CustomResourceDefinition):
+                return False
+            change(found)
+            if found.metadata.deletion_timestamp is not None and not found.metadata.finalizers:
+                return isinstance(await self._store.write(Delete(kv.key, expect=kv.mod_revision)), Event)
+            value = self._stored.encode(found)
+            if value == kv.value:
+                return True
+            return isinstance(await self._store.write(Put(kv.key, value, expect=kv.mod_revision)), Event)
+        except StoreError as error:
+            log.warning("A definition could not be written", extra={"fields": {"name": name, "why": str(error)}})
+            return False
+
+    async def _clean_up(self, name: str) -> None:
+        """Delete all objects of a kind whose definition is being deleted, then let the definition go."""
+        await self._write(name, lambda found: progress(found, self._now()))
+        while (definition := self.named(name)) and CLEANUP_FINALIZER in definition.metadata.finalizers:
+            served = self._served.get(name)
+            is_empty = served is None or await self._resources.delete_all(served[1].storage)
+            end = partial(ended, now=self._now(), established=served is not None)
+            if is_empty and await self._write(name, end):
+                return
+            await self._clock.sleep(_RETRY_SECONDS)
+
+    def _now(self) -> str:
+        return times.to_seconds(self._clock.now())
+
+
+def _start(tasks: dict[str, asyncio.Task[None]], name: str, work: Coroutine[Any, Any, None]) -> None:
+    """Begin some work on a definition, unless it is going on already."""
+    if name in tasks:
+        work.close()
+        return
+    tasks[name] = asyncio.create_task(work, name=f"definition {name}")
+    tasks[name].add_done_callback(lambda _: tasks.pop(name, None))
+
+
+def _said(definition: CustomResourceDefinition) -> _Said:
+    metadata = definition.metadata
+    return metadata.uid, metadata.generation, definition.status.accepted_names, holds(definition, TERMINATING)

@@ -1,0 +1,109 @@
+"""The schemas of custom kinds in OpenAPI: what their definitions say, with the type and metadata that all objects have.
+
+Version 2 cannot say everything, and kubectl takes what it says too literally; what it would trip over is left out
+there, as Kubernetes does. Called by ``schemas.py``.
+"""
+
+from typing import Any
+
+import msgspec
+
+from mooring.api.kinds import Kind
+
+Schema = dict[str, Any]
+_API_VERSION = "The group and version of the schema, such as apps/v1."
+_KIND = "The kind of the object, in CamelCase."
+_METADATA = "Name, labels and everything else that all objects have."
+_LIST_METADATA = "The version of the collection and how to continue it."
+_CONDITIONS = ("allOf", "anyOf", "oneOf", "not")
+
+
+def name_of(kind: Kind, *, is_list: bool = False) -> str:
+    """What the definition of a kind is called: `com.example.stable.v1.CronTab`."""
+    group = ".".join(reversed(kind.group.split(".")))
+    return f"{group}.{kind.version}.{kind.list_kind if is_list else kind.kind}"
+
+
+def definition_of(kind: Kind, metadata: Schema, *, v2: bool) -> Schema:
+    """The schema of an object; `metadata` refers to that of its metadata."""
+    props = kind.custom.version.schema.open_api_v3_schema if kind.custom and kind.custom.version.schema else None
+    if props is None or (v2 and props.preserve_unknown_fields):
+        return {"type": "object", **_gvk(kind, kind.kind)}
+    schema = _plain(msgspec.to_builtins(props), v2=v2)
+    _embed(schema, metadata, v2=v2)
+    schema["properties"] = dict(sorted({**schema.get("properties", {}), **_head(metadata, _METADATA)}.items()))
+    return {**schema, **_gvk(kind, kind.kind), **_selectable(kind, v2=v2)}
+
+
+def list_of(kind: Kind, item: Schema, metadata: Schema, *, v2: bool) -> Schema:
+    """The schema of a list of objects."""
+    return {
+        "description": f"{kind.list_kind} is a list of {kind.kind}",
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            **_head(metadata, _LIST_METADATA),
+            "items": {"description": f"List of {kind.plural}.", "type": "array", "items": item},
+        },
+        **_gvk(kind, kind.list_kind),
+        **_selectable(kind, v2=v2),
+    }
+
+
+def _head(metadata: Schema, about: str) -> Schema:
+    reference = {**metadata, "description": about} if "$ref" in metadata else metadata
+    return {
+        "apiVersion": {"description": _API_VERSION, "type": "string"},
+        "kind": {"description": _KIND, "type": "string"},
+        "metadata": reference,
+    }
+
+
+def _gvk(kind: Kind, name: str) -> Schema:
+    return {"x-kubernetes-group-version-kind": [{"group": kind.group, "kind": name, "version": kind.version}]}
+
+
+def _selectable(kind: Kind, *, v2: bool) -> Schema:
+    fields = kind.custom.version.selectable_fields if kind.custom else []
+    if v2 or not fields:
+        return {}
+    return {"x-kubernetes-selectable-fields": [{"fieldPath": each.json_path.removeprefix(".")} for each in fields]}
+
+
+def _plain(schema: Schema, *, v2: bool) -> Schema:
+    """A schema as the dialect can say it, everything below included."""
+    for name in ("items", "additionalProperties"):
+        if isinstance(schema.get(name), dict):
+            schema[name] = _plain(schema[name], v2=v2)
+    nullable = [name for name, child in schema.get("properties", {}).items() if child.get("nullable")]
+    if "properties" in schema:
+        schema["properties"] = {name: _plain(child, v2=v2) for name, child in schema["properties"].items()}
+    if not v2:
+        return schema
+    for name in _CONDITIONS:
+        schema.pop(name, None)
+    if schema.pop("nullable", False):
+        for name in ("type", "items", "properties"):
+            schema.pop(name, None)
+    if schema.get("x-kubernetes-preserve-unknown-fields"):
+        schema.pop("items", None)
+        schema.pop("properties", None)
+        if schema.get("type") == "object":
+            del schema["type"]
+    if schema.get("type") == "array" and "items" not in schema:
+        del schema["type"]
+    if nullable and "required" in schema:
+        schema["required"] = [name for name in schema["required"] if name not in nullable]
+    return schema
+
+
+def _embed(schema: Schema, metadata: Schema, *, v2: bool) -> None:
+    """Give embedded objects the fields that every object has."""
+    for child in [*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")]:
+        if isinstance(child, dict):
+            _embed(child, metadata, v2=v2)
+    if schema.get("x-kubernetes-preserve-unknown-fields") and v2:
+        return
+    if schema.get("x-kubernetes-embedded-resource"):
+        schema["properties"] = {**schema.get("properties", {}), **_head(metadata, _METADATA)}
+        schema["required"] = list(dict.fromkeys([*schema.get("required", []), "kind", "apiVersion"]))
