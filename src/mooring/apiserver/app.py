@@ -147,6 +147,7 @@ class Application:
         route = exchange.route = await self._route(request.path)
         attributes = attributes_of(request, route)
         exchange.verb = attributes.verb
+        await self.authorizer.prepare(request.user, attributes)
         decision = self.authorizer.authorize(request.user, attributes)
         if not decision.allowed:
             raise forbidden(request.user, attributes, decision.reason)

@@ -37,12 +37,15 @@ from mooring.apiserver.openapi import OpenApi
 from mooring.apiserver.options import ServerConfig, for_component
 from mooring.apiserver.own_calls import OwnCalls
 from mooring.apiserver.resources import Resources, bootstrap
+from mooring.apiserver.resources.registry import both
 from mooring.apiserver.security import users
 from mooring.apiserver.security.authn import Authenticator
 from mooring.apiserver.security.authz import require_create
 from mooring.apiserver.security.bootstrap import bootstrap_rbac
 from mooring.apiserver.security.escalation import EscalationCheck
 from mooring.apiserver.security.kubeconfig import write_kubeconfig
+from mooring.apiserver.security.nodes.authorizer import NodeAuthorizer
+from mooring.apiserver.security.nodes.restriction import NodeRestriction
 from mooring.apiserver.security.pki import KeyPair, Pki
 from mooring.apiserver.security.rbac import RbacAuthorizer
 from mooring.apiserver.security.reviews import Reviews
@@ -95,6 +98,7 @@ class ApiServer:
         for warning in self.scheme.warnings:
             log.warning(warning)
         self._authorizer = RbacAuthorizer(store, self.scheme)
+        self._node_authorizer = NodeAuthorizer(store, self._authorizer)
         self._audit = AuditLog(config.audit_log, clock) if config.audit_log else None
         self.app = self._application(registry)
 
@@ -137,15 +141,15 @@ class ApiServer:
             options,
             clock,
             Tables(),
-            guard=EscalationCheck(self._authorizer).check,
-            create_check=partial(require_create, self._authorizer),
+            guard=both(EscalationCheck(self._authorizer).check, NodeRestriction(self.store).check),
+            create_check=partial(require_create, self._node_authorizer),
         )
         return Application(
             scheme=self.scheme,
             versions=versions,
             clock=clock,
             authenticator=authenticator,
-            authorizer=self._authorizer,
+            authorizer=self._node_authorizer,
             gatekeeper=gatekeeper,
             metrics=metrics,
             skew=SkewWatch(versions.expected, metrics.skew),
@@ -157,13 +161,13 @@ class ApiServer:
                 options,
                 clock,
                 authenticator=authenticator,
-                authorizer=self._authorizer,
+                authorizer=self._node_authorizer,
                 tokens=accounts,
             ),
             resources=resources,
             streams=Streams(
                 objects,
-                self._authorizer,
+                self._node_authorizer,
                 Kubelets(objects, clock, self._kubelet_client, config.kubelets),
                 needs_create=versions.streams_need_create,
             ),

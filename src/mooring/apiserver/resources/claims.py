@@ -67,7 +67,7 @@ class Claims:
         old = cast("ResourceClaim", call.stored.decode(kv.value, kv.mod_revision))
         check_preconditions(call, new, old)
         admit_update(new, old, await registry.admission_request(call, new), call.subresource)
-        registry.guard(call.request.user, new, old)
+        registry.guard(call.request.user, new, old, call.subresource)
         self._writing.own(call, options, old, new)
         if new.status.allocation is not None and PROTECTION not in new.metadata.finalizers:
             if new.metadata.deletion_timestamp is not None:

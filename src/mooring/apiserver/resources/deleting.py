@@ -111,6 +111,7 @@ class Deleting:
         for _ in range(_ATTEMPTS):
             kv = await registry.find(call)
             obj = stored.decode(kv.value, kv.mod_revision)
+            registry.guard(call.request.user, None, obj, call.subresource)
             _check_preconditions(call, obj, options)
             waits = self._mark(obj, options)
             if options.dry_run:

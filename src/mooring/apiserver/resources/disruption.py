@@ -37,6 +37,7 @@ class Disruption:
         options.dry_run = ["All"] if dry_run else []
         kv = await self._registry.find(call)
         pod = self._pod(call, kv)
+        self._registry.guard(call.request.user, None, pod, call.subresource)  # before a budget is touched
         _check_preconditions(call, pod, options)
         if not _needs_no_budget(pod):
             await self._take_from_budget(call, pod, dry_run=dry_run)

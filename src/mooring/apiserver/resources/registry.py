@@ -25,8 +25,11 @@ from mooring.apiserver.resources.stored import Stored
 from mooring.base.clock import Clock
 from mooring.store.kv import Delete, KeyValue, Store
 
-Guard = Callable[[UserInfo, Resource, Resource | None], None]
-"""Raises Forbidden when a user may not write an object that admission has let pass; the old one is None on create."""
+Guard = Callable[[UserInfo, Resource | None, Resource | None, str], None]
+"""Raises Forbidden when a user may not write an object that admission has let pass, through a subresource or "".
+
+The old object is None when one is created, the new one when it is deleted or evicted.
+"""
 
 
 CreateCheck = Callable[[UserInfo, Kind, str, str], None]
@@ -159,5 +162,15 @@ class Registry:
         )
 
 
-def _no_guard(user: UserInfo, new: Resource, old: Resource | None) -> None:
+def both(first: Guard, second: Guard) -> Guard:
+    """Two guards as one."""
+
+    def check(user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:
+        first(user, new, old, subresource)
+        second(user, new, old, subresource)
+
+    return check
+
+
+def _no_guard(user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:
     """Let everything pass: for servers without roles, as in tests."""

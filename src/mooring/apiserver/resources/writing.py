@@ -92,7 +92,7 @@ class Writing:
             self._managers.create(call.kind, obj, self._manager(call, options))
         taken, made_up = "", bool(obj.metadata.generate_name and not obj.metadata.name)
         admit_create(obj, request, defaulted=True)
-        registry.guard(call.request.user, obj, None)
+        registry.guard(call.request.user, obj, None, "")
         for _ in range(_NAME_ATTEMPTS if made_up else 1):
             key = stored.key(obj.metadata.namespace, obj.metadata.name)
             value = stored.encode(obj)
@@ -130,7 +130,7 @@ class Writing:
             request = await registry.admission_request(call, new)
             request.warnings = call.warnings
             admit_update(new, old, request, part)
-            registry.guard(call.request.user, new, old)
+            registry.guard(call.request.user, new, old, part)
             if not keep_managers:
                 self.own(call, options, old, new)
             value = stored.encode(new)

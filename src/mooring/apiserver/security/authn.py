@@ -13,7 +13,7 @@ from mooring.apiserver.security import users
 from mooring.apiserver.security.token_file import TokenFile
 from mooring.apiserver.security.tokens import ISSUER, Recognised, ServiceAccountTokens
 
-PUBLIC_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
+PUBLIC_PATHS: frozenset[str] = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
 """What anybody may ask for: health, and the version."""
 
 

@@ -28,6 +28,8 @@ class Attributes:
     namespace: str = ""
     name: str = ""
     path: str = ""
+    selected_node: str = ""
+    """The one node that a field selector on `spec.nodeName` leaves."""
 
     @property
     def full_resource(self) -> str:
@@ -47,6 +49,10 @@ class Authorizer(Protocol):
     """Decides what users may do."""
 
     def authorize(self, user: UserInfo, attributes: Attributes) -> Decision: ...
+
+    async def prepare(self, user: UserInfo, attributes: Attributes) -> None:
+        """Get to know what `authorize` needs for this action; for others it decides by what it knew before."""
+        ...
 
     def rules(self, user: UserInfo, namespace: str) -> list[PolicyRule]:
         """All that a user may do in a namespace; without one, in the whole cluster."""
@@ -71,21 +77,23 @@ def attributes_of(request: Request, route: ResourceRoute | None) -> Attributes:
         return Attributes(verb=request.method.lower(), path=request.path)
     verb = route.verb(request)
     name = "" if route.name == MANY else route.name  # which takes the right to all of them
-    if not name and verb in _OF_COLLECTIONS:
-        name = _selected_name(request)
+    node = ""
+    if verb in _OF_COLLECTIONS:
+        name = name or _selected(request, "metadata.name")
+        node = _selected(request, "spec.nodeName")
     namespace = route.namespace
     if route.group == "" and route.resource == "namespaces":
         namespace = route.name  # what is done to a namespace is done in it
-    return Attributes(verb, route.group, route.resource, route.subresource, namespace, name)
+    return Attributes(verb, route.group, route.resource, route.subresource, namespace, name, selected_node=node)
 
 
-def _selected_name(request: Request) -> str:
-    """The one name that a field selector leaves: those who may see one object only can list and watch it."""
+def _selected(request: Request, field: str) -> str:
+    """The one value that a field selector leaves: those who may see one object only can list and watch it."""
     selector = request.parameter("fieldSelector")
-    if "metadata.name" not in selector:
+    if field not in selector:
         return ""
     try:
-        return field_selector.parse(selector).requires_exactly("metadata.name") or ""
+        return field_selector.parse(selector).requires_exactly(field) or ""
     except ValueError:
         return ""  # the handler says what is wrong with it
 

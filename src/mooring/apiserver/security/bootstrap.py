@@ -1,6 +1,7 @@
 """Writes the roles and bindings of ``bootstrap_roles.py`` when a server starts, and adds what they lack.
 
-What somebody has added to them stays. One with the annotation `autoupdate: "false"` is left alone.
+What somebody has added to them stays, apart from subjects that earlier releases had bound too widely. One with the
+annotation `autoupdate: "false"` is left alone.
 """
 
 import asyncio
@@ -61,9 +62,10 @@ def completed(current: Resource, wanted: Resource) -> bool:
             role.rules = [*role.rules, *missing]
             return bool(missing)
         case (ClusterRoleBinding() | RoleBinding()) as binding, (ClusterRoleBinding() | RoleBinding()) as complete:
-            missing_subjects = _lacking(complete.subjects, binding.subjects)
-            binding.subjects = [*binding.subjects, *missing_subjects]
-            return bool(missing_subjects)
+            kept = _lacking(binding.subjects, defaults.RETIRED.get(binding.metadata.name, ()))
+            subjects = [*kept, *_lacking(complete.subjects, kept)]
+            changed, binding.subjects = subjects != binding.subjects, subjects
+            return changed
     return False
 
 

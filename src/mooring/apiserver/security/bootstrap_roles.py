@@ -24,6 +24,7 @@ from mooring.apiserver.security.authn import PUBLIC_PATHS
 
 AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 _GROUP = "rbac.authorization.k8s.io"
+_CERTIFICATES = "certificates.k8s.io"
 _AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 
@@ -199,21 +200,31 @@ _OF_KUBELETS = (
     "nodes/proxy",
     "nodes/stats",
 )
-_NODE = (
+NODE_RULES = (
     *_REVIEWS,
+    _may(("create",), "authorization.k8s.io", "localsubjectaccessreviews"),
+    _may(_READ, "core", "services"),
     _may(("create", "get", "list", "watch", "patch", "update"), "core", "nodes"),
     _may(("patch", "update"), "core", "nodes/status"),
     _EVENTS,
     _may((*_READ, "create", "delete"), "core", "pods"),
     _may(("patch", "update"), "core", "pods/status"),
     _may(("create",), "core", "pods/eviction", "serviceaccounts/token"),
-    _may(_READ, "core", "configmaps", "secrets", "services", "persistentvolumeclaims", "persistentvolumes"),
+    _may(_READ, "core", "configmaps", "secrets"),
+    _may(("get",), "core", "endpoints", "persistentvolumeclaims", "persistentvolumes", "serviceaccounts"),
+    _may(("get", "patch", "update"), "core", "persistentvolumeclaims/status"),
+    _may(("create", *_READ), _CERTIFICATES, "certificatesigningrequests"),
+    _may(_READ, _CERTIFICATES, "clustertrustbundles"),
     _may(("create", "delete", "get", "patch", "update"), "coordination.k8s.io", "leases"),
     _may(("create", "delete", "get", "patch", "update"), "storage.k8s.io", "csinodes"),
-    _may(_READ, "storage.k8s.io", "csidrivers", "volumeattachments"),
-    _may(_READ, "resource.k8s.io", "resourceclaims"),
-    _may((*_READ, "create", "delete", "deletecollection", "patch", "update"), "resource.k8s.io", "resourceslices"),
+    _may(_READ, "storage.k8s.io", "csidrivers"),
+    _may(("get",), "storage.k8s.io", "volumeattachments"),
+    _may(_READ, "node.k8s.io", "runtimeclasses"),
+    _may(("get",), "resource.k8s.io", "resourceclaims"),
+    _may(("deletecollection",), "resource.k8s.io", "resourceslices"),
 )
+"""What all nodes have in common. The Node authorizer narrows it to what concerns each node; the role `system:node` is
+bound to nobody, as in Kubernetes, and shows it."""
 
 
 def _role(name: str, *rules: PolicyRule, gathered_by: str = "") -> ClusterRole:
@@ -259,7 +270,7 @@ def cluster_roles() -> list[ClusterRole]:
         _role("system:kube-scheduler", *_SCHEDULER),
         _role("system:volume-scheduler", *_VOLUME_SCHEDULER),
         _role("system:kube-controller-manager", *_CONTROLLERS),
-        _role("system:node", *_NODE),
+        _role("system:node", *NODE_RULES),
         _role(
             "system:kubelet-api-admin",
             _may(_READ, "core", "nodes"),
@@ -300,7 +311,7 @@ def cluster_role_bindings() -> list[ClusterRoleBinding]:
         _bound("system:basic-user", "system:basic-user", everybody),
         _bound("system:public-info-viewer", "system:public-info-viewer", everybody, nobody),
         _bound("system:node-proxier", "system:node-proxier", _user("system:kube-proxy")),
-        _bound("system:node", "system:node", _group("system:nodes")),
+        _bound("system:node", "system:node"),
         # kube-apiserver leaves this to whoever installs it; here the server makes its certificate for kubelets itself
         _bound("mooring:kube-apiserver-kubelet-client", "system:kubelet-api-admin", _user(users.KUBELET_CLIENT)),
         _bound("system:kube-controller-manager", "system:kube-controller-manager", _user(users.CONTROLLERS)),
@@ -346,3 +357,7 @@ def _group(name: str) -> Subject:
 
 def _user(name: str) -> Subject:
     return Subject(kind="User", api_group=_GROUP, name=name)
+
+
+RETIRED = {"system:node": [_group(users.NODES)]}
+"""Subjects that are not bound any more, by binding: nodes have their rights from the Node authorizer."""

@@ -33,7 +33,7 @@ class EscalationCheck:
     def __init__(self, authorizer: RbacAuthorizer) -> None:
         self._authorizer = authorizer
 
-    def check(self, user: UserInfo, new: Resource, old: Resource | None) -> None:
+    def check(self, user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:  # noqa: ARG002 - roles have none
         """Raises Forbidden when `user` gives away what they do not have. Other kinds pass."""
         if users.MASTERS in user.groups or not isinstance(new, _Granting):
             return

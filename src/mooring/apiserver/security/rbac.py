@@ -237,6 +237,9 @@ class RbacAuthorizer:
     def authorize(self, user: UserInfo, attributes: Attributes) -> Decision:
         return self.book.authorize(user, attributes)
 
+    async def prepare(self, user: UserInfo, attributes: Attributes) -> None:
+        """Roles and bindings are known at all times."""
+
     def rules(self, user: UserInfo, namespace: str) -> list[PolicyRule]:
         return self.book.rules(user, namespace)
 

@@ -89,6 +89,7 @@ class Reviews:
         if kind is None:
             raise errors.path_not_found()
         wanted = self._read(request, route, TokenRequest, kind)
+        await self._tokens.check_node(request.user, route.namespace, route.name, wanted)
         return _created(request, await self._tokens.issue(route.namespace, route.name, wanted))
 
     async def _token_review(self, request: Request, route: ResourceRoute) -> Response:

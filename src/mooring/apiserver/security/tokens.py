@@ -21,6 +21,8 @@ from mooring.api.core_v1 import Node, Pod, Secret, ServiceAccount
 from mooring.api.meta_v1 import Resource
 from mooring.apiserver.objects import Objects
 from mooring.apiserver.security import jwt, users
+from mooring.apiserver.security.nodes.audiences import audiences_of
+from mooring.apiserver.security.nodes.restriction import check_token
 from mooring.base.clock import Clock
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
@@ -77,6 +79,13 @@ class ServiceAccountTokens:
         request.metadata.name, request.metadata.namespace = name, namespace
         request.metadata.creation_timestamp = times.to_seconds(now)
         return request
+
+    async def check_node(self, user: UserInfo, namespace: str, name: str, request: TokenRequest) -> None:
+        """Raises Forbidden when a node asks for a token that no pod there needs. Other users pass."""
+        if users.node_name(user):
+            bound = request.spec.bound_object_ref
+            pod = await self._objects.get(Pod, bound.name, namespace) if bound and bound.kind == "Pod" else None
+            check_token(user, request, name, pod, await audiences_of(pod, self._objects) if pod else set())
 
     async def recognise(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> Recognised | str:
         """Whose token this is, or why it is nobody's."""

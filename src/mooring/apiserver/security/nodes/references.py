@@ -1,0 +1,90 @@
+"""The objects that a pod or a PersistentVolume names, for which its node may ask. Read from stored bytes, undecoded."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+Tree = Mapping[str, Any]
+
+MIRROR = "kubernetes.io/config.mirror"
+"""The annotation of pods that a node has made itself. It must not get rights by making them."""
+_WITH_SECRET_REF = ("cephfs", "cinder", "flexVolume", "iscsi", "rbd", "scaleIO", "storageos")
+_OF_CSI = ("nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef")
+"""The secrets of a CSI volume that kubelets need; controllers have others."""
+
+
+class Reference(NamedTuple):
+    """An object in a namespace, by its resource."""
+
+    resource: str
+    namespace: str
+    name: str
+
+
+def of_pod(pod: Tree) -> frozenset[Reference]:
+    """What the node of a pod may ask for because of it."""
+    return frozenset() if MIRROR in pod["metadata"].get("annotations", {}) else named_by(pod)
+
+
+def named_by(pod: Tree) -> frozenset[Reference]:
+    """Everything that a pod names."""
+    namespace = pod["metadata"]["namespace"]
+    return frozenset(Reference(resource, namespace, name) for resource, name in _named(pod) if name)
+
+
+def secrets_of_volume(volume: Tree) -> Iterator[Reference]:
+    """The secrets with which a kubelet mounts a PersistentVolume, for the pods of its claim."""
+    spec = volume["spec"]
+    namespace = spec.get("claimRef", {}).get("namespace", "")
+    if "azureFile" in spec:
+        source = spec["azureFile"]
+        yield Reference("secrets", source.get("secretNamespace") or namespace, source.get("secretName", ""))
+    found = [spec.get(kind, {}).get("secretRef") for kind in _WITH_SECRET_REF]
+    found += [spec.get("csi", {}).get(field) for field in _OF_CSI]
+    for reference in found:
+        if reference:
+            yield Reference("secrets", reference.get("namespace") or namespace, reference.get("name", ""))
+
+
+def _named(pod: Tree) -> Iterator[tuple[str, str]]:
+    spec = pod["spec"]
+    yield "serviceaccounts", spec.get("serviceAccountName", "")
+    for secret in spec.get("imagePullSecrets", ()):
+        yield "secrets", secret.get("name", "")
+    for volume in spec.get("volumes", ()):
+        yield from _named_by_volume(volume, pod["metadata"]["name"])
+    for kind in ("initContainers", "containers", "ephemeralContainers"):
+        for container in spec.get(kind, ()):
+            yield from _named_by_container(container)
+    yield from _claims(spec, pod.get("status", {}))
+
+
+def _named_by_volume(volume: Tree, pod_name: str) -> Iterator[tuple[str, str]]:
+    yield "secrets", volume.get("secret", {}).get("secretName", "")
+    yield "secrets", volume.get("azureFile", {}).get("secretName", "")
+    yield "configmaps", volume.get("configMap", {}).get("name", "")
+    yield "persistentvolumeclaims", volume.get("persistentVolumeClaim", {}).get("claimName", "")
+    if "ephemeral" in volume:
+        yield "persistentvolumeclaims", f"{pod_name}-{volume['name']}"
+    for source in volume.get("projected", {}).get("sources", ()):
+        yield "secrets", source.get("secret", {}).get("name", "")
+        yield "configmaps", source.get("configMap", {}).get("name", "")
+    for kind in _WITH_SECRET_REF:
+        yield "secrets", (volume.get(kind, {}).get("secretRef") or {}).get("name", "")
+    yield "secrets", (volume.get("csi", {}).get("nodePublishSecretRef") or {}).get("name", "")
+
+
+def _named_by_container(container: Tree) -> Iterator[tuple[str, str]]:
+    for source in container.get("envFrom", ()):
+        yield "secrets", source.get("secretRef", {}).get("name", "")
+        yield "configmaps", source.get("configMapRef", {}).get("name", "")
+    for variable in container.get("env", ()):
+        source = variable.get("valueFrom") or {}
+        yield "secrets", source.get("secretKeyRef", {}).get("name", "")
+        yield "configmaps", source.get("configMapKeyRef", {}).get("name", "")
+
+
+def _claims(spec: Tree, status: Tree) -> Iterator[tuple[str, str]]:
+    made = {entry["name"]: entry.get("resourceClaimName", "") for entry in status.get("resourceClaimStatuses", ())}
+    for claim in spec.get("resourceClaims", ()):
+        yield "resourceclaims", claim.get("resourceClaimName") or made.get(claim.get("name"), "")
+    yield "resourceclaims", (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName", "")
