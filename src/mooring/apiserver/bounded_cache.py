@@ -23,5 +23,8 @@ class BoundedCache(Generic[K, V]):
             del self._entries[next(iter(self._entries))]
         self._entries[key] = value
 
+    def __contains__(self, key: K) -> bool:
+        return key in self._entries
+
     def __len__(self) -> int:
         return len(self._entries)

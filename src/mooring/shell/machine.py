@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mooring.shell import programs
 from mooring.shell.conditions import sum_of
@@ -43,6 +44,14 @@ FOR_EVER = 1e9
 _GLOB = re.compile(r"[*?]")
 
 
+class Printed(NamedTuple):
+    """Something that a script prints: when, counted from its beginning, and on which stream, 1 or 2 (errors)."""
+
+    second: float
+    text: str
+    stream: int = 1
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a command comes to."""
@@ -51,12 +60,12 @@ class Outcome:
     """None: it does not end."""
     seconds: float
     """How long it takes; without an end, as far as was looked."""
-    output: tuple[tuple[float, str], ...] = ()
-    """What it prints, on both streams, each with the second."""
+    output: tuple[Printed, ...] = ()
 
     @property
     def text(self) -> str:
-        return "".join(text for _, text in self.output)
+        """What it prints on both streams."""
+        return "".join(each.text for each in self.output)
 
 
 def run(
@@ -93,7 +102,7 @@ class Machine:
     chance: random.Random
     elapsed: float = 0.0
     status: int = 0
-    printed: list[tuple[float, str]] = field(default_factory=list)
+    printed: list[Printed] = field(default_factory=list)
     arguments: tuple[str, ...] = ()
     _steps: int = 0
     _length: int = 0
@@ -102,12 +111,12 @@ class Machine:
     def now(self) -> float:
         return self.began + self.elapsed
 
-    def print(self, text: str) -> None:
+    def print(self, text: str, stream: int = 1) -> None:
         self._length += len(text)
         if self._length > _MOST_OUTPUT:
             raise EndsNever
         if text:
-            self.printed.append((self.elapsed, text))
+            self.printed.append(Printed(self.elapsed, text, stream))
 
     def sleep(self, seconds: float) -> None:
         self.elapsed += seconds
@@ -214,15 +223,15 @@ class Machine:
         return self.status
 
     def _captured(self, command: Command | Script, stdin: str = "") -> str:
-        """What a command prints, which is not printed."""
+        """What a command prints, which is not printed; errors are."""
         mark, kept = len(self.printed), dict(self.variables)
         try:
             self.status = self.script(command) if isinstance(command, tuple) else self.command(command, stdin)
         except Exits as end:
             self.status = end.code
         self.variables = kept
-        text = "".join(text for _, text in self.printed[mark:])
-        del self.printed[mark:]
+        text = "".join(each.text for each in self.printed[mark:] if each.stream == 1)
+        self.printed[mark:] = [each for each in self.printed[mark:] if each.stream != 1]
         return text
 
     def _simple(self, command: Simple, stdin: str) -> int:
@@ -245,12 +254,30 @@ class Machine:
         return code
 
     def _redirect(self, redirects: Sequence[Redirect], mark: int) -> None:
-        """Put what was printed since `mark` into files. Both streams are one here, so only the first's counts."""
+        """Put what was printed since `mark` where it belongs: a stream goes to the other one, or into a file."""
+        ways: dict[int, int | str] = {1: 1, 2: 2}
+        contents: dict[str, str] = {}
+        appended: set[str] = set()
         for redirect in redirects:
-            if redirect.operator in (">", ">>") and redirect.stream == 1:
-                text = "".join(text for _, text in self.printed[mark:])
-                del self.printed[mark:]
-                self.files.write(self.text(redirect.target), text, self.now, append=redirect.operator == ">>")
+            target = self.text(redirect.target) if redirect.operator != "<" else ""
+            if redirect.operator == ">&":
+                if target not in ("1", "2"):
+                    raise NotUnderstood(f">&{target[:40]}")
+                ways[redirect.stream] = ways[int(target)]
+            elif target:
+                ways[redirect.stream] = target
+                contents[target] = ""
+                appended.update([target] if redirect.operator == ">>" else [])
+        kept = []
+        for each in self.printed[mark:]:
+            way = ways[each.stream]
+            if isinstance(way, int):
+                kept.append(each._replace(stream=way))
+            else:
+                contents[way] += each.text
+        self.printed[mark:] = kept
+        for path, text in contents.items():
+            self.files.write(path, text, self.now, append=path in appended)
 
     # -- words
 

@@ -5,6 +5,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Protocol
 
 from mooring.shell import conditions
@@ -25,7 +26,7 @@ class Host(Protocol):
 
     @property
     def now(self) -> float: ...
-    def print(self, text: str) -> None: ...
+    def print(self, text: str, stream: int = 1) -> None: ...
     def sleep(self, seconds: float) -> None: ...
     def program(self, words: Sequence[str], stdin: str) -> int: ...
 
@@ -183,7 +184,38 @@ def _hostname(host: Host, words: list[str], stdin: str) -> int:
     return 0
 
 
+def _printenv(host: Host, words: list[str], stdin: str) -> int:
+    del stdin
+    if len(words) != 1:
+        raise NotUnderstood("printenv of several variables")
+    value = host.variables.get(words[0], "")
+    if value is None:
+        raise NotUnderstood(f"the variable {words[0]}")
+    host.print(f"{value}\n" if words[0] in host.variables else "")
+    return int(words[0] not in host.variables)
+
+
+def _whoami(host: Host, words: list[str], stdin: str) -> int:
+    del words, stdin
+    host.print("root\n")
+    return 0
+
+
 # -- time, tests and sums
+
+
+def _date(host: Host, words: list[str], stdin: str) -> int:
+    del stdin
+    now = datetime.fromtimestamp(host.now, UTC)
+    match [word for word in words if word != "-u"]:
+        case []:
+            text = f"{now:%a %b} {now.day:2} {now:%H:%M:%S} UTC {now:%Y}"
+        case [form] if form.startswith("+") and re.fullmatch(r"(?:%[aAbBdFHIjmMpsSTyYZ%]|[^%\0])*", form[1:]):
+            text = now.strftime(form[1:].replace("%s", str(int(host.now))))
+        case _:
+            raise NotUnderstood(f"date {' '.join(words)[:40]}")
+    host.print(f"{text}\n")
+    return 0
 
 
 def _sleep(host: Host, words: list[str], stdin: str) -> int:
@@ -224,7 +256,7 @@ def _expr(host: Host, words: list[str], stdin: str) -> int:
     try:
         found = conditions.expr(words)
     except ZeroDivisionError:
-        host.print("expr: division by zero\n")
+        host.print("expr: division by zero\n", 2)
         return 2
     host.print(f"{found}\n")
     return int(found in ("", "0"))
@@ -241,7 +273,7 @@ def _cat(host: Host, words: list[str], stdin: str) -> int:
     for path in paths:
         text = host.files.read(path, host.now)
         if text is None:
-            host.print(f"cat: can't open '{path}': No such file or directory\n")
+            host.print(f"cat: can't open '{path}': No such file or directory\n", 2)
             code = 1
         else:
             host.print(text)
@@ -261,7 +293,7 @@ def _rm(host: Host, words: list[str], stdin: str) -> int:
     code = 0
     for path in paths:
         if not host.files.remove(path) and "f" not in letters:
-            host.print(f"rm: can't remove '{path}': No such file or directory\n")
+            host.print(f"rm: can't remove '{path}': No such file or directory\n", 2)
             code = 1
     return code
 
@@ -281,7 +313,7 @@ def _copy(host: Host, words: list[str], stdin: str, *, moves: bool = False) -> i
     source, target = paths
     text = host.files.read(source, host.now)
     if text is None:
-        host.print(f"can't open '{source}': No such file or directory\n")
+        host.print(f"can't open '{source}': No such file or directory\n", 2)
         return 1
     if target.endswith("/") or host.files.is_directory(target, host.now):
         target = f"{target.rstrip('/')}/{source.rpartition('/')[2]}"
@@ -311,7 +343,7 @@ def _grep(host: Host, words: list[str], stdin: str) -> int:
         raise NotUnderstood("grep with a pattern")
     text = stdin if len(rest) == 1 else host.files.read(rest[1], host.now)
     if text is None:
-        host.print(f"grep: {rest[1]}: No such file or directory\n")
+        host.print(f"grep: {rest[1]}: No such file or directory\n", 2)
         return 2
     wanted = rest[0]
     found = [
@@ -339,6 +371,9 @@ PROGRAMS: dict[str, Program] = {
     "seq": _seq,
     "env": _env,
     "hostname": _hostname,
+    "printenv": _printenv,
+    "whoami": _whoami,
+    "date": _date,
     "sleep": _sleep,
     "test": _test,
     "[": _bracket,

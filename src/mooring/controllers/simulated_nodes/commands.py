@@ -5,13 +5,13 @@ A run of a pod is worked out once, when it starts: how long each container takes
 controllers forgets them. Where a command is not understood, the rules of ``rules.py`` hold. Called by ``pods.py``.
 """
 
-import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from mooring.api.core_v1 import Container, EnvVar, ObjectFieldSelector, Pod
+from mooring.api.core_v1 import Container, Pod
+from mooring.api.environment import UnknownValueError, environment_of, with_references
 from mooring.controllers.simulated_nodes.rules import PodRules
 from mooring.shell import Files, NotUnderstood, run
 from mooring.shell.files import Store
@@ -20,7 +20,6 @@ _ENDLESS_IMAGES = frozenset({"pause"})
 """Images that do nothing until they are stopped."""
 _NOT_KNOWN = frozenset({"PATH", "HOME", "PWD", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"})
 """Variables that every container has, and whose values depend on the image or the cluster."""
-_REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][-A-Za-z0-9_.]*)\)")
 _MOST_VOLUMES, _MOST_RUNS = 10_000, 100_000
 
 
@@ -74,13 +73,13 @@ class Commands:
                 longest = None
                 continue
             try:
-                variables = _environment(pod, container)
-                words = [_referred(word, variables) for word in (*container.command, *container.args)]
+                variables = environment_of(pod, container)
+                words = [with_references(word, variables) for word in (*container.command, *container.args)]
                 seed = f"{pod.metadata.uid}/{container.name}/{restarts}"
                 files = self._files(pod, container)
                 known = variables | dict.fromkeys(_NOT_KNOWN - variables.keys())
                 found = run(words, known, files, began=now.timestamp(), seed=seed)
-            except NotUnderstood:
+            except (NotUnderstood, UnknownValueError):
                 return None
             longest = None if found.exit_code is None or longest is None else max(longest, found.seconds)
             codes[container.name] = found.exit_code or 0
@@ -115,51 +114,3 @@ def _restarts(pod: Pod) -> int:
 def _is_endless(container: Container) -> bool:
     image = container.image.partition("@")[0].rpartition("/")[2].partition(":")[0]
     return not container.command and image in _ENDLESS_IMAGES
-
-
-def _environment(pod: Pod, container: Container) -> dict[str, str | None]:
-    """The variables of a container; None for those that only a kubelet could look up."""
-    if container.env_from:
-        raise NotUnderstood("variables from elsewhere")
-    found: dict[str, str | None] = {"HOSTNAME": pod.spec.hostname or pod.metadata.name}
-    for variable in container.env:
-        found[variable.name] = _value(pod, variable, found)
-    return found
-
-
-def _value(pod: Pod, variable: EnvVar, known: Mapping[str, str | None]) -> str | None:
-    if variable.value_from is None:
-        return _referred(variable.value, known)
-    reference = variable.value_from.field_ref
-    return _of_pod(pod, reference) if reference is not None else None
-
-
-def _of_pod(pod: Pod, reference: ObjectFieldSelector) -> str | None:
-    path, meta = reference.field_path, pod.metadata
-    for name, entries in (("labels", meta.labels), ("annotations", meta.annotations)):
-        if path.startswith(f"metadata.{name}['") and path.endswith("']"):
-            return entries.get(path.partition("['")[2][:-2], "")
-    return {
-        "metadata.name": meta.name,
-        "metadata.namespace": meta.namespace,
-        "metadata.uid": meta.uid,
-        "spec.nodeName": pod.spec.node_name,
-        "spec.serviceAccountName": pod.spec.service_account_name,
-    }.get(path)
-
-
-def _referred(text: str, variables: Mapping[str, str | None]) -> str:
-    """A command with `$(NAME)` put in, as Kubernetes does it; what is no variable stays. `$$` stands for `$`."""
-
-    def put_in(match: re.Match[str]) -> str:
-        if match[0] == "$$":
-            return "$"
-        name = match[1]
-        if name not in variables:
-            return match[0]
-        value = variables[name]
-        if value is None:
-            raise NotUnderstood(f"the variable {name}")
-        return value
-
-    return _REFERENCE.sub(put_in, text)

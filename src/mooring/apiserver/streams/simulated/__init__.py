@@ -6,7 +6,7 @@
 | ``rules.py`` | the annotations, read |
 | ``container.py`` | a container as its status shows it: does it run, since when |
 | ``logs.py`` | log lines as a function of time |
-| ``commands.py``, ``shell.py`` | what commands answer without a rule: a few small ones, and a shell that joins them |
+| ``commands.py`` | what commands do: a rule answers, or the shell that runs nothing (``mooring.shell``) |
 | ``terminal.py`` | standard input and output of a command, with or without a terminal |
 | ``websocket.py`` | channels over a WebSocket |
 | ``remote_command.py``, ``port_forward.py`` | the two conversations over these channels |

@@ -1,143 +1,144 @@
-"""The commands that simulated containers know by themselves: enough to try clients with; nothing is executed.
+"""What commands do in simulated containers: a rule of the pod answers, else ``mooring.shell`` works it out.
 
-Files are those of the pod's annotation. A rule of the pod (``rules.py``) comes before any of these; ``shell.py`` calls
-them.
+Three need the client's input while they run, or files as bytes, and stand here: `cat` without a file, a shell without a
+script, and `tar` (which is how `kubectl cp` reads). What a command writes into files is gone when it ends.
 """
 
+import asyncio
 import io
 import posixpath
+import shlex
 import tarfile
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from mooring.api.core_v1 import Pod
+from mooring.api.environment import UnknownValueError, environment_of, with_references
 from mooring.api.simulation import PREFIX
-from mooring.apiserver.streams.simulated.container import spec_of
-from mooring.apiserver.streams.simulated.rules import files
-from mooring.apiserver.streams.simulated.terminal import Stdio
+from mooring.apiserver.streams.simulated.container import Run, spec_of
+from mooring.apiserver.streams.simulated.rules import command_rule, files
+from mooring.apiserver.streams.simulated.terminal import Interrupted, Stdio
 from mooring.base.clock import Clock
+from mooring.shell import Files, NotUnderstood, Outcome
+from mooring.shell import run as work_out
+from mooring.shell.machine import SHELLS
 
-_FOLDERS = ("/", "/etc", "/tmp")  # noqa: S108 - what every container has, and nobody writes to
-_LONGEST_SLEEP = 86400.0
+_KNOWN = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "PWD": "/"}
+_NOT_UNDERSTOOD, _INTERRUPTED = 127, 130
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a command can see: its container and the time."""
+    """The container that commands run in, and the time."""
 
     pod: Pod
     container: str
     clock: Clock
 
-    @property
-    def hostname(self) -> str:
-        return self.pod.spec.hostname or self.pod.metadata.name
-
-    def environment(self) -> dict[str, str]:
-        found = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOSTNAME": self.hostname, "HOME": "/root"}
-        spec = spec_of(self.pod, self.container)
-        return found | {each.name: each.value for each in (spec.env if spec else ()) if each.value_from is None}
-
     def files(self) -> Mapping[str, str]:
-        own = {"/etc/hostname": f"{self.hostname}\n"}
+        own = {"/etc/hostname": f"{self.pod.spec.hostname or self.pod.metadata.name}\n"}
         return own | {posixpath.join("/", path): text for path, text in files(self.pod).items()}
 
-    def folders(self) -> set[str]:
-        found = set(_FOLDERS)
-        for path in self.files():
-            while path := posixpath.dirname(path):
-                if path in found:
-                    break
-                found.add(path)
-        return found
-
-    def path(self, text: str) -> str:
+    def work_out(self, words: Sequence[str], began: datetime, seed: str = "") -> Outcome:
+        """What a command line comes to; raises NotUnderstood."""
         spec = spec_of(self.pod, self.container)
-        return posixpath.normpath(posixpath.join("/", (spec.working_dir if spec else "") or "", text))
+        try:
+            variables = environment_of(self.pod, spec) if spec else {}
+        except UnknownValueError:
+            variables = {}
+        known: dict[str, str | None] = {**_KNOWN, **variables}
+        own = {path: (0.0, text) for path, text in self.files().items()}
+        return work_out(list(words), known, Files(own=own), began=began.timestamp(), seed=seed)
 
 
-Command = Callable[[Surroundings, Stdio, Sequence[str]], Awaitable[int]]
-
-
-async def _cat(here: Surroundings, stdio: Stdio, words: Sequence[str]) -> int:
-    code = 0
-    for name in words or ("-",):
-        if name == "-":
-            while data := await stdio.read():
-                await stdio.out(data)
-        elif (text := here.files().get(here.path(name))) is not None:
-            await stdio.out(text.encode())
-        else:
-            await stdio.err(f"cat: {name}: No such file or directory\n".encode())
-            code = 1
-    return code
-
-
-async def _date(here: Surroundings, stdio: Stdio, words: Sequence[str]) -> int:
-    now, form = here.clock.now(), words[0] if words else ""
-    text = now.strftime(form[1:]) if form.startswith("+") else f"{now:%a %b} {now.day:2} {now:%H:%M:%S} UTC {now:%Y}"
-    await stdio.out(f"{text}\n".encode())
-    return 0
-
-
-async def _echo(_: Surroundings, stdio: Stdio, words: Sequence[str]) -> int:
-    without_end = bool(words) and words[0] == "-n"
-    text = " ".join(words[1:] if without_end else words)
-    await stdio.out(text.encode() if without_end else f"{text}\n".encode())
-    return 0
-
-
-async def _env(here: Surroundings, stdio: Stdio, words: Sequence[str]) -> int:
-    environment = here.environment()
-    if not words:
-        await stdio.out("".join(f"{name}={value}\n" for name, value in environment.items()).encode())
-        return 0
-    found = [environment[name] for name in words if name in environment]
-    await stdio.out("".join(f"{value}\n" for value in found).encode())
-    return 0 if len(found) == len(words) else 1
-
-
-async def _false(*_: object) -> int:
-    return 1
-
-
-async def _hostname(here: Surroundings, stdio: Stdio, _: Sequence[str]) -> int:
-    await stdio.out(f"{here.hostname}\n".encode())
-    return 0
-
-
-async def _ls(here: Surroundings, stdio: Stdio, words: Sequence[str]) -> int:
-    code, known, folders = 0, here.files(), here.folders()
-    for name in [word for word in words if not word.startswith("-")] or ["."]:
-        path = here.path(name)
-        if path in known:
-            await stdio.out(f"{name}\n".encode())
-        elif path in folders:
-            inside = {each for each in (*known, *folders) if each != "/" and posixpath.dirname(each) == path}
-            await stdio.out("".join(f"{posixpath.basename(each)}\n" for each in sorted(inside)).encode())
-        else:
-            await stdio.err(f"ls: {name}: No such file or directory\n".encode())
-            code = 1
-    return code
-
-
-async def _pwd(here: Surroundings, stdio: Stdio, _: Sequence[str]) -> int:
-    await stdio.out(f"{here.path('')}\n".encode())
-    return 0
-
-
-async def _sleep(here: Surroundings, stdio: Stdio, words: Sequence[str]) -> int:
+def main_process(here: Surroundings, run: Run) -> Outcome | None:
+    """What the container's own command does in a run; None if that cannot be told."""
+    spec = spec_of(here.pod, here.container)
+    if spec is None or not spec.command:
+        return None
     try:
-        await here.clock.sleep(min(float(words[0]), _LONGEST_SLEEP))
-    except (IndexError, ValueError):
-        await stdio.err(b"sleep: say how many seconds\n")
-        return 1
+        variables = environment_of(here.pod, spec)
+        words = [with_references(word, variables) for word in (*spec.command, *spec.args)]
+        return here.work_out(words, run.began, f"{here.pod.metadata.uid}/{here.container}/{run.restarts}")
+    except (NotUnderstood, UnknownValueError):
+        return None
+
+
+async def run(here: Surroundings, words: Sequence[str], stdio: Stdio) -> int:
+    """Run a command; its exit code."""
+    rule = command_rule(here.pod, here.container, tuple(words))
+    if rule is not None:
+        if rule.seconds:
+            await here.clock.sleep(rule.seconds)
+        await stdio.out(rule.stdout.encode())
+        await stdio.err(rule.stderr.encode())
+        return rule.exit_code
+    try:
+        match posixpath.basename(words[0]), *words[1:]:
+            case ["cat"] | ["cat", "-"]:
+                return await _cat(stdio)
+            case ["tar", *rest]:
+                return await _tar(here, rest, stdio)
+            case [shell, *rest] if shell in SHELLS and all(word.startswith("-") and "c" not in word for word in rest):
+                return await _interactive(here, stdio)
+        return await _play(here, words, stdio)
+    except Interrupted:
+        return _INTERRUPTED
+
+
+async def _play(here: Surroundings, words: Sequence[str], stdio: Stdio) -> int:
+    """Print what a command prints, when it prints it."""
+    began = here.clock.now()
+    try:
+        outcome = await asyncio.to_thread(here.work_out, words, began)  # which may take its time
+    except NotUnderstood as error:
+        asked = f"{shlex.join(words)[:200]!r} (it does not know {error})"
+        about = f"the small shell of simulated containers does not understand {asked}"
+        await stdio.err(f"{about}; the annotation {PREFIX}exec can say what it answers\n".encode())
+        return _NOT_UNDERSTOOD
+    passed = 0.0
+    for printed in outcome.output:
+        if printed.second > passed:
+            await here.clock.sleep(printed.second - passed)
+            passed = printed.second
+        await (stdio.out if printed.stream == 1 else stdio.err)(printed.text.encode())
+    if outcome.exit_code is None:
+        await asyncio.Event().wait()  # until the client leaves
+    if outcome.seconds > passed:
+        await here.clock.sleep(outcome.seconds - passed)
+    return outcome.exit_code or 0
+
+
+async def _cat(stdio: Stdio) -> int:
+    while data := await stdio.read():
+        await stdio.out(data)
     return 0
 
 
-async def _tar(here: Surroundings, stdio: Stdio, words: Sequence[str]) -> int:
-    """`tar cf - PATH…`, which `kubectl cp` runs to read. Writing would need files that somebody keeps."""
-    if not words or "x" in words[0].split("=")[0]:
+async def _interactive(here: Surroundings, stdio: Stdio) -> int:
+    """A shell that reads lines; each stands for itself."""
+    code = 0
+    while True:
+        if stdio.tty:
+            await stdio.out(b"$ ")
+        try:
+            line = (await stdio.read_line()).decode(errors="replace")
+            if not line:
+                return code
+            words = line.split()
+            if words[:1] == ["exit"]:
+                return int(words[1]) & 255 if len(words) > 1 and words[1].isdecimal() else code
+            if words:
+                by_rule = command_rule(here.pod, here.container, (line.strip(),))
+                code = await run(here, [line.strip()] if by_rule else ["sh", "-c", line], stdio)
+        except Interrupted:
+            code = _INTERRUPTED
+
+
+async def _tar(here: Surroundings, words: Sequence[str], stdio: Stdio) -> int:
+    """`tar cf - PATH…`. Writing would need files that somebody keeps."""
+    if not words or "c" not in words[0]:
         why = f"a simulated container has the files of the annotation {PREFIX}files, and takes no others"
         await stdio.err(f"tar: {why}\n".encode())
         return 2
@@ -145,7 +146,7 @@ async def _tar(here: Surroundings, stdio: Stdio, words: Sequence[str]) -> int:
     code = 0
     with tarfile.open(fileobj=packed, mode="w") as archive:
         for name in (word for word in words[1:] if not word.startswith("-")):
-            path = here.path(name)
+            path = posixpath.normpath(posixpath.join("/", name))
             found = {each: text for each, text in here.files().items() if each == path or each.startswith(f"{path}/")}
             for each, text in found.items():
                 entry = tarfile.TarInfo(each.lstrip("/"))
@@ -156,56 +157,3 @@ async def _tar(here: Surroundings, stdio: Stdio, words: Sequence[str]) -> int:
                 code = 2
     await stdio.out(packed.getvalue())
     return code
-
-
-async def _test(here: Surroundings, _: Stdio, words: Sequence[str]) -> int:
-    checks: dict[str, Callable[[str], bool]] = {
-        "-d": lambda text: here.path(text) in here.folders(),
-        "-e": lambda text: here.path(text) in here.folders() or here.path(text) in here.files(),
-        "-f": lambda text: here.path(text) in here.files(),
-        "-n": bool,
-        "-z": lambda text: not text,
-    }
-    match [word for word in words if word != "]"]:
-        case [check, text] if check in checks:
-            return 0 if checks[check](text) else 1
-        case [one, ("=" | "=="), other]:
-            return 0 if one == other else 1
-        case [one, "!=", other]:
-            return 0 if one != other else 1
-    return 2
-
-
-async def _true(*_: object) -> int:
-    return 0
-
-
-async def _uname(_: Surroundings, stdio: Stdio, __: Sequence[str]) -> int:
-    await stdio.out(b"Linux\n")
-    return 0
-
-
-async def _whoami(_: Surroundings, stdio: Stdio, __: Sequence[str]) -> int:
-    await stdio.out(b"root\n")
-    return 0
-
-
-COMMANDS: Mapping[str, Command] = {
-    ":": _true,
-    "[": _test,
-    "cat": _cat,
-    "date": _date,
-    "echo": _echo,
-    "env": _env,
-    "false": _false,
-    "hostname": _hostname,
-    "ls": _ls,
-    "printenv": _env,
-    "pwd": _pwd,
-    "sleep": _sleep,
-    "tar": _tar,
-    "test": _test,
-    "true": _true,
-    "uname": _uname,
-    "whoami": _whoami,
-}

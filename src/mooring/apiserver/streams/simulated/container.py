@@ -15,6 +15,8 @@ class Run:
     began: datetime
     ended: datetime | None = None
     exit_code: int = 0
+    restarts: int = 0
+    """How many came before it."""
 
 
 def spec_of(pod: Pod, name: str) -> Container | EphemeralContainer | None:
@@ -46,7 +48,7 @@ def running(pod: Pod, name: str) -> Run:
     status = _status(pod, name)
     if status is None or status.state.running is None:
         raise errors.internal_error(f"container not found ({quoted(name)})")
-    return Run(_time(pod, status.state.running.started_at))
+    return Run(_time(pod, status.state.running.started_at), restarts=status.restart_count)
 
 
 def latest(pod: Pod, name: str) -> Run:
@@ -56,10 +58,10 @@ def latest(pod: Pod, name: str) -> Run:
     if status is None:
         raise errors.bad_request(f"{where} is waiting to start - no logs yet")
     if status.state.running is not None:
-        return Run(_time(pod, status.state.running.started_at))
+        return Run(_time(pod, status.state.running.started_at), restarts=status.restart_count)
     ended = status.state.terminated or status.last_state.terminated
     if ended is not None:
-        return _ended(pod, ended)
+        return _ended(pod, ended, status.restart_count)
     reason = status.state.waiting.reason if status.state.waiting else ""
     raise errors.bad_request(f"{where} is waiting to start: {reason}")
 
@@ -70,11 +72,11 @@ def previous(pod: Pod, name: str) -> Run:
     if status is None or status.last_state.terminated is None:
         where = f"container {quoted(name)} in pod {quoted(pod.metadata.name)}"
         raise errors.bad_request(f"previous terminated {where} not found")
-    return _ended(pod, status.last_state.terminated)
+    return _ended(pod, status.last_state.terminated, max(0, status.restart_count - 1))
 
 
-def _ended(pod: Pod, state: ContainerStateTerminated) -> Run:
-    return Run(_time(pod, state.started_at), _time(pod, state.finished_at), state.exit_code)
+def _ended(pod: Pod, state: ContainerStateTerminated, restarts: int) -> Run:
+    return Run(_time(pod, state.started_at), _time(pod, state.finished_at), state.exit_code, restarts)
 
 
 def _time(pod: Pod, text: str | None) -> datetime:

@@ -7,20 +7,23 @@ from mooring.api import codec, errors
 from mooring.api.core_v1 import Node, Pod, PodList
 from mooring.api.quoting import quoted
 from mooring.api.simulation import FAILURE, is_unreachable
+from mooring.apiserver.bounded_cache import BoundedCache
 from mooring.apiserver.connection import Connection
 from mooring.apiserver.http import Request, Response
 from mooring.apiserver.objects import Objects
 from mooring.apiserver.streams.kubelet import Place, Proxied
 from mooring.apiserver.streams.questions import CommandOptions, LogOptions, command_options, ports
 from mooring.apiserver.streams.simulated import canned_http, container, logs, port_forward, remote_command
-from mooring.apiserver.streams.simulated.commands import Surroundings
-from mooring.apiserver.streams.simulated.rules import log_rule
-from mooring.apiserver.streams.simulated.shell import Shell
+from mooring.apiserver.streams.simulated.commands import Surroundings, main_process, run
+from mooring.apiserver.streams.simulated.rules import FILES, log_rule
 from mooring.apiserver.streams.simulated.terminal import Stdio
 from mooring.apiserver.streams.simulated.websocket import handshake
 from mooring.base.clock import Clock
+from mooring.shell import Outcome
 
 _TEXT = "text/plain"
+_REMEMBERED = 100
+"""Runs of containers whose output was worked out, each a quarter of a megabyte at most."""
 
 
 class SimulatedKubelet:
@@ -29,13 +32,14 @@ class SimulatedKubelet:
     def __init__(self, objects: Objects, clock: Clock) -> None:
         self._objects = objects
         self._clock = clock
+        self._outcomes: BoundedCache[tuple[object, ...], Outcome | None] = BoundedCache(_REMEMBERED)
 
     # -- logs
 
     async def log(self, place: Place, options: LogOptions) -> Response:
         _require_reachable(place.node)
         now = self._clock.now()
-        log = self._log(place, place.pod, previous=options.previous)
+        log = await self._log(place, place.pod, previous=options.previous)
         if not options.follow or options.previous:
             text = b"".join(logs.shown(log, options, now))
             return Response(200, text if options.limit_bytes is None else text[: options.limit_bytes], _TEXT)
@@ -53,18 +57,38 @@ class SimulatedKubelet:
             pod = await self._objects.get(Pod, metadata.name, metadata.namespace)
             if pod is None or pod.metadata.uid != metadata.uid:
                 return None
-            runs = (self._log(place, pod, previous=previous) for previous in (False, True))
             try:
-                return next((each for each in runs if each.run.began == log.run.began), None)
+                for previous in (False, True):
+                    found = await self._log(place, pod, previous=previous)
+                    if found.run.began == log.run.began:
+                        return found
             except errors.StatusError:
-                return None
+                pass  # it does not run, and never did
+            return None
 
         async for piece in logs.followed(log, options, self._clock, present, written):
             yield piece
 
-    def _log(self, place: Place, pod: Pod, *, previous: bool = False) -> logs.Log:
-        run = container.previous(pod, place.container) if previous else container.latest(pod, place.container)
-        return logs.Log(run, log_rule(pod, place.container), logs.greeting(place.node, pod, place.container))
+    async def _log(self, place: Place, pod: Pod, *, previous: bool = False) -> logs.Log:
+        """By the pod's annotations, or what the container's command prints, or a line that says that it runs."""
+        name = place.container
+        run = container.previous(pod, name) if previous else container.latest(pod, name)
+        rule = log_rule(pod, name)
+        if rule.lines is not None:
+            return logs.by_rule(run, rule)
+        outcome = await self._main_process(pod, name, run)
+        if outcome is not None:
+            return logs.of_command(run, outcome)
+        spec = container.spec_of(pod, name)
+        image = spec.image if spec else ""
+        return logs.by_default(run, f"container {name} ({image}) started on the simulated node {pod.spec.node_name}")
+
+    async def _main_process(self, pod: Pod, name: str, run: container.Run) -> Outcome | None:
+        key = (pod.metadata.uid, pod.metadata.annotations.get(FILES, ""), name, run.began)
+        if key not in self._outcomes:
+            here = Surroundings(pod, name, self._clock)
+            self._outcomes.put(key, await asyncio.to_thread(main_process, here, run))  # which may take its time
+        return self._outcomes.get(key)
 
     # -- what takes the connection over
 
@@ -85,18 +109,18 @@ class SimulatedKubelet:
         return Response(101, headers=headers, take_over=take_over)
 
     def _command(self, place: Place, options: CommandOptions) -> remote_command.Process:
-        shell = Shell(Surroundings(place.pod, place.container, self._clock))
+        here = Surroundings(place.pod, place.container, self._clock)
 
-        async def run(stdio: Stdio) -> int:
-            return await shell.run(options.command, stdio)
+        async def process(stdio: Stdio) -> int:
+            return await run(here, options.command, stdio)
 
-        return run
+        return process
 
     def _attached(self, place: Place) -> remote_command.Process:
         """The container's first process: it writes its log, and repeats what it is told."""
 
         async def write(stdio: Stdio) -> int:
-            log = self._log(place, place.pod)
+            log = await self._log(place, place.pod)
             async for piece in self._followed(place, log, LogOptions(follow=True, tail_lines=0)):
                 await stdio.out(piece)
             return 0
@@ -105,7 +129,7 @@ class SimulatedKubelet:
             while data := await stdio.read():
                 await stdio.out(data)
 
-        async def run(stdio: Stdio) -> int:
+        async def process(stdio: Stdio) -> int:
             repeating = asyncio.create_task(repeat(stdio))
             try:
                 return await write(stdio)
@@ -113,7 +137,7 @@ class SimulatedKubelet:
                 repeating.cancel()
                 await asyncio.gather(repeating, return_exceptions=True)
 
-        return run
+        return process
 
     def _port_forward(self, place: Place, request: Request) -> Response:
         protocol, headers = handshake(request, port_forward.PROTOCOLS)

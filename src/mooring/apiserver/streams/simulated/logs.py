@@ -4,16 +4,17 @@ So nothing is stored, `--tail` needs no reading from the start, and `--follow` w
 As a kubelet rotates its files, only the last lines of a run are kept.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from bisect import bisect_right
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mooring.api import times
-from mooring.api.core_v1 import Node, Pod
 from mooring.apiserver.streams.questions import LogOptions
-from mooring.apiserver.streams.simulated.container import Run, spec_of
+from mooring.apiserver.streams.simulated.container import Run
 from mooring.apiserver.streams.simulated.rules import LogRule
 from mooring.base.clock import Clock
+from mooring.shell import Outcome
 
 KEPT_LINES = 10_000
 _LOOK_SECONDS = 1.0
@@ -23,46 +24,57 @@ _BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The log of one run."""
+    """The log of one run: lines, the second of each, and after how many seconds they begin anew, if they do."""
 
     run: Run
-    rule: LogRule
-    greeting: str
-    """What containers log that were told nothing."""
+    lines: Sequence[str]
+    seconds: Sequence[float]
+    period: float = 0.0
 
     def count(self, now: datetime) -> int:
         """How many lines there are by now."""
-        until = min(now, self.run.ended or now)
-        lines = self._lines()
-        if not lines or until < self.run.began:
+        passed = (min(now, self.run.ended or now) - self.run.began).total_seconds()
+        if passed < 0 or not self.lines:
             return 0
-        if not self.rule.seconds:
-            return len(lines)
-        passed = int((until - self.run.began).total_seconds() / self.rule.seconds) + 1
-        return passed if self.rule.repeat else min(passed, len(lines))
+        rounds, rest = divmod(passed, self.period) if self.period else (0, passed)
+        return int(rounds) * len(self.lines) + bisect_right(self.seconds, rest)
 
     def time(self, index: int) -> datetime:
-        return self.run.began + timedelta(seconds=index * self.rule.seconds)
+        rounds, place = divmod(index, len(self.lines))
+        return self.run.began + timedelta(seconds=rounds * self.period + self.seconds[place])
 
     def text(self, index: int) -> str:
-        lines = self._lines()
-        return lines[index % len(lines)]
+        return self.lines[index % len(self.lines)]
 
     def is_over(self, count: int) -> bool:
         """Whether no line can follow that many."""
-        return self.run.ended is not None or not (self.rule.repeat or count < len(self._lines()))
-
-    def _lines(self) -> tuple[str, ...]:
-        if self.rule.lines is not None:
-            return self.rule.lines
-        end = (f"exited with code {self.run.exit_code}",) if self.run.ended else ()
-        return (self.greeting, *end)
+        return self.run.ended is not None or not (self.period or count < len(self.lines))
 
 
-def greeting(node: Node, pod: Pod, container: str) -> str:
-    spec = spec_of(pod, container)
-    image = spec.image if spec else ""
-    return f"container {container} ({image}) started on the simulated node {node.metadata.name}"
+def by_rule(run: Run, rule: LogRule) -> Log:
+    lines = rule.lines or ()
+    seconds = [index * rule.seconds for index in range(len(lines))]
+    return Log(run, lines, seconds, len(lines) * rule.seconds if rule.repeat else 0.0)
+
+
+def of_command(run: Run, outcome: Outcome) -> Log:
+    """What the container's command prints, in lines; a line has the time of its end."""
+    lines: list[str] = []
+    seconds: list[float] = []
+    rest, second = "", 0.0
+    for printed in outcome.output:
+        second = printed.second
+        *whole, rest = (rest + printed.text).split("\n")
+        lines += whole
+        seconds += [second] * len(whole)
+    return Log(run, [*lines, rest] if rest else lines, [*seconds, second] if rest else seconds)
+
+
+def by_default(run: Run, greeting: str) -> Log:
+    if run.ended is None:
+        return Log(run, [greeting], [0.0])
+    lasted = (run.ended - run.began).total_seconds()
+    return Log(run, [greeting, f"exited with code {run.exit_code}"], [0.0, lasted])
 
 
 def shown(log: Log, options: LogOptions, now: datetime) -> Iterator[bytes]:
@@ -70,15 +82,8 @@ def shown(log: Log, options: LogOptions, now: datetime) -> Iterator[bytes]:
     count = log.count(now)
     kept = min(count, KEPT_LINES if options.tail_lines is None else min(options.tail_lines, KEPT_LINES))
     since = _since(options, now)
-    lines = (index for index in range(count - kept, count) if since is None or log.time(index) >= since)
-    batch: list[bytes] = []
-    for index in lines:
-        batch.append(_line(log, index, options))
-        if len(batch) == _BATCH:
-            yield b"".join(batch)
-            batch.clear()
-    if batch:
-        yield b"".join(batch)
+    wanted = [index for index in range(count - kept, count) if since is None or log.time(index) >= since]
+    yield from _pieces(log, wanted, options)
 
 
 async def followed(
@@ -87,8 +92,8 @@ async def followed(
     """The lines behind the first `written`, as they come, until the run is over; `present` looks how it is."""
     while True:
         count = log.count(clock.now())
-        for first in range(max(written, count - KEPT_LINES), count, _BATCH):
-            yield b"".join(_line(log, index, options) for index in range(first, min(first + _BATCH, count)))
+        for piece in _pieces(log, range(max(written, count - KEPT_LINES), count), options):
+            yield piece
         written = count
         if log.run.ended is not None:
             return
@@ -97,6 +102,11 @@ async def followed(
         if current is None:
             return
         log = current
+
+
+def _pieces(log: Log, indexes: Sequence[int], options: LogOptions) -> Iterator[bytes]:
+    for begin in range(0, len(indexes), _BATCH):
+        yield b"".join(_line(log, index, options) for index in indexes[begin : begin + _BATCH])
 
 
 def _pause(log: Log, count: int, now: datetime) -> float:

@@ -31,6 +31,7 @@ from mooring.api.json_tree import DecodeError
 from mooring.api.simulation import PREFIX
 
 T = TypeVar("T")
+FILES = f"{PREFIX}files"
 _MOST_BYTES = 256 * 1024
 _SHORTEST_REPEAT = 0.01
 

@@ -1,0 +1,63 @@
+"""The variables of a container, as far as its pod tells them, and commands that refer to them with `$(NAME)`.
+
+The parts that simulate containers ask here: controllers for how long commands take, the API server for what they print.
+"""
+
+import re
+from collections.abc import Mapping
+
+from mooring.api.core_v1 import Container, EnvVar, EphemeralContainer, ObjectFieldSelector, Pod
+
+_REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][-A-Za-z0-9_.]*)\)")
+
+
+class UnknownValueError(ValueError):
+    """A value that only a kubelet could look up."""
+
+
+def environment_of(pod: Pod, container: Container | EphemeralContainer) -> dict[str, str | None]:
+    """The variables; None for those that only a kubelet could look up. Raises UnknownValueError for unnamed ones."""
+    if container.env_from:
+        raise UnknownValueError("variables from elsewhere")
+    found: dict[str, str | None] = {"HOSTNAME": pod.spec.hostname or pod.metadata.name}
+    for variable in container.env:
+        found[variable.name] = _value(pod, variable, found)
+    return found
+
+
+def _value(pod: Pod, variable: EnvVar, known: Mapping[str, str | None]) -> str | None:
+    if variable.value_from is None:
+        return with_references(variable.value, known)
+    reference = variable.value_from.field_ref
+    return _of_pod(pod, reference) if reference is not None else None
+
+
+def _of_pod(pod: Pod, reference: ObjectFieldSelector) -> str | None:
+    path, meta = reference.field_path, pod.metadata
+    for name, entries in (("labels", meta.labels), ("annotations", meta.annotations)):
+        if path.startswith(f"metadata.{name}['") and path.endswith("']"):
+            return entries.get(path.partition("['")[2][:-2], "")
+    return {
+        "metadata.name": meta.name,
+        "metadata.namespace": meta.namespace,
+        "metadata.uid": meta.uid,
+        "spec.nodeName": pod.spec.node_name,
+        "spec.serviceAccountName": pod.spec.service_account_name,
+    }.get(path)
+
+
+def with_references(text: str, variables: Mapping[str, str | None]) -> str:
+    """A command with `$(NAME)` put in, as Kubernetes does it; what is no variable stays. `$$` stands for `$`."""
+
+    def put_in(match: re.Match[str]) -> str:
+        if match[0] == "$$":
+            return "$"
+        name = match[1]
+        if name not in variables:
+            return match[0]
+        value = variables[name]
+        if value is None:
+            raise UnknownValueError(f"the variable {name}")
+        return value
+
+    return _REFERENCE.sub(put_in, text)
