@@ -74,14 +74,14 @@ class RealKubelets:
     async def proxy_node(self, node: Node, proxied: Proxied) -> Response:
         host, own_port = self._address(node), _kubelet_port(node)
         if proxied.port in {"", str(own_port)}:
-            return await _proxied(Address(host, own_port, self._tls.for_kubelets()), proxied, node.metadata.name)
+            return await pass_on(Address(host, own_port, self._tls.for_kubelets()), proxied, node.metadata.name)
         tls = unverified() if proxied.scheme == "https" else None
-        return await _proxied(Address(host, _number(proxied.port), tls), proxied, node.metadata.name)
+        return await pass_on(Address(host, _number(proxied.port), tls), proxied, node.metadata.name)
 
     async def proxy_pod(self, place: Place, proxied: Proxied) -> Response:
         tls = unverified() if proxied.scheme == "https" else None
         port = proxied.port or _first_port(place.pod) or ("443" if tls else "80")
-        return await _proxied(Address(_pod_address(place.pod), _number(port), tls), proxied, place.pod.metadata.name)
+        return await pass_on(Address(_pod_address(place.pod), _number(port), tls), proxied, place.pod.metadata.name)
 
     async def _ask(self, node: Node, asked: Call, *, insecure: bool = False) -> Answer:
         address = Address(self._address(node), _kubelet_port(node), self._tls.for_kubelets(insecure=insecure))
@@ -214,7 +214,7 @@ async def _upgraded(answer: Answer) -> Response:
     return Response(101, answer, headers=dict(answer.headers), take_over=take_over)
 
 
-async def _proxied(address: Address, proxied: Proxied, name: str) -> Response:
+async def pass_on(address: Address, proxied: Proxied, name: str) -> Response:
     request = proxied.request
     target = quote(proxied.path, safe="/:~!$&'()*+,;=@")
     pairs = [(key, value) for key, values in request.query.items() for value in values]
