@@ -48,6 +48,7 @@ from mooring.scheduler.volumes.capacity_scoring import CapacityScore
 from mooring.scheduler.volumes.claims import SELECTED_NODE, PodClaims, claim_names, pod_claims, uses_claim
 from mooring.scheduler.volumes.matching import Choice
 from mooring.scheduler.volumes.migration import MigratedReach
+from mooring.scheduler.volumes.node_hints import NodeHints
 from mooring.scheduler.volumes.provisioning import Provision, ProvisioningError
 from mooring.scheduler.volumes.reach import Reach
 from mooring.scheduler.volumes.stock import Stock
@@ -107,6 +108,7 @@ class VolumeBinding:
         self._reach = Reach(handle.cluster, options)
         self._migrated = MigratedReach(handle.cluster, options)
         self._stock = Stock(handle.cluster, self._volumes, self._reach)
+        self._nodes = NodeHints(handle.cluster, options, self._volumes, self._claims, self._reach)
         self._binder = VolumeBinder(handle.cluster, self._volumes, self._claims, options)
 
     # -- which nodes
@@ -213,7 +215,7 @@ class VolumeBinding:
             EventWithHint(ClusterEvent(Kind.STORAGE_CLASS, changed), _after_class_change),
             EventWithHint(ClusterEvent(Kind.PERSISTENT_VOLUME_CLAIM, changed), _after_claim_change),
             EventWithHint(ClusterEvent(Kind.PERSISTENT_VOLUME, changed)),
-            EventWithHint(ClusterEvent(Kind.NODE, Action.ADD | Action.UPDATE_NODE_LABEL)),
+            EventWithHint(ClusterEvent(Kind.NODE, Action.ADD | Action.UPDATE_NODE_LABEL), self._nodes.after_change),
             EventWithHint(ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE), self._after_pod_gone, _if_it_had_volumes),
             EventWithHint(ClusterEvent(Kind.CSI_NODE, changed), _after_csi_node_change),
             EventWithHint(ClusterEvent(Kind.CSI_DRIVER, Action.UPDATE), _after_driver_change),

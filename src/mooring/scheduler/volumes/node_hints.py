@@ -1,0 +1,122 @@
+"""Whether a new node, or other labels of one, can help a pod that waits for its volumes (5721.8).
+
+A pod whose claims are bound is helped by a node that all its volumes can be used on and could not before. A pod whose
+claims wait for their first consumer is helped by a label that a free volume of their class, the class itself or its
+storage capacity names: an affinity in CEL names the labels that its expression reads. Called by
+``plugins/volume_binding.py``.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from mooring.api.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.api.meta_v1 import Resource
+from mooring.api.storage_v1 import CSINode, CSIStorageCapacity, StorageClass
+from mooring.constraints import node_selector
+from mooring.constraints.node_selector import Selector
+from mooring.constraints.options import ConstraintOptions
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.framework import QueueingHint
+from mooring.scheduler.volumes import migration
+from mooring.scheduler.volumes.assumed import Assumed
+from mooring.scheduler.volumes.claims import SELECTED_NODE, PodClaims, class_of, pod_claims
+from mooring.scheduler.volumes.reach import Reach
+
+_BOUND = "Bound"
+Keys = frozenset[str] | None
+"""Keys of labels; None for all of them."""
+
+
+class NodeHints:
+    """Answers about the pods of one scheduler."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: ConstraintOptions,
+        volumes: Assumed[PersistentVolume],
+        claims: Assumed[PersistentVolumeClaim],
+        reach: Reach,
+    ) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._volumes = volumes
+        self._claims = claims
+        self._reach = reach
+        self._read: dict[str, Keys] = {}
+        self._revision: tuple[int, ...] = ()
+
+    def after_change(self, pod: Pod, old: Node | None, new: Node | None) -> QueueingHint:
+        """Whether a node that is new, or has other labels, can change what was said about a pod."""
+        found = pod_claims(pod, self._cluster, self._claims)
+        if new is None or not isinstance(found, PodClaims):
+            return QueueingHint.SKIP  # what is wrong with the claims is nothing that a node could mend
+        if not self._reaches(found, new):
+            return QueueingHint.SKIP
+        if old is None or not self._reaches(found, old):
+            return QueueingHint.QUEUE
+        return QueueingHint.of(any(self._helps(claim, old, new) for claim in found.delayed))
+
+    def _reaches(self, claims: PodClaims, node: Node) -> bool:
+        """Whether all volumes that are bound can be used on a node."""
+        return all(self._can_use(self._volumes.get(claim.spec.volume_name), node) for claim in claims.bound)
+
+    def _can_use(self, volume: PersistentVolume | None, node: Node) -> bool:
+        if volume is None:
+            return False
+        if migration.built_in_driver(volume):
+            csi_node = self._cluster.objects(CSINode).get(node.metadata.name)
+            here = migration.on_node(volume, csi_node)
+            return node_selector.volume_matches(here, node.metadata.labels, self._options)
+        selector = self._reach.selector(volume)
+        return selector is None or selector.matches(node.metadata.labels, "")
+
+    def _helps(self, claim: PersistentVolumeClaim, old: Node, new: Node) -> bool:
+        """Whether a change of labels may let a claim be bound on a node."""
+        if claim.metadata.annotations.get(SELECTED_NODE, new.metadata.name) != new.metadata.name:
+            return False
+        before, after = old.metadata.labels, new.metadata.labels
+        changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+        read = self._read_for(class_of(claim))
+        return bool(changed) if read is None else not changed.isdisjoint(read)
+
+    def _read_for(self, class_name: str) -> Keys:
+        """The labels of nodes that decide about claims of a class; found once until volumes or classes change."""
+        kinds: tuple[type[Resource], ...] = (PersistentVolume, StorageClass, CSIStorageCapacity)
+        revision = tuple(map(self._cluster.revision, kinds))
+        if revision != self._revision:
+            self._revision, self._read = revision, {}
+        if class_name not in self._read:
+            self._read[class_name] = _together(self._reads(class_name))
+        return self._read[class_name]
+
+    def _reads(self, class_name: str) -> Iterator[Keys]:
+        for volume in self._cluster.objects(PersistentVolume).values():
+            if class_of(volume) == class_name and volume.status.phase != _BOUND:
+                yield _keys_of(self._reach.selector(volume))
+        storage_class = self._cluster.objects(StorageClass).get(class_name)
+        for term in storage_class.allowed_topologies if storage_class is not None else ():
+            yield frozenset(entry.key for entry in term.match_label_expressions)
+        for capacity in self._cluster.objects(CSIStorageCapacity).values():
+            if capacity.storage_class_name == class_name and capacity.node_topology is not None:
+                topology = capacity.node_topology
+                yield frozenset(topology.match_labels) | {entry.key for entry in topology.match_expressions}
+
+
+def _keys_of(selector: Selector | None) -> Keys:
+    """The labels that an affinity reads."""
+    conditions = (condition for term in (selector.terms if selector else ()) for condition in term.labels)
+    return _together(map(_keys_read, conditions))
+
+
+def _keys_read(condition: node_selector.Condition) -> Keys:
+    keys = node_selector.reads(condition)
+    return None if keys is None else frozenset(keys)
+
+
+def _together(several: Iterable[Keys]) -> Keys:
+    found: frozenset[str] = frozenset()
+    for keys in several:
+        if keys is None:
+            return None
+        found |= keys
+    return found
