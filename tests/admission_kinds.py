@@ -1,9 +1,13 @@
 """Objects of every kind for the tests of admission: a valid example of each, and changes of them."""
 
+from base64 import b64encode
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from admission_pods import ON, Tree, create_problems, created, update_problems
 from mooring.admission.options import AdmissionOptions
@@ -17,6 +21,19 @@ _WORKLOAD: Tree = {"selector": {"matchLabels": {"app": "x"}}, "template": _TEMPL
 _JOB: Tree = {"template": {"metadata": {"labels": {"app": "x"}}, "spec": {**_POD, "restartPolicy": "Never"}}}
 _REQUEST: Tree = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}
 _ROLE_REF: Tree = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+
+
+def _certificate_request() -> str:
+    """A request that names nothing, signed with a key of its own."""
+    key = ed25519.Ed25519PrivateKey.generate()
+    made = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(key, None)
+    return b64encode(made.public_bytes(serialization.Encoding.DER)).decode()
+
+
+def name_for(kind: str) -> str:
+    """The name that tests give to their object of a kind."""
+    return "192.0.2.7" if kind == "IPAddress" else "x"
+
 
 EXAMPLES: dict[str, tuple[str, Tree]] = {
     "CustomResourceDefinition": (
@@ -71,6 +88,47 @@ EXAMPLES: dict[str, tuple[str, Tree]] = {
     "Job": ("batch/v1", {"spec": _JOB}),
     "CronJob": ("batch/v1", {"spec": {"schedule": "*/5 * * * *", "jobTemplate": {"spec": _JOB}}}),
     "PodDisruptionBudget": ("policy/v1", {"spec": {"minAvailable": "50%", "selector": {"matchLabels": {"app": "x"}}}}),
+    "RuntimeClass": ("node.k8s.io/v1", {"handler": "kata", "overhead": {"podFixed": {"cpu": "250m"}}}),
+    "HorizontalPodAutoscaler": (
+        "autoscaling/v2",
+        {
+            "spec": {
+                "maxReplicas": 3,
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                "behavior": {"scaleUp": {"selectPolicy": "Min"}},
+            }
+        },
+    ),
+    "Ingress": (
+        "networking.k8s.io/v1",
+        {"spec": {"defaultBackend": {"service": {"name": "web", "port": {"number": 80}}}}},
+    ),
+    "IngressClass": ("networking.k8s.io/v1", {"spec": {"controller": "example.com/ingress"}}),
+    "NetworkPolicy": ("networking.k8s.io/v1", {"spec": {"podSelector": {}, "policyTypes": ["Ingress"]}}),
+    "ServiceCIDR": ("networking.k8s.io/v1", {"spec": {"cidrs": ["10.96.0.0/24"]}}),
+    "IPAddress": (
+        "networking.k8s.io/v1",
+        {"spec": {"parentRef": {"resource": "services", "namespace": "default", "name": "web"}}},
+    ),
+    "PodCertificateRequest": (
+        "certificates.k8s.io/v1",
+        {
+            "spec": {
+                "signerName": "example.com/signer",
+                "podName": "p",
+                "podUID": "1",
+                "serviceAccountName": "default",
+                "serviceAccountUID": "2",
+                "nodeName": "n",
+                "nodeUID": "3",
+                "stubPKCS10Request": _certificate_request(),
+            }
+        },
+    ),
+    "StorageVersionMigration": (
+        "storagemigration.k8s.io/v1",
+        {"spec": {"resource": {"group": "apps", "resource": "deployments"}}},
+    ),
     "PriorityClass": ("scheduling.k8s.io/v1", {"value": 1000}),
     "StorageClass": ("storage.k8s.io/v1", {"provisioner": "csi.example.com"}),
     "VolumeAttributesClass": (
@@ -159,7 +217,9 @@ def decoded(tree: Tree) -> Any:
 def example(kind: str, change: Tree | None = None) -> Any:
     """The example of a kind, with a change."""
     version, tree = EXAMPLES[kind]
-    return decoded(merged({"apiVersion": version, "kind": kind, "metadata": {"name": "x"}, **tree}, change or {}))
+    return decoded(
+        merged({"apiVersion": version, "kind": kind, "metadata": {"name": name_for(kind)}, **tree}, change or {})
+    )
 
 
 def stored(kind: str, change: Tree | None = None, options: AdmissionOptions = ON) -> Any:

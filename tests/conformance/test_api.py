@@ -33,6 +33,14 @@ def test_every_recorded_create_is_answered_as_recorded(result: Result) -> None:
     assert result.passed > 200
 
 
+@pytest.mark.req("N.10")
+def test_kinds_of_the_newest_release_are_judged_as_its_server_judges_them() -> None:
+    """Recorded with tools/record_requests.py from kube-apiserver v1.37."""
+    result = replay(str(DATA.with_name("kinds-of-1.37.jsonl")))
+    assert result.failed == []
+    assert result.passed > 90
+
+
 def test_what_needs_a_server_is_left_out_by_name(result: Result) -> None:
     assert [case.split(":")[0] for case in result.left_out if "get/" not in case] == ["requests.jsonl pod-missingns"]
 

@@ -44,3 +44,58 @@ def _parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return ipaddress.ip_address(text if ":" in text else _LEADING_ZEROS.sub("", text))
     except ValueError:
         return None
+
+
+def is_ip(text: str) -> bool:
+    return _parsed(text) is not None
+
+
+# -- networks
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+_NOT_A_CIDR = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+_LENGTH = re.compile(r"[0-9]{1,3}")
+
+
+def network_of(text: str) -> Network | None:
+    """The network that a text names, whatever bits are set beyond its prefix; None if it names none."""
+    address, slash, length = text.partition("/")
+    found = _parsed(address)
+    if not slash or found is None or not _LENGTH.fullmatch(length) or int(length) > found.max_prefixlen:
+        return None
+    return ipaddress.ip_network(f"{found}/{int(length)}", strict=False)
+
+
+def validate_cidr(text: str, path: Path) -> list[FieldError]:
+    """A network of either family; old fields take what is not canonical."""
+    return [] if network_of(text) is not None else [field_errors.invalid(path, text, _NOT_A_CIDR)]
+
+
+def validate_canonical_cidr(text: str, path: Path) -> list[FieldError]:
+    """A network, written in the one way that there is to write it."""
+    found = network_of(text)
+    if found is None:
+        return [field_errors.invalid(path, text, _NOT_A_CIDR)]
+    address, _, length = text.partition("/")
+    if (length != "0" and length.startswith("0")) or _has_leading_zeros(address):
+        return [field_errors.invalid(path, text, "must not have leading 0s in IP or prefix length")]
+    if _parsed(address) != found.network_address:
+        return [field_errors.invalid(path, text, "must not have bits set beyond the prefix length")]
+    wanted = str(found)
+    return [] if text == wanted else [field_errors.invalid(path, text, f'must be in canonical form ("{wanted}")')]
+
+
+def canonical_ip_problems(text: str) -> tuple[str, ...]:
+    """What is wrong with an address that is a name: there is one way to write it."""
+    found = _parsed(text)
+    if found is None:
+        return (NOT_AN_IP,)
+    if _has_leading_zeros(text):
+        return ("must not have leading 0s",)
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+        return ("must not be an IPv4-mapped IPv6 address",)
+    return () if text == str(found) else (f'must be in canonical form ("{found}")',)
+
+
+def _has_leading_zeros(address: str) -> bool:
+    return ":" not in address and _LEADING_ZEROS.search(address) is not None

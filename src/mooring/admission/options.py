@@ -90,6 +90,10 @@ class AdmissionOptions:
     """Containers that are not init containers may have a `restartPolicy` of their own."""
     pod_topology_labels: bool = True
     """Pods get the zone and region of their node as labels when they are bound."""
+    relaxed_service_names: bool = True
+    """Names of Services may begin with a digit."""
+    scale_to_zero: bool = True
+    """An autoscaler may have no pods at least."""
     custom: CustomOptions = field(default_factory=CustomOptions)
     """What definitions of custom kinds may say."""
     judges: Judges = field(default_factory=lambda: judges_for(BINARY.minus(1)))
@@ -100,6 +104,8 @@ class AdmissionOptions:
     """The same of other kinds: a kind and a path in it."""
 
 
+RELAXED_SERVICE_NAMES = Version(1, 36)
+SCALE_TO_ZERO = Version(1, 37)
 RELAXED_ENV_NAMES = Version(1, 32)
 RELAXED_DNS_SEARCHES = Version(1, 33)
 CONTAINER_RESTART_POLICY = Version(1, 34)
@@ -158,6 +164,8 @@ def for_component(component: Component) -> AdmissionOptions:
         mutable_pv_node_affinity=on(gates.MUTABLE_PV_NODE_AFFINITY),
         mutable_suspended_job_directives=on(gates.MUTABLE_SUSPENDED_JOB_DIRECTIVES),
         pod_topology_labels=on(gates.POD_TOPOLOGY_LABELS),
+        relaxed_service_names=component.versions.emulation >= RELAXED_SERVICE_NAMES,
+        scale_to_zero=component.versions.emulation >= SCALE_TO_ZERO,
         relaxed_env_names=compatible >= RELAXED_ENV_NAMES,
         relaxed_dns_searches=compatible >= RELAXED_DNS_SEARCHES,
         container_restart_policy=compatible >= CONTAINER_RESTART_POLICY,

@@ -3,6 +3,8 @@
 from typing import Any
 
 from mooring.admission import (
+    autoscaler,
+    certificates,
     configuration,
     cron_job,
     daemon_set,
@@ -10,9 +12,11 @@ from mooring.admission import (
     disruption,
     endpoints,
     event,
+    ingress,
     job,
     lease,
     namespace,
+    network_policy,
     node,
     persistent_volume,
     persistent_volume_claim,
@@ -21,9 +25,12 @@ from mooring.admission import (
     rbac,
     replica_set,
     reviews,
+    runtime_class,
     service,
+    service_cidr,
     stateful_set,
     storage,
+    storage_migration,
 )
 from mooring.admission.definitions import strategy as definitions
 from mooring.admission.dra import claim, device_class, taints
@@ -56,7 +63,14 @@ register(
     *node.STRATEGIES,
     *configuration.STRATEGIES,
     *service.STRATEGIES,
+    *service_cidr.STRATEGIES,
     *endpoints.STRATEGIES,
+    *ingress.STRATEGIES,
+    *network_policy.STRATEGIES,
+    *runtime_class.STRATEGIES,
+    *autoscaler.STRATEGIES,
+    *certificates.STRATEGIES,
+    *storage_migration.STRATEGIES,
     *event.STRATEGIES,
     *quota.STRATEGIES,
     *persistent_volume.STRATEGIES,

@@ -5,6 +5,7 @@ Most kinds are of that sort: the metadata is checked first, then the object. Suc
 a small example, ``node.py`` for one with a life of its own.
 """
 
+from collections.abc import Callable
 from typing import ClassVar, Generic, TypeVar
 
 from mooring.admission import meta, new_fields
@@ -32,8 +33,14 @@ class RuleStrategy(Strategy[T]):
         """The syntax of the kind's names."""
         return names.dns1123_subdomain(name)
 
+    def name_check_for(self, request: Request) -> Callable[[str], names.Messages]:
+        """The same, where it depends on the version."""
+        return self.name_check
+
     def validate_create(self, obj: T, request: Request) -> list[FieldError]:
-        errors = meta.validate_object_meta(obj.metadata, namespaced=self.namespaced, name_check=self.name_check)
+        errors = meta.validate_object_meta(
+            obj.metadata, namespaced=self.namespaced, name_check=self.name_check_for(request)
+        )
         return errors + self.rules(obj, None, request) + self._new_fields(obj, None, request)
 
     def validate_update(self, new: T, old: T, request: Request) -> list[FieldError]:

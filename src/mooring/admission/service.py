@@ -2,6 +2,8 @@
 them, and stay empty otherwise. Everything else is defaulted and checked as in a cluster with IPv4 alone.
 """
 
+from collections.abc import Callable
+
 from mooring.admission.addresses import validate_ip
 from mooring.admission.conditions import validate_conditions
 from mooring.admission.meta import IMMUTABLE
@@ -33,8 +35,8 @@ class ServiceStrategy(RuleStrategy[Service]):
     has_status = True
     allow_create_on_update = True
 
-    def name_check(self, name: str) -> names.Messages:
-        return names.dns1035_label(name)
+    def name_check_for(self, request: Request) -> Callable[[str], names.Messages]:
+        return names.dns1123_label if request.options.relaxed_service_names else names.dns1035_label
 
     def default(self, obj: Service) -> None:
         spec = obj.spec

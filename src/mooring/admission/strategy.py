@@ -28,6 +28,7 @@ from mooring.api.answer_limits import add_warning
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import ServiceAccount
 from mooring.api.field_errors import FieldError
+from mooring.api.node_v1 import RuntimeClass
 
 T = TypeVar("T", bound=meta_v1.Resource)
 
@@ -43,6 +44,10 @@ class Priority:
 
 class Lookups(Protocol):
     """What admission asks the cluster. The API server answers from its caches, lint and replay from what they have."""
+
+    @property
+    def knows_runtime_classes(self) -> bool:
+        """Whether a RuntimeClass that cannot be found does not exist."""
 
     def namespace_phase(self, name: str) -> str | None:
         """The phase of a namespace (`Active`, `Terminating`), None when it does not exist."""
@@ -62,12 +67,17 @@ class Lookups(Protocol):
     def service_accounts(self, namespace: str) -> Mapping[str, ServiceAccount] | None:
         """The accounts that a new pod in a namespace may mean, by name; None where nobody keeps accounts."""
 
+    def runtime_class(self, name: str) -> RuntimeClass | None:
+        """The RuntimeClass of that name."""
+
     def topology_labels(self, node: str) -> Mapping[str, str]:
         """The zone and region that a node has as labels; nothing where there is no such node."""
 
 
 class NoCluster:
     """Lookups without a cluster: every namespace exists, and nothing but the system's own PriorityClasses does."""
+
+    knows_runtime_classes = False
 
     def namespace_phase(self, name: str) -> str | None:
         return "Active"
@@ -85,6 +95,9 @@ class NoCluster:
         return bool(storage_class)  # what a class says is not known here
 
     def service_accounts(self, namespace: str) -> Mapping[str, ServiceAccount] | None:
+        return None
+
+    def runtime_class(self, name: str) -> RuntimeClass | None:
         return None
 
     def topology_labels(self, node: str) -> Mapping[str, str]:

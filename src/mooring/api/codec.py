@@ -19,7 +19,8 @@ from mooring.api import from_tree as trees
 from mooring.api.dynamic import Dynamic
 from mooring.api.from_tree import FieldValidation, WrongFieldsError, quantity_from
 from mooring.api.json_tree import MAX_BYTES, DecodeError, Members, TooLargeError, check_limits, json_tree
-from mooring.api.protobuf import Unsupported, envelope, tree_of
+from mooring.api.protobuf import envelope, tree_of
+from mooring.api.protobuf_table import Unsupported
 from mooring.api.quantity import Quantity
 from mooring.api.quoting import quoted
 from mooring.api.yaml_documents import Document, YamlError

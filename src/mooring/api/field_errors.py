@@ -8,6 +8,7 @@ Validation gathers `FieldError`s in a list; `errors.invalid` turns the list into
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -223,6 +224,8 @@ def _as_go_shows_it(value: Any, room: _Room) -> Any:
         return [_as_go_shows_it(item, room) for item in takewhile(room, value)]
     if isinstance(value, str):
         return value[:MAX_QUOTED]
+    if isinstance(value, bytes):
+        return b64encode(value[:MAX_QUOTED]).decode()
     return str(value) if isinstance(value, Quantity) else value
 
 

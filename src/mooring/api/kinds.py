@@ -14,19 +14,25 @@ from mooring.api import (
     apps_v1,
     authentication_v1,
     authorization_v1,
+    autoscaler_conversion,
     autoscaling_v1,
+    autoscaling_v2,
     batch_v1,
+    certificates_v1,
     conversion,
     coordination_v1,
     core_v1,
     discovery_v1,
     events_v1,
+    networking_v1,
+    node_v1,
     policy_v1,
     rbac_v1,
     resource_v1,
     resource_v1beta1,
     scheduling_v1,
     storage_v1,
+    storagemigration_v1,
 )
 from mooring.api.lifecycles import ALWAYS, Lifecycle, lifecycle_of
 from mooring.api.meta_v1 import Resource, ResourceList
@@ -270,6 +276,12 @@ def _workloads() -> tuple[Kind, ...]:
     batch = _Module("batch", "v1", batch_v1)
     policy = _Module("policy", "v1", policy_v1)
     scalable = (SCALE, STATUS)
+    autoscaler: dict[str, Any] = {
+        "plural": "horizontalpodautoscalers",
+        "short_names": ("hpa",),
+        "categories": _ALL,
+        "subresources": (STATUS,),
+    }
     return (
         apps.kind("ControllerRevision", "controllerrevisions"),
         apps.kind("DaemonSet", "daemonsets", short_names=("ds",), categories=_ALL, subresources=(STATUS,)),
@@ -277,6 +289,13 @@ def _workloads() -> tuple[Kind, ...]:
         apps.kind("ReplicaSet", "replicasets", short_names=("rs",), categories=_ALL, subresources=scalable),
         apps.kind("StatefulSet", "statefulsets", short_names=("sts",), categories=_ALL, subresources=scalable),
         _Module("autoscaling", "v1", autoscaling_v1).only_in_subresources("Scale"),
+        _Module("autoscaling", "v2", autoscaling_v2).kind("HorizontalPodAutoscaler", **autoscaler),
+        _Module("autoscaling", "v1", autoscaling_v1).kind(
+            "HorizontalPodAutoscaler",
+            **autoscaler,
+            to_hub=autoscaler_conversion.autoscaler_from_v1,
+            from_hub=autoscaler_conversion.autoscaler_to_v1,
+        ),
         batch.kind("CronJob", "cronjobs", short_names=("cj",), categories=_ALL, subresources=(STATUS,)),
         batch.kind("Job", "jobs", categories=_ALL, subresources=(STATUS,)),
         policy.only_in_subresources("Eviction"),
@@ -340,6 +359,30 @@ def _cluster() -> tuple[Kind, ...]:
     )
 
 
+def _networking() -> tuple[Kind, ...]:
+    v1 = _Module("networking.k8s.io", "v1", networking_v1)
+    address = v1.kind("IPAddress", "ipaddresses", namespaced=False, short_names=("ip",))
+    cidr = v1.kind("ServiceCIDR", "servicecidrs", namespaced=False, subresources=(STATUS,))
+    migration = _Module("storagemigration.k8s.io", "v1", storagemigration_v1).kind(
+        "StorageVersionMigration", "storageversionmigrations", namespaced=False, subresources=(STATUS,)
+    )
+    return (
+        v1.kind("IngressClass", "ingressclasses", namespaced=False),
+        v1.kind("Ingress", "ingresses", short_names=("ing",), subresources=(STATUS,)),
+        v1.kind("NetworkPolicy", "networkpolicies", short_names=("netpol",)),
+        address,
+        cidr,
+        _also(address, "v1beta1"),
+        _also(cidr, "v1beta1"),
+        _Module("node.k8s.io", "v1", node_v1).kind("RuntimeClass", "runtimeclasses", namespaced=False),
+        _Module("certificates.k8s.io", "v1", certificates_v1).kind(
+            "PodCertificateRequest", "podcertificaterequests", subresources=(STATUS,)
+        ),
+        migration,
+        _also(migration, "v1beta1"),
+    )
+
+
 def _devices() -> tuple[Kind, ...]:
     v1 = _Module("resource.k8s.io", "v1", resource_v1)
     device_class = v1.kind("DeviceClass", "deviceclasses", namespaced=False)
@@ -383,4 +426,4 @@ def _also(kind: Kind, version: str) -> Kind:
     return replace(kind, version=version, lifecycle=lifecycle_of(kind.group, version, kind.kind))
 
 
-KINDS = (*_core(), *_workloads(), *_access(), *_cluster(), *_devices())
+KINDS = (*_core(), *_workloads(), *_access(), *_cluster(), *_networking(), *_devices())

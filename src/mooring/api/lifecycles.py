@@ -49,10 +49,24 @@ _LIFECYCLES = {
         "ReplicaSet": since("1.9"),
         "StatefulSet": since("1.9"),
     },
-    ("autoscaling", "v1"): {"Scale": since("1.2")},
+    ("autoscaling", "v1"): {"HorizontalPodAutoscaler": since("1.2"), "Scale": since("1.2")},
+    ("autoscaling", "v2"): {"HorizontalPodAutoscaler": since("1.23")},
     ("batch", "v1"): {"CronJob": since("1.21"), "Job": since("1.2")},
+    ("certificates.k8s.io", "v1"): {"PodCertificateRequest": since("1.37")},
     ("coordination.k8s.io", "v1"): {"Lease": since("1.14")},
     ("events.k8s.io", "v1"): {"Event": since("1.19")},
+    ("networking.k8s.io", "v1"): {
+        "IPAddress": since("1.33"),
+        "Ingress": since("1.19"),
+        "IngressClass": since("1.19"),
+        "NetworkPolicy": since("1.7"),
+        "ServiceCIDR": since("1.33"),
+    },
+    ("networking.k8s.io", "v1beta1"): {
+        "IPAddress": since("1.31", "1.34", "1.37"),
+        "ServiceCIDR": since("1.31", "1.34", "1.37"),
+    },
+    ("node.k8s.io", "v1"): {"RuntimeClass": since("1.20")},
     ("policy", "v1"): {"Eviction": since("1.22"), "PodDisruptionBudget": since("1.21")},
     ("resource.k8s.io", "v1"): {
         "DeviceClass": since("1.34"),
@@ -85,6 +99,10 @@ _LIFECYCLES = {
         "StorageClass": since("1.6"),
         "VolumeAttachment": since("1.13"),
         "VolumeAttributesClass": since("1.34"),
+    },
+    ("storagemigration.k8s.io", "v1"): {"StorageVersionMigration": since("1.37")},
+    ("storagemigration.k8s.io", "v1beta1"): {
+        "StorageVersionMigration": since("1.35", "1.37", "1.40", replacement="storagemigration.k8s.io/v1"),
     },
     ("storage.k8s.io", "v1beta1"): {
         "VolumeAttributesClass": since("1.31", "1.34", "1.37", replacement="storage.k8s.io/v1"),

@@ -152,6 +152,15 @@ class LabelSelector(Object):
     """Conditions on labels that must all hold."""
 
 
+class GroupResource(Object):
+    """A resource, whatever its version."""
+
+    group: str = required(str)
+    """Its group; empty for the core group."""
+    resource: str = required(str)
+    """Its name, such as pods."""
+
+
 class Condition(Object):
     """One aspect of an object's current state."""
 

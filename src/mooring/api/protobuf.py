@@ -1,10 +1,9 @@
 """Objects from Kubernetes' protobuf encoding, which typed Go clients send: `kubectl create`, `kubectl auth can-i`…
 
-A message carries numbers instead of names. ``protobuf_fields.txt`` has the names, the structs have the types, and
-together they turn a message into the same tree that JSON would be (``from_tree.py`` goes on from there). Only reading
-is needed: all these clients take JSON as an answer. Types that are not in the table are not read; a number that the
-table does not have is an unknown field, which a client may have tolerated, but not in a constraint
-(`_CONSTRAINTS`). Called through ``codec.decode_protobuf``.
+A message carries numbers instead of names. ``protobuf_table.py`` knows which number is which field, and so a message
+becomes the same tree that JSON would be (``from_tree.py`` goes on from there). Types that are not in the table are not
+read; a number that the table does not have is an unknown field, which a client may have tolerated, but not in a
+constraint. Called through ``codec.decode_protobuf``; ``protobuf_writing.py`` is the other way.
 """
 
 import struct
@@ -13,62 +12,25 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from importlib import resources
 from types import UnionType
-from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
+from typing import Any, NamedTuple, Union, get_args, get_origin
 
 import msgspec
 
 from mooring.api import times
 from mooring.api.json_tree import DecodeError, json_tree
+from mooring.api.protobuf_table import Field, Message, Time, bare, is_struct, message_of
 from mooring.api.quantity import Quantity
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
-_MAGIC = b"k8s\x00"
+MAGIC = b"k8s\x00"
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CUT_OFF = "the message is cut off"
 
-_CONSTRAINTS = frozenset(
-    [
-        "Affinity",
-        "NodeAffinity",
-        "NodeSelector",
-        "NodeSelectorRequirement",
-        "NodeSelectorTerm",
-        "PodAffinity",
-        "PodAffinityTerm",
-        "PodAntiAffinity",
-        "PreferredSchedulingTerm",
-        "Taint",
-        "Toleration",
-        "TopologySpreadConstraint",
-        "VolumeNodeAffinity",
-        "WeightedPodAffinityTerm",
-        "LabelSelector",
-        "LabelSelectorRequirement",
-        "CELDeviceSelector",
-        "CapacityRequirements",
-        "DeviceConstraint",
-        "DeviceDerivedAttribute",
-        "DeviceRequest",
-        "DeviceSelector",
-        "DeviceSubRequest",
-        "DeviceTaint",
-        "DeviceToleration",
-        "ExactDeviceRequest",
-    ]
-)
-"""The types, of any group, in which an unknown field is refused whatever `fieldValidation` says: a part that is
-dropped from a constraint would widen where a pod may run."""
-
 Value = int | bytes
 Reader = Callable[[Value], Any]
 """Makes the JSON value of what stands on the wire: a number, or bytes."""
-
-
-class Unsupported(Exception):  # noqa: N818 - it says what is the case
-    """The table has no numbers for a type; whoever sent it has to send JSON."""
 
 
 class Envelope(NamedTuple):
@@ -81,9 +43,9 @@ class Envelope(NamedTuple):
 
 def envelope(body: bytes) -> Envelope:
     """Take the object out of its envelope; raises DecodeError."""
-    if not body.startswith(_MAGIC):
+    if not body.startswith(MAGIC):
         raise DecodeError("the provided data does not appear to be a protobuf message, expected prefix 'k8s\\x00'")
-    parts = dict(_fields(body[len(_MAGIC) :]))
+    parts = dict(_fields(body[len(MAGIC) :]))
     meta = dict(_fields(_as_bytes(parts.get(1, b""))))
     if parts.get(3, b""):
         raise DecodeError("messages with a content encoding are not read")
@@ -177,72 +139,37 @@ def _message(message: bytes, layout: _Layout) -> dict[str, Any]:
 
 
 @cache
-def _table() -> dict[str, list[str]]:
-    lines = resources.files("mooring.api").joinpath("protobuf_fields.txt").read_text(encoding="utf-8").splitlines()
-    words = (line.split() for line in lines if line and not line.startswith("#"))
-    return {name: fields for name, *fields in words}
-
-
-@cache
 def _layout(cls: type[msgspec.Struct]) -> _Layout:
-    package, _, version = cls.__module__.removeprefix("mooring.api.").partition(".")[0].rpartition("_")
-    types = {field.encode_name: field.type for field in msgspec.structs.fields(cls)}
-    return _layout_of(f"{package}.{version}.{cls.__name__}", types)
+    return _layout_of(message_of(cls))
 
 
-def _layout_of(name: str, types: dict[str, Any]) -> _Layout:
-    fields = _table().get(name)
-    if fields is None:
-        raise Unsupported(name)
-    entries = {int(number): _entry(field, types) for number, _, field in (word.partition(":") for word in fields)}
-    is_constraint = name.rpartition(".")[2] in _CONSTRAINTS
-    if is_constraint:
-        entries = {number: entry for number, entry in entries.items() if not entry.name or entry.name in types}
-    return _Layout(name, entries, is_constraint)
+def _layout_of(message: Message) -> _Layout:
+    entries = {field.number: _entry(field) for field in message.fields}
+    return _Layout(message.name, entries, message.is_constraint)
 
 
-def _entry(field: str, types: dict[str, Any]) -> _Entry:
-    if field.startswith("*"):
-        inner = _layout_of(field[1:], types)
+def _entry(field: Field) -> _Entry:
+    if field.embedded is not None:
+        inner = _layout_of(field.embedded)
         return _Entry("", lambda value: _message(_as_bytes(value), inner))
-    name = field.rstrip("@")
-    annotation = types.get(name)
-    if annotation is None:
-        return _Entry(name, lambda _: None)  # a field that Mooring's types do not have: reported as unknown
-    base = _bare(annotation)
+    if not field.attribute:
+        return _Entry(field.name, lambda _: None)  # a field that Mooring's types do not have: reported as unknown
+    base = bare(field.annotation)
     arguments = get_args(base)
-    if field.endswith("@"):
-        read = _read_micro_time if field.endswith("@@") else _read_time
-        return _Entry(name, _map_of(read), is_map=True) if get_origin(base) is dict else _Entry(name, read)
+    if field.time is not Time.NO:
+        read = _read_micro_time if field.time is Time.MICROSECONDS else _read_time
+        is_map = get_origin(base) is dict
+        return _Entry(field.name, _map_of(read) if is_map else read, is_map=is_map)
     if get_origin(base) is list:
-        return _Entry(name, _reader(arguments[0]), repeated=True)
+        return _Entry(field.name, _reader(arguments[0]), repeated=True)
     if get_origin(base) is dict and arguments[1] is not Any:
-        return _Entry(name, _map_reader(arguments[1]), is_map=True)
-    return _Entry(name, _reader(base))
-
-
-def _bare(annotation: Any) -> Any:
-    """A type without what only validation needs: bounds, and that it may be absent."""
-    while True:
-        origin, arguments = get_origin(annotation), get_args(annotation)
-        if origin is Annotated:
-            annotation = arguments[0]
-        elif origin in (Union, UnionType):
-            options = [option for option in arguments if option is not type(None)]
-            if set(options) == {int, float}:
-                return float
-            if any(_is_struct(option) for option in options) and len(options) > 1:
-                return annotation
-            if len(options) > 1:
-                return int | str
-            annotation = options[0]
-        else:
-            return annotation
+        return _Entry(field.name, _map_reader(arguments[1]), is_map=True)
+    return _Entry(field.name, _reader(base))
 
 
 def _reader(annotation: Any) -> Reader:
-    base = _bare(annotation)
-    if isinstance(base, type) and issubclass(base, msgspec.Struct):
+    base = bare(annotation)
+    if is_struct(base):
         return lambda value: _message(_as_bytes(value), _layout(base))
     if get_origin(base) in (Union, UnionType) and base != int | str:
         return _schema_reader(get_args(base))
@@ -253,13 +180,9 @@ def _reader(annotation: Any) -> Reader:
     return found or _read_json
 
 
-def _is_struct(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, msgspec.Struct)
-
-
 def _schema_reader(options: tuple[Any, ...]) -> Reader:
     """A schema, or in its place a switch (1 is the switch, 2 the schema) or several schemas (1 is one, 2 are all)."""
-    schema = next(option for option in options if _is_struct(option))
+    schema = next(option for option in options if is_struct(option))
     allows = bool in options
 
     def read(value: Value) -> Any:
@@ -278,7 +201,7 @@ def _schema_reader(options: tuple[Any, ...]) -> Reader:
 
 
 def _map_reader(annotation: Any) -> Reader:
-    return _map_of(_reader(annotation), 0 if _bare(annotation) in (int, bool) else b"")
+    return _map_of(_reader(annotation), 0 if bare(annotation) in (int, bool) else b"")
 
 
 def _map_of(item: Reader, empty: Value = b"") -> Reader:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from admission_kinds import EXAMPLES
+from admission_kinds import EXAMPLES, name_for
 from mooring.api.kinds import ALPHA, Kind
 from mooring.api.scheme import Scheme
 from mooring.base.version import BINARY, Version
@@ -50,7 +50,7 @@ async def test_every_kind_is_read_by_every_release_that_may(tmp_path: Path, walk
         for kind, (api_version, tree) in {"Pod": ("v1", POD), **EXAMPLES}.items():
             newest = server.plane.server.scheme.kind(api_version, kind)
             assert newest is not None
-            await server.create(collection(newest), {"metadata": {"name": "x"}, **tree})
+            await server.create(collection(newest), {"metadata": {"name": name_for(kind)}, **tree})
         written = await read_all(server)
     check_stored(stored(tmp_path), walk)
     for emulation in walk.readers:
@@ -64,7 +64,9 @@ async def test_every_kind_is_read_by_every_release_that_may(tmp_path: Path, walk
 async def read_all(server: Started) -> dict[tuple[str, str], Body]:
     """The object of every kind in every version that is served."""
     kinds = [kind for kind in server.plane.server.scheme.served if kind.kind in {"Pod", *EXAMPLES} and kind.stored]
-    return {(kind.api_version, kind.kind): await server.get(f"{collection(kind)}/x") for kind in kinds}
+    return {
+        (kind.api_version, kind.kind): await server.get(f"{collection(kind)}/{name_for(kind.kind)}") for kind in kinds
+    }
 
 
 def collection(kind: Kind) -> str:
@@ -75,7 +77,11 @@ def collection(kind: Kind) -> str:
 def stored(folder: Path) -> list[Body]:
     """What lies in the store, as somebody sees it who looks into the file."""
     with closing(sqlite3.connect(folder / "state.db")) as file:
-        return [json.loads(value) for key, value in file.execute("SELECT key, value FROM kv") if key.endswith("/x")]
+        return [
+            json.loads(value)
+            for key, value in file.execute("SELECT key, value FROM kv")
+            if key.endswith(("/x", "/192.0.2.7"))
+        ]
 
 
 def check_stored(bodies: list[Body], walk: Walk) -> None:

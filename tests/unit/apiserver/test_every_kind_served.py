@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from admission_kinds import EXAMPLES
+from admission_kinds import EXAMPLES, name_for
 from api_caller import ApiCaller, api_caller
 from mooring.api.kinds import Kind
 from mooring.api.scheme import Scheme
@@ -23,18 +23,19 @@ def url_of(kind: Kind) -> str:
 
 async def example(api: ApiCaller, kind: Kind) -> dict[str, Any]:
     """A valid object in a version, which the server itself converts from the newest one if need be."""
+    name = name_for(kind.kind)
     api_version, tree = ("v1", POD) if kind.kind == "Pod" else EXAMPLES[kind.kind]
     newest = api.scheme.kind(api_version, kind.kind)
     assert newest is not None
-    made = await api.post(f"{url_of(newest)}?dryRun=All", {"metadata": {"name": "x"}, **tree})
+    made = await api.post(f"{url_of(newest)}?dryRun=All", {"metadata": {"name": name}, **tree})
     assert made.code == 201, made.message
     if newest is kind:
-        return {"apiVersion": api_version, "kind": kind.kind, "metadata": {"name": "x"}, **tree}
-    await api.post(url_of(newest), {"metadata": {"name": "x"}, **tree})
-    body = (await api.get(f"{url_of(kind)}/x")).body
-    await api.delete(f"{url_of(newest)}/x?gracePeriodSeconds=0")
-    await api.patch(f"{url_of(newest)}/x", {"metadata": {"finalizers": None}})
-    body["metadata"] = {"name": "x"}
+        return {"apiVersion": api_version, "kind": kind.kind, "metadata": {"name": name}, **tree}
+    await api.post(url_of(newest), {"metadata": {"name": name}, **tree})
+    body = (await api.get(f"{url_of(kind)}/{name}")).body
+    await api.delete(f"{url_of(newest)}/{name}?gracePeriodSeconds=0")
+    await api.patch(f"{url_of(newest)}/{name}", {"metadata": {"finalizers": None}})
+    body["metadata"] = {"name": name}
     return body
 
 

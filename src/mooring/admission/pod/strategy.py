@@ -27,6 +27,7 @@ from mooring.admission.pod.update import (
     validate_spec_update,
     validate_status_update,
 )
+from mooring.admission.runtime_class import apply_runtime_class
 from mooring.admission.strategy import Request, StatusStrategy, Strategy, keep_status
 from mooring.api import field_errors
 from mooring.api.base import copy_of
@@ -70,6 +71,8 @@ class PodStrategy(Strategy[Pod]):
             give_service_account(obj, request)
         resolve_priority(obj, old, request)
         add_default_tolerations(obj.spec)
+        if old is None:
+            apply_runtime_class(obj, request)
         if obj.spec.node_name and request.options.pod_topology_labels:
             obj.metadata.labels |= request.lookups.topology_labels(obj.spec.node_name)
 

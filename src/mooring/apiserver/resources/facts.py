@@ -15,6 +15,7 @@ from mooring.admission.strategy import Priority
 from mooring.api import codec
 from mooring.api.core_v1 import Namespace, PersistentVolumeClaim, Pod, ServiceAccount
 from mooring.api.meta_v1 import Resource
+from mooring.api.node_v1 import RuntimeClass
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.storage_v1 import StorageClass
 from mooring.apiserver.bounded_cache import BoundedCache
@@ -41,6 +42,7 @@ class Facts:
     storage_class: str | None = None
     expandable_classes: frozenset[str] = frozenset()
     accounts: Mapping[str, ServiceAccount] | None = None
+    runtime_classes: Mapping[str, RuntimeClass] = field(default_factory=dict)
     node_labels: Mapping[str, str] = field(default_factory=dict)
     """The topology labels of the node that a pod names."""
 
@@ -61,6 +63,13 @@ class Facts:
 
     def service_accounts(self, namespace: str) -> Mapping[str, ServiceAccount] | None:
         return self.accounts if namespace in self.phases else None
+
+    @property
+    def knows_runtime_classes(self) -> bool:
+        return True
+
+    def runtime_class(self, name: str) -> RuntimeClass | None:
+        return self.runtime_classes.get(name)
 
     def topology_labels(self, node: str) -> Mapping[str, str]:
         return self.node_labels if node else {}
@@ -96,13 +105,22 @@ class ClusterFacts:
             if obj.spec.priority_class_name and obj.spec.priority_class_name not in priorities:
                 await self._store.revision()
                 priorities, default = self._priorities.summary()
-            accounts = await self._accounts.about(obj, namespace)
-            labels = self.topology_labels(obj.spec.node_name)
-            return Facts(phases, priorities, default, accounts=accounts, node_labels=labels)
+            return Facts(
+                phases,
+                priorities,
+                default,
+                accounts=await self._accounts.about(obj, namespace),
+                runtime_classes=await self._runtime_class(obj.spec.runtime_class_name),
+                node_labels=self.topology_labels(obj.spec.node_name),
+            )
         if isinstance(obj, PersistentVolumeClaim):
             default_class, expandable = self._storage_classes.summary()
             return Facts(phases, storage_class=default_class, expandable_classes=expandable)
         return Facts(phases)
+
+    async def _runtime_class(self, name: str | None) -> dict[str, RuntimeClass]:
+        kv = await self._store.get(f"/registry/runtimeclasses/{name}") if name else None
+        return {} if kv is None or name is None else {name: codec.decode_own(kv.value, RuntimeClass)}
 
     def topology_labels(self, node: str) -> Mapping[str, str]:
         """The zone and region of a node, as far as it has them and this server knows of it."""

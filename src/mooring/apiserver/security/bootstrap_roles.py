@@ -98,6 +98,8 @@ _VIEWED = (
     _may(_READ, "batch", "cronjobs", "cronjobs/status", "jobs", "jobs/status"),
     _may(_READ, "discovery.k8s.io", "endpointslices"),
     _may(_READ, "events.k8s.io", "events"),
+    _may(_READ, "autoscaling", "horizontalpodautoscalers", "horizontalpodautoscalers/status"),
+    _may(_READ, "networking.k8s.io", "ingresses", "ingresses/status", "networkpolicies"),
     _may(_READ, "policy", "poddisruptionbudgets", "poddisruptionbudgets/status"),
     _may(_READ, "resource.k8s.io", "resourceclaims", "resourceclaims/status", "resourceclaimtemplates"),
 )
@@ -134,6 +136,8 @@ _EDITED = (
         "statefulsets/scale",
     ),
     _may(_WRITE, "batch", "cronjobs", "jobs"),
+    _may(_WRITE, "autoscaling", "horizontalpodautoscalers"),
+    _may(_WRITE, "networking.k8s.io", "ingresses", "networkpolicies"),
     _may(_WRITE, "policy", "poddisruptionbudgets"),
     _may(_WRITE, "resource.k8s.io", "resourceclaims", "resourceclaimtemplates"),
     _may((*_READ, *_WRITE), "coordination.k8s.io", "leases"),

@@ -8,10 +8,11 @@ from datetime import datetime
 
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource, TableColumnDefinition, TableRow
-from mooring.apiserver.tables import cluster, custom, pods, storage, workloads
+from mooring.apiserver.tables import cluster, custom, networking, pods, storage, workloads
 from mooring.apiserver.tables.printer import Printer
 
 _CORE = ""
+_NETWORKING = "networking.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
 _STORAGE = "storage.k8s.io"
 _RESOURCE = "resource.k8s.io"
@@ -38,11 +39,19 @@ _PRINTERS: dict[tuple[str, str], Printer] = {
     ("apps", "Deployment"): workloads.DEPLOYMENTS,
     ("apps", "ReplicaSet"): workloads.REPLICA_SETS,
     ("apps", "StatefulSet"): workloads.STATEFUL_SETS,
+    ("autoscaling", "HorizontalPodAutoscaler"): networking.AUTOSCALERS,
     ("batch", "CronJob"): workloads.CRON_JOBS,
     ("batch", "Job"): workloads.JOBS,
+    ("certificates.k8s.io", "PodCertificateRequest"): networking.CERTIFICATE_REQUESTS,
     ("coordination.k8s.io", "Lease"): cluster.LEASES,
     ("discovery.k8s.io", "EndpointSlice"): cluster.ENDPOINT_SLICES,
     ("events.k8s.io", "Event"): cluster.EVENTS,
+    (_NETWORKING, "IPAddress"): networking.IP_ADDRESSES,
+    (_NETWORKING, "Ingress"): networking.INGRESSES,
+    (_NETWORKING, "IngressClass"): networking.INGRESS_CLASSES,
+    (_NETWORKING, "NetworkPolicy"): networking.NETWORK_POLICIES,
+    (_NETWORKING, "ServiceCIDR"): networking.SERVICE_CIDRS,
+    ("node.k8s.io", "RuntimeClass"): networking.RUNTIME_CLASSES,
     ("policy", "PodDisruptionBudget"): workloads.POD_DISRUPTION_BUDGETS,
     (_RBAC, "ClusterRole"): cluster.CREATED,
     (_RBAC, "ClusterRoleBinding"): cluster.ROLE_BINDINGS,
@@ -50,6 +59,7 @@ _PRINTERS: dict[tuple[str, str], Printer] = {
     (_RBAC, "RoleBinding"): cluster.ROLE_BINDINGS,
     (_RESOURCE, "ResourceClaim"): storage.RESOURCE_CLAIMS,
     (_RESOURCE, "ResourceSlice"): storage.RESOURCE_SLICES,
+    ("storagemigration.k8s.io", "StorageVersionMigration"): networking.MIGRATIONS,
     ("scheduling.k8s.io", "PriorityClass"): workloads.PRIORITY_CLASSES,
     (_STORAGE, "CSIDriver"): storage.CSI_DRIVERS,
     (_STORAGE, "CSINode"): storage.CSI_NODES,

@@ -1,0 +1,296 @@
+"""HorizontalPodAutoscalers: defaulted and checked; kube-controller-manager's controller works on them."""
+
+from collections.abc import Callable
+from typing import Any
+
+from mooring.admission.numbers import non_negative, non_negative_quantity
+from mooring.admission.pod.resources import container_resource_problems
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import Request
+from mooring.api import field_errors, names
+from mooring.api.autoscaler_conversion import DEFAULT_CPU_UTILIZATION, cpu_metric
+from mooring.api.autoscaling_v2 import (
+    ContainerResourceMetricSource,
+    CrossVersionObjectReference,
+    ExternalMetricSource,
+    HorizontalPodAutoscaler,
+    HPAScalingPolicy,
+    HPAScalingRules,
+    MetricIdentifier,
+    MetricSpec,
+    MetricTarget,
+    ObjectMetricSource,
+    PodsMetricSource,
+    ResourceMetricSource,
+)
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+
+_SPEC = Path("spec")
+_LONGEST_WINDOW, _LONGEST_PERIOD = 3600, 1800
+_SELECT = ("Disabled", "Max", "Min")
+_POLICIES = ("Percent", "Pods")
+_METRICS = {
+    "Object": "object",
+    "External": "external",
+    "Pods": "pods",
+    "Resource": "resource",
+    "ContainerResource": "containerResource",
+}
+_METRIC_TYPES = sorted(_METRICS)
+_TARGETS = ("Utilization", "Value", "AverageValue")
+
+
+class HorizontalPodAutoscalerStrategy(RuleStrategy[HorizontalPodAutoscaler]):
+    """Scales a workload by what is measured."""
+
+    object_type = HorizontalPodAutoscaler
+    group = "autoscaling"
+    kind = "HorizontalPodAutoscaler"
+    resource = "horizontalpodautoscalers"
+    has_status = True
+
+    def default(self, obj: HorizontalPodAutoscaler) -> None:
+        spec = obj.spec
+        if spec.min_replicas is None:
+            spec.min_replicas = 1
+        spec.metrics = spec.metrics or [cpu_metric(DEFAULT_CPU_UTILIZATION)]
+        if spec.behavior is not None:
+            growing = [
+                HPAScalingPolicy(type="Pods", value=4, period_seconds=15),
+                HPAScalingPolicy(type="Percent", value=100, period_seconds=15),
+            ]
+            shrinking = [HPAScalingPolicy(type="Percent", value=100, period_seconds=15)]
+            spec.behavior.scale_up = _filled(spec.behavior.scale_up, growing, window=0)
+            spec.behavior.scale_down = _filled(spec.behavior.scale_down, shrinking, window=None)
+
+    def rules(
+        self, obj: HorizontalPodAutoscaler, old: HorizontalPodAutoscaler | None, request: Request
+    ) -> list[FieldError]:
+        spec = obj.spec
+        lowest = 0 if request.options.scale_to_zero or (old is not None and old.spec.min_replicas == 0) else 1
+        errors: list[FieldError] = []
+        if spec.min_replicas is not None and spec.min_replicas < lowest:
+            detail = f"must be greater than or equal to {lowest}"
+            errors.append(field_errors.invalid(_SPEC.child("minReplicas"), spec.min_replicas, detail))
+        most = _SPEC.child("maxReplicas")
+        if spec.max_replicas == 0:
+            errors.append(field_errors.required(most))
+        elif spec.max_replicas < 0:
+            errors.append(field_errors.invalid(most, spec.max_replicas, "must be greater than or equal to 1"))
+        if spec.min_replicas is not None and spec.max_replicas < spec.min_replicas:
+            detail = "must be greater than or equal to `minReplicas`"
+            errors.append(field_errors.invalid(most, spec.max_replicas, detail))
+        errors += _reference(spec.scale_target_ref, _SPEC.child("scaleTargetRef"), needs_group=True)
+        metrics = _SPEC.child("metrics")
+        for index, metric in enumerate(spec.metrics):
+            errors += _metric(metric, metrics.index(index))
+        if spec.min_replicas == 0 and not any(metric.type in ("Object", "External") for metric in spec.metrics):
+            detail = "must specify at least one Object or External metric to support scaling to zero replicas"
+            errors.append(field_errors.forbidden(metrics, detail))
+        if spec.behavior is not None:
+            here = _SPEC.child("behavior")
+            errors += _behavior(spec.behavior.scale_up, here.child("scaleUp"))
+            errors += _behavior(spec.behavior.scale_down, here.child("scaleDown"))
+        return errors
+
+    def status_rules(
+        self, new: HorizontalPodAutoscaler, old: HorizontalPodAutoscaler, request: Request
+    ) -> list[FieldError]:
+        here, status = Path("status"), new.status
+        errors: list[FieldError] = []
+        for index, condition in enumerate(status.conditions):
+            at = here.child("conditions").index(index).child("observedGeneration")
+            errors += non_negative(condition.observed_generation, at)
+        errors += non_negative(status.current_replicas, here.child("currentReplicas"))
+        return errors + non_negative(status.desired_replicas, here.child("desiredReplicas"))
+
+
+def _filled(rules: HPAScalingRules | None, policies: list[HPAScalingPolicy], window: int | None) -> HPAScalingRules:
+    rules = rules or HPAScalingRules()
+    rules.select_policy = rules.select_policy or "Max"
+    if rules.stabilization_window_seconds is None:
+        rules.stabilization_window_seconds = window
+    rules.policies = rules.policies or policies
+    return rules
+
+
+def _reference(reference: CrossVersionObjectReference, path: Path, *, needs_group: bool) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for field, value in (("kind", reference.kind), ("name", reference.name)):
+        here = path.child(field)
+        errors += (
+            names.validate(here, value, names.path_segment_name(value)) if value else [field_errors.required(here)]
+        )
+    here, version = path.child("apiVersion"), reference.api_version
+    if version.count("/") > 1:
+        errors.append(field_errors.invalid(here, version, f"unexpected GroupVersion string: {version}"))
+    elif needs_group and "/" not in version:
+        errors.append(field_errors.invalid(here, version, "apiVersion must specify API group"))
+    return errors
+
+
+# -- metrics
+
+
+def _metric(metric: MetricSpec, path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    here = path.child("type")
+    if not metric.type:
+        errors.append(field_errors.required(here, "must specify a metric source type"))
+    if metric.type not in _METRICS:
+        errors.append(field_errors.not_supported(here, metric.type, _METRIC_TYPES))
+    given = {
+        "object": metric.object,
+        "external": metric.external,
+        "pods": metric.pods,
+        "resource": metric.resource,
+        "containerResource": metric.container_resource,
+    }
+    present = [name for name, source in given.items() if source is not None]
+    if present:
+        source: Any = given[present[0]]
+        errors += _SOURCES[type(source)](source, path.child(present[0]))
+    wanted = _METRICS.get(metric.type)
+    if wanted is not None and given[wanted] is None:
+        detail = "must populate information for the given metric source"
+        errors.append(field_errors.required(path.child(wanted), detail))
+    if len(present) != 1:
+        detail = "must populate the given metric source only"
+        errors += [field_errors.forbidden(path.child(name), detail) for name in present if name != wanted]
+    return errors
+
+
+def _object(source: ObjectMetricSource, path: Path) -> list[FieldError]:
+    errors = _reference(source.described_object, path.child("describedObject"), needs_group=False)
+    errors += _identifier(source.metric, path.child("metric")) + _target(source.target, path.child("target"))
+    if source.target.value is None and source.target.average_value is None:
+        here = path.child("target", "averageValue")
+        errors.append(field_errors.required(here, "must set either a target value or averageValue"))
+    return errors
+
+
+def _external(source: ExternalMetricSource, path: Path) -> list[FieldError]:
+    errors = _identifier(source.metric, path.child("metric")) + _target(source.target, path.child("target"))
+    value, average = source.target.value, source.target.average_value
+    if value is None and average is None:
+        here = path.child("target", "averageValue")
+        errors.append(field_errors.required(here, "must set either a target value for metric or a per-pod target"))
+    if value is not None and average is not None:
+        here = path.child("target", "value")
+        errors.append(field_errors.forbidden(here, "may not set both a target value for metric and a per-pod target"))
+    return errors
+
+
+def _pods(source: PodsMetricSource, path: Path) -> list[FieldError]:
+    errors = _identifier(source.metric, path.child("metric")) + _target(source.target, path.child("target"))
+    if source.target.average_value is None:
+        here = path.child("target", "averageValue")
+        errors.append(field_errors.required(here, "must specify a positive target averageValue"))
+    return errors
+
+
+def _resource(source: ResourceMetricSource, path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if not source.name:
+        errors.append(field_errors.required(path.child("name"), "must specify a resource name"))
+    return errors + _use(source.target, path.child("target"))
+
+
+def _container_resource(source: ContainerResourceMetricSource, path: Path) -> list[FieldError]:
+    name, container = path.child("name"), path.child("container")
+    if not source.name:
+        errors = [field_errors.required(name, "must specify a resource name")]
+    else:
+        errors = names.validate(name, source.name, container_resource_problems(source.name))
+    if not source.container:
+        errors.append(field_errors.required(container, "must specify a container"))
+    else:
+        errors += names.validate(container, source.container, names.dns1123_label(source.container))
+    return errors + _use(source.target, path.child("target"))
+
+
+def _use(target: MetricTarget, path: Path) -> list[FieldError]:
+    """The target of the use of a resource: an amount or a percentage."""
+    errors = _target(target, path)
+    if target.average_utilization is None and target.average_value is None:
+        detail = "must set either a target raw value or a target utilization"
+        errors.append(field_errors.required(path.child("averageUtilization"), detail))
+    if target.average_utilization is not None and target.average_value is not None:
+        detail = "may not set both a target raw value and a target utilization"
+        errors.append(field_errors.forbidden(path.child("averageValue"), detail))
+    return errors
+
+
+_SOURCES: dict[type, Callable[[Any, Path], list[FieldError]]] = {
+    ObjectMetricSource: _object,
+    ExternalMetricSource: _external,
+    PodsMetricSource: _pods,
+    ResourceMetricSource: _resource,
+    ContainerResourceMetricSource: _container_resource,
+}
+
+
+def _identifier(metric: MetricIdentifier, path: Path) -> list[FieldError]:
+    here = path.child("name")
+    if not metric.name:
+        return [field_errors.required(here, "must specify a metric name")]
+    return names.validate(here, metric.name, names.path_segment_name(metric.name))
+
+
+def _target(target: MetricTarget, path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    here = path.child("type")
+    if not target.type:
+        errors.append(field_errors.required(here, "must specify a metric target type"))
+    if target.type not in _TARGETS:
+        detail = "must be either Utilization, Value, or AverageValue"
+        errors.append(field_errors.invalid(here, target.type, detail))
+    for name, value in (("value", target.value), ("averageValue", target.average_value)):
+        if value is not None and value.sign() <= 0:
+            errors.append(field_errors.invalid(path.child(name), value, "must be positive"))
+    if target.average_utilization is not None and target.average_utilization < 1:
+        here = path.child("averageUtilization")
+        errors.append(field_errors.invalid(here, target.average_utilization, "must be greater than 0"))
+    return errors
+
+
+# -- behaviour
+
+
+def _behavior(rules: HPAScalingRules | None, path: Path) -> list[FieldError]:
+    if rules is None:
+        return []
+    errors: list[FieldError] = []
+    window, here = rules.stabilization_window_seconds, path.child("stabilizationWindowSeconds")
+    if window is not None and window < 0:
+        errors.append(field_errors.invalid(here, window, "must be greater than or equal to zero"))
+    if window is not None and window > _LONGEST_WINDOW:
+        errors.append(field_errors.invalid(here, window, f"must be less than or equal to {_LONGEST_WINDOW}"))
+    if rules.select_policy is not None and rules.select_policy not in _SELECT:
+        errors.append(field_errors.not_supported(path.child("selectPolicy"), rules.select_policy, _SELECT))
+    policies = path.child("policies")
+    if not rules.policies:
+        errors.append(field_errors.required(policies, "must specify at least one Policy"))
+    for index, policy in enumerate(rules.policies):
+        errors += _policy(policy, policies.index(index))
+    if rules.tolerance is not None:
+        errors += non_negative_quantity(rules.tolerance, path.child("tolerance"))
+    return errors
+
+
+def _policy(policy: HPAScalingPolicy, path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if policy.type not in _POLICIES:
+        errors.append(field_errors.not_supported(path.child("type"), policy.type, _POLICIES))
+    if policy.value <= 0:
+        errors.append(field_errors.invalid(path.child("value"), policy.value, "must be greater than zero"))
+    period, here = policy.period_seconds, path.child("periodSeconds")
+    if period <= 0:
+        errors.append(field_errors.invalid(here, period, "must be greater than zero"))
+    if period > _LONGEST_PERIOD:
+        errors.append(field_errors.invalid(here, period, f"must be less than or equal to {_LONGEST_PERIOD}"))
+    return errors
+
+
+STRATEGIES = (HorizontalPodAutoscalerStrategy(),)

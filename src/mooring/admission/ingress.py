@@ -1,0 +1,211 @@
+"""Ingresses and IngressClasses: stored and checked; an ingress controller of somebody's does what they say."""
+
+from mooring.admission.addresses import is_ip, validate_ip
+from mooring.admission.meta import IMMUTABLE
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import Request
+from mooring.api import field_errors, names
+from mooring.api.core_v1 import TypedLocalObjectReference
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.networking_v1 import (
+    HTTPIngressPath,
+    Ingress,
+    IngressBackend,
+    IngressClass,
+    IngressClassParametersReference,
+    IngressRule,
+    IngressServiceBackend,
+    IngressTLS,
+)
+
+_SPEC = Path("spec")
+_CLASS_ANNOTATION = "kubernetes.io/ingress.class"
+_PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
+_WRONG_IN_PATHS = ("//", "/./", "/../", "%2f", "%2F")
+_WRONG_AT_THE_END = ("/..", "/.")
+_SCOPES = ("Cluster", "Namespace")
+_CONTROLLER_LENGTH = 250
+
+
+class IngressStrategy(RuleStrategy[Ingress]):
+    """Rules by which requests from outside reach services."""
+
+    object_type = Ingress
+    group = "networking.k8s.io"
+    kind = "Ingress"
+    resource = "ingresses"
+    has_status = True
+
+    def rules(self, obj: Ingress, old: Ingress | None, request: Request) -> list[FieldError]:
+        spec = obj.spec
+        errors: list[FieldError] = []
+        if not spec.rules and spec.default_backend is None:
+            detail = "either `defaultBackend` or `rules` must be specified"
+            errors.append(field_errors.invalid(_SPEC, None, detail))
+        if spec.default_backend is not None:
+            errors += _backend(spec.default_backend, _SPEC.child("defaultBackend"), request)
+        for index, rule in enumerate(spec.rules):
+            errors += _rule(rule, _SPEC.child("rules").index(index), request)
+        for index, tls in enumerate(spec.tls):
+            errors += _tls(tls, _SPEC.child("tls").index(index))
+        if spec.ingress_class_name is not None:
+            name = spec.ingress_class_name
+            errors += names.validate(_SPEC.child("ingressClassName"), name, names.dns1123_subdomain(name))
+        return errors + (_class_annotation(obj) if old is None else [])
+
+    def status_rules(self, new: Ingress, old: Ingress, request: Request) -> list[FieldError]:
+        errors: list[FieldError] = []
+        for index, way in enumerate(new.status.load_balancer.ingress):
+            here = Path("status", "loadBalancer", "ingress").index(index)
+            errors += validate_ip(way.ip, here.child("ip")) if way.ip else []
+            errors += _host(way.hostname, here.child("hostname"), wildcards=False) if way.hostname else []
+        return errors
+
+    def warnings(self, new: Ingress, old: Ingress | None, request: Request) -> list[str]:
+        if old is None and _CLASS_ANNOTATION in new.metadata.annotations and new.spec.ingress_class_name is None:
+            return [f"annotation \"{_CLASS_ANNOTATION}\" is deprecated, please use 'spec.ingressClassName' instead"]
+        return []
+
+
+def _class_annotation(obj: Ingress) -> list[FieldError]:
+    said, name = obj.metadata.annotations.get(_CLASS_ANNOTATION), obj.spec.ingress_class_name
+    if said is None or name is None or said == name:
+        return []
+    here = Path("annotations").child(_CLASS_ANNOTATION)
+    return [field_errors.invalid(here, said, "must match `ingressClassName` when both are specified")]
+
+
+def _rule(rule: IngressRule, path: Path, request: Request) -> list[FieldError]:
+    errors = _host(rule.host, path.child("host")) if rule.host else []
+    if rule.http is None:
+        return errors
+    here = path.child("http", "paths")
+    if not rule.http.paths:
+        errors.append(field_errors.required(here))
+    for index, each in enumerate(rule.http.paths):
+        errors += _path(each, here.index(index), request)
+    return errors
+
+
+def _host(host: str, path: Path, *, wildcards: bool = True) -> list[FieldError]:
+    errors = []
+    if is_ip(host):
+        errors.append(field_errors.invalid(path, host, "must be a DNS name, not an IP address"))
+    check = names.wildcard_dns1123_subdomain if wildcards and "*" in host else names.dns1123_subdomain
+    return errors + names.validate(path, host, check(host))
+
+
+def _path(each: HTTPIngressPath, path: Path, request: Request) -> list[FieldError]:
+    if each.path_type is None:
+        return [field_errors.required(path.child("pathType"), "pathType must be specified")]
+    here, text = path.child("path"), each.path
+    problems: list[str] = []
+    if each.path_type in ("Exact", "Prefix"):
+        problems += [] if text.startswith("/") else ["must be an absolute path"]
+        problems += [f"must not contain '{part}'" for part in _WRONG_IN_PATHS if part in text]
+        problems += [f"cannot end with '{part}'" for part in _WRONG_AT_THE_END if text.endswith(part)]
+    elif each.path_type == "ImplementationSpecific":
+        problems += ["must be an absolute path"] if text and not text.startswith("/") else []
+    errors = names.validate(here, text, tuple(problems))
+    if each.path_type not in _PATH_TYPES:
+        errors.append(field_errors.not_supported(path.child("pathType"), each.path_type, _PATH_TYPES))
+    return errors + _backend(each.backend, path.child("backend"), request)
+
+
+def _backend(backend: IngressBackend, path: Path, request: Request) -> list[FieldError]:
+    if backend.resource is not None and backend.service is not None:
+        return [field_errors.invalid(path, "", "cannot set both resource and service backends")]
+    if backend.resource is not None:
+        return _reference(backend.resource, path.child("resource"))
+    if backend.service is not None:
+        return _service(backend.service, path, request)
+    return [field_errors.invalid(path, "", "resource or service backend is required")]
+
+
+def _service(service: IngressServiceBackend, path: Path, request: Request) -> list[FieldError]:
+    name = path.child("service", "name")
+    if not service.name:
+        errors = [field_errors.required(name)]
+    else:
+        check = names.dns1123_label if request.options.relaxed_service_names else names.dns1035_label
+        errors = names.validate(name, service.name, check(service.name))
+    port, here = service.port, path.child("service", "port")
+    if port.name and port.number:
+        errors.append(field_errors.invalid(path, "", "cannot set both port name & port number"))
+    elif port.name:
+        errors += names.validate(here.child("name"), port.name, names.port_name(port.name))
+    elif port.number:
+        errors += [
+            field_errors.invalid(here.child("number"), port.number, message)
+            for message in names.port_number(port.number)
+        ]
+    else:
+        errors.append(field_errors.required(path, "port name or number is required"))
+    return errors
+
+
+def _tls(tls: IngressTLS, path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, host in enumerate(tls.hosts):
+        check = names.wildcard_dns1123_subdomain if "*" in host else names.dns1123_subdomain
+        errors += names.validate(path.child("hosts").index(index), host, check(host))
+    if tls.secret_name:
+        errors += names.validate(path.child("secretName"), tls.secret_name, names.dns1123_subdomain(tls.secret_name))
+    return errors
+
+
+def _reference(reference: TypedLocalObjectReference | IngressClassParametersReference, path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if reference.api_group is not None:
+        group = reference.api_group
+        errors += names.validate(path.child("apiGroup"), group, names.dns1123_subdomain(group))
+    for field, value in (("kind", reference.kind), ("name", reference.name)):
+        here = path.child(field)
+        errors += (
+            names.validate(here, value, names.path_segment_name(value)) if value else [field_errors.required(here)]
+        )
+    return errors
+
+
+class IngressClassStrategy(RuleStrategy[IngressClass]):
+    """A class of Ingresses that one controller implements."""
+
+    object_type = IngressClass
+    group = "networking.k8s.io"
+    kind = "IngressClass"
+    resource = "ingressclasses"
+    namespaced = False
+
+    def default(self, obj: IngressClass) -> None:
+        parameters = obj.spec.parameters
+        if parameters is not None and parameters.scope is None:
+            parameters.scope = "Cluster"
+
+    def rules(self, obj: IngressClass, old: IngressClass | None, request: Request) -> list[FieldError]:
+        controller, here = obj.spec.controller, _SPEC.child("controller")
+        errors: list[FieldError] = []
+        if old is not None and old.spec.controller != controller:
+            errors.append(field_errors.invalid(here, controller, IMMUTABLE))
+        if len(controller) > _CONTROLLER_LENGTH:
+            errors.append(field_errors.too_long(here, _CONTROLLER_LENGTH))
+        errors += names.validate_domain_prefixed_path(controller, here)
+        parameters = obj.spec.parameters
+        return errors if parameters is None else errors + _parameters(parameters, _SPEC.child("parameters"))
+
+
+def _parameters(parameters: IngressClassParametersReference, path: Path) -> list[FieldError]:
+    errors = _reference(parameters, path)
+    scope, namespace, here = parameters.scope, parameters.namespace, path.child("namespace")
+    if scope not in _SCOPES:
+        errors.append(field_errors.not_supported(path.child("scope"), scope, _SCOPES))
+    elif scope == "Cluster" and namespace is not None:
+        errors.append(field_errors.forbidden(here, "`parameters.scope` is set to 'Cluster'"))
+    elif scope == "Namespace" and namespace is None:
+        errors.append(field_errors.required(here, "`parameters.scope` is set to 'Namespace'"))
+    elif scope == "Namespace" and namespace is not None:
+        errors += names.validate(here, namespace, names.dns1123_label(namespace))
+    return errors
+
+
+STRATEGIES = (IngressStrategy(), IngressClassStrategy())

@@ -1,0 +1,132 @@
+"""RuntimeClasses, and what they add to pods: overhead, a node selector and tolerations (Kubernetes' `RuntimeClass`)."""
+
+from collections.abc import Mapping
+from math import inf
+
+from msgspec import structs
+
+from mooring.admission.meta import IMMUTABLE
+from mooring.admission.pod.resources import validate_resources
+from mooring.admission.pod.rules import rules_for_create
+from mooring.admission.pod.tolerations import validate_tolerations
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import Request
+from mooring.api import errors, field_errors, names
+from mooring.api.base import copy_of
+from mooring.api.core_v1 import Pod, ResourceRequirements, Toleration
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.node_v1 import RuntimeClass, Scheduling
+
+
+class RuntimeClassStrategy(RuleStrategy[RuntimeClass]):
+    """A way to run containers."""
+
+    object_type = RuntimeClass
+    group = "node.k8s.io"
+    kind = "RuntimeClass"
+    resource = "runtimeclasses"
+    namespaced = False
+    has_generation = False
+
+    def rules(self, obj: RuntimeClass, old: RuntimeClass | None, request: Request) -> list[FieldError]:
+        here = Path("handler")
+        if old is not None:
+            return [] if obj.handler == old.handler else [field_errors.invalid(here, obj.handler, IMMUTABLE)]
+        problems: list[FieldError] = []
+        if not obj.handler:
+            problems.append(field_errors.required(here))
+        else:
+            problems += names.validate(here, obj.handler, names.dns1123_label(obj.handler))
+        if obj.overhead is not None:
+            amounts = ResourceRequirements(limits=obj.overhead.pod_fixed)
+            problems += validate_resources(amounts, frozenset(), Path("overhead"))
+        if obj.scheduling is not None:
+            problems += _scheduling(obj.scheduling, Path("scheduling"), request)
+        return problems
+
+
+def _scheduling(scheduling: Scheduling, path: Path, request: Request) -> list[FieldError]:
+    problems = names.validate_labels(scheduling.node_selector, path.child("nodeSelector"))
+    here = path.child("tolerations")
+    problems += validate_tolerations(scheduling.tolerations, here, rules_for_create(request.options, is_pod=False))
+    seen: set[tuple[str, ...]] = set()
+    for index, each in enumerate(scheduling.tolerations):
+        key = (each.key, each.operator, each.value, each.effect, each.expression)
+        if key in seen:
+            problems.append(field_errors.duplicate(here.index(index), each))
+        seen.add(key)
+    return problems
+
+
+# -- pods
+
+
+def apply_runtime_class(pod: Pod, request: Request) -> None:
+    """Give a new pod what its class asks for; raises Forbidden where that contradicts what it says itself."""
+    name = pod.spec.runtime_class_name
+    if name is None:
+        if pod.spec.overhead and request.lookups.knows_runtime_classes:
+            raise _refused(pod, "Pod Overhead set without corresponding RuntimeClass defined Overhead")
+        return
+    found = request.lookups.runtime_class(name)
+    if found is None:
+        if request.lookups.knows_runtime_classes:
+            raise _refused(pod, f'RuntimeClass "{name}" not found')
+        return
+    if found.overhead is None:
+        if pod.spec.overhead:
+            raise _refused(pod, "Pod Overhead set without corresponding RuntimeClass defined Overhead")
+    else:
+        if pod.spec.overhead and pod.spec.overhead != found.overhead.pod_fixed:
+            raise _refused(pod, "Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+        pod.spec.overhead = dict(found.overhead.pod_fixed)
+    if found.scheduling is not None:
+        _place(pod, found.scheduling)
+
+
+def _place(pod: Pod, scheduling: Scheduling) -> None:
+    selector = pod.spec.node_selector
+    for key, value in scheduling.node_selector.items():
+        if selector.setdefault(key, value) != value:
+            why = (
+                f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
+                f"pod.spec.nodeSelector[{key}] = {selector[key]}"
+            )
+            raise errors.forbidden("pods", pod.metadata.name, why)
+    if scheduling.tolerations:
+        pod.spec.tolerations = merged([*pod.spec.tolerations, *copy_of(scheduling.tolerations)])
+
+
+def merged(tolerations: list[Toleration]) -> list[Toleration]:
+    """Tolerations without those that another one says too; of equals the first stays."""
+    distinct = list({structs.astuple(each): each for each in reversed(tolerations)}.values())[::-1]
+    widest: dict[tuple[str, str, str, str], Toleration] = {}
+    for each in distinct:
+        if not each.expression and each.operator in ("", "Equal", "Exists"):
+            form = (each.operator or "Equal", each.key, each.value, each.effect)
+            if form not in widest or _seconds(each) > _seconds(widest[form]):
+                widest[form] = each
+    return [each for each in distinct if not _is_covered(each, widest)]
+
+
+def _is_covered(each: Toleration, widest: Mapping[tuple[str, str, str, str], Toleration]) -> bool:
+    """Whether all that a toleration tolerates is tolerated by another."""
+    if each.expression:
+        return False
+    forms = [("Exists", key, "", effect) for key in {"", each.key} for effect in {"", each.effect}]
+    if each.operator in ("", "Equal"):
+        forms += [("Equal", each.key, each.value, effect) for effect in {"", each.effect}]
+    others = (widest[form] for form in forms if form in widest)
+    return any(other is not each and _seconds(other) >= _seconds(each) for other in others)
+
+
+def _seconds(each: Toleration) -> float:
+    return inf if each.toleration_seconds is None else each.toleration_seconds
+
+
+def _refused(pod: Pod, why: str) -> errors.Forbidden:
+    return errors.forbidden("pods", pod.metadata.name, f"pod rejected: {why}")
+
+
+STRATEGIES = (RuntimeClassStrategy(),)

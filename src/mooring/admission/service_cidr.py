@@ -1,0 +1,98 @@
+"""ServiceCIDRs and IPAddresses: where the cluster IPs of Services come from, and which are taken.
+
+An address belongs to whoever has created its IPAddress. The API server makes those of Services.
+"""
+
+from mooring.admission.addresses import canonical_ip_problems, network_of, validate_canonical_cidr
+from mooring.admission.meta import IMMUTABLE
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import Request
+from mooring.api import field_errors, names
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.networking_v1 import IPAddress, ParentReference, ServiceCIDR
+
+_CIDRS = Path("spec", "cidrs")
+_PARENT = Path("spec", "parentRef")
+_ONE_OF_EACH = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
+
+
+class IPAddressStrategy(RuleStrategy[IPAddress]):
+    """One address that is taken."""
+
+    object_type = IPAddress
+    group = "networking.k8s.io"
+    kind = "IPAddress"
+    resource = "ipaddresses"
+    namespaced = False
+    has_generation = False
+
+    def name_check(self, name: str) -> names.Messages:
+        return canonical_ip_problems(name)
+
+    def rules(self, obj: IPAddress, old: IPAddress | None, request: Request) -> list[FieldError]:
+        parent = obj.spec.parent_ref
+        if old is not None:
+            same = parent == old.spec.parent_ref
+            return [] if same else [field_errors.invalid(_PARENT, parent, IMMUTABLE)]
+        return [field_errors.required(_PARENT)] if parent is None else _parent(parent)
+
+
+def _parent(parent: ParentReference) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if parent.group:
+        errors += names.validate(_PARENT.child("group"), parent.group, names.dns1123_subdomain(parent.group))
+    for field, value in (("resource", parent.resource), ("name", parent.name)):
+        here = _PARENT.child(field)
+        errors += (
+            names.validate(here, value, names.path_segment_name(value)) if value else [field_errors.required(here)]
+        )
+    if parent.namespace:
+        here = _PARENT.child("namespace")
+        errors += names.validate(here, parent.namespace, names.path_segment_name(parent.namespace))
+    return errors
+
+
+class ServiceCIDRStrategy(RuleStrategy[ServiceCIDR]):
+    """Networks from which Services get their cluster IPs."""
+
+    object_type = ServiceCIDR
+    group = "networking.k8s.io"
+    kind = "ServiceCIDR"
+    resource = "servicecidrs"
+    namespaced = False
+    has_generation = False
+    has_status = True
+
+    def rules(self, obj: ServiceCIDR, old: ServiceCIDR | None, request: Request) -> list[FieldError]:
+        cidrs = obj.spec.cidrs
+        if old is None:
+            return _networks(cidrs)
+        before = old.spec.cidrs
+        if len(before) == len(cidrs):
+            return [
+                field_errors.invalid(_CIDRS.index(index), cidr, IMMUTABLE)
+                for index, cidr in enumerate(cidrs)
+                if cidr != before[index]
+            ]
+        if (len(before), len(cidrs)) != (1, 2):
+            return [field_errors.invalid(_CIDRS, cidrs, IMMUTABLE)]
+        changed = [] if cidrs[0] == before[0] else [field_errors.invalid(_CIDRS.index(0), cidrs[0], IMMUTABLE)]
+        return changed + _networks(cidrs)
+
+
+def _networks(cidrs: list[str]) -> list[FieldError]:
+    if not cidrs:
+        return [field_errors.required(_CIDRS, "at least one CIDR required")]
+    if len(cidrs) > 2:
+        return [field_errors.invalid(_CIDRS, {"CIDRs": cidrs}, "may only hold up to 2 values")]
+    errors: list[FieldError] = []
+    for index, cidr in enumerate(cidrs):
+        errors += validate_canonical_cidr(cidr, _CIDRS.index(index))
+    families = [network.version for cidr in cidrs if (network := network_of(cidr)) is not None]
+    if len(families) == 2 and families[0] == families[1]:
+        errors.append(field_errors.invalid(_CIDRS, cidrs, _ONE_OF_EACH))
+    return errors
+
+
+STRATEGIES = (IPAddressStrategy(), ServiceCIDRStrategy())

@@ -1,0 +1,66 @@
+"""StorageVersionMigrations: stored and checked; kube-controller-manager's controller works on them."""
+
+from mooring.admission.conditions import validate_conditions
+from mooring.admission.meta import IMMUTABLE
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import Request
+from mooring.api import field_errors, names
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.storagemigration_v1 import StorageVersionMigration
+
+_RESOURCE = Path("spec", "resource")
+_STATUS = Path("status")
+
+
+class StorageVersionMigrationStrategy(RuleStrategy[StorageVersionMigration]):
+    """The wish that all objects of a resource are written in their storage version."""
+
+    object_type = StorageVersionMigration
+    group = "storagemigration.k8s.io"
+    kind = "StorageVersionMigration"
+    resource = "storageversionmigrations"
+    namespaced = False
+    has_status = True
+
+    def rules(
+        self, obj: StorageVersionMigration, old: StorageVersionMigration | None, request: Request
+    ) -> list[FieldError]:
+        wanted, errors = obj.spec.resource, []
+        if not wanted.resource:
+            errors.append(field_errors.required(_RESOURCE.child("resource"), "resource is required to be set"))
+        elif problems := names.dns1035_label(wanted.resource):
+            errors.append(field_errors.invalid(_RESOURCE.child("resource"), wanted.resource, ",".join(problems)))
+        if wanted.group and (problems := names.dns1123_subdomain(wanted.group)):
+            errors.append(field_errors.invalid(_RESOURCE.child("group"), wanted.group, ",".join(problems)))
+        if old is not None and obj.spec != old.spec:
+            errors.append(field_errors.invalid(Path("spec"), obj.spec, IMMUTABLE))
+        return errors
+
+    def status_rules(
+        self, new: StorageVersionMigration, old: StorageVersionMigration, request: Request
+    ) -> list[FieldError]:
+        version, here = new.status.resource_version, _STATUS.child("resourceVersion")
+        errors: list[FieldError] = []
+        if version and not (version.isascii() and version.isdecimal()):
+            errors.append(field_errors.invalid(here, version, "must be the version of a collection"))
+        conditions = _STATUS.child("conditions")
+        errors += validate_conditions(new.status.conditions, conditions)
+        if old.status.resource_version not in ("", version):
+            errors.append(field_errors.invalid(here, version, "field is immutable"))
+        succeeded, failed = _holds(new, "Succeeded"), _holds(new, "Failed")
+        for wrong, detail in (
+            (succeeded and failed, "Both success and failed conditions cannot be true at the same time"),
+            (_holds(old, "Succeeded") and not succeeded, "Success condition cannot be set to false once it is true"),
+            (_holds(old, "Failed") and not failed, "Failed condition cannot be set to false once it is true"),
+        ):
+            if wrong:
+                errors.append(field_errors.invalid(conditions, new.status.conditions, detail))
+        return errors
+
+
+def _holds(migration: StorageVersionMigration, kind: str) -> bool:
+    return any(each.type == kind and each.status == "True" for each in migration.status.conditions)
+
+
+STRATEGIES = (StorageVersionMigrationStrategy(),)

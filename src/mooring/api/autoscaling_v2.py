@@ -1,0 +1,290 @@
+"""autoscaling/v2: HorizontalPodAutoscaler, which scales a workload by what is measured.
+
+Mooring stores it; kube-controller-manager's controller works on it, with a metrics API of its own.
+"""
+
+from typing import Annotated
+
+from mooring.api.base import Int32, Int64, Object, always, list_map, required
+from mooring.api.meta_v1 import LabelSelector, Resource, ResourceList
+from mooring.api.quantity import Quantity
+
+
+class CrossVersionObjectReference(Object):
+    """An object of the same namespace."""
+
+    kind: str = required(str)
+    """Its kind."""
+    name: str = required(str)
+    """Its name."""
+    api_version: str = ""
+    """Its group and version."""
+
+
+# -- what is wanted
+
+
+class MetricIdentifier(Object):
+    """A metric."""
+
+    name: str = required(str)
+    """Its name."""
+    selector: LabelSelector | None = None
+    """Which of its series count."""
+
+
+class MetricTarget(Object):
+    """The value that is aimed at."""
+
+    type: str = required(str)
+    """Utilization, Value or AverageValue."""
+    value: Quantity | None = None
+    """The value itself."""
+    average_value: Quantity | None = None
+    """The value divided by the number of pods."""
+    average_utilization: Int32 | None = None
+    """In percent of what the pods ask for."""
+
+
+class ObjectMetricSource(Object):
+    """A metric of one object."""
+
+    described_object: CrossVersionObjectReference = required(CrossVersionObjectReference)
+    """The object."""
+    target: MetricTarget = required(MetricTarget)
+    """The value that is aimed at."""
+    metric: MetricIdentifier = required(MetricIdentifier)
+    """The metric."""
+
+
+class PodsMetricSource(Object):
+    """A metric of each pod."""
+
+    metric: MetricIdentifier = required(MetricIdentifier)
+    """The metric."""
+    target: MetricTarget = required(MetricTarget)
+    """The value that is aimed at."""
+
+
+class ResourceMetricSource(Object):
+    """The use of a resource by the pods."""
+
+    name: str = required(str)
+    """The resource."""
+    target: MetricTarget = required(MetricTarget)
+    """The value that is aimed at."""
+
+
+class ContainerResourceMetricSource(Object):
+    """The use of a resource by one container of the pods."""
+
+    name: str = required(str)
+    """The resource."""
+    target: MetricTarget = required(MetricTarget)
+    """The value that is aimed at."""
+    container: str = required(str)
+    """The container."""
+
+
+class ExternalMetricSource(Object):
+    """A metric of something outside of the cluster."""
+
+    metric: MetricIdentifier = required(MetricIdentifier)
+    """The metric."""
+    target: MetricTarget = required(MetricTarget)
+    """The value that is aimed at."""
+
+
+class MetricSpec(Object):
+    """What is measured, and the value that is aimed at: one of the fields besides `type`."""
+
+    type: str = required(str)
+    """ContainerResource, External, Object, Pods or Resource."""
+    object: ObjectMetricSource | None = None
+    """A metric of one object."""
+    pods: PodsMetricSource | None = None
+    """A metric of each pod."""
+    resource: ResourceMetricSource | None = None
+    """The use of a resource."""
+    container_resource: ContainerResourceMetricSource | None = None
+    """The use of a resource by one container."""
+    external: ExternalMetricSource | None = None
+    """A metric of something outside."""
+
+
+class HPAScalingPolicy(Object):
+    """How much may change in a time."""
+
+    type: str = required(str)
+    """Pods or Percent."""
+    value: Int32 = required(int)
+    """How many, or how many percent."""
+    period_seconds: Int32 = required(int)
+    """In how many seconds."""
+
+
+class HPAScalingRules(Object):
+    """How fast a workload is scaled in one direction."""
+
+    stabilization_window_seconds: Int32 | None = None
+    """For how long earlier recommendations count."""
+    select_policy: str | None = None
+    """Which policy counts: Max, Min, or Disabled for none."""
+    policies: list[HPAScalingPolicy] = []
+    """How much may change."""
+    tolerance: Quantity | None = None
+    """How far the measured value may be off before anything is done."""
+
+
+class HorizontalPodAutoscalerBehavior(Object):
+    """How fast a workload is scaled."""
+
+    scale_up: HPAScalingRules | None = None
+    """How fast it grows."""
+    scale_down: HPAScalingRules | None = None
+    """How fast it shrinks."""
+
+
+class HorizontalPodAutoscalerSpec(Object):
+    """What is scaled, by what, and how far."""
+
+    scale_target_ref: CrossVersionObjectReference = required(CrossVersionObjectReference)
+    """The workload that is scaled."""
+    min_replicas: Int32 | None = None
+    """The fewest pods; 1 when absent."""
+    max_replicas: Int32 = required(int)
+    """The most pods."""
+    metrics: list[MetricSpec] = []
+    """What is measured; the one that asks for the most pods counts."""
+    behavior: HorizontalPodAutoscalerBehavior | None = None
+    """How fast it is scaled."""
+
+
+# -- what was seen
+
+
+class MetricValueStatus(Object):
+    """A measured value."""
+
+    value: Quantity | None = None
+    """The value itself."""
+    average_value: Quantity | None = None
+    """The value divided by the number of pods."""
+    average_utilization: Int32 | None = None
+    """In percent of what the pods ask for."""
+
+
+class ObjectMetricStatus(Object):
+    """A measured metric of one object."""
+
+    metric: MetricIdentifier = required(MetricIdentifier)
+    """The metric."""
+    current: MetricValueStatus = required(MetricValueStatus)
+    """The value."""
+    described_object: CrossVersionObjectReference = required(CrossVersionObjectReference)
+    """The object."""
+
+
+class PodsMetricStatus(Object):
+    """A measured metric of each pod."""
+
+    metric: MetricIdentifier = required(MetricIdentifier)
+    """The metric."""
+    current: MetricValueStatus = required(MetricValueStatus)
+    """The value."""
+
+
+class ResourceMetricStatus(Object):
+    """The measured use of a resource."""
+
+    name: str = required(str)
+    """The resource."""
+    current: MetricValueStatus = required(MetricValueStatus)
+    """The value."""
+
+
+class ContainerResourceMetricStatus(Object):
+    """The measured use of a resource by one container."""
+
+    name: str = required(str)
+    """The resource."""
+    current: MetricValueStatus = required(MetricValueStatus)
+    """The value."""
+    container: str = required(str)
+    """The container."""
+
+
+class ExternalMetricStatus(Object):
+    """A measured metric of something outside."""
+
+    metric: MetricIdentifier = required(MetricIdentifier)
+    """The metric."""
+    current: MetricValueStatus = required(MetricValueStatus)
+    """The value."""
+
+
+class MetricStatus(Object):
+    """What was measured: one of the fields besides `type`."""
+
+    type: str = required(str)
+    """ContainerResource, External, Object, Pods or Resource."""
+    object: ObjectMetricStatus | None = None
+    """A metric of one object."""
+    pods: PodsMetricStatus | None = None
+    """A metric of each pod."""
+    resource: ResourceMetricStatus | None = None
+    """The use of a resource."""
+    container_resource: ContainerResourceMetricStatus | None = None
+    """The use of a resource by one container."""
+    external: ExternalMetricStatus | None = None
+    """A metric of something outside."""
+
+
+class HorizontalPodAutoscalerCondition(Object):
+    """One aspect of an autoscaler's state."""
+
+    type: str = required(str)
+    """AbleToScale, ScalingActive, ScalingLimited or ScaledToZero."""
+    status: str = required(str)
+    """True, False or Unknown."""
+    last_transition_time: str | None = always(lambda: None)
+    """When the status last changed."""
+    reason: str = ""
+    """One word in CamelCase that says why."""
+    message: str = ""
+    """A sentence for people."""
+    observed_generation: Int64 | None = None
+    """The generation for which it was set."""
+
+
+class HorizontalPodAutoscalerStatus(Object):
+    """What an autoscaler has seen and done."""
+
+    observed_generation: Int64 | None = None
+    """The generation that was seen."""
+    last_scale_time: str | None = None
+    """When it last changed the number of pods."""
+    current_replicas: Int32 = 0
+    """How many pods there were."""
+    desired_replicas: Int32 = required(int)
+    """How many there should be."""
+    current_metrics: list[MetricStatus] = always(list)
+    """What was measured."""
+    conditions: Annotated[list[HorizontalPodAutoscalerCondition], list_map("type")] = []
+    """Aspects of its state."""
+
+
+class HorizontalPodAutoscaler(Resource):
+    """Scales a workload by what is measured."""
+
+    spec: HorizontalPodAutoscalerSpec = always(HorizontalPodAutoscalerSpec)
+    """What is scaled, by what, and how far."""
+    status: HorizontalPodAutoscalerStatus = always(HorizontalPodAutoscalerStatus)
+    """What it has seen and done."""
+
+
+class HorizontalPodAutoscalerList(ResourceList):
+    """Several HorizontalPodAutoscalers."""
+
+    items: list[HorizontalPodAutoscaler] = required(list)
+    """The autoscalers."""

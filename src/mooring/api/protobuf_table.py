@@ -1,0 +1,172 @@
+"""Which number each field of a type has in Kubernetes' protobuf encoding.
+
+``protobuf_fields.txt`` has the numbers, the structs have the types; `message_of` brings both together. Names in the
+table are those of the `.proto` files, which spell a few words otherwise than JSON (`aPIGroup`, `ref` for `$ref`), so
+that only letters count, and not their case. A field that holds a message named like itself, and that JSON does not
+have, is one that Go embeds: its fields belong to the type around it. Read by ``protobuf.py`` and
+``protobuf_writing.py``.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from importlib import resources
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import msgspec
+
+_CONSTRAINTS = frozenset(
+    [
+        "Affinity",
+        "NodeAffinity",
+        "NodeSelector",
+        "NodeSelectorRequirement",
+        "NodeSelectorTerm",
+        "PodAffinity",
+        "PodAffinityTerm",
+        "PodAntiAffinity",
+        "PreferredSchedulingTerm",
+        "Taint",
+        "Toleration",
+        "TopologySpreadConstraint",
+        "VolumeNodeAffinity",
+        "WeightedPodAffinityTerm",
+        "LabelSelector",
+        "LabelSelectorRequirement",
+        "CELDeviceSelector",
+        "CapacityRequirements",
+        "DeviceConstraint",
+        "DeviceDerivedAttribute",
+        "DeviceRequest",
+        "DeviceSelector",
+        "DeviceSubRequest",
+        "DeviceTaint",
+        "DeviceToleration",
+        "ExactDeviceRequest",
+    ]
+)
+"""The types, of any group, in which an unknown field is refused whatever `fieldValidation` says: a part that is
+dropped from a constraint would widen where a pod may run."""
+_TIMES = {"meta.v1.Time": 1, "meta.v1.MicroTime": 2}
+_EMBEDDED_AS_HANDLER = frozenset({"ProbeHandler", "LifecycleHandler"})
+
+
+class Unsupported(Exception):  # noqa: N818 - it says what is the case
+    """The table has no numbers for a type; whoever sent it has to send JSON."""
+
+
+class Time(Enum):
+    """How a time is written."""
+
+    NO = 0
+    SECONDS = 1
+    MICROSECONDS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field that the table has."""
+
+    number: int
+    name: str
+    """In JSON; in the table where the struct does not have it."""
+    attribute: str = ""
+    """In the struct; empty where it does not have it."""
+    annotation: Any = None
+    time: Time = Time.NO
+    embedded: "Message | None" = None
+    """A message whose fields belong to the type around it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """The fields of a type, by their numbers."""
+
+    name: str
+    fields: tuple[Field, ...]
+    is_constraint: bool
+
+
+@cache
+def message_of(cls: type[msgspec.Struct]) -> Message:
+    """The numbers of a struct's fields; raises Unsupported."""
+    package, _, version = cls.__module__.removeprefix("mooring.api.").partition(".")[0].rpartition("_")
+    found = {_letters(field.encode_name): field for field in msgspec.structs.fields(cls)}
+    return _message(f"{package}.{version}.{cls.__name__}", found)
+
+
+def is_supported(cls: type[msgspec.Struct]) -> bool:
+    """Whether objects of a type can be written as protobuf."""
+    try:
+        message_of(cls)
+    except Unsupported:
+        return False
+    return True
+
+
+def is_struct(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, msgspec.Struct)
+
+
+def bare(annotation: Any) -> Any:
+    """A type without what only validation needs: bounds, and that it may be absent."""
+    while True:
+        origin, arguments = get_origin(annotation), get_args(annotation)
+        if origin is Annotated:
+            annotation = arguments[0]
+        elif origin in (Union, UnionType):
+            options = [option for option in arguments if option is not type(None)]
+            if set(options) == {int, float}:
+                return float
+            if any(is_struct(option) for option in options) and len(options) > 1:
+                return annotation
+            if len(options) > 1:
+                return int | str
+            annotation = options[0]
+        else:
+            return annotation
+
+
+@cache
+def _table() -> dict[str, list[str]]:
+    lines = resources.files("mooring.api").joinpath("protobuf_fields.txt").read_text(encoding="utf-8").splitlines()
+    words = (line.split() for line in lines if line and not line.startswith("#"))
+    return {name: fields for name, *fields in words}
+
+
+def _message(name: str, found: dict[str, msgspec.structs.FieldInfo]) -> Message:
+    fields = _table().get(name)
+    if fields is None:
+        raise Unsupported(name)
+    package, _, short = name.rpartition(".")
+    is_constraint = short in _CONSTRAINTS
+    made = (_field(word, package, found) for word in fields)
+    known = tuple(field for field in made if field.attribute or field.embedded or not is_constraint)
+    return Message(name, known, is_constraint)
+
+
+def _field(word: str, package: str, found: dict[str, msgspec.structs.FieldInfo]) -> Field:
+    number, _, rest = word.partition(":")
+    name, _, held = rest.partition("=")
+    own = found.get(_letters(name))
+    held = held if "." in held or not held else f"{package}.{held}"
+    if own is not None:
+        return Field(int(number), own.encode_name, own.name, own.type, Time(_TIMES.get(held, 0)))
+    if _is_embedded(name, held, found):
+        return Field(int(number), name, embedded=_message(held, found))
+    return Field(int(number), name)
+
+
+def _is_embedded(name: str, held: str, found: dict[str, msgspec.structs.FieldInfo]) -> bool:
+    """Whether Go embeds a message, so that JSON has its fields in place of it."""
+    short = held.rpartition(".")[2]
+    if name.lower() != short.lower() and not (name == "handler" and short in _EMBEDDED_AS_HANDLER):
+        return False
+    inner = (word.partition(":")[2].partition("=")[0] for word in _table().get(held, ()))
+    return any(_letters(field) in found for field in inner)
+
+
+def _letters(name: str) -> str:
+    """What a name in JSON and in a `.proto` file have in common: `$ref` is `ref` there."""
+    return name.replace("$", "").replace("-", "").lower()
