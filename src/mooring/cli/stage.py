@@ -10,6 +10,7 @@ import click
 from mooring.api.apps_v1 import Deployment
 from mooring.api.core_v1 import Node, NodeSelectorTerm, Pod, Toleration
 from mooring.api.errors import StatusError
+from mooring.api.states import is_ready
 from mooring.apiserver.options import ServerConfig
 from mooring.base import component
 from mooring.cli.control_plane import ControlPlane, in_process
@@ -174,7 +175,7 @@ async def _patience(complaint: str) -> AsyncIterator[None]:
 
 def _is_ready(node: Node) -> bool:
     """Whether a node takes pods: it says so, and the taint that new nodes have is gone."""
-    ready = any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
+    ready = is_ready(node)
     return ready and not any(taint.key == _NOT_READY for taint in node.spec.taints)
 
 

@@ -15,11 +15,11 @@ from mooring.api.core_v1 import Pod, ReplicationController
 from mooring.api.int_or_string import PercentError, scaled_value
 from mooring.api.meta_v1 import Condition, OwnerReference, Resource
 from mooring.api.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetStatus
+from mooring.api.states import controller_of, has_ended, is_ready
 from mooring.client import Informer, key_of
 from mooring.controllers.controller import Context, Controller
 
 DELETION_TIMEOUT = timedelta(minutes=2)
-_ENDED = {"Succeeded", "Failed"}
 
 
 class ScaleError(ValueError):
@@ -69,7 +69,7 @@ class DisruptionBudgets(Controller):
             return None
         now = self.clock.now()
         namespace = self._pods_by_namespace.get(budget.metadata.namespace)
-        pods = [pod for pod in namespace if pod.status.phase not in _ENDED and _selects(budget, pod)]
+        pods = [pod for pod in namespace if not has_ended(pod) and _selects(budget, pod)]
         disrupted, again = self._disrupted(budget, pods, now)
         healthy = sum(_is_healthy(pod) and pod.metadata.name not in disrupted for pod in pods)
         try:
@@ -130,11 +130,11 @@ class DisruptionBudgets(Controller):
         replicas: dict[str, int] = {}
         for pod in pods:
             name = pod.metadata.name
-            owner = _controller(pod)
+            owner = controller_of(pod.metadata)
             if owner is None:
                 raise ScaleError(f'found no controllers for pod "{name}"')
             found = self._owner(owner, pod.metadata.namespace)
-            above = _controller(found) if isinstance(found, ReplicaSet) else None
+            above = controller_of(found.metadata) if isinstance(found, ReplicaSet) else None
             if above is not None:
                 found = self._owner(above, pod.metadata.namespace) or found
             if found is None:
@@ -153,10 +153,6 @@ def _namespace(obj: Resource) -> list[str]:
     return [obj.metadata.namespace]
 
 
-def _controller(obj: Resource) -> OwnerReference | None:
-    return next((owner for owner in obj.metadata.owner_references if owner.controller), None)
-
-
 def _selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
     selector, labels = budget.spec.selector, pod.metadata.labels
     if selector is None or any(labels.get(key) != value for key, value in selector.match_labels.items()):
@@ -168,8 +164,7 @@ def _selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
 
 
 def _is_healthy(pod: Pod) -> bool:
-    ready = any(condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions)
-    return ready and pod.metadata.deletion_timestamp is None
+    return is_ready(pod) and pod.metadata.deletion_timestamp is None
 
 
 def _condition(budget: PodDisruptionBudget, allowed: int, problem: str, now: datetime) -> Condition:

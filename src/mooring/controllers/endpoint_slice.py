@@ -13,6 +13,7 @@ from mooring.api import errors
 from mooring.api.core_v1 import Node, ObjectReference, Pod, Service, ServicePort
 from mooring.api.discovery_v1 import Endpoint, EndpointConditions, EndpointPort, EndpointSlice
 from mooring.api.meta_v1 import ObjectMeta, OwnerReference, Resource
+from mooring.api.states import has_ended, is_ready
 from mooring.client import Informer
 from mooring.controllers.controller import Context, Controller
 
@@ -20,7 +21,6 @@ SERVICE_NAME, MANAGED_BY = "kubernetes.io/service-name", "endpointslice.kubernet
 MANAGER = "endpointslice-controller.k8s.io"
 ZONE = "topology.kubernetes.io/zone"
 LARGEST = 100
-_ENDED = {"Succeeded", "Failed"}
 
 Ports = tuple[tuple[str, str, int, str | None], ...]
 
@@ -69,7 +69,7 @@ class EndpointSlices(Controller):
             return None
         by_ports: dict[Ports, dict[str, Endpoint]] = {}
         for pod in self._pods_by_namespace.get(service.metadata.namespace):
-            if pod.status.pod_ip and pod.status.phase not in _ENDED and _selects(service, pod):
+            if pod.status.pod_ip and not has_ended(pod) and _selects(service, pod):
                 by_ports.setdefault(_ports(service, pod), {})[pod.metadata.uid] = self._endpoint(service, pod)
         if not by_ports:
             by_ports[_ports(service, None)] = {}  # an empty slice says that there is nobody
@@ -113,7 +113,7 @@ class EndpointSlices(Controller):
             await self.client.delete(EndpointSlice, meta.name, meta.namespace, uid=meta.uid)
 
     def _endpoint(self, service: Service, pod: Pod) -> Endpoint:
-        serving = any(found.type == "Ready" and found.status == "True" for found in pod.status.conditions)
+        serving = is_ready(pod)
         terminating = pod.metadata.deletion_timestamp is not None
         node = self._nodes.get(pod.spec.node_name)
         ready = service.spec.publish_not_ready_addresses or (serving and not terminating)

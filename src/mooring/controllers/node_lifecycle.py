@@ -15,11 +15,12 @@ from mooring.api import errors, times
 from mooring.api.coordination_v1 import Lease
 from mooring.api.core_v1 import Node, NodeCondition, Pod, PodCondition, Taint
 from mooring.api.errors import StatusError
+from mooring.api.states import is_ready
 from mooring.base import logs
 from mooring.client import ClientError, Informer, PatchType
 from mooring.controllers.controller import Context, Controller
 from mooring.controllers.eviction import pods_by_node
-from mooring.controllers.zone_disruption import ZoneDisruption, is_ready, zone_of
+from mooring.controllers.zone_disruption import ZoneDisruption, zone_of
 
 LEASES = "kube-node-lease"
 MONITOR_SECONDS = 5.0

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from mooring.api import errors, times
 from mooring.api.core_v1 import Node, Pod
+from mooring.api.states import has_ended
 from mooring.base import logs
 from mooring.client import Informer, key_of
 from mooring.controllers.controller import Context, Controller
@@ -18,7 +19,6 @@ PERIOD_SECONDS = 20.0
 QUARANTINE_SECONDS = 40.0
 ENDED_PODS_KEPT = 12_500
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
-_ENDED = {"Succeeded", "Failed"}
 log = logs.get(__name__)
 
 
@@ -64,7 +64,7 @@ class PodGarbageCollector(Controller):
         for pod in self._pods.objects():
             if pod.metadata.deletion_timestamp is not None and self._never_finishes(pod):
                 found.append(pod)
-            elif pod.status.phase in _ENDED:
+            elif has_ended(pod):
                 ended.append(pod)
         if len(ended) > ENDED_PODS_KEPT:
             ended.sort(key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name))
@@ -88,7 +88,7 @@ class PodGarbageCollector(Controller):
         orphaned = pod.spec.node_name in self._missing
         if orphaned and await self._exists(pod.spec.node_name):
             return None
-        if pod.status.phase not in _ENDED:
+        if not has_ended(pod):
             await self._mark_failed(pod, orphaned=orphaned)
         meta = pod.metadata
         log.info("collecting pod %s", key_of(pod), extra={"fields": {"orphaned": orphaned}})

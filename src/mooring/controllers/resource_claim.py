@@ -16,6 +16,7 @@ from mooring.api.core_v1 import Pod, PodCondition, PodResourceClaim
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ObjectMeta, OwnerReference
 from mooring.api.resource_v1 import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
+from mooring.api.states import controller_of, has_ended
 from mooring.client import Informer, PatchType, key_of
 from mooring.controllers.controller import Context, Controller
 from mooring.controllers.device_taint_eviction import claim_keys
@@ -26,7 +27,6 @@ FINALIZER = "resource.kubernetes.io/delete-protection"
 CREATED = "mooring.dev/ResourceClaimsCreated"
 """A condition of pods: False while the server refuses claims of their templates."""
 FAILED = "FailedResourceClaimCreation"
-_DONE = {"Succeeded", "Failed"}
 
 
 class ResourceClaims(Controller):
@@ -71,7 +71,7 @@ class ResourceClaims(Controller):
         what, _, where = key.partition(" ")
         if what == "pod":
             pod = self._pods.by_key(where)
-            if pod is not None and pod.metadata.deletion_timestamp is None and pod.status.phase not in _DONE:
+            if pod is not None and pod.metadata.deletion_timestamp is None and not has_ended(pod):
                 return await self._make_claims(pod)
         else:
             claim = self._claims.by_key(where)
@@ -175,15 +175,15 @@ class ResourceClaims(Controller):
                 pod = await self.client.get(Pod, user.name, namespace)
             except errors.NotFound:
                 return False
-        return pod.metadata.uid == user.uid and pod.status.phase not in _DONE
+        return pod.metadata.uid == user.uid and not has_ended(pod)
 
     def _pod_has_ended(self, claim: ResourceClaim) -> bool:
         """Whether the claim was made for a pod that has ended; one that is gone is garbage collection's matter."""
         if POD_CLAIM_NAME not in claim.metadata.annotations:
             return False
-        owner = next((entry for entry in claim.metadata.owner_references if entry.controller), None)
+        owner = controller_of(claim.metadata)
         pod = self._pods.get(owner.name, claim.metadata.namespace) if owner is not None else None
-        return pod is not None and pod.metadata.uid == (owner and owner.uid) and pod.status.phase in _DONE
+        return pod is not None and pod.metadata.uid == (owner and owner.uid) and has_ended(pod)
 
 
 def _owner_uids(claim: ResourceClaim) -> list[str]:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from mooring.api import errors
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.api.meta_v1 import Resource
+from mooring.api.states import has_ended
 from mooring.client import Informer, PatchType
 from mooring.controllers.controller import Context, Controller
 
@@ -73,4 +74,4 @@ def claim_keys(pod: Pod) -> Iterator[str]:
 
 
 def _uses(pod: Pod) -> bool:
-    return bool(pod.spec.node_name) and pod.status.phase not in {"Succeeded", "Failed"}
+    return bool(pod.spec.node_name) and not has_ended(pod)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from enum import Enum
 
 from mooring.api.core_v1 import Node
+from mooring.api.states import is_ready
 
 RATE, SLOW_RATE = 0.1, 0.01
 """Nodes a second, in each zone."""
@@ -27,10 +28,6 @@ class State(Enum):
 def zone_of(node: Node) -> Zone:
     labels = node.metadata.labels
     return labels.get(_REGION, ""), labels.get(_ZONE, "")
-
-
-def is_ready(node: Node) -> bool:
-    return any(condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions)
 
 
 def state_of(nodes: int, ready: int) -> State:

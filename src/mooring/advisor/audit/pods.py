@@ -16,6 +16,7 @@ from mooring.advisor.snapshot import Snapshot, engine
 from mooring.advisor.snapshot.engines import waits
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.resource_v1 import DeviceTaint, DeviceTaintRule, ResourceClaim, ResourceSlice
+from mooring.api.states import has_ended, priority
 from mooring.constraints import node_selector, tolerations
 from mooring.constraints.options import ConstraintOptions
 from mooring.constraints.tolerations import NO_EXECUTE
@@ -25,7 +26,6 @@ from mooring.controllers.taint_eviction import no_execute_taints
 from mooring.scheduler.engine import UnknownSchedulerError
 from mooring.scheduler.profiles import ProfileSpec
 
-ENDED = frozenset({"Succeeded", "Failed"})
 Key = tuple[str, str]
 
 
@@ -51,7 +51,7 @@ class Pods:
 
     def fate(self, pod: Pod) -> Fate:
         """What becomes of one pod."""
-        if pod.status.phase in ENDED or pod.metadata.deletion_timestamp is not None:
+        if has_ended(pod) or pod.metadata.deletion_timestamp is not None:
             return Fate(Effect.FINISHED, "the pod has ended, or is about to go")
         if pod.spec.node_name:
             return self._running(pod)
@@ -144,7 +144,7 @@ class Pods:
         waiting = [
             pod for pod in self._snapshot.all(Pod) if pod.metadata.uid and waits(pod) and not pod.spec.scheduling_gates
         ]
-        waiting.sort(key=lambda pod: (-(pod.spec.priority or 0), pod.metadata.creation_timestamp or ""))
+        waiting.sort(key=lambda pod: (-priority(pod), pod.metadata.creation_timestamp or ""))
         outcomes: dict[Key, str] = {}
         for pod in waiting:
             try:

@@ -23,13 +23,14 @@ from mooring.advisor.explain.results import (
 from mooring.advisor.explain.scores import scores
 from mooring.advisor.explain.search import Search, pod_change, targets
 from mooring.advisor.explain.subject import Subject
-from mooring.advisor.explain.view import View, full_name, priority
+from mooring.advisor.explain.view import View, full_name
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.engines import load
 from mooring.api.core_v1 import Node, Pod, PodSpec
 from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import ResourceClaimTemplate
 from mooring.api.scheduling_v1 import PriorityClass
+from mooring.api.states import has_ended, priority
 from mooring.base.natural import natural
 from mooring.scheduler.columns.cluster import NodeInfo
 from mooring.scheduler.diagnosis import FEASIBLE, Diagnosis
@@ -54,7 +55,6 @@ _RIVALS = 4
 _EACH_DETAILED = 200
 """Up to so many nodes each has a text of its own; beyond, that of its group."""
 _PRIORITY_SIZE = 8
-_ENDED = frozenset({"Succeeded", "Failed"})
 
 
 def explain(
@@ -94,7 +94,7 @@ class _Explaining:
 
     def result(self) -> SchedulingExplanation:
         pod = self._pod
-        if pod.status.phase in _ENDED:
+        if has_ended(pod):
             return self._told("NotAttempted", f"the pod has ended ({pod.status.phase}): it needs no node")
         if pod.metadata.deletion_timestamp is not None and not pod.spec.node_name:
             return self._told("NotAttempted", "the pod is being deleted: the scheduler leaves it alone")

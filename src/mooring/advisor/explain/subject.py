@@ -25,6 +25,7 @@ from mooring.api.core_v1 import Pod, PodSpec, PodTemplateSpec, ReplicationContro
 from mooring.api.meta_v1 import ObjectMeta, OwnerReference, Resource
 from mooring.api.quoting import quoted
 from mooring.api.scheduling_v1 import PriorityClass
+from mooring.api.states import controller_of
 from mooring.api.storage_v1 import StorageClass
 from mooring.controllers.workloads.daemon_nodes import daemon_tolerations
 from mooring.controllers.workloads.stateful_pods import new_pod, ordinals
@@ -190,10 +191,6 @@ def _owner(snapshot: Snapshot, obj: Resource) -> Resource | None:
         return None
     found = snapshot.find(cls, obj.metadata.namespace, reference.name)
     return None if found is None else _owner(snapshot, found) or found
-
-
-def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
-    return next((each for each in metadata.owner_references if each.controller), None)
 
 
 # -- templates

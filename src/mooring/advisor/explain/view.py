@@ -390,10 +390,6 @@ def full_name(obj: Resource) -> str:
     return f"{obj.metadata.namespace}/{obj.metadata.name}" if obj.metadata.namespace else obj.metadata.name
 
 
-def priority(pod: Pod) -> int:
-    return pod.spec.priority or 0
-
-
 def _likeness(node: Node) -> Hashable:
     """What nodes have in common that came out of one mould."""
     labels = sorted((key, value) for key, value in node.metadata.labels.items() if key != "kubernetes.io/hostname")

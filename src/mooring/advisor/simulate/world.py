@@ -25,12 +25,12 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.policy_v1 import PodDisruptionBudget
 from mooring.api.resource_v1 import ResourceClaimTemplate
 from mooring.api.scheduling_v1 import PriorityClass
+from mooring.api.states import has_ended
 from mooring.scheduler.events import OTHER_KINDS, POD_DELETED, node_action, on_node
 from mooring.scheduler.framework import Action, ClusterEvent, Kind
 from mooring.scheduler.profiles import DEFAULT_SCHEDULER
 from mooring.scheduler.queue import SchedulingQueue
 
-_ENDED = frozenset({"Succeeded", "Failed"})
 _POD_ADDED = ClusterEvent(Kind.ASSIGNED_POD, Action.ADD)
 
 
@@ -74,7 +74,7 @@ class World:
         self.workloads.load(snapshot)
         for given in snapshot.all(Pod):
             pod = given
-            if pod.status.phase in _ENDED:
+            if has_ended(pod):
                 continue
             if not pod.spec.scheduler_name:  # no server has seen it yet
                 pod = structs.replace(pod, spec=structs.replace(pod.spec, scheduler_name=DEFAULT_SCHEDULER))

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from mooring.advisor.snapshot.objects import Snapshot
 from mooring.api.core_v1 import Namespace, Node, Pod
 from mooring.api.meta_v1 import ObjectMeta
+from mooring.api.states import has_ended
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.events import OTHER_KINDS
 from mooring.scheduler.framework import Registry, SchedulerFeatures
 from mooring.scheduler.profiles import ProfileSpec
 
 _NAME_LABEL = "kubernetes.io/metadata.name"
-_ENDED = frozenset({"Succeeded", "Failed"})
 
 
 def engine(
@@ -46,7 +46,7 @@ def load(made: Engine, snapshot: Snapshot) -> None:
 
 def waits(pod: Pod) -> bool:
     """Whether a pod still has to get a node."""
-    return not pod.spec.node_name and pod.metadata.deletion_timestamp is None and pod.status.phase not in _ENDED
+    return not pod.spec.node_name and pod.metadata.deletion_timestamp is None and not has_ended(pod)
 
 
 def _implied_namespaces(snapshot: Snapshot) -> list[Namespace]:

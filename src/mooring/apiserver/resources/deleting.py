@@ -13,6 +13,7 @@ from mooring.api.apiextensions_v1 import CustomResourceDefinition
 from mooring.api.core_v1 import Namespace, Pod
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import DeleteOptions, ListMeta, Resource, Status, StatusDetails
+from mooring.api.states import has_ended
 from mooring.apiserver.definitions.names import mark_for_deletion
 from mooring.apiserver.http import Accepted, Request, Response
 from mooring.apiserver.resources.options import delete_options
@@ -178,7 +179,7 @@ def _grace_seconds(obj: Resource, options: DeleteOptions) -> int:
     seconds = options.grace_period_seconds
     if seconds is None:
         seconds = obj.spec.termination_grace_period_seconds
-    if seconds is None or not obj.spec.node_name or obj.status.phase in {"Succeeded", "Failed"}:
+    if seconds is None or not obj.spec.node_name or has_ended(obj):
         seconds = 0
     return 1 if seconds < 0 else seconds
 

@@ -10,6 +10,7 @@ from mooring.api.codec import FieldValidation
 from mooring.api.core_v1 import Pod, PodCondition
 from mooring.api.meta_v1 import DeleteOptions, StatusCause
 from mooring.api.policy_v1 import Eviction, PodDisruptionBudget
+from mooring.api.states import has_ended, is_ready
 from mooring.apiserver.resources.deleting import Deleting
 from mooring.apiserver.resources.options import check_type, read_body, write_options
 from mooring.apiserver.resources.registry import Call, Registry
@@ -146,11 +147,11 @@ def _check_preconditions(call: Call, pod: Pod, options: DeleteOptions) -> None:
 
 def _needs_no_budget(pod: Pod) -> bool:
     """Pods that have ended, have not begun or are going already disrupt nothing."""
-    return pod.status.phase in {"Succeeded", "Failed", "Pending"} or pod.metadata.deletion_timestamp is not None
+    return has_ended(pod) or pod.status.phase == "Pending" or pod.metadata.deletion_timestamp is not None
 
 
 def _is_unhealthy_and_may_go(pod: Pod, budget: PodDisruptionBudget) -> bool:
-    if any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions):
+    if is_ready(pod):
         return False
     if budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow":
         return True

@@ -8,6 +8,7 @@ from mooring.api.apps_v1 import ControllerRevision, DaemonSet, Deployment, Repli
 from mooring.api.batch_v1 import CronJob, Job
 from mooring.api.core_v1 import ReplicationController
 from mooring.api.policy_v1 import PodDisruptionBudget
+from mooring.api.states import controller_of
 from mooring.apiserver.tables.printer import (
     NONE,
     UNKNOWN,
@@ -117,7 +118,7 @@ DAEMON_SETS = Printer(
 
 
 def _revision(each: ControllerRevision, now: datetime) -> list[Any]:
-    owner = next((ref for ref in each.metadata.owner_references if ref.controller), None)
+    owner = controller_of(each.metadata)
     group = owner.api_version.rpartition("/")[0] if owner else ""
     kind = f"{owner.kind.lower()}.{group}" if owner and group else owner.kind.lower() if owner else ""
     controller = f"{kind}/{owner.name}" if owner else NONE

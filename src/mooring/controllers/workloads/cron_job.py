@@ -15,10 +15,11 @@ from mooring.api.batch_v1 import CronJob, CronJobStatus, Job
 from mooring.api.core_v1 import ObjectReference
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import LabelSelector, ObjectMeta
+from mooring.api.states import controller_of
 from mooring.controllers.controller import Context
 from mooring.controllers.workloads import job as jobs
 from mooring.controllers.workloads.cron_times import Schedule, ScheduleError, zone_of
-from mooring.controllers.workloads.ownership import Children, OwnerFeed, controller_of, controller_reference
+from mooring.controllers.workloads.ownership import Children, OwnerFeed, controller_reference
 from mooring.controllers.workloads.pod_control import is_namespace_going
 from mooring.controllers.workloads.pod_control import told as told_by
 from mooring.controllers.workloads.workload import Workload, soonest

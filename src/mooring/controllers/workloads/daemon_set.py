@@ -13,7 +13,7 @@ from datetime import datetime
 
 from msgspec import structs
 
-from mooring.api import label_selector, times
+from mooring.api import label_selector, states, times
 from mooring.api.apps_v1 import DaemonSet, DaemonSetCondition, DaemonSetStatus
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.int_or_string import scaled_value
@@ -136,11 +136,11 @@ class DaemonSetController(Workload[DaemonSet]):
         for pod in pods:
             if pod.metadata.deletion_timestamp is not None:
                 continue
-            if pod_states.is_finished(pod):
+            if states.has_ended(pod):
                 self._plan_finished(look, node.metadata.name, pod, plan)
             else:
                 running.append(pod)
-        if any(map(pod_states.is_ready, running)):
+        if any(map(states.is_ready, running)):
             self._failures.pop((look.owner.metadata.uid, node.metadata.name), None)
         plan.delete += self._surplus(look, running)
 
@@ -253,7 +253,7 @@ def new_status(look: _Pass, nodes: Collection[Node], collisions: int | None) -> 
             continue
         first = pods[0]
         status.current_number_scheduled += 1
-        status.number_ready += pod_states.is_ready(first)
+        status.number_ready += states.is_ready(first)
         status.number_available += look.is_available(first)
         status.updated_number_scheduled += look.is_updated(first)
     status.number_unavailable = status.desired_number_scheduled - status.number_available

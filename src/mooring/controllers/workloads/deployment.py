@@ -18,18 +18,18 @@ from datetime import datetime
 
 from msgspec import structs
 
-from mooring.api import errors, label_selector
+from mooring.api import errors, label_selector, states
 from mooring.api.apps_v1 import Deployment, DeploymentCondition, DeploymentStatus, ReplicaSet
 from mooring.api.core_v1 import Pod
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import LabelSelector
+from mooring.api.states import controller_of
 from mooring.client import Change
 from mooring.controllers.controller import Context
 from mooring.controllers.workloads import deployment_pace as pace
 from mooring.controllers.workloads import deployment_replica_sets as replica_sets
 from mooring.controllers.workloads import deployment_status as status
-from mooring.controllers.workloads import pod_states
-from mooring.controllers.workloads.ownership import Children, OwnerFeed, controller_of, controller_reference
+from mooring.controllers.workloads.ownership import Children, OwnerFeed, controller_reference
 from mooring.controllers.workloads.pod_control import is_namespace_going
 from mooring.controllers.workloads.refusals import Refusals
 from mooring.controllers.workloads.workload import Workload, soonest
@@ -83,7 +83,7 @@ class DeploymentController(Workload[Deployment]):
         """Recreate waits for the last old pod to end."""
         for change in changes:
             pod = change.object
-            if change.new is not None and not pod_states.is_finished(pod):
+            if change.new is not None and not states.has_ended(pod):
                 continue
             owner = controller_of(pod.metadata)
             parent = self._parent(pod.metadata.namespace, owner.name) if owner is not None else None
@@ -161,7 +161,7 @@ class DeploymentController(Workload[Deployment]):
             return
         surplus = {each.metadata.name: 0 for each in rollout.old if pace.replicas(each)}
         await self._resize(rollout, surplus)
-        if surplus or any(not pod_states.is_finished(pod) for each in rollout.old for pod in self.pods.of(each)):
+        if surplus or any(not states.has_ended(pod) for each in rollout.old for pod in self.pods.of(each)):
             return
         if rollout.new is None:
             await self._create_new(rollout)

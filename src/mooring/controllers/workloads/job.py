@@ -16,14 +16,14 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from mooring.api import errors, label_selector, times
+from mooring.api import errors, label_selector, states, times
 from mooring.api.batch_v1 import Job, JobCondition, JobStatus
 from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import LabelSelector
+from mooring.api.states import controller_of
 from mooring.controllers.controller import Context
-from mooring.controllers.workloads import job_indexes, job_pods, job_policies, job_tally, pod_states
+from mooring.controllers.workloads import job_indexes, job_pods, job_policies, job_tally
 from mooring.controllers.workloads.job_tally import TRACKING, Tally, is_indexed
-from mooring.controllers.workloads.ownership import controller_of
 from mooring.controllers.workloads.workload import LOOK_AGAIN_SECONDS, Workload, soonest
 
 COMPLETE, FAILED, SUSPENDED = "Complete", "Failed", "Suspended"
@@ -187,7 +187,7 @@ class JobController(Workload[Job]):
             before,
             conditions=list(before.conditions),
             active=len(tally.active),
-            ready=sum(map(pod_states.is_ready, tally.active)),
+            ready=sum(map(states.is_ready, tally.active)),
             terminating=len(tally.terminating),
             succeeded=tally.succeeded,
             failed=tally.failed,

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import structs
 
+from mooring.api import states
 from mooring.api.batch_v1 import Job
 from mooring.api.core_v1 import Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod, PodTemplateSpec
 from mooring.controllers.workloads import job_policies, pod_states
@@ -30,7 +31,7 @@ Made = tuple[PodTemplateSpec, dict[str, Any]]
 def surplus(job: Job, active: Sequence[Pod], tally: Tally, wanted: int) -> list[Pod]:
     """The pods to delete: second ones of an index, indexes that are done, and those beyond the wanted number."""
     if not is_indexed(job):
-        ordered = sorted(active, key=lambda pod: (pod_states.is_ready(pod), _newest_first(pod)))
+        ordered = sorted(active, key=lambda pod: (states.is_ready(pod), _newest_first(pod)))
         return ordered[: max(0, len(active) - wanted)]
     kept: dict[int, Pod] = {}
     dropped = []

@@ -9,6 +9,7 @@ in the set already changes nothing. Plain functions of a Job and its pods; ``job
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from mooring.api import states
 from mooring.api.batch_v1 import Job, UncountedTerminatedPods
 from mooring.api.core_v1 import Pod
 from mooring.controllers.workloads import job_indexes, job_policies, pod_states
@@ -86,7 +87,7 @@ def take_stock(job: Job, pods: Sequence[Pod]) -> Tally:
     tally = Tally(
         active=[pod for pod in pods if pod_states.is_active(pod)],
         terminating=[pod for pod in pods if pod_states.is_terminating(pod)],
-        ended=[pod for pod in pods if pod_states.is_finished(pod)],
+        ended=[pod for pod in pods if states.has_ended(pod)],
         succeeded=job.status.succeeded + sum(uid not in tracked for uid in before.succeeded),
         failed=job.status.failed + sum(uid not in tracked for uid in before.failed),
         uncounted=UncountedTerminatedPods(

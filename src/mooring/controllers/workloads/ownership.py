@@ -10,15 +10,11 @@ from typing import Any, Generic, TypeVar
 
 from mooring.api import errors
 from mooring.api.label_selector import Selector
-from mooring.api.meta_v1 import ObjectMeta, OwnerReference, Resource
+from mooring.api.meta_v1 import OwnerReference, Resource
+from mooring.api.states import controller_of
 from mooring.client import Change, Client, Informers
 
 T = TypeVar("T", bound=Resource)
-
-
-def controller_of(meta: ObjectMeta) -> OwnerReference | None:
-    """The owner that controls the object."""
-    return next((owner for owner in meta.owner_references if owner.controller), None)
 
 
 def controller_reference(client: Client, owner: Resource) -> OwnerReference:

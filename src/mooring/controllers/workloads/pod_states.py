@@ -6,33 +6,24 @@ from datetime import datetime
 
 from mooring.api import times
 from mooring.api.core_v1 import Pod, PodCondition
+from mooring.api.states import has_ended, is_ready
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
-def is_finished(pod: Pod) -> bool:
-    """Whether the pod has ended for good."""
-    return pod.status.phase in ("Succeeded", "Failed")
-
-
 def is_terminating(pod: Pod) -> bool:
     """Whether the pod is being deleted and has not ended yet."""
-    return pod.metadata.deletion_timestamp is not None and not is_finished(pod)
+    return pod.metadata.deletion_timestamp is not None and not has_ended(pod)
 
 
 def is_active(pod: Pod) -> bool:
     """Whether the pod runs or will: neither ended nor being deleted."""
-    return not is_finished(pod) and pod.metadata.deletion_timestamp is None
+    return not has_ended(pod) and pod.metadata.deletion_timestamp is None
 
 
 def condition(pod: Pod, kind: str) -> PodCondition | None:
     return next((each for each in pod.status.conditions if each.type == kind), None)
-
-
-def is_ready(pod: Pod) -> bool:
-    ready = condition(pod, "Ready")
-    return ready is not None and ready.status == "True"
 
 
 def ready_since(pod: Pod) -> datetime | None:

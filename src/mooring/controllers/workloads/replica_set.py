@@ -7,8 +7,9 @@ from msgspec import structs
 
 from mooring.api.apps_v1 import ReplicaSet, ReplicaSetCondition, ReplicaSetStatus
 from mooring.api.meta_v1 import LabelSelector
+from mooring.api.states import controller_of
 from mooring.controllers.controller import Context
-from mooring.controllers.workloads.ownership import Children, controller_of
+from mooring.controllers.workloads.ownership import Children
 from mooring.controllers.workloads.replicas import Counts, Failure, Replicas, conditions
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from mooring.api import label_selector, times
+from mooring.api import label_selector, states, times
 from mooring.api.apps_v1 import ReplicaSet, ReplicaSetCondition
 from mooring.api.core_v1 import Pod, PodTemplateSpec, ReplicationController, ReplicationControllerCondition
 from mooring.api.errors import StatusError
@@ -112,7 +112,7 @@ def count(pods: Sequence[Pod], template: PodTemplateSpec, min_ready_seconds: int
     return Counts(
         replicas=len(active),
         fully_labeled=sum(labels <= pod.metadata.labels.items() for pod in active),
-        ready=sum(pod_states.is_ready(pod) for pod in active),
+        ready=sum(states.is_ready(pod) for pod in active),
         available=sum(pod_states.is_available(pod, min_ready_seconds, now) for pod in active),
         terminating=sum(pod_states.is_terminating(pod) for pod in pods),
     )

@@ -16,10 +16,11 @@ from mooring.api.apps_v1 import ControllerRevision
 from mooring.api.core_v1 import PodTemplateSpec
 from mooring.api.label_selector import Selector
 from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.api.states import controller_of
 from mooring.client import Client, Informers
 from mooring.controllers.workloads.deployment_replica_sets import fnv1a, safe_encoded
 from mooring.controllers.workloads.expectations import Expectations
-from mooring.controllers.workloads.ownership import Children, controller_of, controller_reference
+from mooring.controllers.workloads.ownership import Children, controller_reference
 
 POD_LABEL = "controller-revision-hash"
 """On pods: the revision from which they were made."""

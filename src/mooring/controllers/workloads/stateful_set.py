@@ -12,7 +12,7 @@ from datetime import datetime
 
 from msgspec import structs
 
-from mooring.api import errors, label_selector
+from mooring.api import errors, label_selector, states
 from mooring.api.apps_v1 import ControllerRevision, StatefulSet, StatefulSetStatus
 from mooring.api.core_v1 import PersistentVolumeClaim, Pod
 from mooring.api.errors import StatusError
@@ -47,7 +47,7 @@ class _Pass:
 
     def is_ready(self, pod: Pod) -> bool:
         running = pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None
-        return running and pod_states.is_ready(pod)
+        return running and states.is_ready(pod)
 
     def is_available(self, pod: Pod) -> bool:
         return self.is_ready(pod) and pod_states.is_available(pod, self.owner.spec.min_ready_seconds, self.now)
@@ -115,7 +115,7 @@ class StatefulSetController(Workload[StatefulSet]):
                 wait = await self._create(look, ordinal)
                 if look.one_by_one or wait is not None:
                     return wait
-            elif pod_states.is_finished(pod) and pod.metadata.deletion_timestamp is None:
+            elif states.has_ended(pod) and pod.metadata.deletion_timestamp is None:
                 told = "Failed" if pod.status.phase == "Failed" else "Terminated"
                 text = f"StatefulSet {look.key} is recreating {told.lower()} Pod {pod.metadata.name}"
                 self.recorder.event(look.owner, "Warning", f"Recreating{told}Pod", text)

@@ -19,7 +19,7 @@ from mooring.advisor.explain.remedies.remedy import (
     label_node,
     node_change,
 )
-from mooring.advisor.explain.view import PODS, Shortage, Unmet, View, priority
+from mooring.advisor.explain.view import PODS, Shortage, Unmet, View
 from mooring.api.core_v1 import (
     Container,
     Node,
@@ -30,6 +30,7 @@ from mooring.api.core_v1 import (
     Taint,
     Toleration,
 )
+from mooring.api.states import priority
 from mooring.constraints import semver
 from mooring.constraints.integers import canonical_int64
 from mooring.constraints.tolerations import tolerates

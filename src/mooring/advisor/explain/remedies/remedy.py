@@ -7,11 +7,12 @@ from msgspec import structs
 
 from mooring.advisor.explain import patches
 from mooring.advisor.explain.results import Change
-from mooring.advisor.explain.view import View, full_name, priority
+from mooring.advisor.explain.view import View, full_name
 from mooring.api import codec
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import Node, NodeSpec, NodeStatus, Pod, PodSpec
 from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.api.states import priority
 
 Edit = Callable[[PodSpec], bool]
 """Changes the spec that it is given, in place; false when there is nothing to change in it."""

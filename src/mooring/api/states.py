@@ -1,0 +1,27 @@
+"""What every layer asks of objects: has a pod ended, is it ready, whose is it, how important. Said once, here."""
+
+from mooring.api.core_v1 import Node, Pod
+from mooring.api.meta_v1 import ObjectMeta, OwnerReference
+
+ENDED = frozenset({"Succeeded", "Failed"})
+"""The phases that a pod does not leave any more."""
+
+
+def has_ended(pod: Pod) -> bool:
+    """Whether a pod has ended for good."""
+    return pod.status.phase in ENDED
+
+
+def is_ready(obj: Pod | Node) -> bool:
+    """Whether a pod or a node says that it is ready."""
+    return any(condition.type == "Ready" and condition.status == "True" for condition in obj.status.conditions)
+
+
+def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
+    """The one owner that an object obeys, if it has one."""
+    return next((owner for owner in metadata.owner_references if owner.controller), None)
+
+
+def priority(pod: Pod) -> int:
+    """What admission made of the pod's class; 0 where nobody has said anything."""
+    return pod.spec.priority or 0
