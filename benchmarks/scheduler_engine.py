@@ -112,11 +112,11 @@ def _measure_preemption(nodes: int) -> None:
         pod = _pod("high", _spec("8"))
         pod.spec.priority = 100
         before = time.process_time()
-        preempted = engine.preempt(engine.schedule(pod))
-        if preempted.node is not None:
+        preempted = engine.post_filter(engine.schedule(pod))
+        if preempted.nominated is not None:
             for victim in preempted.victims:
                 engine.remove(victim)
-            engine.assume(pod, preempted.node)
+            engine.assume(pod, preempted.nominated)
             found += 1
         times.append(time.process_time() - before)
     _report("preemption", nodes, len(times) / sum(times), times, found)
@@ -133,7 +133,7 @@ def _measure_churn(nodes: int) -> None:
         waiting = _pod("waiting", _spec("8"))
         before = time.process_time()
         outcome = engine.schedule(waiting)
-        message = fit_message(outcome, engine.preempt(outcome))
+        message = fit_message(outcome, engine.post_filter(outcome))
         times.append(time.process_time() - before)
         if "Insufficient cpu" not in message:
             raise SystemExit(message)

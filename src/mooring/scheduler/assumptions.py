@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from mooring.api.core_v1 import Pod
 from mooring.scheduler.columns.cluster import pod_key
 from mooring.scheduler.engine import Engine
-from mooring.scheduler.framework import CycleState
+from mooring.scheduler.framework import CycleState, GroupBindPlugin
 from mooring.scheduler.profiles import Profile
 from mooring.scheduler.queue import QueuedPod
 
@@ -26,6 +26,8 @@ class AssumedPod:
     cycle: CycleState
     begun: float
     """When the attempt began, monotonic."""
+    binder: GroupBindPlugin | None = None
+    """Who binds it in a group, since it was handed over."""
     submitted: float = 0.0
     """When it was handed over to be bound in a group."""
 

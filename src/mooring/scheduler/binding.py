@@ -8,14 +8,15 @@ Called by ``cycle.py``, which is told the outcome of each pod.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from time import perf_counter
 
 from mooring.api import errors
-from mooring.api.core_v1 import Binding, ObjectReference, Pod
+from mooring.api.core_v1 import Pod
 from mooring.api.errors import StatusError
-from mooring.api.meta_v1 import ObjectMeta
 from mooring.base import logs
-from mooring.client import Backoff, BulkBinding, Client, ClientError
+from mooring.client import Backoff, Client, ClientError
 from mooring.scheduler.assumptions import AssumedPod
+from mooring.scheduler.framework import GroupBindPlugin
 
 log = logs.get(__name__)
 
@@ -32,7 +33,6 @@ class Binder:
     def __init__(self, client: Client, settle: Settle) -> None:
         self._client = client
         self._settle = settle
-        self._bulk = BulkBinding(client)
         self._waiting: list[AssumedPod] = []
         self._ready = asyncio.Event()
         self._slots = asyncio.Semaphore(_AT_ONCE)
@@ -42,7 +42,8 @@ class Binder:
         """How many pods wait for the next group."""
         return len(self._waiting)
 
-    def submit(self, assumed: AssumedPod) -> None:
+    def submit(self, assumed: AssumedPod, plugin: GroupBindPlugin) -> None:
+        assumed.binder, assumed.submitted = plugin, perf_counter()
         self._waiting.append(assumed)
         self._ready.set()
 
@@ -70,12 +71,17 @@ class Binder:
             log.error("binding a group of pods failed", exc_info=error)
 
     async def _bind(self, group: Sequence[AssumedPod]) -> None:
+        outcomes: list[tuple[AssumedPod, Exception | None]] = []
         try:
-            outcomes = await self._bulk.bind([_binding(assumed) for assumed in group])
+            for plugin in {id(assumed.binder): assumed.binder for assumed in group}.values():
+                if plugin is not None:
+                    part = [assumed for assumed in group if assumed.binder is plugin]
+                    told = await plugin.bind_all([(assumed.pod, assumed.node) for assumed in part])
+                    outcomes += zip(part, told, strict=True)
         finally:
             self._slots.release()
         unknown: list[AssumedPod] = []
-        for assumed, outcome in zip(group, outcomes, strict=True):
+        for assumed, outcome in outcomes:
             if outcome is None or _is_an_answer(outcome):
                 self._settle(assumed, outcome)
             else:
@@ -112,11 +118,3 @@ class Binder:
 def _is_an_answer(outcome: Exception) -> bool:
     """Whether the server has decided; after an internal error or a timeout it may have written the binding or not."""
     return isinstance(outcome, StatusError) and outcome.status.code < 500
-
-
-def _binding(assumed: AssumedPod) -> Binding:
-    meta = assumed.pod.metadata
-    return Binding(
-        metadata=ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid),
-        target=ObjectReference(kind="Node", name=assumed.node),
-    )

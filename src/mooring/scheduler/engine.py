@@ -15,28 +15,36 @@ what happens when nothing fits.
 
 import random
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import Resource
-from mooring.scheduler import preemption
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.shapes import PodInfo, PodShape
 from mooring.scheduler.diagnosis import Diagnosis, diagnose
 from mooring.scheduler.evaluation import Evaluation, Judgement
-from mooring.scheduler.framework import Code, CycleState, Handle, Registry, SchedulerFeatures, Status
+from mooring.scheduler.framework import (
+    Code,
+    CycleState,
+    Handle,
+    PostFilterResult,
+    Registry,
+    SchedulerFeatures,
+    Status,
+    unschedulable,
+)
 from mooring.scheduler.nominations import Nominations
 from mooring.scheduler.plan import Plan
 from mooring.scheduler.plugins import IN_TREE
-from mooring.scheduler.plugins.default_preemption import DefaultPreemption
-from mooring.scheduler.preemption import Preemption
 from mooring.scheduler.profiles import DEFAULT_SCHEDULER, Profile, ProfileSpec, build
+from mooring.scheduler.refusals import Refusals
 
 if TYPE_CHECKING:  # handed on to plugins; simulations have none
     from mooring.scheduler.waiting import WaitingPods
 
+NOTHING_DONE = PostFilterResult(unschedulable())
 NO_NODES = "no nodes available to schedule pods"
 """What a pod is told in a cluster without any."""
 _CACHE_BYTES = 256 * 1024 * 1024
@@ -75,7 +83,7 @@ class Outcome:
     """When no node will do."""
     error: Status | None
     """When something went wrong instead."""
-    _judgement: Judgement
+    judgement: Judgement
 
     @property
     def message(self) -> str:
@@ -87,28 +95,27 @@ class Outcome:
     def evaluations(self) -> Iterator[EvaluationCount]:
         """To be read before the cluster changes."""
         yield from self._preparations()
-        for plugin, nodes, unschedulable, unresolvable in self._judgement.asked:
-            refused = unschedulable + unresolvable
+        for plugin, nodes, for_now, for_good in self.judgement.asked:
             for code, number in (
-                (Code.SUCCESS, nodes - refused),
-                (Code.UNSCHEDULABLE, unschedulable),
-                (Code.UNSCHEDULABLE_AND_UNRESOLVABLE, unresolvable),
+                (Code.SUCCESS, nodes - for_now - for_good),
+                (Code.UNSCHEDULABLE, for_now),
+                (Code.UNSCHEDULABLE_AND_UNRESOLVABLE, for_good),
             ):
                 if number:
                     yield EvaluationCount(plugin, "Filter", code, number)
         if self.feasible > 1:  # a single feasible node is taken without scoring
-            for slot in self._judgement.scores:
+            for slot in self.judgement.scores:
                 yield EvaluationCount(slot.name, "Score", Code.SUCCESS, self.feasible)
 
     def _preparations(self) -> Iterator[EvaluationCount]:
-        for slot in self._judgement.filters:
+        for slot in self.judgement.filters:
             if slot.has_pre_filter and not slot.status.is_skip:
                 yield EvaluationCount(slot.name, "PreFilter", Code.SUCCESS, 1)
-        refusal = self._judgement.refusal
+        refusal = self.judgement.refusal
         if refusal is not None and refusal.is_rejected and refusal.plugin:
             yield EvaluationCount(refusal.plugin, "PreFilter", refusal.code, 1)
         if self.feasible > 1:
-            for entry in self._judgement.scores:
+            for entry in self.judgement.scores:
                 if entry.has_pre_score:
                     yield EvaluationCount(entry.name, "PreScore", Code.SUCCESS, 1)
 
@@ -142,17 +149,19 @@ class Engine:
         client: Any = None,
         waiting: "WaitingPods | None" = None,
         seed: int = 0,
+        timed: Callable[[Any], Any] | None = None,
     ) -> None:
+        """`timed` makes stand-ins of the plugins that filter and score, for those who want to know what they take."""
         features = features or SchedulerFeatures()
         self.cluster = Cluster(features.constraints, pod_level_resources=features.pod_level_resources)
         self.nominations = Nominations(self.cluster)
-        handle = Handle(self.cluster, features, client, waiting)
+        self._random = random.Random(seed)  # noqa: S311 - chooses among equals, keeps no secret
+        handle = Handle(self.cluster, features, client, self.nominations, self._random, waiting)
         self.profiles: dict[str, Profile] = {
             spec.scheduler_name: build(spec, IN_TREE if registry is None else registry, handle) for spec in profiles
         }
-        self._plans = {name: Plan(profile) for name, profile in self.profiles.items()}
+        self._plans = {name: Plan(profile, timed or _itself) for name, profile in self.profiles.items()}
         self._kept: OrderedDict[tuple[str, PodShape], _Kept] = OrderedDict()
-        self._random = random.Random(seed)  # noqa: S311 - chooses among equals, keeps no secret
 
     # -- what is known
 
@@ -215,22 +224,24 @@ class Engine:
                 found[info.name] = NodeExplanation(Status(), scores, sum(scores.values()))
         return found
 
-    def preempt(self, outcome: Outcome) -> Preemption:
-        """Which pods would have to go so that a pod that fits nowhere fits somewhere.
+    def post_filter(self, outcome: Outcome) -> PostFilterResult:
+        """What the first plugin does that can do something for a pod that fits nowhere, or what all of them say.
 
         To be asked before the cluster changes.
         """
-        plugin = next((entry for entry in outcome.profile.post_filter if isinstance(entry, DefaultPreemption)), None)
-        if plugin is None or outcome.diagnosis is None:
-            return preemption.NOT_TRIED
-        return preemption.preempt(
-            outcome._judgement,
-            outcome.diagnosis,
-            cluster=self.cluster,
-            nominations=self.nominations,
-            plugin=plugin,
-            lot=self._random,
-        )
+        found, said = NOTHING_DONE, list[str]()
+        if outcome.diagnosis is None:
+            return found
+        refusals = Refusals(outcome.judgement, outcome.diagnosis)
+        for plugin in outcome.profile.post_filter:
+            answer = plugin.post_filter(outcome.judgement.pod, refusals)
+            said += filter(None, (answer.status.message,))
+            found = replace(
+                answer, status=replace(answer.status, reasons=tuple(said)).by(str(getattr(plugin, "name", "")))
+            )
+            if found.nominated is not None:
+                break
+        return found
 
     # -- how
 
@@ -279,8 +290,12 @@ class Engine:
         return judgement.best.pick(self._random)
 
 
-def fit_message(outcome: Outcome, preempted: Preemption | None = None) -> str:
+def _itself(plugin: Any) -> Any:
+    return plugin
+
+
+def fit_message(outcome: Outcome, after: PostFilterResult = NOTHING_DONE) -> str:
     """`0/5 nodes are available: …` and, when it was tried, what preemption found."""
-    if preempted is None or outcome.diagnosis is None or not preempted.message:
+    if outcome.diagnosis is None:
         return outcome.message
-    return outcome.diagnosis.after_post_filter(f"preemption: {preempted.message}").message()
+    return outcome.diagnosis.after_post_filter(after.status.message).message()

@@ -73,6 +73,7 @@ class Judgement:
         "number_feasible",
         "overruled",
         "pod",
+        "reached",
         "refusal",
         "scores",
         "totals",
@@ -84,6 +85,8 @@ class Judgement:
         self.filters: list[FilterSlot] = []
         self.refusal: Status | None = None
         """From a `pre_filter` that rules out all nodes; or an error."""
+        self.reached = "PreFilter"
+        """The last extension point that had something to do: a refusal is its."""
         self.considered: Mask = _NO_MASK
         """The nodes that were looked at: all, or those that a `pre_filter` named."""
         self.naming: tuple[str, ...] = ()
@@ -156,7 +159,7 @@ class Evaluation:
         `expected` are pods that have been promised room on some rows and that this one must leave it to. A single
         feasible node is taken without scoring it, unless somebody `needs_points`.
         """
-        if self._layout != self._cluster.layout:
+        if self._layout != self._cluster.resources.layout:
             self._begin(pod)
         judgement = Judgement(pod)
         try:
@@ -174,7 +177,7 @@ class Evaluation:
 
     def judge_on(self, pod: PodInfo, row: int, expected: Sequence[PlacedPod]) -> Judgement:
         """As `judge`, for one row alone: where the pod has been promised room."""
-        if self._layout != self._cluster.layout:
+        if self._layout != self._cluster.resources.layout:
             self._begin(pod)
         judgement = Judgement(pod)
         judgement.is_shared = False
@@ -235,6 +238,7 @@ class Evaluation:
         judgement.considered[rows] = True
 
     def _filter(self, judgement: Judgement) -> None:
+        judgement.reached = "Filter"
         named = np.flatnonzero(judgement.considered) if judgement.naming else None
         if named is not None and len(named) > _FEW:
             named = None
@@ -304,6 +308,7 @@ class Evaluation:
     # -- scoring
 
     def _score(self, judgement: Judgement) -> None:
+        judgement.reached = "Score"
         feasible, cluster = judgement.feasible, self._cluster
         changes, self._not_scored = self._not_scored, NOTHING
         by_row: ChangedRows = NO_ROWS

@@ -3,7 +3,8 @@
 Made by ``engine.py`` for each profile; read next: ``evaluation.py``, which asks them.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mooring.scheduler.columns.cluster import Cluster
@@ -63,9 +64,10 @@ class PodScorer:
 class Plan:
     """The Filter and Score plugins of a profile, sorted by how they are asked."""
 
-    def __init__(self, profile: Profile) -> None:
-        self.filters = [self._filterer(plugin) for plugin in profile.filters]
-        self.scores = [self._scorer(entry) for entry in profile.scores]
+    def __init__(self, profile: Profile, timed: Callable[[Any], Any]) -> None:
+        """`timed` makes of each plugin what is asked in its place."""
+        self.filters = [self._filterer(timed(plugin)) for plugin in profile.filters]
+        self.scores = [self._scorer(replace(entry, plugin=timed(entry.plugin))) for entry in profile.scores]
 
     @staticmethod
     def _filterer(

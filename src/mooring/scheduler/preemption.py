@@ -4,12 +4,11 @@ For each node that refused the pod for now (not for good), all pods of lower pri
 then, they are given back one by one, the important and those whose disruption budget is exhausted first, as long as it
 still fits. The node with the least harm is chosen. Where resources alone decide, nodes are tried together
 (``dry_run.py``), otherwise one by one on the columns themselves, which is undone.
-Called by ``engine.py``; deleting the victims is the cycle's business.
+The work of the plugin DefaultPreemption; deleting the victims is the business of ``victims.py``.
 """
 
-import random
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, repeat
 from typing import NamedTuple
@@ -25,28 +24,13 @@ from mooring.scheduler.diagnosis import Diagnosis
 from mooring.scheduler.disruptions import Budgets
 from mooring.scheduler.dry_run import NO_VICTIMS, OFFSET, DryRun, Harm, dry_run
 from mooring.scheduler.evaluation import Judgement, likeness_on, status_on, status_with
-from mooring.scheduler.framework import Code, Status
+from mooring.scheduler.framework import SUCCESS, Code, Handle, PostFilterResult, Status, unschedulable
 from mooring.scheduler.nominations import Expected, Nominations
-from mooring.scheduler.plugins.default_preemption import DefaultPreemption
+from mooring.scheduler.refusals import Refusals
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 _AT_ONCE = 1024
 """So many nodes are tried together at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class Preemption:
-    """What preemption came to: a node and its victims, or a message that says why not."""
-
-    node: str | None = None
-    victims: tuple[Pod, ...] = ()
-    """The most important first."""
-    message: str = ""
-    keeps_nomination: bool = False
-    """Whether the pod keeps the node that it was nominated for before."""
-
-
-NOT_TRIED = Preemption()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,28 +66,22 @@ class _Attempt:
     """Whether nodes can be tried together, as far as is known."""
 
 
-def preempt(
-    judgement: Judgement,
-    diagnosis: Diagnosis,
-    *,
-    cluster: Cluster,
-    nominations: Nominations,
-    plugin: DefaultPreemption,
-    lot: random.Random,
-) -> Preemption:
-    """Find the node where the pod does the least harm."""
+def preempt(refusals: Refusals, handle: Handle, candidates: Callable[[int], int]) -> PostFilterResult:
+    """Find the node where the pod does the least harm, among so many `candidates` of the nodes that might do."""
+    judgement, diagnosis, cluster = refusals.judgement, refusals.diagnosis, handle.cluster
+    nominations = handle.nominations or Nominations(cluster)
     pod = judgement.pod
     refusal = _ineligible(pod.pod, diagnosis, cluster, nominations)
     if refusal:
-        return Preemption(message=refusal, keeps_nomination=True)
+        return PostFilterResult(unschedulable(f"preemption: {refusal}"), keeps_nomination=True)
     rows = diagnosis.rows_with(Code.UNSCHEDULABLE)
     budgets = Budgets(cluster.objects(PodDisruptionBudget).values())
     attempt = _Attempt(judgement, cluster, nominations.expected(pod.pod), budgets)
-    rows = np.roll(rows, -lot.randrange(len(rows))) if len(rows) else rows
-    best = _least_harmful(attempt, _with_lower(attempt, rows), plugin.candidates(len(rows)))
+    rows = np.roll(rows, -handle.lot.randrange(len(rows))) if len(rows) else rows
+    best = _least_harmful(attempt, _with_lower(attempt, rows), candidates(len(rows)))
     if best is None:
-        return Preemption(message=_message(attempt, diagnosis.number_of_nodes))
-    return Preemption(best.node, best.victims)
+        return PostFilterResult(unschedulable(f"preemption: {_message(attempt, diagnosis.number_of_nodes)}"))
+    return PostFilterResult(SUCCESS, best.node, best.victims, in_background=handle.features.async_preemption)
 
 
 def _ineligible(pod: Pod, diagnosis: Diagnosis, cluster: Cluster, nominations: Nominations) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from mooring.scheduler.framework import (
     BindPlugin,
     FilterPlugin,
+    GroupBindPlugin,
     Handle,
     NodeFilterPlugin,
     NodeScorePlugin,
@@ -27,7 +28,6 @@ from mooring.scheduler.framework import (
     ScorePlugin,
 )
 from mooring.scheduler.framework.registry import PluginError
-from mooring.scheduler.plugins.default_preemption import DefaultPreemption
 
 DEFAULT_SCHEDULER = "default-scheduler"
 P = TypeVar("P")
@@ -105,11 +105,11 @@ class Profile:
     pre_enqueue: tuple[PreEnqueuePlugin, ...]
     filters: tuple[FilterPlugin[Any] | NodeFilterPlugin, ...]
     scores: tuple[Weighted[ScorePlugin[Any] | NodeScorePlugin], ...]
-    post_filter: tuple[PostFilterPlugin | DefaultPreemption, ...]
+    post_filter: tuple[PostFilterPlugin, ...]
     reserve: tuple[ReservePlugin, ...]
     permit: tuple[PermitPlugin, ...]
     pre_bind: tuple[PreBindPlugin, ...]
-    bind: tuple[BindPlugin, ...]
+    bind: tuple[BindPlugin | GroupBindPlugin, ...]
     post_bind: tuple[PostBindPlugin, ...]
     plugins: tuple[Plugin, ...] = field(default=())
     """All of them."""
@@ -139,11 +139,11 @@ class _Builder:
             pre_enqueue=tuple(self._at("preEnqueue", PreEnqueuePlugin)),
             filters=tuple(self._at("filter", FilterPlugin, NodeFilterPlugin)),
             scores=tuple(self._weighted("score", ScorePlugin, NodeScorePlugin)),
-            post_filter=tuple(self._at("postFilter", PostFilterPlugin, DefaultPreemption)),
+            post_filter=tuple(self._at("postFilter", PostFilterPlugin)),
             reserve=tuple(self._at("reserve", ReservePlugin)),
             permit=tuple(self._at("permit", PermitPlugin)),
             pre_bind=tuple(self._at("preBind", PreBindPlugin)),
-            bind=tuple(self._at("bind", BindPlugin)),
+            bind=tuple(self._at("bind", BindPlugin, GroupBindPlugin)),
             post_bind=tuple(self._at("postBind", PostBindPlugin)),
             plugins=tuple(self._made.values()),
         )

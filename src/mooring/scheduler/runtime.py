@@ -24,7 +24,6 @@ from mooring.scheduler.cycle import Cycle
 from mooring.scheduler.diagnosis import Diagnosis
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.events import DEVICES, OTHER_KINDS, ClusterFeed
-from mooring.scheduler.framework import Plugin
 from mooring.scheduler.framework.registry import PluginError
 from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.options import ComponentOptions, SchedulerConfig
@@ -61,6 +60,7 @@ class Scheduler:
         self.metrics = metrics or SchedulerMetrics()
         features = component.features
         self.waiting = WaitingPods()
+        times = PluginTimes(self.metrics)
         self.engine = Engine(
             config.profiles,
             features=features,
@@ -68,6 +68,7 @@ class Scheduler:
             client=client,
             waiting=self.waiting,
             seed=seed,
+            timed=times.wrap,
         )
         _check_queue_sort(self.engine)
         self.queue = SchedulingQueue(
@@ -93,7 +94,7 @@ class Scheduler:
             client=client,
             reports=self._reports,
             metrics=self.metrics,
-            times=PluginTimes(self.metrics, _plugins(self.engine)),
+            times=times,
             waiting=self.waiting,
             latest=self._latest,
         )
@@ -197,10 +198,6 @@ class Scheduler:
         """The pod as it is now; None if it is gone, or another one has its name."""
         found = self._pods.get(pod.metadata.name, pod.metadata.namespace)
         return found if found is not None and found.metadata.uid == pod.metadata.uid else None
-
-
-def _plugins(engine: Engine) -> Iterator[Plugin]:
-    return (plugin for profile in engine.profiles.values() for plugin in profile.plugins)
 
 
 def _check_queue_sort(engine: Engine) -> None:

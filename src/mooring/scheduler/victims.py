@@ -1,7 +1,7 @@
 """Victims of preemption: deleted so that a more important pod finds room on the node it is nominated for.
 
-Called by ``cycle.py`` with what ``preemption.py`` has chosen. While victims are being deleted the pod is held back; the
-deletion of the last one wakes it, as any pod that leaves a node does.
+Called by ``cycle.py`` with what a PostFilter plugin has chosen. While victims are being deleted the pod is held back;
+the deletion of the last one wakes it, as any pod that leaves a node does.
 """
 
 import asyncio
@@ -28,10 +28,10 @@ class Victims:
         self._waiting = waiting
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def preempt(self, pod: Pod, node: str, victims: Sequence[Pod]) -> None:
+    def preempt(self, pod: Pod, node: str, victims: Sequence[Pod], plugin: str) -> None:
         """Delete victims beside the cycle. `pod` must be held before it is put back into the queue."""
-        self._queue.hold(pod_key(pod))
-        task = asyncio.create_task(self._delete_all(pod, node, victims), name="preemption")
+        self._queue.hold(pod_key(pod), plugin)
+        task = asyncio.create_task(self._delete_all(pod, node, victims, plugin), name="preemption")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -45,22 +45,22 @@ class Victims:
             task.cancel()
         await self.settled()
 
-    async def _delete_all(self, pod: Pod, node: str, victims: Sequence[Pod]) -> None:
+    async def _delete_all(self, pod: Pod, node: str, victims: Sequence[Pod], plugin: str) -> None:
         key = pod_key(pod)
         *others, last = victims
-        asked = await asyncio.gather(*(self._delete(victim, pod, node) for victim in others))
+        asked = await asyncio.gather(*(self._delete(victim, pod, node, plugin) for victim in others))
         if None not in asked:
             # Released before the last deletion, whose event is the one that wakes the pod.
             self._queue.release(key)
-            asked.append(await self._delete(last, pod, node))
+            asked.append(await self._delete(last, pod, node, plugin))
         if not asked[-1] or None in asked:
             self._queue.release(key, wake=True)  # no event will: something went wrong, or the last one is gone already
 
-    async def _delete(self, victim: Pod, pod: Pod, node: str) -> bool | None:
+    async def _delete(self, victim: Pod, pod: Pod, node: str, plugin: str) -> bool | None:
         """Whether the victim goes now; False if it has gone already, None if it could not be deleted."""
         waiting = self._waiting.get(pod_key(victim))
         if waiting is not None:
-            waiting.reject("DefaultPreemption", "preempted")
+            waiting.reject(plugin, "preempted")
             return True
         try:
             await self._mark(victim, pod)

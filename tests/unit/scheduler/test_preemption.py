@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from mooring.api.core_v1 import Pod
 from mooring.api.policy_v1 import PodDisruptionBudget
 from mooring.scheduler import preemption
-from mooring.scheduler.engine import Engine, fit_message
-from mooring.scheduler.preemption import Candidate, Preemption, harm_of
+from mooring.scheduler.engine import NOTHING_DONE, Engine, fit_message
+from mooring.scheduler.framework import PostFilterResult
+from mooring.scheduler.preemption import Candidate, harm_of
 from mooring.scheduler.profiles import ProfileSpec
 from mooring.testing.builders import made, node, pod
 
@@ -28,10 +29,10 @@ def engine_with(*things: Any) -> Engine:
     return engine
 
 
-def preempted(engine: Engine, wanted: Pod) -> Preemption:
+def preempted(engine: Engine, wanted: Pod) -> PostFilterResult:
     outcome = engine.schedule(wanted)
     assert outcome.node is None
-    return engine.preempt(outcome)
+    return engine.post_filter(outcome)
 
 
 def started(name: str, cpu: str, on: str, priority: int, hour: int = 1, **labels: str) -> Pod:
@@ -175,7 +176,7 @@ def test_victims(case: Case) -> None:
     engine = engine_with(*case.things)
     before = engine.explain(case.wanted)
     found = preempted(engine, case.wanted)
-    assert (found.node, [pod.metadata.name for pod in found.victims]) == (case.node, case.victims)
+    assert (found.nominated, [pod.metadata.name for pod in found.victims]) == (case.node, case.victims)
     assert engine.explain(case.wanted) == before  # it was only tried
 
 
@@ -243,8 +244,8 @@ MESSAGES = [
 def test_what_is_said_when_it_does_not_help(case: MessageCase) -> None:
     engine = engine_with(*case.things)
     outcome = engine.schedule(case.wanted)
-    found = engine.preempt(outcome)
-    assert found.node is None
+    found = engine.post_filter(outcome)
+    assert found.nominated is None
     assert fit_message(outcome, found) == case.message
     assert found.keeps_nomination == case.keeps
 
@@ -252,15 +253,15 @@ def test_what_is_said_when_it_does_not_help(case: MessageCase) -> None:
 def test_room_that_is_promised_to_others_is_not_counted_on() -> None:
     engine = engine_with(node("a", cpu="4"), started("x", "4", "a", 1))
     engine.nominations.put(pod("promised", cpu="3", priority=100), "a")
-    assert preempted(engine, pod("new", cpu="2", priority=100)).node is None
-    assert preempted(engine, pod("small", cpu="1", priority=100)).node == "a"
+    assert preempted(engine, pod("new", cpu="2", priority=100)).nominated is None
+    assert preempted(engine, pod("small", cpu="1", priority=100)).nominated == "a"
 
 
 def test_without_the_plugin_nothing_is_tried() -> None:
-    engine = Engine((ProfileSpec(disabled={"postFilter": frozenset({"DefaultPreemption"})}),))
+    engine = Engine((ProfileSpec(disabled={"postFilter": frozenset({"DefaultPreemption", "DynamicResources"})}),))
     engine.put(node("a", cpu="2"))
     engine.put(started("x", "2", "a", 1))
-    assert preempted(engine, pod("new", cpu="2", priority=100)) == Preemption()
+    assert preempted(engine, pod("new", cpu="2", priority=100)) == NOTHING_DONE
 
 
 def test_a_sum_of_priorities_counts_every_victim_as_harm() -> None:
@@ -305,7 +306,7 @@ def test_it_is_the_same_whether_nodes_are_tried_together_or_one_by_one_and_share
                 patch.setattr(preemption, "dry_run", lambda *_: None)
             if not shared:
                 patch.setattr(preemption, "_likeness", lambda *_: None)
-            outcomes.append(engine.preempt(outcome))
+            outcomes.append(engine.post_filter(outcome))
     assert outcomes[0] == outcomes[1] == outcomes[2]
 
 

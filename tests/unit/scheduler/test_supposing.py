@@ -15,9 +15,17 @@ from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.pod_sets import PodChoice
 from mooring.scheduler.columns.shapes import ANY_ADDRESS, HostPort
 from mooring.scheduler.engine import Engine, NodeExplanation
-from mooring.scheduler.framework import SUCCESS, Factory, PreFilterResult, Reads, Scope, Status, Verdicts
+from mooring.scheduler.framework import (
+    SUCCESS,
+    Factory,
+    PostFilterResult,
+    PreFilterResult,
+    Reads,
+    Scope,
+    Status,
+    Verdicts,
+)
 from mooring.scheduler.plugins import IN_TREE
-from mooring.scheduler.preemption import Preemption
 from mooring.scheduler.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.testing.builders import node, pod
 
@@ -179,13 +187,13 @@ def engine_of(kind: type[Treacherous]) -> tuple[Engine, Treacherous]:
     return engine, plugin
 
 
-def preempted(engine: Engine) -> Preemption:
+def preempted(engine: Engine) -> PostFilterResult:
     outcome = engine.schedule(HIGH)
     assert outcome.node is None
-    return engine.preempt(outcome)
+    return engine.post_filter(outcome)
 
 
-def answers(engine: Engine) -> Iterator[dict[str, NodeExplanation] | Preemption]:
+def answers(engine: Engine) -> Iterator[dict[str, NodeExplanation] | PostFilterResult]:
     yield engine.explain(SMALL)
     yield engine.explain(HIGH)
     yield preempted(engine)

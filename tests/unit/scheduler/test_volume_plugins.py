@@ -132,8 +132,8 @@ def test_a_pod_of_lower_priority_is_displaced_from_a_claim_for_one_pod() -> None
     engine = engine_with(node("a"), node("b"), claim("c", "v", "ReadWriteOncePod"), volume("v"), there)
     wanted = with_volumes("new", using("c"))
     wanted.spec.priority = 10
-    found = engine.preempt(engine.schedule(wanted))
-    assert (found.node, [victim.metadata.name for victim in found.victims]) == ("a", ["there"])
+    found = engine.post_filter(engine.schedule(wanted))
+    assert (found.nominated, [victim.metadata.name for victim in found.victims]) == ("a", ["there"])
 
 
 # -- VolumeZone

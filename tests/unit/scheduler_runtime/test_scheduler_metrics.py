@@ -1,16 +1,21 @@
 """The scheduler's metrics: exact numbers, kube-scheduler's names, labels and buckets."""
 
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from mooring.base.metrics import exponential
+from mooring.api.core_v1 import Pod
+from mooring.base.metrics import Histograms, exponential
 from mooring.scheduler.engine import Engine
-from mooring.scheduler.framework import Status, unschedulable
+from mooring.scheduler.framework import SUCCESS, Status, error, unschedulable
 from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.plugin_times import PluginTimes
+from mooring.scheduler.plugins import IN_TREE
+from mooring.scheduler.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from scheduler_objects import node, pod
 
 pytestmark = pytest.mark.req("5471.10")
@@ -113,24 +118,83 @@ def test_the_page_has_the_names_that_the_proposals_ask_for_and_prometheus_reads_
     }
 
 
-class Slow:
-    name = "Slow"
+class Choosy:
+    """Says what a pod's label says, about every node."""
 
-    def filter(self, *_: object) -> Status:
-        return unschedulable("no")
+    name = "Choosy"
+    __slots__ = ()
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def pre_filter_pod(self, _cycle: object, pod: Pod, _cluster: object) -> Status:
+        return unschedulable("not today") if pod.metadata.labels.get("says") == "not today" else SUCCESS
+
+    def filter_node(self, _cycle: object, pod: Pod, _node: object) -> Status:
+        says = pod.metadata.labels.get("says")
+        if says == "raises":
+            raise ValueError("a defect")
+        return unschedulable("no") if says == "no" else error("broken") if says == "broken" else SUCCESS
+
+    def score_node(self, *_: object) -> int:
+        return 1
 
 
-def test_one_call_of_a_plugin_in_ten_is_counted_by_itself_and_all_of_them_for_their_point() -> None:
-    metrics, plugin = SchedulerMetrics(), Slow()
-    times = PluginTimes(metrics, [plugin])
-    spent = []
+@dataclass(frozen=True)
+class Timed:
+    says: str
+    points: dict[str, str]
+    """The extension points that are counted for the attempt, and with which status."""
+    plugin: dict[str, str]
+    """The same for the plugin."""
+
+
+GOOD = {"PreFilter": "Success", "Filter": "Success"}
+TIMED = [
+    Timed("yes", GOOD | {"PreScore": "Success", "Score": "Success"}, GOOD | {"Score": "Success"}),
+    Timed("no", GOOD, {"PreFilter": "Success", "Filter": "Unschedulable"}),
+    Timed("not today", {"PreFilter": "Unschedulable"}, {"PreFilter": "Unschedulable"}),
+    Timed("broken", {"PreFilter": "Success", "Filter": "Error"}, {"PreFilter": "Success", "Filter": "Error"}),
+    Timed("raises", {}, {"PreFilter": "Success", "Filter": "Error"}),
+]
+
+
+def counted(durations: Histograms, *labels: str) -> dict[tuple[str, ...], float]:
+    samples = [each for each in durations.family().samples if each.name.endswith("_count")]
+    return {tuple(each.labels[name] for name in labels): each.value for each in samples}
+
+
+@pytest.mark.parametrize("case", TIMED, ids=lambda case: case.says)
+def test_extension_points_and_plugins_are_counted_when_they_ran_and_with_what_they_said(case: Timed) -> None:
+    metrics = SchedulerMetrics()
+    times = PluginTimes(metrics)
+    spec = ProfileSpec(plugins=(*DEFAULT_PLUGINS, PluginUse("Choosy")))
+    engine = Engine((spec,), registry={**IN_TREE, "Choosy": Choosy}, timed=times.wrap)
+    for name in ("a", "b"):
+        engine.put(node(name))
+    times.begin()
+    with suppress(ValueError):
+        spent = times.attempt_ended(engine.schedule(pod("p", labels={"says": case.says})))
+        assert spent["PreFilter"] > 0
+    points = counted(metrics.point_durations, "extension_point", "status")
+    assert points == dict.fromkeys(case.points.items(), 1)
+    plugins = counted(metrics.plugin_durations, "plugin", "extension_point", "status")
+    assert {key[1:] for key in plugins if key[0] == "Choosy"} == set(case.plugin.items())
+
+
+def test_one_call_of_a_plugin_in_ten_is_counted_by_itself() -> None:
+    metrics = SchedulerMetrics()
+    times = PluginTimes(metrics)
     for _ in range(21):
-        plugin.filter()
-        spent.append(times.attempt_ended("default-scheduler")["Filter"])
-    assert all(spent)
-    counts = {sample.name: sample for sample in metrics.plugin_durations.family().samples if "count" in sample.name}
-    found = counts["scheduler_plugin_execution_duration_seconds_count"]
-    assert found.labels == {"plugin": "Slow", "extension_point": "Filter", "status": "Unschedulable"}
-    assert found.value == 3
-    points = metrics.point_durations.family().samples
-    assert [each.value for each in points if each.name.endswith("_count")] == [21, 21, 21, 21]
+        times.ran("Slow", "Reserve", unschedulable("no"), 0.1)
+    assert counted(metrics.plugin_durations, "plugin", "status") == {("Slow", "Unschedulable"): 3}
+
+
+def test_work_that_is_done_before_filtering_counts_as_filtering() -> None:
+    metrics = SchedulerMetrics()
+    times = PluginTimes(metrics)
+    engine = Engine(timed=times.wrap)
+    engine.put(node("a"))
+    engine.schedule(pod("p"))
+    plugins = counted(metrics.plugin_durations, "plugin", "extension_point")
+    assert plugins["InterPodAffinity", "Filter"] == 1  # it skips the pod, which it finds out by looking at all terms

@@ -382,7 +382,7 @@ def test_a_pod_is_held_while_its_victims_are_being_deleted() -> None:
     lab = Lab()
     lab.queue.add(pod("web", priority=10))
     queued = lab.pop()
-    lab.queue.hold(queued.key)
+    lab.queue.hold(queued.key, "DefaultPreemption")
     lab.queue.requeue(queued, frozenset({"NodeResourcesFit"}))
     lab.clock.advance(20)
     lab.queue.move(POD_DELETED, pod("victim", on="n1"), None)
@@ -396,7 +396,7 @@ def test_a_pod_whose_preemption_failed_is_tried_again_at_once() -> None:
     lab = Lab()
     lab.queue.add(pod("web", priority=10))
     queued = lab.pop()
-    lab.queue.hold(queued.key)
+    lab.queue.hold(queued.key, "DefaultPreemption")
     lab.queue.requeue(queued, frozenset({"NodeResourcesFit"}))
     lab.queue.release(queued.key, wake=True)
     assert lab.popped() == ["web"]
@@ -463,7 +463,7 @@ def test_every_pod_is_in_exactly_one_place_until_it_is_bound_or_deleted(steps: l
             case "pod":
                 lab.queue.move(POD_DELETED, pod("x", on="n1"), None)
             case "hold":
-                lab.queue.hold(key)
+                lab.queue.hold(key, "DefaultPreemption")
                 lab.queue.release(key, wake=number % 2 == 0)
             case "time":
                 lab.later(number * 100)

@@ -40,7 +40,8 @@ class Lab:
     async def preempt(self, number: int) -> None:
         queued = self.queue.pop()
         assert queued is not None
-        self.victims.preempt(queued.pod, "n1", [pod(f"victim-{each}", on="n1") for each in range(number)])
+        victims = [pod(f"victim-{each}", on="n1") for each in range(number)]
+        self.victims.preempt(queued.pod, "n1", victims, "DefaultPreemption")
         self.queue.requeue(queued, frozenset({"NodeResourcesFit"}))
         await self.victims.settled()
         self.clock.advance(20)

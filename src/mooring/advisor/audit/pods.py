@@ -155,7 +155,7 @@ class Pods:
             if node is not None:
                 made.assume(pod, node)
             else:
-                node = made.preempt(outcome).node
+                node = made.post_filter(outcome).nominated
             key = (pod.metadata.namespace, pod.metadata.name)
             outcomes[key] = "" if node is not None else outcome.message or "no node fits"
         return outcomes

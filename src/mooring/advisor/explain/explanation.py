@@ -34,11 +34,10 @@ from mooring.api.states import has_ended, priority
 from mooring.base.natural import natural
 from mooring.scheduler.columns.cluster import NodeInfo
 from mooring.scheduler.diagnosis import FEASIBLE, Diagnosis
-from mooring.scheduler.engine import NO_NODES, Outcome, fit_message
+from mooring.scheduler.engine import NO_NODES, NOTHING_DONE, Outcome, fit_message
 from mooring.scheduler.evaluation import Judgement
 from mooring.scheduler.events import OTHER_KINDS
-from mooring.scheduler.framework import Registry, SchedulerFeatures, Status
-from mooring.scheduler.preemption import Preemption
+from mooring.scheduler.framework import PostFilterResult, Registry, SchedulerFeatures, Status
 from mooring.scheduler.profiles import ProfileSpec
 
 KINDS: tuple[type[Resource], ...] = (
@@ -207,10 +206,10 @@ class _Explaining:
         refusals, verdicts = self._refusals(view, judgement, diagnosis)
         fits = early.is_success and outcome.node is not None
         has_nodes = bool(len(self._engine.cluster))
-        tried = self._engine.preempt(outcome) if early.is_success and not fits and has_nodes else None
+        tried = self._engine.post_filter(outcome) if early.is_success and not fits and has_nodes else None
         preemption = None if tried is None else _preemption(tried)
         found = [] if fits else Search(view).run(self._wanted)
-        if tried is not None and tried.node is None and len(found) < self._wanted:
+        if tried is not None and tried.nominated is None and len(found) < self._wanted:
             found += self._by_priority()
         if not fits and not found and self._wanted:
             self._note_the_nearest(view)
@@ -224,7 +223,7 @@ class _Explaining:
             origin=self._snapshot.origin,
             state=state,
             summary=self._summary(outcome, early, preemption),
-            message=early.message or (fit_message(outcome, tried) if has_nodes else NO_NODES),
+            message=early.message or (fit_message(outcome, tried or NOTHING_DONE) if has_nodes else NO_NODES),
             node=outcome.node or "" if early.is_success else "",
             total_nodes=len(self._engine.cluster),
             feasible_nodes=judgement.number_feasible,
@@ -252,8 +251,10 @@ class _Explaining:
                 continue
             after = self._subject.edited(_prioritising(each))
             outcome = self._engine.schedule(after.pod) if after is not None else None
-            displaced = self._engine.preempt(outcome) if outcome is not None and outcome.diagnosis is not None else None
-            if after is None or displaced is None or displaced.node is None:
+            displaced = (
+                self._engine.post_filter(outcome) if outcome is not None and outcome.diagnosis is not None else None
+            )
+            if after is None or displaced is None or displaced.nominated is None:
                 continue
             names = " and ".join(full_name(pod) for pod in displaced.victims)
             return [
@@ -262,7 +263,7 @@ class _Explaining:
                     size=_PRIORITY_SIZE + 2 * len(displaced.victims),
                     plugins=["DefaultPreemption"],
                     changes=[pod_change(self._subject, after)],
-                    node=displaced.node,
+                    node=displaced.nominated,
                     feasible_nodes=1,
                     caveat=f"it displaces {names}",
                 )
@@ -326,12 +327,13 @@ def _prioritising(wanted: PriorityClass) -> Callable[[PodSpec], bool]:
     return edit
 
 
-def _preemption(found: Preemption) -> PreemptionFound:
+def _preemption(found: PostFilterResult) -> PreemptionFound:
     victims = [
         Victim(namespace=pod.metadata.namespace, name=pod.metadata.name, priority=priority(pod))
         for pod in found.victims
     ]
-    return PreemptionFound(node=found.node or "", victims=victims, message=found.message)
+    message = found.status.message.removeprefix("preemption: ")
+    return PreemptionFound(node=found.nominated or "", victims=victims, message=message)
 
 
 def _with(pod: Pod, change: Callable[[PodSpec], bool]) -> Pod:

@@ -26,8 +26,8 @@ from mooring.api.core_v1 import (
 from mooring.api.meta_v1 import ObjectMeta, OwnerReference
 from mooring.api.resource_v1 import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
 from mooring.api.storage_v1 import CSINode, StorageClass
+from mooring.scheduler.assumptions import AssumedPod
 from mooring.scheduler.columns.cluster import object_key
-from mooring.scheduler.engine import Outcome
 
 if TYPE_CHECKING:
     from mooring.advisor.simulate.world import World
@@ -111,22 +111,23 @@ class Claims:
 
     # -- when it has got a node
 
-    def settle(self, outcome: Outcome, pod: Pod, node: str) -> None:
+    def settle(self, assumed: AssumedPod) -> None:
         """Write what the plugins have set aside for a pod on its node, and let them forget that they have."""
-        for plugin in outcome.profile.reserve:
-            state = outcome.cycle.pre_filter.get(str(getattr(plugin, "name", "")))
+        cycle, pod, node = assumed.cycle, assumed.pod, assumed.node
+        for plugin in assumed.profile.reserve:
+            state = cycle.pre_filter.get(str(getattr(plugin, "name", "")))
             if state is None:
                 continue
             if plugin.name == "VolumeBinding" and state.reserved is not None:  # type: ignore[attr-defined] # all have one
                 volumes = state.reserved
-                plugin.unreserve(outcome.cycle, pod, node)
+                plugin.unreserve(cycle, pod, node)
                 for binding in volumes.static:
                     self._bind(binding.volume, binding.claim)
                 for claim in volumes.provisions:
                     self._world.put_object(self._provisioned(claim, node))
             elif plugin.name == "DynamicResources":  # type: ignore[attr-defined] # as above
                 reserved = {claim.metadata.uid: claim for claim in state.reserved}
-                plugin.unreserve(outcome.cycle, pod, node)
+                plugin.unreserve(cycle, pod, node)
                 for claim in state.claims:
                     self._give(reserved.get(claim.metadata.uid, claim), pod)
 

@@ -115,8 +115,13 @@ class ResourceColumns:
 
     def add(self, row: int, shape: PodShape, times: int = 1) -> None:
         """A pod has come; with `times` of -1, it has gone."""
-        usage = self._usage(shape)
-        self.used[:, row] += usage.column if times == 1 else -usage.column
+        usage = shape.usage
+        if usage is None or usage.layout != self.layout:
+            usage = self._usage(shape)
+        if times == 1:
+            self.used[:, row] += usage.column
+        else:
+            self.used[:, row] -= usage.column
         self._states.pop(row, None)
         for resource, amount in usage.beside.items():
             rows = self._beside.setdefault(resource, {})
@@ -134,6 +139,10 @@ class ResourceColumns:
         if not shapes:
             return np.zeros((len(self.used), 0), np.int64)
         return np.array([self._usage(shape).column for shape in shapes]).T
+
+    def begin_anew(self) -> None:
+        """Let everything be made again that was made for these columns."""
+        self.layout += 1
 
     def grow(self, capacity: int) -> None:
         self.layout += 1

@@ -22,10 +22,10 @@ Everything up to `reserve` is synchronous and does no I/O; `pre_bind` and `bind`
 Read next: ``scheduler/plugins/taint_toleration.py`` for a vectorised plugin, ``scheduler/profiles.py`` for the order.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, Flag, auto
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,9 @@ from mooring.scheduler.columns.shapes import PodInfo
 from mooring.scheduler.framework.events import ClusterEvent, EventWithHint
 from mooring.scheduler.framework.status import Status
 from mooring.scheduler.framework.verdicts import Mask, Rows, Scores, Verdicts
+
+if TYPE_CHECKING:  # they are made from what the framework's plugins have said
+    from mooring.scheduler.refusals import Refusals
 
 S = TypeVar("S")
 S_contra = TypeVar("S_contra", contravariant=True)
@@ -205,18 +208,24 @@ class NodePreFilterPlugin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PostFilterResult:
-    """`nominated` is the node that will have room once the victims have gone."""
+    """What a PostFilter plugin has done for a pod, or says."""
 
     status: Status
     nominated: str | None = None
+    """The node that will have room once the victims have gone."""
     victims: tuple[Pod, ...] = ()
+    """The most important first."""
+    keeps_nomination: bool = False
+    """Whether the pod keeps the node that it was nominated for before, when it is nominated for none now."""
+    in_background: bool = True
+    """Whether other pods may be tried while the victims are being deleted."""
 
 
 @runtime_checkable
 class PostFilterPlugin(Protocol):
     """Asked when no node can take the pod; `statuses` say why, node by node."""
 
-    def post_filter(self, pod: PodInfo, statuses: Mapping[str, Status]) -> PostFilterResult: ...
+    def post_filter(self, pod: PodInfo, statuses: "Refusals") -> PostFilterResult: ...
 
 
 @runtime_checkable
@@ -303,6 +312,15 @@ class BindPlugin(Protocol):
     """Binds the pod; `SKIP` leaves it to the next one."""
 
     async def bind(self, cycle: CycleState, pod: Pod, node_name: str) -> Status: ...
+
+
+@runtime_checkable
+class GroupBindPlugin(Protocol):
+    """Bind plugins that bind many pods at once, and never skip one: those after them are not asked."""
+
+    async def bind_all(self, pods: Sequence[tuple[Pod, str]]) -> Sequence[Exception | None]:
+        """What went wrong with each pod on its way to the node beside it; None for those that are bound."""
+        ...
 
 
 @runtime_checkable

@@ -4,6 +4,7 @@ A factory takes the plugin's arguments, as a KubeSchedulerConfiguration has them
 is ``scheduler/plugins/__init__.py``; users' factories come from the entry-point group `ENTRY_POINTS`.
 """
 
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
@@ -15,6 +16,7 @@ from mooring.scheduler.framework.plugins import Plugin
 
 if TYPE_CHECKING:  # simulations need no client, and should not wait for it to be loaded
     from mooring.client import Client
+    from mooring.scheduler.nominations import Nominations
     from mooring.scheduler.waiting import WaitingPods
 
 ENTRY_POINTS = "mooring.scheduler.plugins"
@@ -31,6 +33,10 @@ class Handle:
     features: SchedulerFeatures = field(default_factory=SchedulerFeatures)
     client: "Client | None" = None
     """For `pre_bind` and `bind`; None where nothing is written, as in simulations."""
+    nominations: "Nominations | None" = None
+    """The pods that were promised room; there are some wherever there is an engine."""
+    lot: random.Random = field(default_factory=random.Random)
+    """Decides among equals, so that a seed makes everything repeatable."""
     waiting: "WaitingPods | None" = None
     """The pods that `permit` lets wait, to be allowed or rejected; None where nothing is bound."""
 

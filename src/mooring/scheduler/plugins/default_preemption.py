@@ -1,12 +1,14 @@
 """DefaultPreemption: lets a pod displace pods of lower priority when no node has room for it.
 
-The work is `scheduler/preemption.py`, which the engine calls when this plugin is in the profile; here are its
-arguments.
+The work is `scheduler/preemption.py`.
 """
 
 from mooring.api.base import Int32, Object
-from mooring.scheduler.framework import Handle, PluginArguments
+from mooring.scheduler import preemption
+from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.framework import Handle, PluginArguments, PostFilterResult
 from mooring.scheduler.plugins import arguments as plugin_arguments
+from mooring.scheduler.refusals import Refusals
 
 
 class DefaultPreemptionArgs(Object):
@@ -26,12 +28,15 @@ class DefaultPreemption:
         percentage, absolute = args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute
         self.percentage = 10 if percentage is None else percentage
         self.absolute = 100 if absolute is None else absolute
-        self.is_async = handle.features.async_preemption
-        """Whether victims are deleted beside the scheduling cycle, not within it."""
+        self._handle = handle
         if not 0 <= self.percentage <= 100:
             raise plugin_arguments.wrong(self.name, "minCandidateNodesPercentage is not in 0 to 100")
         if self.absolute < 0 or (self.percentage == 0 and self.absolute == 0):
             raise plugin_arguments.wrong(self.name, "minCandidateNodesAbsolute must be positive when the share is 0")
+
+    def post_filter(self, _pod: PodInfo, statuses: Refusals) -> PostFilterResult:
+        """The node where the pod does the least harm, and who has to go there."""
+        return preemption.preempt(statuses, self._handle, self.candidates)
 
     def candidates(self, nodes: int) -> int:
         """How many nodes to try when preemption may help on so many."""

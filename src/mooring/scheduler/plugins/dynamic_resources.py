@@ -202,7 +202,7 @@ class DynamicResources(Proportional):
         except ClaimError:
             claims = []
         if not claims:
-            return PostFilterResult(unschedulable("no new claims to deallocate"))
+            return PostFilterResult(unschedulable())
         if any(status.plugin == self.name and REASON_ELSEWHERE in status.reasons for status in statuses.values()):
             for claim in claims:
                 if self._can_be_freed(claim, pod.pod) and self._client is not None:

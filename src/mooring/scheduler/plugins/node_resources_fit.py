@@ -94,22 +94,10 @@ class _Asked:
         self._counted = np.flatnonzero(is_counted)
         """The places among the texts that a verdict decides; what no node offers is missing everywhere."""
         self._is_offered = all(is_counted)
-        self.restarts = -1
-        self.start_again()
-
-    def start_again(self) -> None:
-        self.restarts += 1
         self._memo = RowMemo()
         self._sets: ReasonSets[bytes] = ReasonSets(self._tell)
         self._sets.code(np.packbits(self._counted == 0).tobytes())  # 1 is for too many pods, and nothing else
-
-    @property
-    def reasons(self) -> Callable[[int], tuple[str, ...]]:
-        return self._sets.reasons
-
-    @property
-    def has_many_sets(self) -> bool:
-        return len(self._sets) > _MANY_SETS
+        self.reasons = self._sets.reasons
 
     def _tell(self, lacking: bytes) -> tuple[str, ...]:
         is_lacking = np.ones(len(self._texts), np.bool_)
@@ -152,6 +140,8 @@ class _Asked:
             self._sets.code(np.packbits(column).tobytes()) if column.any() or not self._is_offered else 0
             for column in lacking[:, kinds].T
         ]
+        if len(self._sets) > _MANY_SETS:
+            self.columns.begin_anew()  # nobody may make them grow for ever
         return np.array(codes, np.int32)[numbers]
 
 
@@ -197,12 +187,6 @@ class NodeResourcesFit:
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Asked]:
         return PreFilterResult(_Asked(cluster.resources, self._asked(pod.shape.requests)))
-
-    def revision(self, state: _Asked) -> int:
-        """Codes begin anew when there have been too many different ones, so that nobody can make them grow for ever."""
-        if state.has_many_sets:
-            state.start_again()
-        return state.restarts
 
     def _asked(self, amounts: dict[str, int]) -> list[tuple[str, int]]:
         """What is looked at, in the order in which it is named when missing."""

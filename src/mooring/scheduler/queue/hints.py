@@ -39,16 +39,14 @@ class Help(Enum):
     AT_ONCE = "try it again now: it was waiting for just this"
 
 
-PREEMPTION = "DefaultPreemption"
-"""Gates pods while victims are being deleted for them."""
-
-
 class Refusal(NamedTuple):
     """What pods apart have in common: who refused them, and which PreEnqueue plugin keeps them out, if any."""
 
     profile: str
     refused_by: frozenset[str]
     gated_by: str
+    is_held: bool = False
+    """Whether that plugin has them wait until victims are deleted, whatever happens."""
 
 
 Concerned = bool | str
@@ -97,8 +95,8 @@ class Hints:
 
     def concerned(self, refusal: Refusal, event: ClusterEvent, old: Any, new: Any) -> Concerned:
         """Which of the pods that were refused like this could be helped by an event at all."""
-        profile, refused_by, gated_by = refusal
-        if gated_by == PREEMPTION:
+        profile, refused_by, gated_by, is_held = refusal
+        if is_held:
             return False
         if event is EVERYTHING or not (refused_by or gated_by):
             return True

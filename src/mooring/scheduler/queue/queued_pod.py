@@ -29,6 +29,8 @@ class QueuedPod:
     """Those of them that wait for something outside; when it happens, there is no backoff."""
     gated_by: str = ""
     """The plugin that does not let it become active."""
+    is_held: bool = False
+    """Whether that is because victims are being deleted for it."""
     shape: PodShape | None = None
     """What its last attempt took it for."""
     key: str = field(init=False)

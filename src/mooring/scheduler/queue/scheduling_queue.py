@@ -25,7 +25,7 @@ from mooring.scheduler.columns.cluster import pod_key
 from mooring.scheduler.framework import ClusterEvent
 from mooring.scheduler.profiles import Profile
 from mooring.scheduler.queue.heap import Heap
-from mooring.scheduler.queue.hints import EVERYTHING, PREEMPTION, Help, Hints
+from mooring.scheduler.queue.hints import EVERYTHING, Help, Hints
 from mooring.scheduler.queue.in_flight import InFlight
 from mooring.scheduler.queue.pods_apart import Crowd, PodsApart
 from mooring.scheduler.queue.queued_pod import NOBODY, QueuedPod
@@ -87,7 +87,8 @@ class SchedulingQueue:
         self._error_backoff = Heap()
         self._apart = PodsApart(self._hints)
         self._in_flight = InFlight()
-        self._held: set[str] = set()
+        self._held: dict[str, str] = {}
+        """By key of a pod, the plugin for which it waits until victims are deleted."""
         self._ready = asyncio.Event()
 
     # -- reading
@@ -162,7 +163,7 @@ class SchedulingQueue:
     def delete(self, pod: Pod) -> None:
         """A pod is gone, or has a node: nobody needs to look for one any more. In flight, `done` has the last word."""
         key = pod_key(pod)
-        self._held.discard(key)
+        self._held.pop(key, None)
         for pool in (self._active, self._backoff, self._error_backoff, self._apart):
             if pool.take(key) is not None:
                 return
@@ -242,17 +243,18 @@ class SchedulingQueue:
                 self._leave_apart(queued, help_, label)
         return len(keys)
 
-    def hold(self, key: str) -> None:
-        """Do not try a pod while victims are being deleted for it."""
-        self._held.add(key)
+    def hold(self, key: str, plugin: str) -> None:
+        """Do not try a pod while the victims of a plugin are being deleted for it."""
+        self._held[key] = plugin
 
     def release(self, key: str, *, wake: bool = False) -> None:
         """The opposite of `hold`; the deletion of the last victim wakes the pod, or `wake` does it now."""
-        self._held.discard(key)
+        self._held.pop(key, None)
         queued = self._apart.take(key)
         if queued is None:
             return
-        queued.gated_by = "" if queued.gated_by == PREEMPTION else queued.gated_by
+        if queued.is_held:
+            queued.gated_by, queued.is_held = "", False
         if wake:
             self._leave_apart(queued, Help.AT_ONCE, "ForceActivate")
         else:
@@ -311,7 +313,7 @@ class SchedulingQueue:
     def _gated(self, queued: QueuedPod, label: str) -> bool:
         """Ask the PreEnqueue plugins; a pod that they refuse is put aside."""
         refusal = self._gate_of(queued)
-        queued.gated_by = refusal
+        queued.gated_by, queued.is_held = refusal, queued.key in self._held
         if refusal:
             queued.refused_by |= {refusal}
             self._put_apart(queued, label)
@@ -319,7 +321,7 @@ class SchedulingQueue:
 
     def _gate_of(self, queued: QueuedPod) -> str:
         if queued.key in self._held:
-            return PREEMPTION
+            return self._held[queued.key]
         for plugin in self._profiles[queued.profile].pre_enqueue:
             name = str(getattr(plugin, "name", type(plugin).__name__))
             try:
@@ -332,7 +334,7 @@ class SchedulingQueue:
 
     def _put_apart(self, queued: QueuedPod, label: str) -> None:
         if queued.key in self._held:
-            queued.gated_by = PREEMPTION
+            queued.gated_by, queued.is_held = self._held[queued.key], True
         self._apart.put(queued)
         self._tell(queued, Pool.GATED if queued.gated_by else Pool.UNSCHEDULABLE, label)
 
