@@ -1,7 +1,7 @@
 """Why a pod fits nowhere: a verdict for each node, counted, and told in Kubernetes' words.
 
-Kept compact, because it is made for every pod that fits nowhere and kept for `mooring explain`: one number for each
-row, and a table from numbers to statuses.
+Kept compact, because it is made for every pod that fits nowhere: one number for each row, and a table from numbers to
+statuses.
 """
 
 from collections import Counter

@@ -1,11 +1,10 @@
 """What the scheduler tells people about pods: events, the PodScheduled condition, and the node a pod is nominated for.
 
 Nothing here waits: events and changes of status are written in the background, the last word on a pod counts, and what
-the pod says already is not written again. Diagnoses are kept in memory for `mooring explain`.
+the pod says already is not written again.
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +15,6 @@ from mooring.api.errors import NotFound, StatusError
 from mooring.base import logs
 from mooring.client import Backoff, Client, ClientError, EventRecorder, WorkQueue
 from mooring.scheduler.columns.cluster import pod_key
-from mooring.scheduler.diagnosis import Diagnosis
 
 log = logs.get(__name__)
 
@@ -24,7 +22,6 @@ UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
 _WRITERS = 8
 _ATTEMPTS = 5
-_DIAGNOSES = 2000
 _RETRY = Backoff(initial=0.5, maximum=10.0, jitter=0.5)
 
 
@@ -49,24 +46,17 @@ class Reports:
         self._queue: WorkQueue[str] = WorkQueue(client.clock, _RETRY)
         self._open: dict[str, tuple[Pod, Verdict]] = {}
         self._writers: list[asyncio.Task[None]] = []
-        self._diagnoses: OrderedDict[str, Diagnosis] = OrderedDict()
 
     # -- telling
 
     def scheduled(self, pod: Pod, node: str) -> None:
         meta = pod.metadata
-        self._diagnoses.pop(pod_key(pod), None)
         self._open.pop(pod_key(pod), None)
         note = f"Successfully assigned {meta.namespace}/{meta.name} to {node}"
         self._event(pod, "Normal", "Scheduled", note, "Binding")
 
-    def not_scheduled(self, pod: Pod, verdict: Verdict, diagnosis: Diagnosis | None = None) -> None:
+    def not_scheduled(self, pod: Pod, verdict: Verdict) -> None:
         key = pod_key(pod)
-        if diagnosis is not None:
-            self._diagnoses[key] = diagnosis
-            self._diagnoses.move_to_end(key)
-            if len(self._diagnoses) > _DIAGNOSES:
-                self._diagnoses.popitem(last=False)
         self._event(pod, "Warning", "FailedScheduling", verdict.message, "Scheduling")
         self._open[key] = (pod, verdict)
         self._queue.add(key)
@@ -87,13 +77,8 @@ class Reports:
             victim, "Normal", "Preempted", note, "Preempting", scheduler=by.spec.scheduler_name, related=related
         )
 
-    def diagnosis_of(self, pod: Pod) -> Diagnosis | None:
-        """Why the pod fitted nowhere when it was last tried, as far as that is remembered."""
-        return self._diagnoses.get(pod_key(pod))
-
     def forget(self, pod: Pod) -> None:
         """The pod is gone."""
-        self._diagnoses.pop(pod_key(pod), None)
         self._open.pop(pod_key(pod), None)
 
     def _event(

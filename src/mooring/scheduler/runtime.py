@@ -21,7 +21,6 @@ from mooring.client import Backoff, Client, ClientError, EventRecorder, Informer
 from mooring.constraints.expressions import node_expressions, taint_expressions
 from mooring.scheduler.assumptions import Assumptions
 from mooring.scheduler.cycle import Cycle
-from mooring.scheduler.diagnosis import Diagnosis
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.events import DEVICES, OTHER_KINDS, ClusterFeed
 from mooring.scheduler.framework.registry import PluginError
@@ -111,10 +110,6 @@ class Scheduler:
 
     async def wait_until_ready(self) -> None:
         await self._ready.wait()
-
-    def diagnosis_of(self, pod: Pod) -> Diagnosis | None:
-        """Why a pod fitted nowhere when it was last tried, node by node."""
-        return self._reports.diagnosis_of(pod)
 
     async def run(self) -> None:
         """Schedule until cancelled."""

@@ -57,15 +57,12 @@ async def test_pods_are_bound_and_people_are_told(cluster: Rig) -> None:
 
 async def test_a_pod_that_fits_nowhere_says_why_and_is_bound_when_a_node_comes(cluster: Rig) -> None:
     await cluster.add_node("n1", cpu="1")
-    scheduler = cluster.start()
+    cluster.start()
     await cluster.add_pod("big", cpu="2")
     await cluster.until(lambda: "big" in cluster.pods and condition(cluster.pods["big"]))
     told = condition(cluster.pods["big"])
     assert (told.status, told.reason) == ("False", "Unschedulable")
     assert told.message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
-    diagnosis = scheduler.diagnosis_of(cluster.pods["big"])
-    assert diagnosis is not None
-    assert diagnosis.plugins() == {"NodeResourcesFit"}
     await cluster.add_node("n2", cpu="4")
     await cluster.until(lambda: cluster.node_of("big") == "n2")
     assert "FailedScheduling" in [event.reason for event in await events(cluster, "big")]
