@@ -16,7 +16,7 @@ what happens when nothing fits.
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mooring.api.core_v1 import Pod
@@ -229,19 +229,17 @@ class Engine:
 
         To be asked before the cluster changes.
         """
-        found, said = NOTHING_DONE, list[str]()
+        found, said, name = NOTHING_DONE, list[str](), ""
         if outcome.diagnosis is None:
             return found
         refusals = Refusals(outcome.judgement, outcome.diagnosis)
         for plugin in outcome.profile.post_filter:
-            answer = plugin.post_filter(outcome.judgement.pod, refusals)
-            said += filter(None, (answer.status.message,))
-            found = replace(
-                answer, status=replace(answer.status, reasons=tuple(said)).by(str(getattr(plugin, "name", "")))
-            )
+            found, name = plugin.post_filter(outcome.judgement.pod, refusals), str(getattr(plugin, "name", ""))
+            said += found.status.reasons
             if found.nominated is not None:
                 break
-        return found
+        status = Status(found.status.code, tuple(said), name)
+        return PostFilterResult(status, found.nominated, found.victims, found.keeps_nomination, found.in_background)
 
     # -- how
 

@@ -68,6 +68,7 @@ REASON_GAVE_UP = "timed out trying to allocate devices"
 REASON_INVALID_POOL = "invalid resource pools were encountered"
 REASON_ELSEWHERE = "resourceclaim not available on the node"
 _ELSEWHERE = memo.INVALID_POOL + 1
+_NOTHING_TO_FREE = PostFilterResult(unschedulable())
 _REASONS = ("", REASON_CANNOT, REASON_GAVE_UP, REASON_INVALID_POOL, REASON_ELSEWHERE)
 
 
@@ -197,12 +198,12 @@ class DynamicResources(Proportional):
 
     def post_filter(self, pod: PodInfo, statuses: Mapping[str, Status]) -> PostFilterResult:
         """Free a claim of the pod that nobody uses and that is in the wrong place."""
+        if not pod.pod.spec.resource_claims:
+            return _NOTHING_TO_FREE
         try:
             claims = pod_claims(pod.pod, self._claims)
         except ClaimError:
-            claims = []
-        if not claims:
-            return PostFilterResult(unschedulable())
+            return _NOTHING_TO_FREE
         if any(status.plugin == self.name and REASON_ELSEWHERE in status.reasons for status in statuses.values()):
             for claim in claims:
                 if self._can_be_freed(claim, pod.pod) and self._client is not None:
