@@ -5,7 +5,6 @@ import signal
 from dataclasses import replace
 
 import click
-import uvloop
 from prometheus_client import CollectorRegistry
 
 from mooring.base import logs
@@ -15,7 +14,7 @@ from mooring.cli.component_flags import component_flags
 from mooring.cli.duration import Duration
 from mooring.cli.garbage import collect_garbage_less
 from mooring.cli.health_server import HealthServer
-from mooring.cli.leadership import show_who_works
+from mooring.cli.leadership import run_and_stand_again, show_who_works
 from mooring.cli.lease_flags import ChangedTimes, lease_flags
 from mooring.cli.worker_flags import worker_flags
 from mooring.client import ClientError, LeaseTimes, connect, user_agent
@@ -86,8 +85,8 @@ def controllers(
         options = replace(options, node_grace_seconds=node_monitor_grace_period)
     election = LeaderElection(enabled=leader_elect, times=lease_times(LeaseTimes()))
     try:
-        held = uvloop.run(
-            _run(
+        run_and_stand_again(
+            lambda: _run(
                 names.split(","),
                 options,
                 election,
@@ -100,8 +99,6 @@ def controllers(
         raise click.UsageError(f"--controllers: {error}") from error
     except (ClientError, OSError) as error:
         raise click.ClickException(str(error)) from error
-    if not held:
-        raise click.ClickException("the lease was lost to another instance; start this one again to wait for its turn")
 
 
 async def _run(

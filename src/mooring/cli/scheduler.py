@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
-import uvloop
 from prometheus_client import CollectorRegistry
 
 from mooring.base import logs
@@ -15,7 +14,7 @@ from mooring.base.metrics import registry_of
 from mooring.cli.component_flags import component_flags
 from mooring.cli.garbage import collect_garbage_less
 from mooring.cli.health_server import HealthServer
-from mooring.cli.leadership import show_who_works
+from mooring.cli.leadership import run_and_stand_again, show_who_works
 from mooring.cli.lease_flags import ChangedTimes, lease_flags
 from mooring.cli.worker_flags import worker_flags
 from mooring.client import ClientError, connect, user_agent
@@ -73,8 +72,8 @@ def scheduler(
     try:
         config = _config(config_path, scheduler_name, leader_elect, lease_times)
         options = for_component(running)
-        held = uvloop.run(
-            _run(
+        run_and_stand_again(
+            lambda: _run(
                 config,
                 options,
                 registry_of(running),
@@ -86,8 +85,6 @@ def scheduler(
         )
     except (SchedulerConfigError, PluginError, ClientError, OSError) as error:
         raise click.ClickException(str(error)) from error
-    if not held:
-        raise click.ClickException("the lease was lost to another scheduler; start this one again to wait for its turn")
 
 
 def _config(
