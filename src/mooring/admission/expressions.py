@@ -22,6 +22,8 @@ MAX_BYTES = 10 * 1024
 MAX_COST = 1_000_000
 TOO_COMPLEX = "too complex, exceeds cost limit"
 _REMEMBERED = 2048
+_COST = 10
+"""Of a character of an expression, in the units of `field_errors.spend`: some microseconds, if it is a new one."""
 
 
 class Fault(StrEnum):
@@ -62,6 +64,7 @@ def validate(expression: str, path: Path, judge: Judge) -> list[FieldError]:
     """What is wrong with an expression at `path`: its length, its syntax and types, or its cost."""
     if len(expression.encode(errors="surrogatepass")) > MAX_BYTES:
         return [field_errors.too_long(path, MAX_BYTES)]
+    field_errors.spend(_COST * len(expression), path)
     verdict = judge(expression)
     if verdict is None:
         return []

@@ -28,7 +28,7 @@ OMITTED = "<omitted>"
 OMIT_VALUE = object()
 """As the value of an error: the error does not show one."""
 _BUDGET, _EACH = 1_000_000, 100
-"""How many characters a validation may complain with; an error counts for so many beside its text."""
+"""How many characters the errors of a validation may have; each counts for so many beside its text."""
 _FIRST_WORD = re.compile("[a-z]+")
 _ACRONYMS = {"api", "aws", "csi", "dns", "fc", "fs", "gce", "grpc", "http", "id", "ip", "iscsi"}
 _ACRONYMS |= {"nfs", "os", "pid", "rbd", "se", "tcp", "tls", "uid", "url"}
@@ -75,9 +75,9 @@ class FieldError:
     detail: str = ""
 
     def __post_init__(self) -> None:
-        complaints = _complaints.get()
-        if complaints is not None:
-            complaints.add(self)
+        budget = _budget.get()
+        if budget is not None:
+            budget.add(self)
 
     @property
     def field(self) -> str:
@@ -96,41 +96,55 @@ class FieldError:
         return f"{self.field}: {self.body}"
 
 
-class TooManyErrorsError(Exception):
-    """A validation has found more than anybody reads; `first` has the first of it."""
+class OverBudgetError(Exception):
+    """A validation has found more than anybody reads, or has worked for too long; `first` has the first of it."""
 
     def __init__(self, first: list[FieldError]) -> None:
-        super().__init__(f"more than {len(first)} problems")
+        super().__init__(f"{len(first)} problems or more")
         self.first = first
 
 
-class _Complaints:
-    """The errors of one validation. They are paid by the character, and something for each."""
+class _Budget:
+    """What one validation may cost. Errors are paid by the character, and something for each."""
 
     def __init__(self) -> None:
-        self._first: list[FieldError] = []
+        self.first: list[FieldError] = []
         self._left = _BUDGET
 
     def add(self, error: FieldError) -> None:
-        if len(self._first) <= MAX_CAUSES:
-            self._first.append(error)
-        self._left -= len(error.detail) + _EACH
-        if self._left < 0:
-            raise TooManyErrorsError(self._first)
+        if len(self.first) <= MAX_CAUSES:
+            self.first.append(error)
+        if not self.has(len(error.detail) + _EACH):
+            raise OverBudgetError(self.first)
+
+    def has(self, cost: int) -> bool:
+        self._left -= cost
+        return self._left >= 0
 
 
-_complaints: ContextVar[_Complaints | None] = ContextVar("complaints", default=None)
+_budget: ContextVar[_Budget | None] = ContextVar("budget", default=None)
+
+
+def spend(cost: int, path: Path) -> None:
+    """Count work that takes long for its size: a unit is about a microsecond, and an error a hundred of them.
+
+    Raises OverBudgetError, with an error at `path`, when a validation has had its share.
+    """
+    budget = _budget.get()
+    if budget is not None and not budget.has(cost):
+        detail = "the object takes too long to judge: it has more and longer expressions than one request may have"
+        raise OverBudgetError([*budget.first[: MAX_CAUSES - 1], FieldError(ErrorType.TOO_LONG, path, OMITTED, detail)])
 
 
 def gathered(validate: Callable[[], list[FieldError]]) -> list[FieldError]:
-    """What a validation finds, or the first of it where it finds so much that it is stopped."""
-    token = _complaints.set(_Complaints())
+    """What a validation finds, or the first of it where it finds so much, or takes so long, that it is stopped."""
+    token = _budget.set(_Budget())
     try:
         return validate()
-    except TooManyErrorsError as error:
+    except OverBudgetError as error:
         return error.first
     finally:
-        _complaints.reset(token)
+        _budget.reset(token)
 
 
 def required(path: Path | None, detail: str = "") -> FieldError:

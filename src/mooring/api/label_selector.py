@@ -9,6 +9,7 @@ wrong in Kubernetes' words.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,6 +19,8 @@ from mooring.api import field_errors, names
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import LabelSelector, LabelSelectorRequirement
+
+_FEW = 16
 
 
 class SelectorError(ValueError):
@@ -42,6 +45,14 @@ _AMONG = frozenset({Operator.IN, Operator.EQUALS, Operator.DOUBLE_EQUALS})
 _NOT_AMONG = frozenset({Operator.NOT_IN, Operator.NOT_EQUALS})
 
 
+def _among(value: str, values: tuple[str, ...]) -> bool:
+    """Whether a value is one of some that are sorted. Few are searched faster in their order."""
+    if len(values) <= _FEW:
+        return value in values
+    place = bisect_left(values, value)
+    return place < len(values) and values[place] == value
+
+
 @dataclass(frozen=True, slots=True)
 class Requirement:
     """A key, an operator and values. `values` are sorted and without duplicates."""
@@ -55,9 +66,9 @@ class Requirement:
         value = labels.get(self.key)
         operator = self.operator
         if operator in _AMONG:
-            return value is not None and value in self.values
+            return value is not None and _among(value, self.values)
         if operator in _NOT_AMONG:
-            return value is None or value not in self.values
+            return value is None or not _among(value, self.values)
         if operator is Operator.EXISTS:
             return value is not None
         if operator is Operator.DOES_NOT_EXIST:

@@ -1,5 +1,6 @@
 """Reading objects: `get` and `list`, with paging and the rules of resource versions."""
 
+import asyncio
 import base64
 import binascii
 from collections.abc import Sequence
@@ -117,6 +118,8 @@ class Reading:
         while True:
             page = await store.range(prefix, after_key=after_key, limit=step, revision=revision)
             for index, kv in enumerate(page.items):
+                if index % _SCAN == _SCAN - 1 and not selection.is_everything:
+                    await asyncio.sleep(0)  # others have their turn, and the deadline of the request counts
                 if selection.matches(kv):
                     found.append(kv)
                     remaining = page.remaining + len(page.items) - index - 1

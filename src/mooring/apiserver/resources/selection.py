@@ -21,6 +21,8 @@ from mooring.apiserver.bounded_cache import BoundedCache
 from mooring.apiserver.http import Request
 from mooring.store.kv import KeyValue
 
+MAX_TERMS = 256
+"""Of a selector in a request. Each object of a list, and each event of a watch, is tried with each of them."""
 _REMEMBERED = 16_384
 _KINDS = 1024
 _TREE: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
@@ -131,6 +133,10 @@ def _selectors_of(request: Request, kind: Kind) -> tuple[Selector, FieldSelector
         fields = field_selector.parse(request.parameter("fieldSelector"))
     except SelectorError as error:
         raise errors.bad_request(f"unable to parse fieldSelector: {error}") from None
+    if len(labels.requirements) > MAX_TERMS or len(fields.terms) > MAX_TERMS:
+        raise errors.bad_request(
+            f"a selector may have at most {MAX_TERMS} terms, because each object is tried with each"
+        )
     known = _custom_fields(kind) if kind.custom else FIELDS.get((kind.group, kind.kind), {})
     for term in fields.terms:
         if term.field not in known and term.field not in {"metadata.name", "metadata.namespace"}:

@@ -5,6 +5,7 @@ Where selectors are used, an object that begins or ceases to match is told as AD
 behind what the store remembers is told `410 Gone` and has to list again.
 """
 
+import asyncio
 import random
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
@@ -124,7 +125,7 @@ class _Stream:
             if self._start.initial:
                 page = await store.range(prefix)
                 after = page.revision
-                for chunk in self._initial(page.items):
+                async for chunk in self._initial(page.items):
                     yield chunk
                 if self._start.mark_initial_end:
                     yield self._bookmark(after, {INITIAL_EVENTS_END: "true"})
@@ -157,13 +158,15 @@ class _Stream:
             return stored.key(self._call.namespace, name)
         return prefix
 
-    def _initial(self, items: list[KeyValue]) -> Iterator[bytes]:
+    async def _initial(self, items: list[KeyValue]) -> AsyncIterator[bytes]:
         """What is there already, as if it had just been added, in pieces that do not hold up others for long."""
         for begin in range(0, len(items), _INITIAL_CHUNK):
             chunk = items[begin : begin + _INITIAL_CHUNK]
             matching = [kv for kv in chunk if self._selection.matches(kv)]
             if matching:
                 yield b"".join([self._added(kv) for kv in matching])
+            elif not self._selection.is_everything:
+                await asyncio.sleep(0)  # nothing is sent, which would give others their turn
 
     def _added(self, kv: KeyValue) -> bytes:
         first, self._first = self._first, False
