@@ -74,6 +74,7 @@ PATCHES: dict[str, Made] = {
 
 @pytest.mark.parametrize("make", PATCHES.values(), ids=PATCHES.keys())
 def test_a_strategic_patch_grows_with_the_patch_and_the_object(make: Made) -> None:
+    _merging(*make(1))  # makes the schema
     few, some, many = (_merging(*make(number)) for number in (20, 40, 80))
     for one, two, four in (
         (few.calls, some.calls, many.calls),

@@ -61,6 +61,8 @@ class ServerConfig:
     component: Component = field(default_factory=resolve)
     ephemeral: bool = False
     """Keep objects in memory only."""
+    accept_lost_writes: bool = False
+    """Start although the end of the store's log is missing, and go on without it."""
     etcd: EtcdConfig | None = None
     """Keep objects in etcd, which other servers may share; the data directory then holds no store."""
     bind_address: str = DEFAULT_ADDRESS

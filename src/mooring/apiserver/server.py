@@ -348,4 +348,4 @@ async def _open_store(config: ServerConfig, clock: Clock) -> Store:
             await etcd.close()
             raise
         return etcd
-    return await SqliteStore.open(config.data_dir, clock=clock)
+    return await SqliteStore.open(config.data_dir, clock=clock, accept_loss=config.accept_lost_writes)

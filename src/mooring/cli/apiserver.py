@@ -44,6 +44,11 @@ _DEFAULTS = Limits()
     show_default=True,
     help="Where the store, the certificates and the kubeconfig files are kept.",
 )
+@click.option(
+    "--accept-lost-writes",
+    is_flag=True,
+    help="Start although the end of the store's log is damaged or missing, and go on without what it held.",
+)
 @click.option("--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, show_default=True, help="0: any free one.")
 @click.option("--bind-address", default=DEFAULT_ADDRESS, show_default=True, metavar="IP", help="Where to listen.")
 @click.option(
@@ -132,6 +137,7 @@ def apiserver(
     services: ServiceNetwork,
     kubelets: KubeletOptions,
     data_dir: Path,
+    accept_lost_writes: bool,
     port: int,
     bind_address: str,
     tls_san: str,
@@ -161,6 +167,7 @@ def apiserver(
     try:
         config = ServerConfig(
             data_dir=data_dir.expanduser(),
+            accept_lost_writes=accept_lost_writes,
             component=running,
             etcd=etcd,
             kubelets=kubelets,

@@ -35,6 +35,7 @@ def run(config: UpConfig, process: WorkerProcess | None) -> None:
     try:
         server = ServerConfig(
             data_dir=config.data_dir,
+            accept_lost_writes=config.accept_lost_writes,
             component=config.component,
             ephemeral=config.ephemeral,
             etcd=config.etcd,

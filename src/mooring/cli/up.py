@@ -37,6 +37,7 @@ class UpConfig:
 
     component: Component
     data_dir: Path
+    accept_lost_writes: bool
     ephemeral: bool
     etcd: EtcdConfig | None
     bind_address: str
@@ -68,6 +69,11 @@ class _Parts(click.ParamType[frozenset[str]]):
     type=DataDir(),
     help="Where the store, the certificates and the kubeconfig files are kept.  "
     f"[default: {DEFAULT_DATA_DIR}, with --ephemeral a temporary one]",
+)
+@click.option(
+    "--accept-lost-writes",
+    is_flag=True,
+    help="Start although the end of the store's log is damaged or missing, and go on without what it held.",
 )
 @click.option("--ephemeral", is_flag=True, help="Keep everything in memory: all is gone at the end.")
 @click.option("--port", type=click.IntRange(0, 65535), default=6443, show_default=True, help="0: any free one.")
@@ -120,6 +126,7 @@ def up(
     services: ServiceNetwork,
     kubelets: KubeletOptions,
     data_dir: Path | None,
+    accept_lost_writes: bool,
     ephemeral: bool,
     port: int,
     bind_address: str,
@@ -164,6 +171,7 @@ def up(
         config = UpConfig(
             component=running,
             data_dir=folder.expanduser().absolute(),
+            accept_lost_writes=accept_lost_writes,
             ephemeral=ephemeral,
             etcd=etcd,
             kubelets=kubelets,

@@ -46,12 +46,22 @@ class SqliteStore(LocalStore):
         self._failure: StorageError | None = None
 
     @classmethod
-    async def open(cls, directory: Path, *, clock: Clock | None = None, limits: HistoryLimits | None = None) -> Self:
-        """Open the store of a data directory, or make one. Raises `OpenError` or `StorageError`."""
+    async def open(
+        cls,
+        directory: Path,
+        *,
+        clock: Clock | None = None,
+        limits: HistoryLimits | None = None,
+        accept_loss: bool = False,
+    ) -> Self:
+        """Open the store of a data directory, or make one. Raises `OpenError` or `StorageError`.
+
+        A log whose end is missing is `Damaged`, unless whoever opens it says with `accept_loss` to go on without.
+        """
         writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-writer")
         loop = asyncio.get_running_loop()
         try:
-            file = await loop.run_in_executor(writer, SqliteFile.open, directory)
+            file = await loop.run_in_executor(writer, partial(SqliteFile.open, directory, accept_loss=accept_loss))
             store = cls(clock or SystemClock(), limits or HistoryLimits(), writer, file)
             await store._in_writer(store._load)
         except BaseException:
@@ -82,6 +92,7 @@ class SqliteStore(LocalStore):
     async def maintain(self) -> None:
         await super().maintain()
         await self._compact_file()
+        await self._in_writer(self._file.sync_mark)
 
     async def stats(self) -> Stats:
         stats = await super().stats()

@@ -12,6 +12,7 @@ for the present was measured: it halves the writes per second.) People with the 
 
 `synchronous=FULL` makes COMMIT wait for the disk. `locking_mode=EXCLUSIVE` makes ours the only connection there can be,
 which matters beyond speed: SQLite before 3.51.3 can lose a commit when two connections reset the write-ahead log.
+``sqlite_head.py`` keeps a mark beside the log, by which one sees that its end is missing.
 `docs/decisions/store.md` has the measurements.
 """
 
@@ -39,6 +40,7 @@ from mooring.store.errors import (
     StoreError,
 )
 from mooring.store.kv import Event, KeyValue
+from mooring.store.sqlite_head import Head, HeadFile, missing, read_head
 
 DATABASE = "state.db"
 LOCK = "state.lock"
@@ -77,14 +79,20 @@ class SqliteFile:
 
     def __init__(self, directory: Path) -> None:
         self.floor = 0
+        self.accepts_loss = False
+        """Whether what is missing at the end of the log was given up by whoever opened it."""
+        self._mark: Head | None = None
+        self._head: Head | None = None
+        self._head_file: HeadFile | None = None
         self._path = directory / DATABASE
         self._lock = -1
         self._connection: sqlite3.Connection | None = None
 
     @classmethod
-    def open(cls, directory: Path) -> Self:
+    def open(cls, directory: Path, *, accept_loss: bool = False) -> Self:
         """Open the store of a data directory, creating both if need be."""
         file = cls(directory)
+        file.accepts_loss = accept_loss
         with translated(directory):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             file._lock = take_lock(directory)
@@ -96,8 +104,12 @@ class SqliteFile:
         return file
 
     def rows(self) -> Iterator[tuple[int, str, KeyValue | None]]:
-        """Everything in the log: (revision, key, what the key holds from then on). Raises `Damaged`."""
+        """Everything in the log: (revision, key, what the key holds from then on). Raises `Damaged`.
+
+        When all of it has been read, the log is held against its mark.
+        """
         expected = self.floor + 1
+        last, count, total = self.floor, 0, 0
         with translated(self._path):
             for row in self._open_connection.execute("SELECT * FROM log ORDER BY revision"):
                 revision, key, created, expires, _, value = row
@@ -108,11 +120,27 @@ class SqliteFile:
                         raise Damaged(f"{self._path}: the record of revision {expected} is missing; restore a backup")
                     expected += 1
                 kv = None if value is None else KeyValue(key, value, created, revision, expires)
+                last, count, total = max(last, revision), count + 1, total + revision
                 yield revision, key, kv
+        self._begin_at(Head(last, self.floor, count, total % 2**64))
+
+    def _begin_at(self, head: Head) -> None:
+        """Compare what was read with the mark, and go on from there. Raises `Damaged`."""
+        lost = missing(self._mark, head)
+        if lost and not self.accepts_loss:
+            raise Damaged(
+                f"{self._path}: {lost}; restore a backup, or put the file {self._wal.name} back; "
+                "to go on without what is missing, start once with --accept-lost-writes"
+            )
+        self._head = head
+        if self._head_file is not None:
+            with translated(self._path):
+                self._head_file.reset(head)
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Everything that is wrong with the file, each with the key where there is one; nothing in a sound file."""
         expected = self.floor + 1
+        last, count, total = self.floor, 0, 0
         with translated(self._path):
             for (text,) in self._open_connection.execute("PRAGMA integrity_check"):
                 if text != "ok":
@@ -127,6 +155,9 @@ class SqliteFile:
                     if revision != expected:
                         yield "", f"records are missing from revision {expected} to {revision - 1}"
                     expected = revision + 1
+                last, count, total = max(last, revision), count + 1, total + revision
+        if lost := missing(self._mark, Head(last, self.floor, count, total % 2**64)):
+            yield "", lost
 
     def vacuum(self) -> None:
         """Give the file system everything back that the file does not need."""
@@ -153,6 +184,26 @@ class SqliteFile:
                     connection.execute("ROLLBACK")
                 raise
             self.floor = floor
+        self._note(events, discarded, floor)
+
+    def _note(self, events: Sequence[Event], discarded: Sequence[int], floor: int) -> None:
+        """Move the mark. From here on those who wrote may be told."""
+        if self._head is None or self._head_file is None:
+            return  # the log has not been read, so that nobody knows what it holds
+        added = range(events[0].revision, events[-1].revision + 1) if events else range(0)
+        self._head = self._head.after(added, list(discarded), floor)
+        try:
+            self._head_file.write(self._head)
+        except OSError as error:  # what was written is on the disk, so that this must not look like a full one
+            raise StorageFailed(
+                f"{self._path}: its mark cannot be written: {error}; writes stop until a restart"
+            ) from error
+
+    def sync_mark(self) -> None:
+        """Bring the mark to the disk; the store does so once a second."""
+        if self._head_file is not None:
+            with translated(self._path):
+                self._head_file.sync()
 
     def size(self) -> int:
         """Bytes on disk, the write-ahead log included."""
@@ -165,6 +216,9 @@ class SqliteFile:
             if self._connection:
                 self._connection.close()
         self._connection = None
+        if self._head_file is not None:
+            self._head_file.close()
+            self._head_file = None
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
@@ -221,6 +275,19 @@ class SqliteFile:
             if problem != "ok":
                 raise Damaged(f"{self._path} is damaged; restore a backup ({problem})")
             self.floor = self._number("SELECT value FROM meta WHERE name = 'floor'")
+            self._read_mark()
+            self._head_file = HeadFile(self._path.parent)
+
+    def _read_mark(self) -> None:
+        """The mark that the log is held against. Who goes on without its end begins above it."""
+        if not self.accepts_loss:
+            self._mark = read_head(self._path.parent)
+            return
+        with suppress(Damaged):
+            lost = read_head(self._path.parent)
+            if lost and lost.revision > self._number("SELECT coalesce(max(revision), 0) FROM log"):
+                self._open_connection.execute("UPDATE meta SET value = ? WHERE name = 'floor'", (lost.revision,))
+                self.floor = lost.revision
 
     def _check_identity(self) -> None:
         if self._number("PRAGMA application_id") != _APPLICATION_ID:

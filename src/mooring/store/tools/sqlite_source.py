@@ -22,6 +22,7 @@ from pathlib import Path
 from mooring.store.errors import DiskFull, Incomplete, OpenError, StoreError
 from mooring.store.kv import KeyValue
 from mooring.store.sqlite_file import DATABASE, INCOMPLETE, SqliteFile, translated
+from mooring.store.sqlite_head import HEAD
 from mooring.store.tools.contents import Snapshot
 
 _WAL_HEADER = 32
@@ -90,12 +91,18 @@ class SqliteSource:
         self._seen = self._state()
         with tempfile.TemporaryDirectory(prefix="mooring-") as folder, _named(Path(folder) / DATABASE, self._database):
             with translated(self._database), _room_needed(folder):
+                self._copy_mark(Path(folder))  # before the log, which can only be ahead of it then
                 _copy_while_in_use(self._database, Path(folder) / DATABASE)
             file = SqliteFile.open(Path(folder))
             try:
                 yield file
             finally:
                 file.close()
+
+    def _copy_mark(self, folder: Path) -> None:
+        mark = self._database.with_name(HEAD)
+        if self._database.name == DATABASE and mark.exists():
+            shutil.copyfile(mark, folder / HEAD)
 
     def _require(self) -> None:
         if self._database.is_file():

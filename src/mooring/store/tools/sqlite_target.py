@@ -17,6 +17,7 @@ from pathlib import Path
 from mooring.store.errors import NotEmpty, StoreError
 from mooring.store.kv import KeyValue
 from mooring.store.sqlite_file import DATABASE, INCOMPLETE, SCHEMA, checksum_of, take_lock, translated
+from mooring.store.sqlite_head import HEAD, read_head
 from mooring.store.tools.contents import Snapshot
 from mooring.store.tools.sqlite_source import SqliteSource
 
@@ -48,6 +49,8 @@ class SqliteTarget:
 
     async def begin(self, snapshot: Snapshot) -> Collection[str]:  # noqa: ARG002 - a file is always begun anew
         with suppress(StoreError):  # what is replaced may be damaged: that is when it is replaced
+            if mark := read_head(self._directory):
+                self._least_revision = mark.revision
             self._least_revision = (await SqliteSource(self._directory).snapshot()).revision
         with translated(self._draft):
             for leftover in self._directory.glob(INCOMPLETE + "*"):
@@ -125,6 +128,7 @@ class SqliteTarget:
             old = self._database.with_name(DATABASE + suffix)
             if old.exists():
                 old.replace(self._database.with_name(REPLACED + suffix))
+        (self._directory / HEAD).unlink(missing_ok=True)  # which is the mark of what was there
         _sync(self._directory)
 
 
