@@ -7,7 +7,7 @@ behind what the store remembers is told `410 Gone` and has to list again.
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
 from mooring.api import codec, errors, resource_version
