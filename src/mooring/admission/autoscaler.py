@@ -1,4 +1,4 @@
-"""HorizontalPodAutoscalers: defaulted and checked; kube-controller-manager's controller works on them."""
+"""HorizontalPodAutoscalers: defaulted and checked."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,6 +1,6 @@
 """autoscaling/v2: HorizontalPodAutoscaler, which scales a workload by what is measured.
 
-Mooring stores it; kube-controller-manager's controller works on it, with a metrics API of its own.
+``controllers/autoscaling/`` works on it.
 """
 
 from typing import Annotated

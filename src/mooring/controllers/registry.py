@@ -1,5 +1,6 @@
 """Every controller by the name that `--controllers` and kube-controller-manager have for it. One line each."""
 
+from mooring.controllers.autoscaling.horizontal import HorizontalAutoscaler
 from mooring.controllers.controller import Factory
 from mooring.controllers.device_taint_eviction import DeviceTaintEviction
 from mooring.controllers.disruption import DisruptionBudgets
@@ -35,6 +36,7 @@ CONTROLLERS: dict[str, Factory] = {
     "job": JobController,
     "ttl-after-finished": JobTTLController,
     "cronjob": CronJobController,
+    "horizontalpodautoscaler": HorizontalAutoscaler,
     "device-taint-eviction": DeviceTaintEviction,
     "disruption": DisruptionBudgets,
     "endpointslice": EndpointSlices,

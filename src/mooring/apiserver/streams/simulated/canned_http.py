@@ -1,5 +1,7 @@
 """What a port of a simulated pod answers, whatever it is asked: a line that says who answers, or the pod's annotation.
 
+A container that is told to `serve-hostname`, as Kubernetes' own test image can, does.
+
 `CannedHttp` is one connection to such a port: bytes in, bytes out. The proxies (``kubelet.py``) take the body alone.
 """
 
@@ -14,6 +16,8 @@ _BAD = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\
 
 def body_of(pod: Pod, port: int | str, method: str, path: str) -> bytes:
     text = http_body(pod)
+    if text is None and any("serve-hostname" in (*each.command, *each.args) for each in pod.spec.containers):
+        text = pod.spec.hostname or pod.metadata.name
     if text is None:
         text = f"pod {pod.metadata.name} on the simulated node {pod.spec.node_name}, port {port}: {method} {path}\n"
     return text.encode()

@@ -1,0 +1,270 @@
+"""HorizontalPodAutoscalers: workloads get as many pods as their metrics ask for.
+
+    every 15 s: how many pods has the workload?
+      none, though at least one is wanted  → scaling is switched off
+      more or fewer than the bounds allow  → the bound
+      otherwise                            → the most that any metric asks for, held to a pace
+    then: scale, status, conditions
+
+Metrics come from annotations or a metrics API (``measures.py``); how many pods they ask for is in ``proposals.py``, how
+fast that may be followed in ``pace.py``.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from msgspec import structs
+
+from mooring.api import errors, label_selector, times
+from mooring.api.autoscaling_v1 import Scale
+from mooring.api.autoscaling_v2 import (
+    CrossVersionObjectReference,
+    HorizontalPodAutoscaler,
+    HorizontalPodAutoscalerStatus,
+    MetricSpec,
+    MetricStatus,
+)
+from mooring.api.core_v1 import Pod
+from mooring.api.errors import StatusError
+from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.controllers.autoscaling import pace, statuses
+from mooring.controllers.autoscaling.measures import Measures, NoMeasureError, annotated, from_api, of_pods, requests_of
+from mooring.controllers.autoscaling.proposals import Proposal, Tolerance, by_pods, by_value, by_value_per_pod
+from mooring.controllers.controller import Context, Controller
+
+PERIOD_SECONDS = 15.0
+ABLE, ACTIVE, LIMITED = "AbleToScale", "ScalingActive", "ScalingLimited"
+_FAILED = {
+    "Resource": "FailedGetResourceMetric",
+    "ContainerResource": "FailedGetContainerResourceMetric",
+    "Pods": "FailedGetPodsMetric",
+    "Object": "FailedGetObjectMetric",
+    "External": "FailedGetExternalMetric",
+}
+
+
+class _CannotScaleError(Exception):
+    """Something about the target is wrong; the status says so already."""
+
+
+@dataclass(slots=True)
+class _Look:
+    """One look at an autoscaler."""
+
+    key: str
+    owner: HorizontalPodAutoscaler
+    target: Resource
+    scale: Scale
+    pods: list[Pod]
+    status: HorizontalPodAutoscalerStatus
+    now: datetime
+    reason: str = ""
+    """Why it is scaled."""
+
+
+class HorizontalAutoscaler(Controller):
+    """Works on autoscalers, by key."""
+
+    name = "horizontalpodautoscaler"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._autoscalers = context.informers.of(HorizontalPodAutoscaler)
+        self._pods = context.informers.of(Pod)
+        self._by_namespace = self._pods.index("namespace", lambda pod: [pod.metadata.namespace])
+        self._recorder = context.recorder("horizontal-pod-autoscaler")
+        self._histories: dict[str, pace.History] = {}
+        self._autoscalers.add_handler(added=self.enqueue, updated=self._updated, deleted=self._forget)
+
+    def _updated(self, old: HorizontalPodAutoscaler, new: HorizontalPodAutoscaler) -> None:
+        if (old.spec, old.metadata.annotations) != (new.spec, new.metadata.annotations):
+            self.enqueue(new)
+
+    def _forget(self, owner: HorizontalPodAutoscaler) -> None:
+        self._histories.pop(f"{owner.metadata.namespace}/{owner.metadata.name}", None)
+
+    async def reconcile(self, key: str) -> float | None:
+        owner = self._autoscalers.by_key(key)
+        if owner is None or owner.metadata.deletion_timestamp is not None:
+            return None
+        status = structs.replace(owner.status, conditions=list(owner.status.conditions))
+        status.observed_generation = owner.metadata.generation
+        try:
+            look = await self._look(key, owner, status)
+        except _CannotScaleError:
+            await self._write(owner, status)
+            return PERIOD_SECONDS
+        await self._follow(look, await self._wanted(look))
+        await self._write(owner, status)
+        return PERIOD_SECONDS
+
+    async def _look(self, key: str, owner: HorizontalPodAutoscaler, status: HorizontalPodAutoscalerStatus) -> _Look:
+        reference, namespace = owner.spec.scale_target_ref, owner.metadata.namespace
+        now = self.clock.now()
+        try:
+            target = await self._object(reference, namespace)
+            scale = await self.client.get_scale(type(target), reference.name, namespace)
+        except (StatusError, NoMeasureError) as error:
+            told = f"the HPA controller was unable to get the target's current scale: {error}"
+            self._recorder.event(owner, "Warning", "FailedGetScale", str(error))
+            statuses.set_condition(status, ABLE, ("False", "FailedGetScale", told), now)
+            raise _CannotScaleError from None
+        told = "the HPA controller was able to get the target's current scale"
+        statuses.set_condition(status, ABLE, ("True", "SucceededGetScale", told), now)
+        selector = label_selector.parse(scale.status.selector)
+        pods = [pod for pod in self._by_namespace.get(namespace) if selector.matches(pod.metadata.labels)]
+        return _Look(key, owner, target, scale, pods, status, now)
+
+    async def _object(self, reference: CrossVersionObjectReference, namespace: str) -> Resource:
+        kind = self.client.scheme.kind(reference.api_version or "v1", reference.kind)
+        if kind is None:
+            where = f"{reference.api_version}, Kind={reference.kind}"
+            raise NoMeasureError(f'no matches for kind "{reference.kind}" in version "{where}"')
+        found: Resource = await self.client.get(kind.type, reference.name, namespace if kind.namespaced else "")
+        return found
+
+    # -- how many pods
+
+    async def _wanted(self, look: _Look) -> int:
+        """How many pods there should be; as many as there are where nothing can be said."""
+        spec, current = look.owner.spec, look.scale.spec.replicas
+        least = 1 if spec.min_replicas is None else spec.min_replicas
+        if not current and least:
+            told = "scaling is disabled since the replica count of the target is zero"
+            statuses.set_condition(look.status, ACTIVE, ("False", "ScalingDisabled", told), look.now)
+            return current
+        if current > spec.max_replicas:
+            look.reason = "Current number of replicas above Spec.MaxReplicas"
+            return spec.max_replicas
+        if current < least:
+            look.reason = "Current number of replicas below Spec.MinReplicas"
+            return least
+        proposed = await self._proposed(look)
+        if proposed is None:
+            return current
+        history = self._histories.setdefault(look.key, pace.History())
+        if not history.recommended:
+            history.recommended.append((look.now.timestamp(), current))
+        wish = pace.Wish(current, proposed, least, spec.max_replicas, look.now.timestamp())
+        decision = pace.decide(spec.behavior, history, wish)
+        statuses.set_condition(look.status, ABLE, ("True", *decision.able), look.now)
+        statuses.set_condition(look.status, LIMITED, decision.limited, look.now)
+        return decision.replicas
+
+    async def _proposed(self, look: _Look) -> int | None:
+        """The most that a metric asks for; None if none can be had, or if the missing ones might ask for more."""
+        current = look.scale.spec.replicas
+        proposed: list[tuple[int, str]] = []
+        measured: list[MetricStatus] = []
+        first_failure: tuple[str, str] | None = None
+        for metric in look.owner.spec.metrics:
+            try:
+                proposal = await self._by_metric(look, metric)
+            except (NoMeasureError, StatusError) as error:
+                reason = _FAILED.get(metric.type, "InvalidMetricSourceType")
+                told = f"the HPA was unable to compute the replica count: {error}"
+                first_failure = first_failure or (reason, told)
+                self._recorder.event(look.owner, "Warning", reason, str(error))
+                continue
+            proposed.append((proposal.replicas, statuses.name_of(metric)))
+            measured.append(statuses.metric_status(metric, proposal))
+        look.status.current_metrics = measured
+        replicas, name = max(proposed, default=(-1, ""))
+        if first_failure is not None and replicas <= current:
+            statuses.set_condition(look.status, ACTIVE, ("False", *first_failure), look.now)
+            return None
+        told = f"the HPA was able to successfully calculate a replica count from {name}"
+        statuses.set_condition(look.status, ACTIVE, ("True", "ValidMetricFound", told), look.now)
+        look.reason = f"{name} above target" if replicas > current else "All metrics below target"
+        return replicas
+
+    async def _by_metric(self, look: _Look, metric: MetricSpec) -> Proposal:
+        current, tolerance = look.scale.spec.replicas, _tolerance(look.owner)
+        target = statuses.target_of(metric)
+        if metric.external is not None or metric.object is not None:
+            value = await self._value(look, metric)
+            if target.value is not None:
+                return by_value(look.pods, value, current, target.value.milli_value(), tolerance)
+            if target.average_value is None:
+                raise NoMeasureError("the target has neither a value nor an average value")
+            return by_value_per_pod(value, look.scale.status.replicas, target.average_value.milli_value(), tolerance)
+        resource, container = statuses.resource_of(metric)
+        measures = await self._measures(look, metric)
+        requests: dict[str, int] | None = None
+        if target.average_utilization is not None:
+            requests = requests_of(look.pods, resource, container)
+            wanted = target.average_utilization
+        elif target.average_value is not None:
+            wanted = target.average_value.milli_value()
+        else:
+            raise NoMeasureError("the target has neither an average value nor a utilization")
+        return by_pods(
+            look.pods,
+            measures,
+            current,
+            wanted,
+            tolerance=tolerance,
+            now=look.now,
+            resource=resource,
+            requests=requests,
+        )
+
+    async def _measures(self, look: _Look, metric: MetricSpec) -> Measures:
+        resource, container = statuses.resource_of(metric)
+        name = metric.pods.metric.name if metric.pods is not None else resource
+        found = of_pods(look.pods, look.target.metadata, name, container)
+        if found.values or metric.pods is not None:
+            return found
+        return await from_api(self.client, look.owner.metadata.namespace, look.scale.status.selector, name, container)
+
+    async def _value(self, look: _Look, metric: MetricSpec) -> int:
+        """The value of a metric of an object, or of something outside, whose value the autoscaler itself has."""
+        metadata: ObjectMeta = look.owner.metadata
+        if metric.object is not None:
+            described = await self._object(metric.object.described_object, metadata.namespace)
+            metadata = described.metadata
+        name = statuses.metric_name(metric)
+        value = annotated(metadata, name)
+        if value is None:
+            raise NoMeasureError(f"no annotation of {metadata.name} says what the metric {name} is")
+        return value
+
+    # -- what is done
+
+    async def _follow(self, look: _Look, wanted: int) -> None:
+        owner, current, status = look.owner, look.scale.spec.replicas, look.status
+        status.current_replicas = look.scale.status.replicas
+        status.desired_replicas = wanted
+        if wanted == current:
+            return
+        reference = owner.spec.scale_target_ref
+        try:
+            await self.client.scale(type(look.target), reference.name, owner.metadata.namespace, wanted)
+        except errors.NotFound:
+            return
+        except StatusError as error:
+            told = f"New size: {wanted}; reason: {look.reason}; error: {error}"
+            self._recorder.event(owner, "Warning", "FailedRescale", told)
+            told = f"the HPA controller was unable to update the target scale: {error}"
+            statuses.set_condition(status, ABLE, ("False", "FailedUpdateScale", told), look.now)
+            return
+        self._recorder.event(owner, "Normal", "SuccessfulRescale", f"New size: {wanted}; reason: {look.reason}")
+        told = f"the HPA controller was able to update the target scale to {wanted}"
+        statuses.set_condition(status, ABLE, ("True", "SucceededRescale", told), look.now)
+        status.last_scale_time = times.to_seconds(look.now)
+        history = self._histories.setdefault(look.key, pace.History())
+        history.changed.append((look.now.timestamp(), wanted - current))
+
+    async def _write(self, owner: HorizontalPodAutoscaler, status: HorizontalPodAutoscalerStatus) -> None:
+        if status != owner.status:
+            await self.client.update_status(structs.replace(owner, status=status))
+
+
+def _tolerance(owner: HorizontalPodAutoscaler) -> Tolerance:
+    behavior = owner.spec.behavior
+    rules = (behavior.scale_up, behavior.scale_down) if behavior is not None else (None, None)
+    up, down = (
+        each.tolerance.as_approximate_float() if each is not None and each.tolerance is not None else 0.1
+        for each in rules
+    )
+    return Tolerance(up, down)

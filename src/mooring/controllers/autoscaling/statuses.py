@@ -1,0 +1,99 @@
+"""The words for metrics in an autoscaler's status, events and conditions. Plain functions."""
+
+from datetime import datetime
+
+from mooring.api import times
+from mooring.api.autoscaling_v2 import (
+    ContainerResourceMetricStatus,
+    ExternalMetricStatus,
+    HorizontalPodAutoscalerCondition,
+    HorizontalPodAutoscalerStatus,
+    MetricSpec,
+    MetricStatus,
+    MetricTarget,
+    MetricValueStatus,
+    ObjectMetricStatus,
+    PodsMetricStatus,
+    ResourceMetricStatus,
+)
+from mooring.api.quantity import Quantity
+from mooring.controllers.autoscaling.measures import NoMeasureError
+from mooring.controllers.autoscaling.proposals import Proposal
+
+
+def set_condition(status: HorizontalPodAutoscalerStatus, kind: str, told: tuple[str, str, str], now: datetime) -> None:
+    """Give a status a condition with this status, reason and message; its time changes with its status only."""
+    value, reason, message = told
+    for condition in status.conditions:
+        if condition.type == kind:
+            since = condition.last_transition_time if condition.status == value else times.to_seconds(now)
+            place = status.conditions.index(condition)
+            break
+    else:
+        since, place = times.to_seconds(now), len(status.conditions)
+    made = HorizontalPodAutoscalerCondition(
+        type=kind, status=value, last_transition_time=since, reason=reason, message=message
+    )
+    status.conditions[place : place + 1] = [made]
+
+
+def target_of(metric: MetricSpec) -> MetricTarget:
+    """What a metric aims at. Raises NoMeasureError for a metric without its part."""
+    for part in (metric.resource, metric.container_resource, metric.pods, metric.object, metric.external):
+        if part is not None:
+            return part.target
+    raise NoMeasureError(f'the metric source type "{metric.type}" has no source')
+
+
+def resource_of(metric: MetricSpec) -> tuple[str, str]:
+    """The resource and the container that a metric is about; empty where it is about none."""
+    if metric.resource is not None:
+        return metric.resource.name, ""
+    if metric.container_resource is not None:
+        return metric.container_resource.name, metric.container_resource.container
+    return "", ""
+
+
+def metric_name(metric: MetricSpec) -> str:
+    for part in (metric.pods, metric.object, metric.external):
+        if part is not None:
+            return part.metric.name
+    return resource_of(metric)[0]
+
+
+def name_of(metric: MetricSpec) -> str:
+    """A metric in the words of events."""
+    resource, container = resource_of(metric)
+    if container:
+        return f"{resource} container resource utilization (percentage of request)"
+    if resource:
+        percent = target_of(metric).average_utilization is not None
+        return f"{resource} resource{' utilization (percentage of request)' if percent else ''}"
+    kind = {"Pods": "pods", "Object": "object", "External": "external"}.get(metric.type, metric.type)
+    return f"{kind} metric {metric_name(metric)}"
+
+
+def metric_status(metric: MetricSpec, proposal: Proposal) -> MetricStatus:
+    """What was measured, as the status says it."""
+    average = Quantity.parse(f"{proposal.average}m")
+    current = MetricValueStatus(average_value=average, average_utilization=proposal.utilization)
+    status = MetricStatus(type=metric.type)
+    if metric.resource is not None:
+        status.resource = ResourceMetricStatus(name=metric.resource.name, current=current)
+    elif metric.container_resource is not None:
+        part = metric.container_resource
+        status.container_resource = ContainerResourceMetricStatus(
+            name=part.name, container=part.container, current=current
+        )
+    elif metric.pods is not None:
+        status.pods = PodsMetricStatus(metric=metric.pods.metric, current=current)
+    else:
+        if target_of(metric).value is not None:
+            current = MetricValueStatus(value=average)
+        if metric.object is not None:
+            status.object = ObjectMetricStatus(
+                metric=metric.object.metric, described_object=metric.object.described_object, current=current
+            )
+        elif metric.external is not None:
+            status.external = ExternalMetricStatus(metric=metric.external.metric, current=current)
+    return status
