@@ -19,7 +19,7 @@ NANO = -9
 MICRO = -6
 MILLI = -3
 
-_MAX_INT64 = (1 << 63) - 1
+_MIN_INT64, _MAX_INT64 = -(1 << 63), (1 << 63) - 1
 _TEXT_LIMIT = 1000  # characters; nobody means a longer number, and arithmetic on it would cost us
 _ALIGN_LIMIT = 2000  # digits between two operands; beyond that a sum is the larger one
 _SYNTAX = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)")
@@ -72,7 +72,7 @@ class Quantity:
         put(self, "_unscaled", unscaled)
         put(self, "_scale", scale)
         put(self, "format", format)
-        put(self, "_fast", fast and -_MAX_INT64 <= unscaled <= _MAX_INT64)
+        put(self, "_fast", fast and _fits(unscaled))
         put(self, "_text", text)
         put(self, "_value", None)
         put(self, "_milli", None)
@@ -130,7 +130,7 @@ class Quantity:
         shift = self._scale - scale
         if self._fast:
             value = _shifted_away_from_zero(self._unscaled, shift)
-            return value if -_MAX_INT64 <= value <= _MAX_INT64 else 0
+            return value if _fits(value) else 0
         return _wrapped_int64(self._unscaled, shift)
 
     def as_int64(self) -> int | None:
@@ -138,7 +138,7 @@ class Quantity:
         if not self._fast or self._scale < 0 or (self._unscaled and self._scale > 18):
             return None
         value = self._unscaled * 10**self._scale if self._unscaled else 0
-        return value if -_MAX_INT64 <= value <= _MAX_INT64 else None
+        return value if _fits(value) else None
 
     def as_approximate_float(self) -> float:
         """The nearest float or one close to it, infinite where no float is large enough."""
@@ -172,12 +172,19 @@ class Quantity:
         if shift > _ALIGN_LIMIT:
             largest = max(self, other, key=_magnitude)
             return Quantity(largest._unscaled, largest._scale, format_, fast=fast)
-        return Quantity(high._unscaled * 10**shift + low._unscaled, low._scale, format_, fast=fast)
+        aligned = high._unscaled * 10**shift
+        return Quantity(aligned + low._unscaled, low._scale, format_, fast=fast and _fits(aligned))
 
     def __neg__(self) -> "Quantity":
         return Quantity(-self._unscaled, self._scale, self.format, fast=self._fast)
 
     def __sub__(self, other: "Quantity") -> "Quantity":
+        if self._fast and other._fast:
+            # Kubernetes changes the sign in 64 bits, where the smallest number stays as it is.
+            negated = _int_of_bits(-other._unscaled, 64)
+            found = self + Quantity(negated, other._scale, other.format)
+            if found._fast:
+                return found
         return self + -other
 
     def __mul__(self, factor: int) -> "Quantity":
@@ -256,11 +263,13 @@ def parse(text: str) -> Quantity:
 
 
 def _decimal(unscaled: int, scale: int, format_: Format, *, negative: bool) -> Quantity:
-    """A number that Kubernetes keeps as a decimal: to the nano, rounded up, and binary ones up to 2**63-1."""
-    if scale < 0:
+    """A number that Kubernetes keeps as a decimal: in nanos, rounded up, and binary ones up to 2**63-1."""
+    if scale < NANO:
         unscaled, scale = _shifted_away_from_zero(unscaled, scale - NANO), NANO
+    elif unscaled and scale <= _ALIGN_LIMIT:
+        unscaled, scale = unscaled * 10 ** (scale - NANO), NANO
     if format_ is Format.BINARY_SI:
-        one = 10**-scale
+        one = 10 ** max(-scale, 0)
         if unscaled > _MAX_INT64 * one:
             unscaled, scale = _MAX_INT64, 0
         elif 0 < unscaled < one:
@@ -309,6 +318,10 @@ def _canonical(quantity: Quantity) -> str:
     return f"{unscaled}e{scale}" if scale else str(unscaled)
 
 
+def _fits(number: int) -> bool:
+    return _MIN_INT64 <= number <= _MAX_INT64
+
+
 def _without_zeroes(unscaled: int, scale: int) -> tuple[int, int]:
     if not unscaled:
         return 0, 0
@@ -337,12 +350,15 @@ def _wrapped_int64(number: int, shift: int) -> int:
     if shift >= 0:
         return _int_of_bits(number * pow(10, shift, 1 << 64), 64)
     divisor = 10**-shift
-    quotient, remainder = divmod(number, divisor)
-    if remainder:
-        # Kubernetes adds one to what division left: by truncation for small numbers, by flooring for large ones.
-        truncates = -_MAX_INT64 < number < 0 and divisor <= 10**18
-        quotient += 2 if truncates else 1
-    return _int_of_bits(quotient, 64)
+    # Kubernetes adds one to what division left. Large numbers are floored; all others, also those far below zero, are
+    # first cut to 64 bits and then divided towards zero.
+    if number >= _MAX_INT64 or divisor > 10**18:
+        quotient, remainder = divmod(number, divisor)
+    else:
+        number = _int_of_bits(number, 64)
+        quotient = abs(number) // divisor * (1 if number >= 0 else -1)
+        remainder = number - quotient * divisor
+    return _int_of_bits(quotient + bool(remainder), 64)
 
 
 def _int_of_bits(number: int, bits: int) -> int:

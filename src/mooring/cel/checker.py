@@ -44,6 +44,7 @@ from .types import (
 )
 from .unification import Bindings, more_general
 from .values import UInt
+from .wrappers import WRAPPERS
 
 
 class Declarations(NamedTuple):
@@ -320,7 +321,8 @@ class _Checker:
     def _struct(self, expr: StructExpr) -> Type:
         declared: ObjectType | None = None
         for candidate in self._declarations.candidates(expr.type_name):
-            declared = self._declarations.objects.get(candidate)
+            wrapper = WRAPPERS.get(candidate)
+            declared = wrapper.declaration if wrapper is not None else self._declarations.objects.get(candidate)
             if declared is not None:
                 break
         if declared is None:
@@ -340,7 +342,8 @@ class _Checker:
         if declared is None:
             return ERROR
         expr.type_name = declared.name
-        return declared.type
+        wrapper = WRAPPERS.get(declared.name)
+        return wrapper.type if wrapper is not None else declared.type
 
     # Loops
 

@@ -67,7 +67,7 @@ class Range(NamedTuple):
 
     def scaled(self, factor: float) -> Range:
         """Times a factor, rounded up."""
-        return Range(rounded_up(self.min * factor), rounded_up(self.max * factor))
+        return Range(rounded_up(self.min * float(factor)), rounded_up(self.max * float(factor)))
 
     def union(self, other: Range) -> Range:
         return Range(min(self.min, other.min), max(self.max, other.max))

@@ -340,6 +340,6 @@ class _Estimator:
 
 
 def _is_scalar(type_: Type) -> bool:
-    if type_.is_optional:
+    if type_.is_optional or type_.kind is Kind.WRAPPER:
         return _is_scalar(type_.params[0])
     return type_.kind in _SCALARS

@@ -43,6 +43,7 @@ from .syntax import (
 )
 from .types import ObjectType, Type
 from .values import Optional, Struct, Value, contains, is_key, map_of_pairs
+from .wrappers import FIELD, WRAPPERS
 
 
 class FoldingError(CelError):
@@ -273,7 +274,8 @@ class _Planner:
         return Step(run)
 
     def _struct(self, expr: StructExpr) -> Plan:
-        if expr.type_name not in self._options.objects:
+        wrapper = WRAPPERS.get(expr.type_name)
+        if wrapper is None and expr.type_name not in self._options.objects:
             return Step(steps.unbound)
         fields = [(each.name, self.plan(each.value).run, each.optional) for each in expr.fields]
         type_ = expr.type
@@ -289,7 +291,12 @@ class _Planner:
                     return value
                 if value is not ABSENT:
                     values[name] = value
-            return Struct(type_, values)
+            if wrapper is None:
+                return Struct(type_, values)
+            try:
+                return wrapper.made_of(values.get(FIELD, wrapper.empty))
+            except EvaluationError as error:
+                return Failure(error)
 
         return Step(run)
 

@@ -41,6 +41,7 @@ class Kind(Enum):
     TYPE = "type"
     OPAQUE = "opaque"
     OBJECT = "object"
+    WRAPPER = "wrapper"
     PARAM = "param"
     DYN = "dyn"
     ERROR = "error"

@@ -88,6 +88,10 @@ class Bindings:
             return self._substitute(b, a)[0]
         if a.is_dyn or b.is_dyn:
             return True
+        if Kind.WRAPPER in (a.kind, b.kind):
+            if Kind.NULL in (a.kind, b.kind):
+                return True
+            a, b = (each.params[0] if each.kind is Kind.WRAPPER else each for each in (a, b))
         if a.kind is Kind.NULL or b.kind is Kind.NULL:
             return (b if a.kind is Kind.NULL else a).kind in _NULLABLE
         if a.kind is Kind.TYPE:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from .errors import EvaluationError
 from .syntax import Call, Expr, ListExpr, Literal, MapExpr, children
-from .types import Type
+from .types import Kind, Type
 from .values import Value
 
 Finding = tuple[Expr, str]
@@ -105,9 +105,14 @@ def _first_mismatch(elements: Iterable[tuple[Expr, Type]]) -> Iterator[Finding]:
     for expr, found in elements:
         if expected is None:
             expected = found
-        elif found != expected:
+        elif _unwrapped(found) != _unwrapped(expected):
             yield expr, f"expected type '{expected}' but found '{found}'"
             return
 
 
 HOMOGENEOUS_LITERALS: Final = TreeValidator(_mixed_literals)
+
+
+def _unwrapped(type_: Type) -> Type:
+    """A wrapper message is as good as what it wraps."""
+    return type_.params[0] if type_.kind is Kind.WRAPPER else type_

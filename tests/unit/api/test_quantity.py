@@ -194,3 +194,26 @@ def test_any_text_is_a_quantity_or_an_error(text: str) -> None:
         return
     assert parse(str(quantity)) == quantity
     assert isinstance(quantity.value() + quantity.milli_value(), int)
+
+
+@pytest.mark.req("S.1")
+@pytest.mark.parametrize(
+    ("text", "value", "milli"),
+    [
+        ("9223372036854775807", 9223372036854775807, -1000),
+        ("-9223372036854775807", 1, 1000),
+        ("-9223372036854775808", 0, 0),
+        ("-9223372036854775809", -1, -1000),
+        ("9223372036854775808", -9223372036854775808, 0),
+        ("-9223372036854775808m", 0, 0),
+        ("9223372036854775806.5", 9223372036854775807, -1500),
+        ("9223372036854775000e3", -808000, -808000000),
+        ("-8Ei", -9223372036854775807, 1000),
+        ("7Ei", 8070450532247928832, -9223372036854775808),
+        ("10E", 0, 0),
+    ],
+)
+def test_numbers_at_the_edge_of_64_bits_make_kubernetes_nonsense(text: str, value: int, milli: int) -> None:
+    """What `Value()` and `MilliValue()` of apimachinery 1.37 gave for these texts."""
+    found = Quantity.parse(text)
+    assert (found.value(), found.milli_value()) == (value, milli)

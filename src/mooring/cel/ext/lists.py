@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from mooring.cel.costs import LIST, MAX, NOMINAL, ONE, STRING, Argument, CallCost, CallEstimate, Range, exactly
+from mooring.cel.costs import LIST, MAX, NOMINAL, STRING, Argument, CallCost, CallEstimate, Range, exactly
 from mooring.cel.errors import EvaluationError
 from mooring.cel.library import Function, Library, Macro, Overload
 from mooring.cel.macros import Expander
@@ -76,6 +76,8 @@ def sort_by_keys(items: list[Value], keys: list[Value]) -> list[Value]:
 
 
 def range_(size: int) -> list[Value]:
+    if size < 0:
+        raise EvaluationError(f"lists.range: size must be non-negative, got {size}")
     if size > MAX_RANGE:
         raise EvaluationError(f"lists.range: size {size} exceeds maximum allowed ({MAX_RANGE})")
     return list(range(size))
@@ -167,8 +169,9 @@ def _sort_cost(element: Type, index: int) -> CallCost:
 _SLICE: Final = CallCost(estimator=_estimate_slice, counter=_count_slice, counts_result=True)
 _FLATTEN: Final = CallCost(estimator=_estimate_flatten, counter=_count_flatten)
 _REVERSE: Final = CallCost(estimator=lambda args: _allocating(args[0].size, 1), counter=_count_reverse)
-# cel-go means to estimate by the size of the range, but its estimator never takes part.
-_RANGE: Final = CallCost(estimator=lambda _args: CallEstimate(ONE), counter=_count_range)
+_RANGE: Final = CallCost(
+    estimator=lambda args: _allocating(exactly(_literal_or(args[0], MAX)), 1), counter=_count_range
+)
 
 
 # sortBy
