@@ -23,11 +23,11 @@ _REQUEST: Tree = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com
 _ROLE_REF: Tree = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
 
 
-def _certificate_request() -> str:
+def _certificate_request(encoding: serialization.Encoding) -> str:
     """A request that names nothing, signed with a key of its own."""
     key = ed25519.Ed25519PrivateKey.generate()
     made = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(key, None)
-    return b64encode(made.public_bytes(serialization.Encoding.DER)).decode()
+    return b64encode(made.public_bytes(encoding)).decode()
 
 
 def name_for(kind: str) -> str:
@@ -121,7 +121,7 @@ EXAMPLES: dict[str, tuple[str, Tree]] = {
                 "serviceAccountUID": "2",
                 "nodeName": "n",
                 "nodeUID": "3",
-                "stubPKCS10Request": _certificate_request(),
+                "stubPKCS10Request": _certificate_request(serialization.Encoding.DER),
             }
         },
     ),
@@ -141,6 +141,16 @@ EXAMPLES: dict[str, tuple[str, Tree]] = {
     "VolumeAttachment": (
         "storage.k8s.io/v1",
         {"spec": {"attacher": "csi.example.com", "nodeName": "n", "source": {"persistentVolumeName": "pv"}}},
+    ),
+    "CertificateSigningRequest": (
+        "certificates.k8s.io/v1",
+        {
+            "spec": {
+                "request": _certificate_request(serialization.Encoding.PEM),
+                "signerName": "example.com/own",
+                "usages": ["client auth"],
+            }
+        },
     ),
     "Lease": ("coordination.k8s.io/v1", {"spec": {"holderIdentity": "me", "leaseDurationSeconds": 15}}),
     "EndpointSlice": (

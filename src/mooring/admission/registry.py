@@ -4,6 +4,7 @@ from typing import Any
 
 from mooring.admission import (
     autoscaler,
+    certificate_signing,
     certificates,
     configuration,
     cron_job,
@@ -69,6 +70,7 @@ register(
     *network_policy.STRATEGIES,
     *runtime_class.STRATEGIES,
     *autoscaler.STRATEGIES,
+    *certificate_signing.STRATEGIES,
     *certificates.STRATEGIES,
     *storage_migration.STRATEGIES,
     *event.STRATEGIES,

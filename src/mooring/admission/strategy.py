@@ -25,6 +25,7 @@ from mooring.admission import meta
 from mooring.admission.options import AdmissionOptions
 from mooring.api import meta_v1
 from mooring.api.answer_limits import add_warning
+from mooring.api.authentication_v1 import UserInfo
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import ServiceAccount
 from mooring.api.field_errors import FieldError
@@ -123,7 +124,8 @@ class Request:
     """The namespace in the request's path; empty for cluster-scoped kinds."""
     name: str = ""
     """The name in the request's path; empty when an object is created in its collection."""
-    username: str = ""
+    user: UserInfo = field(default_factory=UserInfo)
+    """Who writes: objects that speak for their author have it written into them."""
     warnings: list[str] = field(default_factory=list)
 
     def warn(self, text: str) -> None:

@@ -1,9 +1,77 @@
-"""certificates.k8s.io/v1: what asks for certificates."""
+"""certificates.k8s.io/v1: requests for certificates, which somebody approves and a signer signs."""
 
 from typing import Annotated
 
 from mooring.api.base import Int32, Object, always, list_map, required
 from mooring.api.meta_v1 import Condition, Resource, ResourceList
+
+CLIENT = "kubernetes.io/kube-apiserver-client"
+KUBELET_CLIENT = "kubernetes.io/kube-apiserver-client-kubelet"
+KUBELET_SERVING = "kubernetes.io/kubelet-serving"
+APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
+
+
+class CertificateSigningRequestSpec(Object):
+    """What is to be signed, by whom and for whom. It cannot be changed."""
+
+    request: bytes = required(bytes)
+    """The request for a certificate, as PEM."""
+    signer_name: str = required(str)
+    """Who should sign it, as kubernetes.io/kube-apiserver-client-kubelet."""
+    expiration_seconds: Int32 | None = None
+    """How long the certificate should be good for; the signer may make it shorter."""
+    usages: list[str] = []
+    """What the key may be used for, as client auth."""
+    username: str = ""
+    """Who made the request; the server fills it in, as the next three."""
+    uid: str = ""
+    """The uid of that user."""
+    groups: list[str] = []
+    """The groups of that user."""
+    extra: dict[str, list[str]] = {}
+    """What else is known of that user."""
+
+
+class CertificateSigningRequestCondition(Object):
+    """Something that was decided about a request."""
+
+    type: str = required(str)
+    """Approved, Denied, Failed, or what a signer says."""
+    status: str = required(str)
+    """True; for other types also False and Unknown."""
+    reason: str = ""
+    """Why, in a word."""
+    message: str = ""
+    """Why, in a sentence."""
+    last_update_time: str | None = None
+    """When the condition was last written."""
+    last_transition_time: str | None = None
+    """When its status last changed."""
+
+
+class CertificateSigningRequestStatus(Object):
+    """What became of a request."""
+
+    conditions: Annotated[list[CertificateSigningRequestCondition], list_map("type")] = []
+    """What was decided."""
+    certificate: bytes = b""
+    """The certificate, as PEM, once it is signed."""
+
+
+class CertificateSigningRequest(Resource):
+    """A request for a certificate, which must be approved before its signer signs it."""
+
+    spec: CertificateSigningRequestSpec = required(CertificateSigningRequestSpec)
+    """What is to be signed."""
+    status: CertificateSigningRequestStatus = always(CertificateSigningRequestStatus)
+    """What became of it."""
+
+
+class CertificateSigningRequestList(ResourceList):
+    """Several CertificateSigningRequests."""
+
+    items: list[CertificateSigningRequest] = required(list)
+    """The requests."""
 
 
 class PodCertificateRequestSpec(Object):

@@ -336,6 +336,13 @@ def _cluster() -> tuple[Kind, ...]:
             categories=("api-extensions",),
             subresources=(STATUS,),
         ),
+        _Module("certificates.k8s.io", "v1", certificates_v1).kind(
+            "CertificateSigningRequest",
+            "certificatesigningrequests",
+            namespaced=False,
+            short_names=("csr",),
+            subresources=(Subresource("approval"), STATUS),
+        ),
         _Module("coordination.k8s.io", "v1", coordination_v1).kind("Lease", "leases"),
         _Module("discovery.k8s.io", "v1", discovery_v1).kind("EndpointSlice", "endpointslices"),
         _Module("events.k8s.io", "v1", events_v1).kind(

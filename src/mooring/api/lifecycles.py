@@ -52,7 +52,10 @@ _LIFECYCLES = {
     ("autoscaling", "v1"): {"HorizontalPodAutoscaler": since("1.2"), "Scale": since("1.2")},
     ("autoscaling", "v2"): {"HorizontalPodAutoscaler": since("1.23")},
     ("batch", "v1"): {"CronJob": since("1.21"), "Job": since("1.2")},
-    ("certificates.k8s.io", "v1"): {"PodCertificateRequest": since("1.37")},
+    ("certificates.k8s.io", "v1"): {
+        "CertificateSigningRequest": since("1.19"),
+        "PodCertificateRequest": since("1.37"),
+    },
     ("coordination.k8s.io", "v1"): {"Lease": since("1.14")},
     ("events.k8s.io", "v1"): {"Event": since("1.19")},
     ("networking.k8s.io", "v1"): {

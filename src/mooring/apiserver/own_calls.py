@@ -33,13 +33,16 @@ class OwnCalls:
     async def update(self, obj: Resource) -> None:
         await self._call("PUT", obj)
 
+    async def update_status(self, obj: Resource) -> None:
+        await self._call("PUT", obj, "status")
+
     async def delete(self, obj: Resource) -> None:
         await self._call("DELETE", obj)
 
-    async def _call(self, method: str, obj: Resource) -> None:
+    async def _call(self, method: str, obj: Resource, subresource: str = "") -> None:
         kind, meta = self._hubs[type(obj)], obj.metadata
         obj.kind, obj.api_version = kind.kind, kind.api_version
-        route = ResourceRoute(kind, meta.namespace, "" if method == "POST" else meta.name)
+        route = ResourceRoute(kind, meta.namespace, "" if method == "POST" else meta.name, subresource)
         body = b"" if method == "DELETE" else codec.encode(obj)
         headers = {"user-agent": "mooring-apiserver"}
         await self._resources.handle(

@@ -37,11 +37,13 @@ from mooring.apiserver.openapi import OpenApi
 from mooring.apiserver.options import ServerConfig, for_component
 from mooring.apiserver.own_calls import OwnCalls
 from mooring.apiserver.resources import Resources, bootstrap
-from mooring.apiserver.resources.registry import both
+from mooring.apiserver.resources.registry import all_of
 from mooring.apiserver.security import users
 from mooring.apiserver.security.authn import Authenticator
 from mooring.apiserver.security.authz import require_create
 from mooring.apiserver.security.bootstrap import bootstrap_rbac
+from mooring.apiserver.security.bootstrap_authn import BootstrapTokens
+from mooring.apiserver.security.certificate_checks import CertificateChecks
 from mooring.apiserver.security.escalation import EscalationCheck
 from mooring.apiserver.security.kubeconfig import write_kubeconfig
 from mooring.apiserver.security.nodes.authorizer import NodeAuthorizer
@@ -50,6 +52,7 @@ from mooring.apiserver.security.pki import KeyPair, Pki
 from mooring.apiserver.security.rbac import RbacAuthorizer
 from mooring.apiserver.security.reviews import Reviews
 from mooring.apiserver.security.shared_keys import require_shared_keys
+from mooring.apiserver.security.signer import Signer
 from mooring.apiserver.security.token_file import TokenFile
 from mooring.apiserver.security.tokens import ServiceAccountTokens
 from mooring.apiserver.skew import SkewWatch
@@ -130,7 +133,7 @@ class ApiServer:
         objects = Objects(self.store, self.scheme)
         accounts = ServiceAccountTokens(self._pki.signing_key(), objects, clock)
         tokens = TokenFile.read(config.token_auth_file) if config.token_auth_file else None
-        authenticator = Authenticator(accounts, tokens)
+        authenticator = Authenticator(accounts, tokens, BootstrapTokens(objects, clock))
         metrics = ServerMetrics(registry, self.store)
         gatekeeper = Gatekeeper(config.limits, clock)
         metrics.in_flight_from(lambda: gatekeeper.reading, lambda: gatekeeper.writing)
@@ -141,7 +144,11 @@ class ApiServer:
             options,
             clock,
             Tables(),
-            guard=both(EscalationCheck(self._authorizer).check, NodeRestriction(self.store).check),
+            guard=all_of(
+                EscalationCheck(self._authorizer).check,
+                NodeRestriction(self.store).check,
+                CertificateChecks(self._node_authorizer).check,
+            ),
             create_check=partial(require_create, self._node_authorizer),
         )
         return Application(
@@ -193,6 +200,9 @@ class ApiServer:
     async def _begin(self) -> None:
         self._run(self._authorizer.run(), "roles and bindings")
         self._run(self._follow_leases(), "leases of components")
+        calls = OwnCalls(self.app.resources)
+        signer = Signer(self.store, self.scheme, calls, self._pki, self._clock)
+        self._run(signer.run(), "signing of certificates")
         self._run(self.app.definitions.run(), "definitions of custom kinds")
         await bootstrap(self.app.resources)
         await bootstrap_rbac(self.app.resources)

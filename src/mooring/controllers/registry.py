@@ -1,6 +1,7 @@
 """Every controller by the name that `--controllers` and kube-controller-manager have for it. One line each."""
 
 from mooring.controllers.autoscaling.horizontal import HorizontalAutoscaler
+from mooring.controllers.certificate_requests import CertificateApproval, CertificateCleaner
 from mooring.controllers.controller import Factory
 from mooring.controllers.device_taint_eviction import DeviceTaintEviction
 from mooring.controllers.disruption import DisruptionBudgets
@@ -17,6 +18,7 @@ from mooring.controllers.root_ca import RootCaPublisher
 from mooring.controllers.service_account import ServiceAccounts
 from mooring.controllers.simulated_nodes import SimulatedNodes, SimulatedPods
 from mooring.controllers.taint_eviction import TaintEviction
+from mooring.controllers.token_cleaner import TokenCleaner
 from mooring.controllers.volume_protection import VolumeProtection
 from mooring.controllers.workloads.cron_job import CronJobController
 from mooring.controllers.workloads.daemon_set import DaemonSetController
@@ -37,6 +39,8 @@ CONTROLLERS: dict[str, Factory] = {
     "ttl-after-finished": JobTTLController,
     "cronjob": CronJobController,
     "horizontalpodautoscaler": HorizontalAutoscaler,
+    "certificatesigningrequest-approving": CertificateApproval,
+    "certificatesigningrequest-cleaner": CertificateCleaner,
     "device-taint-eviction": DeviceTaintEviction,
     "disruption": DisruptionBudgets,
     "endpointslice": EndpointSlices,
@@ -54,4 +58,5 @@ CONTROLLERS: dict[str, Factory] = {
     "simulated-nodes": SimulatedNodes,
     "simulated-pods": SimulatedPods,
     "taint-eviction": TaintEviction,
+    "token-cleaner": TokenCleaner,
 }

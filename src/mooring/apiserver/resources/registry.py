@@ -158,16 +158,16 @@ class Registry:
             now=self.clock.now(),
             namespace=call.namespace,
             name=call.name,
-            username=call.request.user.username,
+            user=call.request.user,
         )
 
 
-def both(first: Guard, second: Guard) -> Guard:
-    """Two guards as one."""
+def all_of(*guards: Guard) -> Guard:
+    """Several guards as one."""
 
     def check(user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:
-        first(user, new, old, subresource)
-        second(user, new, old, subresource)
+        for guard in guards:
+            guard(user, new, old, subresource)
 
     return check
 

@@ -10,6 +10,7 @@ from typing import Any
 from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
 from mooring.apiserver.security import users
+from mooring.apiserver.security.bootstrap_authn import BootstrapTokens
 from mooring.apiserver.security.token_file import TokenFile
 from mooring.apiserver.security.tokens import ISSUER, Recognised, ServiceAccountTokens
 
@@ -20,9 +21,12 @@ PUBLIC_PATHS: frozenset[str] = frozenset({"/healthz", "/livez", "/readyz", "/ver
 class Authenticator:
     """All the ways in which clients show who they are."""
 
-    def __init__(self, accounts: ServiceAccountTokens, tokens: TokenFile | None = None) -> None:
+    def __init__(
+        self, accounts: ServiceAccountTokens, tokens: TokenFile | None = None, joining: BootstrapTokens | None = None
+    ) -> None:
         self._accounts = accounts
         self._tokens = tokens or TokenFile({})
+        self._joining = joining
 
     async def authenticate(self, path: str, headers: Mapping[str, str], peer: Mapping[str, Any] | None) -> UserInfo:
         """The user of a request; raises Unauthorized. `peer` is the verified certificate of the connection."""
@@ -49,5 +53,7 @@ class Authenticator:
         if not token:
             return "there is no token"
         if user := self._tokens.user(token):
+            return Recognised(user, tuple(audience for audience in audiences if audience == ISSUER))
+        if self._joining and (user := await self._joining.user(token)):
             return Recognised(user, tuple(audience for audience in audiences if audience == ISSUER))
         return await self._accounts.recognise(token, audiences)

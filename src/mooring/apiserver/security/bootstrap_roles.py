@@ -25,6 +25,7 @@ from mooring.apiserver.security.authn import PUBLIC_PATHS
 AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 _GROUP = "rbac.authorization.k8s.io"
 _CERTIFICATES = "certificates.k8s.io"
+_REQUESTS = "system:certificates.k8s.io:certificatesigningrequests"
 _AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 
@@ -193,6 +194,7 @@ _CONTROLLERS = (
         "serviceaccounts",
         "serviceaccounts/token",
     ),
+    _may(("approve",), _CERTIFICATES, "signers", names=("kubernetes.io/kube-apiserver-client-kubelet",)),
     *_REVIEWS,
 )
 _OF_KUBELETS = (
@@ -229,6 +231,9 @@ NODE_RULES = (
 )
 """What all nodes have in common. The Node authorizer narrows it to what concerns each node; the role `system:node` is
 bound to nobody, as in Kubernetes, and shows it."""
+
+
+_SIGNERS = ("kube-apiserver-client", "kube-apiserver-client-kubelet", "kubelet-serving")
 
 
 def _role(name: str, *rules: PolicyRule, gathered_by: str = "") -> ClusterRole:
@@ -281,6 +286,21 @@ def cluster_roles() -> list[ClusterRole]:
             _may(("proxy",), "core", "nodes"),
             _may(("*",), "core", *_OF_KUBELETS),
         ),
+        _role("system:node-bootstrapper", _may(("create", *_READ), _CERTIFICATES, "certificatesigningrequests")),
+        *(
+            _role(
+                f"{_REQUESTS}:{kind}",
+                _may(("create",), _CERTIFICATES, f"certificatesigningrequests/{kind}"),
+            )
+            for kind in ("nodeclient", "selfnodeclient")
+        ),
+        *(
+            _role(
+                f"system:certificates.k8s.io:{signer}-approver",
+                _may(("approve",), _CERTIFICATES, "signers", names=(f"kubernetes.io/{signer}",)),
+            )
+            for signer in _SIGNERS
+        ),
         _role(
             "system:node-problem-detector",
             _may(("get",), "core", "nodes"),
@@ -316,6 +336,10 @@ def cluster_role_bindings() -> list[ClusterRoleBinding]:
         _bound("system:public-info-viewer", "system:public-info-viewer", everybody, nobody),
         _bound("system:node-proxier", "system:node-proxier", _user("system:kube-proxy")),
         _bound("system:node", "system:node"),
+        # What kubeadm binds in other clusters: nodes with a token join, and renew their certificates, by themselves.
+        _bound("mooring:node-bootstrapper", "system:node-bootstrapper", _group(users.JOINING_NODES)),
+        _bound("mooring:node-autoapprove-bootstrap", f"{_REQUESTS}:nodeclient", _group(users.JOINING_NODES)),
+        _bound("mooring:node-autoapprove-rotation", f"{_REQUESTS}:selfnodeclient", _group(users.NODES)),
         # kube-apiserver leaves this to whoever installs it; here the server makes its certificate for kubelets itself
         _bound("mooring:kube-apiserver-kubelet-client", "system:kubelet-api-admin", _user(users.KUBELET_CLIENT)),
         _bound("system:kube-controller-manager", "system:kube-controller-manager", _user(users.CONTROLLERS)),

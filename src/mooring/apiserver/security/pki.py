@@ -13,7 +13,7 @@ import hashlib
 import ipaddress
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from mooring.api.certificate_requests import CertificateRequest
 from mooring.base import logs
 from mooring.base.clock import Clock
 
@@ -36,6 +37,7 @@ AUTHORITY_LIFE = timedelta(days=3650)
 LIFE = timedelta(days=365)
 _TOLERANCE = timedelta(minutes=5)
 """Certificates begin a little in the past, for clients whose clocks are behind."""
+_PURPOSES = {"client auth": ExtendedKeyUsageOID.CLIENT_AUTH, "server auth": ExtendedKeyUsageOID.SERVER_AUTH}
 _SERVER_NAMES = (
     "localhost",
     "kubernetes",
@@ -93,6 +95,30 @@ class Pki:
         organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
         subject = x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, user)])
         return self._issued(name, subject, ExtendedKeyUsageOID.CLIENT_AUTH, None)
+
+    def signed(self, request: CertificateRequest, usages: Collection[str], life: timedelta) -> bytes:
+        """The certificate for a request, whose names and key it has, and nothing else of it. PEM."""
+        authority, now = self._authority(), self._clock.now()
+        public = authority.certificate.public_key()
+        assert isinstance(public, ec.EllipticCurvePublicKey)  # noqa: S101 - _load refuses every other kind
+        until = min(now + life, authority.certificate.not_valid_after_utc)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(request.parsed.subject)
+            .issuer_name(authority.certificate.subject)
+            .public_key(request.parsed.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - _TOLERANCE)
+            .not_valid_after(until)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_key_usage(usages), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([_PURPOSES[usage] for usage in usages if usage in _PURPOSES]), False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(public), critical=False)
+        )
+        if request.dns_names or request.addresses:
+            names = [_general_name(name) for name in (*request.dns_names, *request.addresses)]
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        return builder.sign(authority.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
     def signing_key(self, name: str = "sa") -> ec.EllipticCurvePrivateKey:
         """A private key without a certificate, for signing tokens."""
@@ -245,6 +271,11 @@ def write_private(path: Path, content: bytes) -> None:
         with suppress(OSError):
             draft.unlink()
         raise PkiError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _key_usage(usages: Collection[str]) -> x509.KeyUsage:
+    signs, enciphers = "digital signature" in usages, "key encipherment" in usages
+    return x509.KeyUsage(signs, False, enciphers, False, False, False, False, False, False)
 
 
 def _new_key() -> ec.EllipticCurvePrivateKey:

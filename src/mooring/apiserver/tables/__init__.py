@@ -43,6 +43,7 @@ _PRINTERS: dict[tuple[str, str], Printer] = {
     ("batch", "CronJob"): workloads.CRON_JOBS,
     ("batch", "Job"): workloads.JOBS,
     ("certificates.k8s.io", "PodCertificateRequest"): networking.CERTIFICATE_REQUESTS,
+    ("certificates.k8s.io", "CertificateSigningRequest"): cluster.CERTIFICATE_REQUESTS,
     ("coordination.k8s.io", "Lease"): cluster.LEASES,
     ("discovery.k8s.io", "EndpointSlice"): cluster.ENDPOINT_SLICES,
     ("events.k8s.io", "Event"): cluster.EVENTS,

@@ -12,6 +12,7 @@ from mooring.apiserver.tables.printer import (
     Printer,
     age,
     date,
+    duration,
     joined,
     labels,
     number,
@@ -248,6 +249,21 @@ def _lease(each: Any, now: datetime) -> list[Any]:
 
 
 LEASES = Printer(tuple(map(text, ("Name", "Holder", "Age"))), _lease)
+
+
+def _certificate_request(each: Any, now: datetime) -> list[Any]:
+    decided = {condition.type for condition in each.status.conditions}
+    state = "Denied" if "Denied" in decided else "Approved" if "Approved" in decided else "Pending"
+    state += ",Failed" * ("Failed" in decided) + ",Issued" * bool(each.status.certificate)
+    wanted = each.spec.expiration_seconds
+    lasts = "<none>" if wanted is None else duration(wanted)
+    made = age(each.metadata.creation_timestamp, now)
+    return [each.metadata.name, made, each.spec.signer_name, each.spec.username, lasts, state]
+
+
+CERTIFICATE_REQUESTS = Printer(
+    tuple(map(text, ("Name", "Age", "SignerName", "Requestor", "RequestedDuration", "Condition"))), _certificate_request
+)
 
 
 def _binding(each: Any, now: datetime) -> list[Any]:

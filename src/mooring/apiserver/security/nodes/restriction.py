@@ -9,8 +9,9 @@ from typing import Final, NoReturn
 from msgspec import structs
 
 from mooring.admission.registry import strategy_of
-from mooring.api import codec, errors
+from mooring.api import certificate_requests, codec, errors
 from mooring.api.authentication_v1 import TokenRequest, UserInfo
+from mooring.api.certificates_v1 import KUBELET_CLIENT, KUBELET_SERVING, CertificateSigningRequest
 from mooring.api.coordination_v1 import Lease
 from mooring.api.core_v1 import Node, PersistentVolumeClaim, Pod
 from mooring.api.meta_v1 import Resource
@@ -74,6 +75,8 @@ class NodeRestriction:
                 _check_name(node, obj, "node lease")
             case CSINode():
                 _check_name(node, obj, "CSINode")
+            case CertificateSigningRequest() if old is None:
+                _check_request(node, obj)
         if obj.kind == "ResourceSlice" and (new is None or old is None):
             _check_slice(node, obj, "delete" if new is None else "create")
 
@@ -222,6 +225,13 @@ def _unchangeable(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
         claim.status, capacity={}, conditions=[], allocated_resources={}, allocated_resource_statuses={}
     )
     return structs.replace(claim, metadata=metadata, status=status)
+
+
+def _check_request(node: str, csr: CertificateSigningRequest) -> None:
+    if csr.spec.signer_name in {KUBELET_CLIENT, KUBELET_SERVING}:
+        name = certificate_requests.NODE_USER + node
+        if certificate_requests.read(csr.spec.request).common_name != name:
+            _forbid(csr, f"can only create a node CSR with CN={name}")
 
 
 def _check_slice(node: str, obj: Resource, deed: str) -> None:

@@ -1,0 +1,227 @@
+"""CertificateSigningRequests: their requests must be readable and signed, and only the right subresource decides.
+
+Who asks is written into the request by the server. After that the spec never changes; `approval` writes the conditions
+Approved and Denied, `status` the certificate and everything else. Who may do either is the API server's matter.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import structs
+
+from mooring.admission import meta
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import Request, StatusStrategy, Strategy
+from mooring.api import certificate_requests, field_errors, names, times
+from mooring.api.certificates_v1 import (
+    APPROVED,
+    DENIED,
+    FAILED,
+    CertificateSigningRequest,
+    CertificateSigningRequestCondition,
+)
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.quoting import quoted
+
+_SPEC, _CONDITIONS, _CERTIFICATE = Path("spec"), Path("status", "conditions"), Path("status", "certificate")
+_USAGES = (
+    "any",
+    "cert sign",
+    "client auth",
+    "code signing",
+    "content commitment",
+    "crl sign",
+    "data encipherment",
+    "decipher only",
+    "digital signature",
+    "email protection",
+    "encipher only",
+    "ipsec end system",
+    "ipsec tunnel",
+    "ipsec user",
+    "key agreement",
+    "key encipherment",
+    "microsoft sgc",
+    "netscape sgc",
+    "ocsp signing",
+    "s/mime",
+    "server auth",
+    "signing",
+    "timestamping",
+)
+_SHORTEST = 600
+_LEGACY = "kubernetes.io/legacy-unknown"
+_Conditions = list[CertificateSigningRequestCondition]
+
+
+class CertificateStrategy(RuleStrategy[CertificateSigningRequest]):
+    """A request for a certificate."""
+
+    object_type = CertificateSigningRequest
+    group = "certificates.k8s.io"
+    kind = "CertificateSigningRequest"
+    resource = "certificatesigningrequests"
+    namespaced = False
+    has_generation = False
+
+    def __init__(self) -> None:
+        Strategy.__init__(self, {"status": CertificateStatusStrategy(self), "approval": ApprovalStrategy(self)})
+
+    def name_check(self, name: str) -> names.Messages:
+        """Any name will do."""
+        return ()
+
+    def prepare_for_create(self, obj: CertificateSigningRequest, request: Request) -> None:
+        super().prepare_for_create(obj, request)
+        user, spec = request.user, obj.spec
+        spec.username, spec.uid, spec.groups, spec.extra = user.username, user.uid, [*user.groups], dict(user.extra)
+
+    def prepare_for_update(
+        self, new: CertificateSigningRequest, old: CertificateSigningRequest, request: Request
+    ) -> None:
+        super().prepare_for_update(new, old, request)
+        new.spec = old.spec
+
+    def rules(
+        self, obj: CertificateSigningRequest, old: CertificateSigningRequest | None, request: Request
+    ) -> list[FieldError]:
+        return [] if old else [*_request_errors(obj), *_usage_errors(obj), *_signer_errors(obj), *_lifetime_errors(obj)]
+
+
+class CertificateStatusStrategy(StatusStrategy[CertificateSigningRequest]):
+    """`status`: what signers write."""
+
+    decides = False
+
+    def prepare_for_update(
+        self, new: CertificateSigningRequest, old: CertificateSigningRequest, request: Request
+    ) -> None:
+        super().prepare_for_update(new, old, request)
+        if self.decides:
+            new.status = structs.replace(old.status, conditions=new.status.conditions)
+        else:
+            for kind in (APPROVED, DENIED):
+                _keep(new.status.conditions, old.status.conditions, kind)
+        _stamp(new.status.conditions, old.status.conditions, times.to_seconds(request.now))
+
+    def validate_update(
+        self, new: CertificateSigningRequest, old: CertificateSigningRequest, request: Request
+    ) -> list[FieldError]:
+        errors = meta.validate_object_meta_update(new.metadata, old.metadata)
+        errors += _condition_errors(new.status.conditions)
+        for kind in (APPROVED, DENIED, FAILED):
+            before, after = _of(old.status.conditions, kind), _of(new.status.conditions, kind)
+            if len(after) < len(before):
+                text = f"updates may not remove a condition of type {quoted(kind)}"
+                errors.append(field_errors.forbidden(_CONDITIONS, text))
+            elif not self.decides and kind != FAILED and after != before:
+                deed = "add" if len(after) > len(before) else "modify"
+                text = f"updates may not {deed} a condition of type {quoted(kind)}"
+                errors.append(field_errors.forbidden(_CONDITIONS, text))
+        if old.status.certificate and new.status.certificate != old.status.certificate:
+            text = "updates may not modify existing certificate content"
+            errors.append(field_errors.forbidden(_CERTIFICATE, text))
+        elif new.status.certificate and b"-----BEGIN CERTIFICATE-----" not in new.status.certificate:
+            text = "must contain at least one CERTIFICATE PEM block"
+            errors.append(field_errors.invalid(_CERTIFICATE, "<certificate data>", text))
+        return errors
+
+
+class ApprovalStrategy(CertificateStatusStrategy):
+    """`approval`: what those write who approve or deny."""
+
+    decides = True
+
+
+def _request_errors(obj: CertificateSigningRequest) -> list[FieldError]:
+    try:
+        certificate_requests.read(obj.spec.request)
+    except certificate_requests.RequestError as error:
+        return [field_errors.invalid(_SPEC.child("request"), "<request>", str(error))]
+    return []
+
+
+def _usage_errors(obj: CertificateSigningRequest) -> list[FieldError]:
+    usages, path = obj.spec.usages, _SPEC.child("usages")
+    errors = [] if usages else [field_errors.required(path, "")]
+    for index, usage in enumerate(usages):
+        if usage not in _USAGES:
+            errors.append(field_errors.not_supported(path.index(index), usage, _USAGES))
+        elif usage in usages[:index]:
+            errors.append(field_errors.duplicate(path.index(index), usage))
+    return errors
+
+
+def _signer_errors(obj: CertificateSigningRequest) -> list[FieldError]:
+    name, path = obj.spec.signer_name, _SPEC.child("signerName")
+    if not name:
+        return [field_errors.required(path, "")]
+    if name == _LEGACY:
+        return [field_errors.invalid(path, name, "the legacy signerName is not allowed via this API version")]
+    domain, slash, rest = name.partition("/")
+    if not slash or not rest:
+        text = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
+        return [field_errors.invalid(path, name, text)]
+    if names.dns1123_subdomain(domain) or "." not in domain or len(name) > 571:
+        return [field_errors.invalid(path, name, "must begin with a fully qualified domain name")]
+    return []
+
+
+def _lifetime_errors(obj: CertificateSigningRequest) -> list[FieldError]:
+    seconds = obj.spec.expiration_seconds
+    if seconds is None or seconds >= _SHORTEST:
+        return []
+    text = "may not specify a duration less than 600 seconds (10 minutes)"
+    return [field_errors.invalid(_SPEC.child("expirationSeconds"), seconds, text)]
+
+
+def _condition_errors(conditions: _Conditions) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, condition in enumerate(conditions):
+        path = _CONDITIONS.index(index)
+        allowed = ("True",) if condition.type in {APPROVED, DENIED, FAILED} else ("False", "True", "Unknown")
+        if not condition.type:
+            errors.append(field_errors.required(path.child("type"), ""))
+        if not condition.status:
+            errors.append(field_errors.required(path.child("status"), ""))
+        elif condition.status not in allowed:
+            errors.append(field_errors.not_supported(path.child("status"), condition.status, allowed))
+        if condition.type in seen:
+            errors.append(field_errors.duplicate(path.child("type"), condition.type))
+        seen.add(condition.type)
+        if seen >= {APPROVED, DENIED} and condition.type in {APPROVED, DENIED}:
+            text = "Approved and Denied conditions are mutually exclusive"
+            errors.append(field_errors.invalid(_CONDITIONS, condition.type, text))
+    return errors
+
+
+def _of(conditions: _Conditions, kind: str) -> _Conditions:
+    return [condition for condition in conditions if condition.type == kind]
+
+
+def _keep(new: _Conditions, old: _Conditions, kind: str) -> None:
+    """Put back what a signer has sent back of a decision, as clients of other versions may have lost fields."""
+    before = _of(old, kind)
+    places = [index for index, condition in enumerate(new) if condition.type == kind]
+    if len(before) == len(places):
+        for place, condition in zip(places, before, strict=True):
+            new[place] = condition
+
+
+def _stamp(new: _Conditions, old: _Conditions, now: str) -> None:
+    earlier: Mapping[tuple[str, str], Any] = {
+        (condition.type, condition.status): condition.last_transition_time for condition in old
+    }
+    for place, condition in enumerate(new):
+        new[place] = structs.replace(
+            condition,
+            last_update_time=condition.last_update_time or now,
+            last_transition_time=condition.last_transition_time
+            or earlier.get((condition.type, condition.status))
+            or now,
+        )
+
+
+STRATEGIES = (CertificateStrategy(),)

@@ -1,0 +1,113 @@
+"""CertificateSigningRequests: approves those of kubelets by Kubernetes' rules, and clears away old ones.
+
+A request for a kubelet's client certificate is approved when its author has the right to it: `create` on
+`certificatesigningrequests/nodeclient` for a node that joins, on `…/selfnodeclient` for one that renews its own. All
+others wait for somebody with `kubectl certificate approve`; the API server signs what is approved.
+"""
+
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+from msgspec import structs
+
+from mooring.api import certificate_requests, errors, times
+from mooring.api.authorization_v1 import ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec
+from mooring.api.certificate_requests import CertificateRequest
+from mooring.api.certificates_v1 import (
+    APPROVED,
+    DENIED,
+    FAILED,
+    KUBELET_CLIENT,
+    CertificateSigningRequest,
+    CertificateSigningRequestCondition,
+)
+from mooring.client import Informer
+from mooring.controllers.controller import Context, Controller
+
+_GROUP, _RESOURCE = "certificates.k8s.io", "certificatesigningrequests"
+_SELF = ("selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview.")
+_OTHER = ("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.")
+_KEPT = {APPROVED: timedelta(hours=1), DENIED: timedelta(hours=1), FAILED: timedelta(hours=1)}
+"""How long a request stays after it was decided upon."""
+_PENDING = timedelta(hours=24)
+
+
+class CertificateApproval(Controller):
+    """Works on requests, by name."""
+
+    name = "certificatesigningrequest-approving"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._requests: Informer[CertificateSigningRequest] = context.informers.of(CertificateSigningRequest)
+        self._requests.add_handler(added=self.enqueue, updated=lambda _, new: self.enqueue(new))
+
+    async def reconcile(self, key: str) -> float | None:
+        csr = self._requests.get(key)
+        if csr is None or csr.status.certificate or _conditions(csr) & {APPROVED, DENIED}:
+            return None
+        if csr.spec.signer_name != KUBELET_CLIENT:
+            return None
+        with suppress(certificate_requests.RequestError):
+            await self._judge(csr, certificate_requests.read(csr.spec.request))
+        return None
+
+    async def _judge(self, csr: CertificateSigningRequest, request: CertificateRequest) -> None:
+        if certificate_requests.refusal(KUBELET_CLIENT, request, csr.spec.usages):
+            return
+        for right, message in (_SELF, _OTHER) if csr.spec.username == request.common_name else (_OTHER,):
+            if await self._has(csr, right):
+                approved = CertificateSigningRequestCondition(
+                    type=APPROVED, status="True", reason="AutoApproved", message=message
+                )
+                status = structs.replace(csr.status, conditions=[*csr.status.conditions, approved])
+                await self.client.update(structs.replace(csr, status=status), subresource="approval")
+                return
+
+    async def _has(self, csr: CertificateSigningRequest, right: str) -> bool:
+        spec = csr.spec
+        wanted = ResourceAttributes(group=_GROUP, resource=_RESOURCE, subresource=right, verb="create", version="*")
+        review = SubjectAccessReviewSpec(
+            user=spec.username, uid=spec.uid, groups=spec.groups, extra=spec.extra, resource_attributes=wanted
+        )
+        return (await self.client.create(SubjectAccessReview(spec=review))).status.allowed
+
+
+class CertificateCleaner(Controller):
+    """Works on requests, by name: each is looked at again when its time is over."""
+
+    name = "certificatesigningrequest-cleaner"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._requests: Informer[CertificateSigningRequest] = context.informers.of(CertificateSigningRequest)
+        self._requests.add_handler(added=self.enqueue, updated=lambda _, new: self.enqueue(new))
+
+    async def reconcile(self, key: str) -> float | None:
+        csr = self._requests.get(key)
+        if csr is None:
+            return None
+        left = (_end(csr) - self.clock.now()).total_seconds()
+        if left > 0:
+            return left
+        with suppress(errors.NotFound):
+            await self.client.delete(CertificateSigningRequest, key)
+        return None
+
+
+def _conditions(csr: CertificateSigningRequest) -> set[str]:
+    return {condition.type for condition in csr.status.conditions}
+
+
+def _end(csr: CertificateSigningRequest) -> datetime:
+    """When a request may go: some time after it was decided upon, a day after it was made where nobody decides."""
+    waiting = times.parse(csr.metadata.creation_timestamp or "") + _PENDING
+    decided = [
+        times.parse(condition.last_update_time) + _KEPT[condition.type]
+        for condition in csr.status.conditions
+        if condition.type in _KEPT
+        and condition.last_update_time
+        # what is approved and not signed yet waits for its signer
+        and (condition.type != APPROVED or csr.status.certificate)
+    ]
+    return min([waiting, *decided])
