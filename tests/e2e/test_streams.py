@@ -4,6 +4,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import kr8s
 import kubernetes
@@ -99,6 +100,25 @@ def test_kubectl_copies_files_out(kubectl: Kubectl, tmp_path: Path) -> None:
     kubectl("cp", "web:/etc/app.conf", str(tmp_path / "copy"))
     assert (tmp_path / "copy").read_text() == "debug: true\n"
     assert "takes no others" in kubectl("cp", str(tmp_path / "copy"), "web:/tmp/copy", code=2)
+
+
+@pytest.mark.parametrize("websockets", ["true", "false"], ids=["WebSocket", "SPDY"])
+def test_kubectl_forwards_ports_and_runs_commands_in_either_protocol(
+    kubectl: Kubectl, websockets: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECTL_PORT_FORWARD_WEBSOCKETS", websockets)
+    monkeypatch.setenv("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", websockets)
+    assert KUBECTL is not None
+    command = [KUBECTL, "--kubeconfig", str(kubectl.kubeconfig), "port-forward", "pod/web", ":80"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as forwarding:
+        assert forwarding.stdout is not None
+        port = int(forwarding.stdout.readline().split(":")[1].split()[0])
+        for _ in range(2):
+            with urlopen(f"http://127.0.0.1:{port}/") as answer:
+                assert answer.read() == b"hello\n"
+        forwarding.terminate()
+    done = kubectl.run("exec", "-i", "web", "--", "sh", stdin="echo out\necho err >&2\nexit 9\n")
+    assert (done.returncode, done.stdout, done.stderr.splitlines()[0]) == (9, "out\n", "err")
 
 
 def test_kubectl_goes_through_proxies(kubectl: Kubectl) -> None:

@@ -105,7 +105,7 @@ class Application:
             raise ValueError(f"only HTTP is served, not {scope['type']}")
         client = scope.get("client")
         request = Request(method=scope["method"], path=scope["path"], headers=_headers(scope["headers"]))
-        if TAKE_OVER not in scope:
+        if "upgrade" in request.headers and TAKE_OVER not in scope:
             request.headers = {name: value for name, value in request.headers.items() if name != "upgrade"}
         exchange = self._exchange(request, address=client[0] if client else "")
         try:

@@ -271,6 +271,16 @@ async def test_several_containers_want_a_choice(server: RunningServer, kubelet: 
         assert (code, status["message"]) == (400, "Upgrade request required")
 
 
+async def test_proxies_do_not_lead_to_this_machine_itself(server: RunningServer, kubelet: StandInKubelet) -> None:
+    local = {"status": {"podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}}
+    async with await RawClient.connect(server) as client:
+        await client.request("PATCH", f"{PODS}/web/status", local, "application/merge-patch+json")
+        for path in ("/api/v1/nodes/real/proxy/", "/api/v1/nodes/real:22/proxy/", f"{PODS}/web:6443/proxy/"):
+            code, status = await client.request("GET", path)
+            assert (code, status["message"]) == (400, "address not allowed")
+    assert kubelet.asked == []
+
+
 # -- proxies and certificates, without a server in between
 
 

@@ -73,6 +73,7 @@ class RealKubelets:
 
     async def proxy_node(self, node: Node, proxied: Proxied) -> Response:
         host, own_port = self._address(node), _kubelet_port(node)
+        _require_outside(host)
         if proxied.port in {"", str(own_port)}:
             return await pass_on(Address(host, own_port, self._tls.for_kubelets()), proxied, node.metadata.name)
         tls = unverified() if proxied.scheme == "https" else None
@@ -110,14 +111,25 @@ def _kubelet_port(node: Node) -> int:
 
 
 def _pod_address(pod: Pod) -> str:
-    """The address of a pod; never one by which the request would come back to this machine."""
+    """The address of a pod; raises BadRequest where there is none that may be used."""
     try:
-        address = ipaddress.ip_address(pod.status.pod_ip)
+        address = str(ipaddress.ip_address(pod.status.pod_ip))
     except ValueError:
         raise errors.bad_request("address not allowed") from None
+    _require_outside(address)
+    return address
+
+
+def _require_outside(host: str) -> None:
+    """Whoever writes an address into a status must not get at what listens for this machine alone."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        if host == "localhost" or host.endswith(".localhost"):
+            raise errors.bad_request("address not allowed") from None
+        return
     if address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified:
         raise errors.bad_request("address not allowed")
-    return str(address)
 
 
 def _first_port(pod: Pod) -> str:

@@ -8,7 +8,7 @@
 | ``logs.py`` | log lines as a function of time |
 | ``commands.py`` | what commands do: a rule answers, or the shell that runs nothing (``mooring.shell``) |
 | ``terminal.py`` | standard input and output of a command, with or without a terminal |
-| ``websocket.py`` | channels over a WebSocket |
+| ``websocket.py``, ``spdy.py``, ``spdy_channels.py`` | the two protocols that clients speak after HTTP |
 | ``remote_command.py``, ``port_forward.py`` | the two conversations over these channels |
 | ``canned_http.py`` | what a port of a pod answers |
 

@@ -15,13 +15,17 @@ from mooring.apiserver.streams.kubelet import Place, Proxied
 from mooring.apiserver.streams.questions import CommandOptions, LogOptions, command_options, ports
 from mooring.apiserver.streams.simulated import canned_http, container, logs, port_forward, remote_command
 from mooring.apiserver.streams.simulated.commands import Surroundings, main_process, run
+from mooring.apiserver.streams.simulated.port_forward import SPDY_NAME, TUNNELLED, forward_spdy
 from mooring.apiserver.streams.simulated.rules import FILES, log_rule
+from mooring.apiserver.streams.simulated.spdy_channels import SpdyChannels
 from mooring.apiserver.streams.simulated.terminal import Stdio
-from mooring.apiserver.streams.simulated.websocket import handshake
+from mooring.apiserver.streams.simulated.websocket import Channels, Tunnel, handshake
 from mooring.base.clock import Clock
 from mooring.shell import Outcome
 
 _TEXT = "text/plain"
+_SPDY = "SPDY/3.1"
+_SPDY_PROTOCOL = "x-stream-protocol-version"
 _REMEMBERED = 100
 """Runs of containers whose output was worked out, each a quarter of a megabyte at most."""
 
@@ -100,11 +104,16 @@ class SimulatedKubelet:
         options = command_options(request)
         if subresource == "exec" and not options.command:
             raise errors.bad_request("you must specify at least one command for the container")
-        protocol, headers = handshake(request, remote_command.PROTOCOLS)
+        is_spdy = request.upgrade.startswith("spdy/3.1")
+        if is_spdy:
+            protocol, headers = remote_command.SPDY_PROTOCOL, _spdy_headers(request, remote_command.SPDY_PROTOCOL)
+        else:
+            protocol, headers = handshake(request, remote_command.PROTOCOLS)
         process = self._command(place, options) if subresource == "exec" else self._attached(place)
 
         async def take_over(connection: Connection) -> None:
-            await remote_command.converse(connection, protocol, options, process)
+            channels = SpdyChannels(connection, options) if is_spdy else Channels(connection, protocol)
+            await remote_command.converse(channels, protocol, options, process)
 
         return Response(101, headers=headers, take_over=take_over)
 
@@ -140,17 +149,26 @@ class SimulatedKubelet:
         return process
 
     def _port_forward(self, place: Place, request: Request) -> Response:
-        protocol, headers = handshake(request, port_forward.PROTOCOLS)
-        wanted = ports(request)
-        if not wanted:
-            raise errors.bad_request("the parameter ports must name at least one port")
         if place.pod.status.phase != "Running":
             raise errors.bad_request(
                 f"unable to forward port because pod is not running. Current status={place.pod.status.phase}"
             )
 
+        if request.upgrade.startswith("spdy/3.1"):
+            protocol, headers = _SPDY, _spdy_headers(request, SPDY_NAME)
+        else:
+            protocol, headers = handshake(request, port_forward.PROTOCOLS)
+        wanted = ports(request)
+        if not wanted and protocol not in {_SPDY, TUNNELLED}:  # where each connection names its port
+            raise errors.bad_request("the parameter ports must name at least one port")
+
         async def take_over(connection: Connection) -> None:
-            await port_forward.forward(connection, protocol, place.pod, wanted)
+            if protocol == _SPDY:
+                await forward_spdy(connection, place.pod)
+            elif protocol == TUNNELLED:
+                await forward_spdy(Tunnel(connection), place.pod)
+            else:
+                await port_forward.forward(connection, protocol, place.pod, wanted)
 
         return Response(101, headers=headers, take_over=take_over)
 
@@ -174,6 +192,14 @@ class SimulatedKubelet:
                 own = [pod for pod in pods if pod.spec.node_name == node.metadata.name]
                 return Response(200, codec.encode(PodList(kind="PodList", api_version="v1", items=own)))
         return Response(404, b"404 page not found: simulated kubelets have /healthz and /pods\n", _TEXT)
+
+
+def _spdy_headers(request: Request, protocol: str) -> dict[str, str]:
+    """The answer to an upgrade; raises BadRequest when the client does not offer the protocol."""
+    offered = [word.strip() for word in request.headers.get(_SPDY_PROTOCOL, "").split(",")]
+    if protocol not in offered:
+        raise errors.bad_request(f"unable to upgrade: the header {_SPDY_PROTOCOL} does not offer {protocol}")
+    return {"upgrade": _SPDY, "connection": "Upgrade", _SPDY_PROTOCOL: protocol}
 
 
 def _require_reachable(node: Node) -> None:

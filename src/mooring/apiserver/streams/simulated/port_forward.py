@@ -1,20 +1,33 @@
-"""`port-forward` over the channels of a WebSocket: for each port one for data and one for errors, 0 and 1, 2 and 3, …
+"""`port-forward`: over the channels of a WebSocket, or in SPDY, on the bare connection or within a WebSocket.
 
-Each channel begins with the number of its port in two bytes, the lower one first.
+Channels: for each port one for data and one for errors, 0 and 1, 2 and 3, …; each begins with the number of its port in
+two bytes, the lower one first. SPDY, which kubectl speaks: for each connection that is forwarded, the client opens a
+stream for errors and one for data, whose headers name the port.
 """
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from mooring.api.core_v1 import Pod
 from mooring.apiserver.connection import Connection, ConnectionLostError
 from mooring.apiserver.streams.simulated.canned_http import CannedHttp
+from mooring.apiserver.streams.simulated.spdy import Opened, Received, Spdy, SpdyError
 from mooring.apiserver.streams.simulated.websocket import Channels
 
-PROTOCOLS = ("v4.channel.k8s.io", "v4.base64.channel.k8s.io", "")
+SPDY_NAME = "portforward.k8s.io"
+TUNNELLED = f"SPDY/3.1+{SPDY_NAME}"
+PROTOCOLS = (TUNNELLED, "v4.channel.k8s.io", "v4.base64.channel.k8s.io", "")
+
+
+class Bytes(Protocol):
+    """A connection, or a tunnel that is as good."""
+
+    async def read(self) -> bytes: ...
+    async def write(self, data: bytes) -> None: ...
 
 
 async def forward(connection: Connection, protocol: str, pod: Pod, ports: Sequence[int]) -> None:
-    """Answer on every port until the client leaves."""
+    """Answer on the channels of every port until the client leaves."""
     channels = Channels(connection, protocol)
     answering = [CannedHttp(pod, port) for port in ports]
     try:
@@ -34,3 +47,59 @@ async def forward(connection: Connection, protocol: str, pod: Pod, ports: Sequen
                 return
     except ConnectionLostError:
         return
+
+
+async def forward_spdy(connection: Bytes, pod: Pod) -> None:
+    """Answer on every stream until the client leaves."""
+    spdy, forwarding = Spdy(), _Forwarding(pod)
+    try:
+        while not spdy.is_over and (data := await connection.read()):
+            for event in spdy.receive(data):
+                if isinstance(event, Opened):
+                    forwarding.open(spdy, event)
+                else:
+                    forwarding.take(spdy, event)
+            if spdy.outgoing:
+                await connection.write(bytes(spdy.outgoing))
+                spdy.outgoing.clear()
+    except (ConnectionLostError, SpdyError):
+        return
+
+
+class _Forwarding:
+    """The connections that a client forwards at present."""
+
+    def __init__(self, pod: Pod) -> None:
+        self._pod = pod
+        self._answering: dict[int, CannedHttp] = {}
+        self._errors: dict[str, int] = {}
+        """Streams for errors, by the number that the client has given the connection."""
+        self._requests: dict[int, str] = {}
+
+    def open(self, spdy: Spdy, opened: Opened) -> None:
+        headers, stream = opened.headers, opened.stream
+        spdy.reply(stream)
+        request = headers.get("requestid", "")
+        if headers.get("streamtype") == "error":
+            self._errors[request] = stream
+            return
+        port = headers.get("port", "")
+        if port.isascii() and port.isdigit() and 0 < int(port) < 65536:
+            self._answering[stream] = CannedHttp(self._pod, int(port))
+            self._requests[stream] = request
+        else:
+            spdy.send(stream, b"", last=True)
+
+    def take(self, spdy: Spdy, received: Received) -> None:
+        stream = received.stream
+        answering = self._answering.get(stream)
+        if answering is None:
+            return
+        if answer := answering.receive(received.data):
+            spdy.send(stream, answer)
+        if received.last or answering.is_over:
+            del self._answering[stream]
+            spdy.send(stream, b"", last=True)
+            errors = self._errors.pop(self._requests.pop(stream), None)
+            if errors is not None:
+                spdy.send(errors, b"", last=True)  # there were none

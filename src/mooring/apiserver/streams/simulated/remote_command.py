@@ -1,20 +1,23 @@
-"""`exec` and `attach` over the channels of a WebSocket: input on 0, output on 1, errors on 2, how it ended on 3.
+"""`exec` and `attach` over channels: input on 0, output on 1, errors on 2, how it ended on 3.
 
 channel.k8s.io       says how it ended in words
 v4.channel.k8s.io    says it as a Status, with the exit code
 v5.channel.k8s.io    and lets the client end its input: [255, 0]
+
+The channels are those of a WebSocket (``websocket.py``), or streams of SPDY (``spdy_channels.py``) with v4's words.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from mooring.api import codec
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import Status, StatusCause, StatusDetails
-from mooring.apiserver.connection import Connection, ConnectionLostError
+from mooring.apiserver.connection import ConnectionLostError
 from mooring.apiserver.streams.questions import CommandOptions
 from mooring.apiserver.streams.simulated.terminal import Stdio
-from mooring.apiserver.streams.simulated.websocket import CLOSE, Channels
+from mooring.apiserver.streams.simulated.websocket import CLOSE
 
 PROTOCOLS = (
     "v5.channel.k8s.io",
@@ -26,13 +29,23 @@ PROTOCOLS = (
 )
 STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
 _PIECE = 32 * 1024
+SPDY_PROTOCOL = "v4.channel.k8s.io"
 Process = Callable[[Stdio], Awaitable[int]]
 """Something that reads and writes and has an exit code."""
 
 
-async def converse(connection: Connection, protocol: str, options: CommandOptions, process: Process) -> None:
+class Talk(Protocol):
+    """Channels to a client. Each method raises ConnectionLostError when it is gone."""
+
+    async def ready(self) -> None: ...
+    async def receive(self) -> tuple[int, bytes] | None: ...
+    async def send(self, channel: int, data: bytes) -> None: ...
+    async def close(self) -> None: ...
+
+
+async def converse(channels: Talk, protocol: str, options: CommandOptions, process: Process) -> None:
     """Let a process and a client talk until the process ends or the client leaves."""
-    channels = Channels(connection, protocol)
+    await channels.ready()
     stdio = Stdio(_writer(channels, STDOUT, options.stdout), _writer(channels, STDERR, options.stderr), tty=options.tty)
     if not options.stdin:
         await stdio.end()
@@ -47,7 +60,7 @@ async def converse(connection: Connection, protocol: str, options: CommandOption
         await asyncio.gather(listening, working, return_exceptions=True)
 
 
-def _writer(channels: Channels, channel: int, wanted: bool) -> Callable[[bytes], Awaitable[None]]:
+def _writer(channels: Talk, channel: int, wanted: bool) -> Callable[[bytes], Awaitable[None]]:
     async def write(data: bytes) -> None:
         if wanted:
             for begin in range(0, len(data), _PIECE):
@@ -56,7 +69,7 @@ def _writer(channels: Channels, channel: int, wanted: bool) -> Callable[[bytes],
     return write
 
 
-async def _listen(channels: Channels, stdio: Stdio, options: CommandOptions) -> None:
+async def _listen(channels: Talk, stdio: Stdio, options: CommandOptions) -> None:
     """Hand on what the client sends; ends when it is gone."""
     while found := await channels.receive():
         channel, data = found
@@ -66,7 +79,7 @@ async def _listen(channels: Channels, stdio: Stdio, options: CommandOptions) -> 
             await stdio.end()
 
 
-async def _work(channels: Channels, protocol: str, stdio: Stdio, process: Process, first: int) -> None:
+async def _work(channels: Talk, protocol: str, stdio: Stdio, process: Process, first: int) -> None:
     try:
         await channels.send(first, b"")  # as kubelets begin: clients of old wait for it
         status = _status(await process(stdio))

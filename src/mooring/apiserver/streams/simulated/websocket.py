@@ -1,4 +1,4 @@
-"""Channels over a WebSocket, as Kubernetes multiplexes them: the first byte of a message says which channel it is for.
+"""WebSockets: bare (`Tunnel`), or with Kubernetes' channels, where the first byte of a message says which it is for.
 
 Framing is wsproto's. A message may be of any size: it is handed on in the pieces in which it arrives, and none is kept.
 Protocols with `base64` in their name carry text, for browsers of old.
@@ -49,38 +49,27 @@ def handshake(request: Request, protocols: Sequence[str]) -> tuple[str, dict[str
     return chosen, headers
 
 
-class Channels:
-    """One WebSocket."""
+class Tunnel:
+    """A WebSocket whose messages are a stream of bytes: reads and writes as a `Connection` does."""
 
-    def __init__(self, connection: Connection, protocol: str = "") -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._is_text = "base64" in protocol
         self._frames = Frames(SERVER)
-        self._arrived: deque[tuple[int, bytes]] = deque()
-        self._channel: int | None = None
-        """The channel of a message that has not come to its end."""
-        self._text = ""
         self._over = False
 
-    async def receive(self) -> tuple[int, bytes] | None:
-        """A channel and what came for it; None at the end. Raises ConnectionLostError."""
-        while not self._arrived:
-            if self._over:
-                return None
+    async def read(self) -> bytes:
+        """What has come; nothing at the end. Raises ConnectionLostError for what is no WebSocket."""
+        while not self._over:
             data = await self._connection.read()
+            pieces = [piece for piece, _ in await self._taken(data)] if data else []
             if not data:
                 self._over = True
-                return None
-            await self._take(data)
-        return self._arrived.popleft()
+            if any(pieces):
+                return b"".join(pieces)
+        return b""
 
-    async def send(self, channel: int, data: bytes) -> None:
-        """Raises ConnectionLostError when nobody is there."""
-        if self._is_text:
-            message: BytesMessage | TextMessage = TextMessage(data=f"{channel}{base64.b64encode(data).decode()}")
-        else:
-            message = BytesMessage(data=bytes((channel,)) + data)
-        await self._send(message)
+    async def write(self, data: bytes) -> None:
+        await self._send(BytesMessage(data=data))
 
     async def close(self) -> None:
         """Say farewell."""
@@ -93,25 +82,67 @@ class Channels:
             raise ConnectionLostError("the WebSocket was closed") from None
         await self._connection.write(data)
 
-    async def _take(self, data: bytes) -> None:
+    async def _taken(self, data: bytes) -> list[tuple[bytes, bool]]:
+        """The pieces of messages in what has come, each with whether its message ends with it."""
+        pieces: list[tuple[bytes, bool]] = []
         try:
             self._frames.receive_data(data)
             for event in self._frames.events():
                 match event:
                     case BytesMessage():
-                        self._add(bytes(event.data), last=event.message_finished)
+                        pieces.append((bytes(event.data), event.message_finished))
                     case TextMessage():
-                        self._add_text(event.data, last=event.message_finished)
+                        pieces.append((event.data.encode(), event.message_finished))
                     case Ping():
                         await self._connection.write(self._frames.send(event.response()))
                     case CloseConnection():
                         self._over = True
                         await self._send(event.response() if event.code < 5000 else CloseConnection(code=_WRONG))
-                        return
+                        break
         except (RemoteProtocolError, LocalProtocolError) as error:
             raise ConnectionLostError(f"what came is no WebSocket: {error}") from None
+        return pieces
+
+
+class Channels(Tunnel):
+    """A WebSocket with channels."""
+
+    def __init__(self, connection: Connection, protocol: str = "") -> None:
+        super().__init__(connection)
+        self._is_text = "base64" in protocol
+        self._arrived: deque[tuple[int, bytes]] = deque()
+        self._channel: int | None = None
+        """The channel of a message that has not come to its end."""
+        self._text = b""
+
+    async def ready(self) -> None:
+        """Channels need not be opened."""
+
+    async def receive(self) -> tuple[int, bytes] | None:
+        """A channel and what came for it; None at the end. Raises ConnectionLostError."""
+        while not self._arrived:
+            if self._over:
+                return None
+            data = await self._connection.read()
+            if not data:
+                self._over = True
+                return None
+            for piece, last in await self._taken(data):
+                self._add(piece, last=last)
+        return self._arrived.popleft()
+
+    async def send(self, channel: int, data: bytes) -> None:
+        """Raises ConnectionLostError when nobody is there."""
+        if self._is_text:
+            message: BytesMessage | TextMessage = TextMessage(data=f"{channel}{base64.b64encode(data).decode()}")
+        else:
+            message = BytesMessage(data=bytes((channel,)) + data)
+        await self._send(message)
 
     def _add(self, data: bytes, *, last: bool) -> None:
+        if self._is_text:
+            self._add_text(data, last=last)
+            return
         if self._channel is None and data:
             self._channel, data = data[0], data[1:]
         if self._channel is not None and (data or last):
@@ -119,15 +150,12 @@ class Channels:
         if last:
             self._channel = None
 
-    def _add_text(self, text: str, *, last: bool) -> None:
-        if not self._is_text:
-            self._add(text.encode(), last=last)
-            return
+    def _add_text(self, text: bytes, *, last: bool) -> None:
         self._text += text
         if len(self._text) > _LONGEST_TEXT:
             raise ConnectionLostError(f"a message in base64 is at most {_LONGEST_TEXT} long")
         if last:
-            message, self._text = self._text, ""
+            message, self._text = self._text, b""
             try:
                 self._arrived.append((int(message[:1]), base64.b64decode(message[1:], validate=True)))
             except (ValueError, binascii.Error):

@@ -1,0 +1,179 @@
+"""SPDY/3.1, as far as Kubernetes uses it: a client opens streams with headers, both send data, and each ends its half.
+
+kubectl forwards ports with it, within a WebSocket or on the bare connection, and programs in Go run commands. `Spdy`
+knows no connection: bytes go in, and events and bytes come out. Data is handed on in the pieces in which it arrives;
+only control frames are collected, which are small. Nothing is pushed; priorities and windows are not kept, as
+Kubernetes itself keeps none.
+"""
+
+import struct
+import zlib
+from dataclasses import dataclass
+from enum import IntEnum
+
+_WORDS = (
+    "options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow "
+    "authorization cache-control connection content-base content-encoding content-language content-length "
+    "content-location content-md5 content-range content-type date etag expect expires from host if-match "
+    "if-modified-since if-none-match if-range if-unmodified-since last-modified location max-forwards pragma "
+    "proxy-authenticate proxy-authorization range referer retry-after server te trailer transfer-encoding upgrade "
+    "user-agent vary via warning www-authenticate method get status"
+)
+_MORE_WORDS = ("200 OK", "version", "HTTP/1.1", "url", "public", "set-cookie", "keep-alive", "origin")
+_TEXT = (
+    "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505"
+    "203 Non-Authoritative Information204 No Content301 Moved Permanently400 Bad Request401 Unauthorized403 Forbidden"
+    "404 Not Found500 Internal Server Error501 Not Implemented503 Service Unavailable"
+    "Jan Feb Mar Apr May Jun Jul Aug Sept Oct Nov Dec 00:00:00 Mon, Tue, Wed, Thu, Fri, Sat, Sun, GMT"
+    "chunked,text/html,image/png,image/jpg,image/gif,application/xml,application/xhtml+xml,text/plain,text/javascript,"
+    "publicprivatemax-age=gzip,deflate,sdchcharset=utf-8charset=iso-8859-1,utf-,*,enq=0."
+)
+DICTIONARY = b"".join(
+    [struct.pack(">I", len(word)) + word.encode() for word in (*_WORDS.split(), *_MORE_WORDS)] + [_TEXT.encode()]
+)
+"""What both sides of SPDY/3 agree on for compressing headers (section 2.6.10.1 of its draft)."""
+_VERSION = 3
+
+
+class _Kind(IntEnum):
+    """The control frames that matter here."""
+
+    SYN_STREAM = 1
+    SYN_REPLY = 2
+    RST_STREAM = 3
+    PING = 6
+    GOAWAY = 7
+    HEADERS = 8
+
+
+_FIN = 1
+_LARGEST_CONTROL, _LARGEST_HEADERS = 16 * 1024, 64 * 1024
+_MOST_STREAMS = 256
+
+
+class SpdyError(Exception):
+    """What came is no SPDY, or more of it than anybody needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The client has opened a stream."""
+
+    stream: int
+    headers: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """Data on a stream; `last` when the client sends no more."""
+
+    stream: int
+    data: bytes
+    last: bool = False
+
+
+class Spdy:
+    """One connection, on the side of the server."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._data: tuple[int, int, bool] | None = None
+        """A frame of data on its way: the stream, how much is to come, whether the stream ends with it."""
+        self._inflate = zlib.decompressobj(zdict=DICTIONARY)
+        self._deflate = zlib.compressobj(zdict=DICTIONARY)
+        self._streams: set[int] = set()
+        self.outgoing = bytearray()
+        """What is to be sent; whoever sends it clears it."""
+        self.is_over = False
+
+    def receive(self, data: bytes) -> list[Opened | Received]:
+        """What the client does with these bytes; raises SpdyError."""
+        self._buffer += data
+        events: list[Opened | Received] = []
+        while not self.is_over:
+            event = self._rest_of_data() if self._data else self._frame()
+            if event is None:
+                break
+            events.extend(event)
+        return events
+
+    def reply(self, stream: int) -> None:
+        """Accept a stream."""
+        block = self._deflate.compress(struct.pack(">I", 0)) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
+        self._control(_Kind.SYN_REPLY, struct.pack(">I", stream) + block)
+
+    def send(self, stream: int, data: bytes, *, last: bool = False) -> None:
+        self.outgoing += struct.pack(">II", stream, (_FIN if last else 0) << 24 | len(data)) + data
+        if last:
+            self._streams.discard(stream)
+
+    def _control(self, kind: int, payload: bytes, flags: int = 0) -> None:
+        self.outgoing += struct.pack(">HHI", 0x8000 | _VERSION, kind, flags << 24 | len(payload)) + payload
+
+    def _frame(self) -> list[Opened | Received] | None:
+        """The next frame; None while it is not there as a whole. Of data only the head has to be."""
+        if len(self._buffer) < 8:
+            return None
+        first, second = struct.unpack_from(">II", self._buffer)
+        flags, length = second >> 24, second & 0xFFFFFF
+        if not first >> 31:
+            del self._buffer[:8]
+            self._data = (first, length, bool(flags & _FIN))
+            return self._rest_of_data() or []
+        if length > _LARGEST_CONTROL:
+            raise SpdyError(f"a control frame of {length} bytes")
+        if first >> 16 & 0x7FFF != _VERSION:
+            raise SpdyError(f"version {first >> 16 & 0x7FFF} of SPDY")
+        if len(self._buffer) < 8 + length:
+            return None
+        payload = bytes(self._buffer[8 : 8 + length])
+        del self._buffer[: 8 + length]
+        return self._controlled(first & 0xFFFF, flags, payload)
+
+    def _rest_of_data(self) -> list[Opened | Received] | None:
+        assert self._data is not None  # noqa: S101 - what the callers have seen
+        stream, left, fin = self._data
+        piece = bytes(self._buffer[:left])
+        if left and not piece:
+            return None
+        del self._buffer[: len(piece)]
+        left -= len(piece)
+        self._data = (stream, left, fin) if left else None
+        return [Received(stream, piece, last=fin and not left)] if stream in self._streams else []
+
+    def _controlled(self, kind: int, flags: int, payload: bytes) -> list[Opened | Received]:
+        match kind:
+            case _Kind.SYN_STREAM if len(payload) >= 10:
+                stream = int.from_bytes(payload[:4], "big")
+                self._streams.add(stream)
+                if len(self._streams) > _MOST_STREAMS:
+                    raise SpdyError(f"more than {_MOST_STREAMS} streams at once")
+                opened = Opened(stream, self._headers(payload[10:]))
+                return [opened, Received(stream, b"", last=True)] if flags & _FIN else [opened]
+            case _Kind.RST_STREAM if len(payload) >= 4:
+                stream = int.from_bytes(payload[:4], "big")
+                known = stream in self._streams
+                self._streams.discard(stream)
+                return [Received(stream, b"", last=True)] if known else []
+            case _Kind.PING:
+                self._control(_Kind.PING, payload)
+            case _Kind.GOAWAY:
+                self.is_over = True
+            case _Kind.HEADERS if len(payload) >= 4:  # nothing new, but the compression goes on with it
+                self._headers(payload[4:])
+        return []
+
+    def _headers(self, block: bytes) -> dict[str, str]:
+        try:
+            text = self._inflate.decompress(block, _LARGEST_HEADERS)
+            (count,) = struct.unpack_from(">I", text)
+            parts, at = [], 4
+            for _ in range(2 * min(count, 256)):
+                (length,) = struct.unpack_from(">I", text, at)
+                parts.append(text[at + 4 : at + 4 + length].decode("latin-1"))
+                at += 4 + length
+        except (zlib.error, struct.error) as error:
+            raise SpdyError(f"headers that cannot be read: {error}") from None
+        if self._inflate.unconsumed_tail:
+            raise SpdyError("headers without end")
+        return dict(zip(parts[::2], parts[1::2], strict=True))
