@@ -323,7 +323,16 @@ def test_a_claim_that_another_pod_uses_is_not_freed() -> None:
     outcome = engine.schedule(using("c"))
     assert outcome.diagnosis is not None
     found = plugin_of(engine).post_filter(engine.cluster.info(using("c")), outcome.diagnosis.statuses())
-    assert found.status.message == "still not schedulable"
+    assert (str(found.status.code), found.status.message) == ("Unschedulable", "")
+
+
+def test_nothing_is_said_of_claims_where_there_are_none() -> None:
+    engine = engine_with(Server())
+    plain = pod("plain", cpu="1000")
+    outcome = engine.schedule(plain)
+    assert outcome.diagnosis is not None
+    found = plugin_of(engine).post_filter(engine.cluster.info(plain), outcome.diagnosis.statuses())
+    assert (str(found.status.code), found.status.message) == ("Unschedulable", "")
 
 
 # -- devices that must be made ready

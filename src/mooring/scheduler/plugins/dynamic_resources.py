@@ -69,6 +69,7 @@ REASON_INVALID_POOL = "invalid resource pools were encountered"
 REASON_ELSEWHERE = "resourceclaim not available on the node"
 _ELSEWHERE = memo.INVALID_POOL + 1
 _NOTHING_TO_FREE = PostFilterResult(unschedulable())
+"""Since 1.37 nothing is said about it, so that events tell only what matters."""
 _REASONS = ("", REASON_CANNOT, REASON_GAVE_UP, REASON_INVALID_POOL, REASON_ELSEWHERE)
 
 
@@ -209,7 +210,7 @@ class DynamicResources(Proportional):
                 if self._can_be_freed(claim, pod.pod) and self._client is not None:
                     self._later(writing.deallocate(self._client, claim))
                     return PostFilterResult(unschedulable("deallocation of ResourceClaim completed"))
-        return PostFilterResult(unschedulable("still not schedulable"))
+        return _NOTHING_TO_FREE
 
     def _can_be_freed(self, claim: ResourceClaim, pod: Pod) -> bool:
         allocation = claim.status.allocation
