@@ -2,9 +2,9 @@
 
 A member of etcd that hangs may do hours later what it was asked for, when everybody has long stopped waiting. So every
 write has one more precondition: that the mark of the store (`identity`) was last written at the revision we know. To
-decide about a write that is in doubt, the mark is written again. From then on nothing that was sent before can happen;
-what did happen is in history at or below that revision, so after reading up to there, the write is either done or never
-will be. Writes of other servers that were under way fail as well; they learn the new revision and are sent again.
+decide about a write that is in doubt, the mark is written again. From then on nothing that was sent before can happen,
+and what the write itself has left behind (`marks`) says whether it was done. Writes of other servers that were under
+way fail as well; they learn the new revision and are sent again.
 
 `store` raises the fence, and every transaction in `transactions` is behind it.
 """

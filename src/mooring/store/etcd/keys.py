@@ -4,6 +4,7 @@
     /registry/.mooring/store        who owns the prefix: checked at every start, and by every write: see `fence`
     /registry/.mooring/compaction   how far history was forgotten: see `compaction`
     /registry/.mooring/pki          the keys that all servers must share: see `EtcdStore.agree`
+    /registry/.mooring/writes/…     by which writes are recognised whose answer was lost: see `marks`
     /registry/.mooring/tick         written to learn how far the watch is: see `store`
 
 What is under `.mooring/` is inside the prefix, so that the watch tells of it too, and is not shown to readers.

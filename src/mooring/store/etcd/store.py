@@ -25,6 +25,7 @@ from mooring.base.clock import Clock, SystemClock
 from mooring.store.errors import (
     Closed,
     Compacted,
+    DiskFull,
     FutureRevision,
     OpenError,
     StorageError,
@@ -40,8 +41,9 @@ from mooring.store.etcd.feed import Feed
 from mooring.store.etcd.fence import Fence
 from mooring.store.etcd.keys import Keys
 from mooring.store.etcd.leases import Leases
+from mooring.store.etcd.marks import Mark, Marks
 from mooring.store.etcd.messages import DELETE, message
-from mooring.store.etcd.transactions import conflict, event_of, fence_found, is_result_of, transaction
+from mooring.store.etcd.transactions import conflict, event_of, fence_found, transaction
 from mooring.store.kv import Event, KeyValue, Outcome, Page, Put, Stats, Write
 from mooring.store.local import LocalStore, check_prefix, check_writes
 from mooring.store.mvcc import HistoryLimits, Mvcc
@@ -66,6 +68,7 @@ class EtcdStore(LocalStore):
         self._client = EtcdClient(config, clock)
         self._fence = Fence(self._client, self._keys)
         self._leases = Leases(self._client, clock)
+        self._marks = Marks(self._client, self._keys, clock)
         self._compactor = Compactor(self._client, self._keys, clock, config.compaction_seconds)
         self._feed = Feed(
             self._client,
@@ -95,6 +98,7 @@ class EtcdStore(LocalStore):
         try:
             is_new = await identity.claim(store._client, store._keys)
             await store._fence.find()
+            await store._marks.renew()
             await store._load(0 if is_new else _HISTORY_AT_START)
             store._run(store._feed.run(), "etcd watch")
             await store.revision()
@@ -158,7 +162,11 @@ class EtcdStore(LocalStore):
 
     async def _write(self, write: Write) -> Outcome:
         """One transaction, sent again until it is certain what became of it."""
-        began, tries = self._state.revision, 0
+        with self._marks.taken() as mark:
+            return await self._write_marked(write, mark)
+
+    async def _write_marked(self, write: Write, mark: Mark) -> Outcome:
+        tries, marked = 0, True
         deadline = self._client.deadline()
         key = self._keys.stored(write.key)
         while True:
@@ -166,16 +174,26 @@ class EtcdStore(LocalStore):
                 raise Unreachable("etcd did not answer in time; nothing was written")
             lease = await self._leases.lease(write.ttl) if isinstance(write, Put) else 0
             fence = self._fence.required()
-            request = transaction(write, key, lease, (self._keys.store, fence))
+            left = (mark, self._marks.lease) if marked else None
+            request = transaction(write, key, lease, (self._keys.store, fence), left)
             try:
                 async with self._slots:
                     response = await self._client.call("Txn", request, deadline)
             except LeaseGone:
                 self._leases.forget(lease)
+                await self._marks.renew(now=True)
+                continue
+            except DiskFull:
+                if not marked or isinstance(write, Put):
+                    raise
+                marked = False  # a full etcd still deletes, if nothing is put beside it
                 continue
             except InDoubt:
-                if event := await self._found(write, began, fence):
-                    return event
+                if not marked:
+                    raise Unreachable("the outcome of the delete is not known: a full etcd did not answer") from None
+                await self._fence.above(fence)  # from here on it is either done or never will be
+                if revision := await self._marks.revision_of(mark):
+                    return await self._done(write, revision)
                 continue
             except NotDone as error:
                 tries += 1
@@ -187,14 +205,6 @@ class EtcdStore(LocalStore):
             if self._fence.revision == fence:
                 await self._reach(response.header.revision)  # lest whoever reads memory again finds what was there
                 return conflict(write, response, self._keys)
-
-    async def _found(self, write: Write, began: int, fence: int) -> Event | None:
-        """What a write that had no answer did, if it was done; otherwise it never will be. Raises `Unreachable`."""
-        await self._reach(await self._fence.above(fence))
-        if began < self._state.floor:
-            raise Unreachable("the outcome of the write is not known: history was forgotten meanwhile")
-        events = self._state.events_behind(began)
-        return next((event for event in events if event.key == write.key and is_result_of(event, write)), None)
 
     async def _done(self, write: Write, revision: int) -> Event:
         """A write that etcd has acknowledged, as soon as readers see it."""
@@ -403,6 +413,7 @@ class EtcdStore(LocalStore):
     async def maintain(self) -> None:
         """Forget what is old; keys that have expired are deleted by etcd."""
         self._forget_by_age()
+        await self._marks.renew()
 
     async def stats(self) -> Stats:
         stats = await super().stats()

@@ -3,14 +3,15 @@
 from typing import Any
 
 from mooring.store.etcd.keys import Keys
+from mooring.store.etcd.marks import Mark
 from mooring.store.etcd.messages import EQUAL, GREATER, MOD, VERSION, message
 from mooring.store.kv import Conflict, Delete, Event, KeyValue, Write
 
 _TxnRequest = message("TxnRequest")
 
 
-def transaction(write: Write, key: bytes, lease: int, fence: tuple[bytes, int]) -> Any:
-    """The write if its precondition and the fence hold, else a look at what is there instead."""
+def transaction(write: Write, key: bytes, lease: int, fence: tuple[bytes, int], mark: tuple[Mark, int] | None) -> Any:
+    """The write and its mark if its precondition and the fence hold, else a look at what is there instead."""
     request = _TxnRequest()
     request.compare.add(key=fence[0], result=EQUAL, target=MOD, mod_revision=fence[1])
     if write.expect is not None:  # in etcd, too, an absent key was modified at revision 0
@@ -21,6 +22,9 @@ def transaction(write: Write, key: bytes, lease: int, fence: tuple[bytes, int]) 
     else:
         put = request.success.add().request_put
         put.key, put.value, put.lease = key, write.value, lease
+    if mark is not None:
+        put = request.success.add().request_put
+        put.key, put.value, put.lease = mark[0].key, mark[0].nonce, mark[1]
     request.failure.add().request_range.key = fence[0]
     request.failure.add().request_range.key = key
     return request
@@ -43,12 +47,3 @@ def event_of(write: Write, revision: int, previous: KeyValue | None) -> Event:
         return Event(revision, write.key, previous, None)
     created = previous.create_revision if previous else revision
     return Event(revision, write.key, previous, KeyValue(write.key, write.value, created, revision))
-
-
-def is_result_of(event: Event, write: Write) -> bool:
-    """Whether this event, on the write's key, is what the write would have done."""
-    if write.expect not in (None, event.previous.mod_revision if event.previous else 0):
-        return False
-    if isinstance(write, Delete):
-        return event.current is None
-    return event.current is not None and event.current.value == write.value
