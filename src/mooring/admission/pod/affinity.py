@@ -27,7 +27,7 @@ def validate_affinity(affinity: Affinity, path: Path, rules: PodRules) -> list[F
     """What is wrong with the affinity of a pod."""
     errors: list[FieldError] = []
     if affinity.node_affinity is not None:
-        errors += _node_affinity(affinity.node_affinity, path.child("nodeAffinity"), rules)
+        errors += validate_node_affinity(affinity.node_affinity, path.child("nodeAffinity"), rules)
     if affinity.pod_affinity is not None:
         errors += _pod_affinity(affinity.pod_affinity, path.child("podAffinity"), rules)
     if affinity.pod_anti_affinity is not None:
@@ -35,7 +35,8 @@ def validate_affinity(affinity: Affinity, path: Path, rules: PodRules) -> list[F
     return errors
 
 
-def _node_affinity(affinity: NodeAffinity, path: Path, rules: PodRules) -> list[FieldError]:
+def validate_node_affinity(affinity: NodeAffinity, path: Path, rules: PodRules) -> list[FieldError]:
+    """What is wrong with the node affinity of a pod."""
     errors: list[FieldError] = []
     selector_rules = rules.node_selector_rules()
     required = affinity.required_during_scheduling_ignored_during_execution

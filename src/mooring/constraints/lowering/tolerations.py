@@ -28,14 +28,19 @@ def lower_tolerations(
     taints: Iterable[Taint],
     options: ConstraintOptions,
     known: ConstraintOptions = STOCK,
+    *,
+    foreign_from: int | None = None,
 ) -> list[Toleration]:
     """Tolerations that match, under stock rules, those of `taints` that the given ones match, for as long.
+
+    From the place `foreign_from` on, all of them are said in `Equal` tolerations, whatever their words are.
 
     Taints that differ in nothing but `timeAdded` are one taint to stock rules: it is tolerated when the original
     tolerates all of them, for the shortest of their periods.
     """
     known = understood(known, options)
-    foreign = [is_foreign(toleration, known) for toleration in tolerations]
+    first = len(tolerations) if foreign_from is None else foreign_from
+    foreign = [place >= first or is_foreign(each, known) for place, each in enumerate(tolerations)]
     if not any(foreign):
         return list(tolerations)
     added: dict[int, list[Toleration]] = defaultdict(list)

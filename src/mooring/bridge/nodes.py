@@ -1,0 +1,37 @@
+"""Keeps the bridge's labels on nodes current: a label on each node that meets a rule, and none that nobody asks for."""
+
+from contextlib import suppress
+
+from mooring.api import errors
+from mooring.api.core_v1 import Node
+from mooring.bridge.cluster import BridgedCluster
+from mooring.bridge.plan import node_labels
+from mooring.client import Informer, PatchType
+from mooring.controllers.controller import Context, Controller
+
+_TOGETHER_SECONDS = 0.1
+"""Rules that come within this time are written to a node at once."""
+
+
+class NodeLabels(Controller):
+    """Works on nodes."""
+
+    name = "bridge-nodes"
+
+    def __init__(self, context: Context, cluster: BridgedCluster) -> None:
+        super().__init__(context)
+        self._cluster = cluster
+        self._nodes: Informer[Node] = context.informers.of(Node)
+        self._nodes.add_handler(added=cluster.node_came, updated=cluster.node_changed, deleted=cluster.node_left)
+        cluster.on_stale = lambda name: self.queue.add_after(name, _TOGETHER_SECONDS)
+
+    async def reconcile(self, key: str) -> float | None:
+        node = self._nodes.get(key)
+        if node is None or node.metadata.deletion_timestamp is not None:
+            return None
+        changes = node_labels(node, self._cluster.rules_in_use())
+        if changes:
+            body = {"metadata": {"labels": changes}}
+            with suppress(errors.NotFound):
+                await self.client.patch(Node, key, body, type=PatchType.MERGE)
+        return None

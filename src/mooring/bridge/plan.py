@@ -1,0 +1,247 @@
+"""What the bridge does to one pod, worked out from the pod and the cluster. Pure: tests can hold it to the rules.
+
+`wanted` says which labels nodes must have for a pod's annotations; `release` is the one patch that puts stock words in
+place of them and opens the gate; `additions` are tolerations that a pod which runs already lacks. Nothing here widens
+what the annotations say: where stock words cannot say the same, they say less.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Protocol
+
+from mooring.api import codec
+from mooring.api.core_v1 import Node, NodeSelector, NodeSelectorTerm, Pod, PreferredSchedulingTerm, Taint, Toleration
+from mooring.constraints import annotations, node_selector
+from mooring.constraints.annotations import GATE, NODE_AFFINITY, TOLERATIONS, Constraints
+from mooring.constraints.lowering import (
+    LABEL_PREFIX,
+    LABEL_VALUE,
+    Constraint,
+    constraint_of,
+    lower_term,
+    lower_tolerations,
+    term_of_known_values,
+)
+from mooring.constraints.lowering.terms import requirement
+from mooring.constraints.options import ConstraintOptions
+
+OPTIONS = ConstraintOptions()
+"""The bridge itself knows all words, whatever the server's gates are."""
+RELEASED = "constraints.mooring.dev/released"
+"""The annotation of a pod that was released: a digest of the constraints that it was released with."""
+MOST_TOLERATIONS = 1000
+"""A pod gets no more tolerations than this: objects have a limit, and so has the patience of who reads them."""
+Labels = Mapping[str, str]
+Operation = dict[str, Any]
+
+
+class TooManyTaintsError(Exception):
+    """A pod would need more tolerations than it can have."""
+
+
+class NodeRule(Protocol):
+    """Something that nodes meet or not, and the label that says so."""
+
+    @property
+    def label(self) -> str: ...
+
+    def holds_on(self, name: str, labels: Labels) -> bool: ...
+
+
+@dataclass(frozen=True, eq=False)
+class TermRule:
+    """The foreign part of one term."""
+
+    constraint: Constraint
+
+    @property
+    def label(self) -> str:
+        return self.constraint.label
+
+    def holds_on(self, name: str, labels: Labels) -> bool:  # noqa: ARG002 - as the protocol has it
+        return self.constraint.is_met_by(labels)
+
+
+@dataclass(frozen=True, eq=False)
+class SelectorRule:
+    """A whole selector of several terms, for pods whose spec has a required affinity, too: terms cannot be added."""
+
+    selector: NodeSelector
+
+    @cached_property
+    def label(self) -> str:
+        text = json.dumps(codec.to_tree(self.selector), sort_keys=True, separators=(",", ":"))
+        return LABEL_PREFIX + hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    @cached_property
+    def _compiled(self) -> node_selector.Selector:
+        return node_selector.selector(self.selector, OPTIONS)
+
+    def holds_on(self, name: str, labels: Labels) -> bool:
+        return self._compiled.matches(labels, name)
+
+
+@dataclass(frozen=True)
+class ClusterFacts:
+    """What of a cluster decides how constraints are said."""
+
+    taints: Sequence[Taint]
+    """The distinct taints of all nodes."""
+    values: Mapping[str, Collection[str]]
+    """The values of each label that nodes have."""
+
+
+def is_gated(pod: Pod) -> bool:
+    return any(gate.name == GATE for gate in pod.spec.scheduling_gates)
+
+
+def digest(pod: Pod) -> str:
+    """What a pod is released with, in few letters."""
+    given = pod.metadata.annotations
+    text = json.dumps([given.get(TOLERATIONS), given.get(NODE_AFFINITY)])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def own_labels(labels: Labels) -> dict[str, str]:
+    """A node's labels without those of the bridge: an expression that counts labels must not count ours."""
+    return {key: value for key, value in labels.items() if not key.startswith(LABEL_PREFIX)}
+
+
+def wanted(pod: Pod) -> list[NodeRule]:
+    """The rules whose labels a pod's lowered affinity asks for. Raises `AnnotationError`."""
+    text = pod.metadata.annotations.get(NODE_AFFINITY)
+    return [] if text is None else list(_rules(text, has_own=_own_required(pod) is not None))
+
+
+@lru_cache(maxsize=4096)
+def _rules(text: str, *, has_own: bool) -> tuple[NodeRule, ...]:
+    affinity = annotations.read({NODE_AFFINITY: text}).node_affinity
+    if affinity is None:
+        return ()
+    rules: dict[str, NodeRule] = {}
+    required = affinity.required_during_scheduling_ignored_during_execution
+    terms = [entry.preference for entry in affinity.preferred_during_scheduling_ignored_during_execution]
+    if required is not None and has_own and len(required.node_selector_terms) > 1:
+        whole = SelectorRule(required)
+        rules[whole.label] = whole
+    elif required is not None:
+        terms += required.node_selector_terms
+    for term in terms:
+        constraint = constraint_of(term, OPTIONS)
+        if constraint is not None:
+            rules[constraint.label] = TermRule(constraint)
+    return tuple(rules.values())
+
+
+def _own_required(pod: Pod) -> NodeSelector | None:
+    affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
+    return affinity.required_during_scheduling_ignored_during_execution if affinity else None
+
+
+# -- what is written
+
+
+def release(pod: Pod, facts: ClusterFacts) -> list[Operation]:
+    """The one patch that says a gated pod's constraints in stock words and takes the gate away.
+
+    It holds for the version of the pod that was looked at. Raises `AnnotationError` and `TooManyTaintsError`.
+    """
+    found = annotations.read(pod.metadata.annotations)
+    operations: list[Operation] = [
+        {"op": "test", "path": "/metadata/resourceVersion", "value": pod.metadata.resource_version},
+        *_adding_tolerations(pod, missing_tolerations(pod, facts.taints)),
+        *_affinity(pod, found, facts),
+        {"op": "add", "path": f"/metadata/annotations/{_escaped(RELEASED)}", "value": digest(pod)},
+    ]
+    gates = [index for index, gate in enumerate(pod.spec.scheduling_gates) if gate.name == GATE]
+    operations += [{"op": "remove", "path": f"/spec/schedulingGates/{index}"} for index in reversed(gates)]
+    return operations
+
+
+def additions(pod: Pod, taints: Iterable[Taint]) -> list[Operation]:
+    """The patch that lets a released pod tolerate taints which it should; nothing if it does. Raises as `release`."""
+    found = missing_tolerations(pod, taints)
+    test = {"op": "test", "path": "/metadata/resourceVersion", "value": pod.metadata.resource_version}
+    return [test, *_adding_tolerations(pod, found)] if found else []
+
+
+def missing_tolerations(pod: Pod, taints: Iterable[Taint]) -> list[Toleration]:
+    """The `Equal` tolerations that a pod's annotations ask for and its spec does not have yet.
+
+    All of the annotations' tolerations are said so, those in stock words too: they can come only behind the others, and
+    for each taint the first that matches counts.
+    """
+    found = annotations.read(pod.metadata.annotations).tolerations
+    if not found:
+        return []
+    own = pod.spec.tolerations
+    missing = lower_tolerations([*own, *found], taints, OPTIONS, OPTIONS, foreign_from=len(own))[len(own) :]
+    if len(own) + len(missing) > MOST_TOLERATIONS:
+        raise TooManyTaintsError(
+            f"the taints of the cluster have so many values that the pod would need {len(missing)} tolerations; "
+            f"it can have {MOST_TOLERATIONS}: narrow {TOLERATIONS}"
+        )
+    return missing
+
+
+def _adding_tolerations(pod: Pod, found: list[Toleration]) -> list[Operation]:
+    trees = [codec.to_tree(each) for each in found]
+    if trees and not pod.spec.tolerations:
+        return [{"op": "add", "path": "/spec/tolerations", "value": trees}]
+    return [{"op": "add", "path": "/spec/tolerations/-", "value": tree} for tree in trees]
+
+
+def _affinity(pod: Pod, found: Constraints, facts: ClusterFacts) -> list[Operation]:
+    """Node affinity in stock words. Terms that the spec has are tightened, since none may be added to them."""
+    if found.node_affinity is None:
+        return []
+    affinity = found.node_affinity
+    own = pod.spec.affinity and pod.spec.affinity.node_affinity
+    tree: dict[str, Any] = codec.to_tree(own) if own else {}
+    required = affinity.required_during_scheduling_ignored_during_execution
+    if required is not None:
+        selector = _lowered_selector(required, _own_required(pod), facts)
+        tree["requiredDuringSchedulingIgnoredDuringExecution"] = codec.to_tree(selector)
+    preferred = [
+        PreferredSchedulingTerm(weight=entry.weight, preference=lower_term(entry.preference, OPTIONS))
+        for entry in affinity.preferred_during_scheduling_ignored_during_execution
+    ]
+    if preferred:
+        tree.setdefault("preferredDuringSchedulingIgnoredDuringExecution", []).extend(map(codec.to_tree, preferred))
+    if pod.spec.affinity is None:
+        return [{"op": "add", "path": "/spec/affinity", "value": {"nodeAffinity": tree}}]
+    return [{"op": "add", "path": "/spec/affinity/nodeAffinity", "value": tree}]
+
+
+def _lowered_selector(required: NodeSelector, own: NodeSelector | None, facts: ClusterFacts) -> NodeSelector:
+    if own is None:
+        terms: list[NodeSelectorTerm] = []
+        for term in required.node_selector_terms:
+            terms.append(lower_term(term, OPTIONS))
+            known = term_of_known_values(term, facts.values, OPTIONS)
+            terms += [known] if known is not None else []
+        return NodeSelector(node_selector_terms=terms)
+    if len(required.node_selector_terms) == 1:
+        addition = lower_term(required.node_selector_terms[0], OPTIONS)
+    else:
+        rule = SelectorRule(required)
+        addition = NodeSelectorTerm(match_expressions=[requirement(rule.label, "In", LABEL_VALUE)])
+    joined = annotations.both(own, NodeSelector(node_selector_terms=[addition]))
+    return joined or own
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def node_labels(node: Node, rules: Iterable[NodeRule]) -> dict[str, str | None]:
+    """What of the bridge's labels has to change on a node: the value to set, or None to take one away."""
+    labels = own_labels(node.metadata.labels)
+    due = {rule.label for rule in rules if rule.holds_on(node.metadata.name, labels)}
+    there = {key: value for key, value in node.metadata.labels.items() if key.startswith(LABEL_PREFIX)}
+    changes: dict[str, str | None] = {key: None for key in there if key not in due}
+    changes |= {key: LABEL_VALUE for key in due if there.get(key) != LABEL_VALUE}
+    return changes

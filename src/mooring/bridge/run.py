@@ -1,0 +1,67 @@
+"""The bridge, put together: two controllers on shared informers, and an election, so that one copy writes."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+from prometheus_client import CollectorRegistry
+
+from mooring.bridge.cluster import BridgedCluster
+from mooring.bridge.nodes import NodeLabels
+from mooring.bridge.pods import COMPONENT, PodConstraints
+from mooring.client import Client, Informers, LeaderElector, LeaseTimes
+from mooring.controllers.controller import Context
+
+NAMESPACE = "mooring-bridge"
+
+
+class Bridge:
+    """One run of the bridge."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        namespace: str = NAMESPACE,
+        lease_times: LeaseTimes | None = None,
+        registry: CollectorRegistry | None = None,
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._times = lease_times or LeaseTimes()
+        self.context = Context(client, Informers(client), registry=registry or CollectorRegistry())
+        self.cluster = BridgedCluster()
+        self._controllers = (NodeLabels(self.context, self.cluster), PodConstraints(self.context, self.cluster))
+        self._ready = asyncio.Event()
+        self.is_standing_by = False
+        """Whether another copy may be the one that writes."""
+
+    @property
+    def is_ready(self) -> bool:
+        return self._ready.is_set()
+
+    async def wait_until_ready(self) -> None:
+        await self._ready.wait()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        try:
+            async with AsyncExitStack() as stack:
+                await self.context.enter(stack)
+                await self.context.informers.wait_for_sync()  # before: what pods ask for would look like garbage
+                self._ready.set()
+                async with asyncio.TaskGroup() as tasks:
+                    for controller in self._controllers:
+                        tasks.create_task(controller.run(), name=controller.name)
+        finally:
+            self._ready.clear()
+            for controller in self._controllers:
+                controller.queue.shut_down()
+
+    async def run_elected(self) -> bool:
+        """Wait until no other copy works, then do. False when the lease was lost."""
+        elector = LeaderElector(self._client, COMPONENT, self._namespace, lease_times=self._times)
+        self.is_standing_by = True
+        try:
+            return await elector.run(self.run)
+        finally:
+            self.is_standing_by = False
