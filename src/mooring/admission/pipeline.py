@@ -20,6 +20,7 @@ from mooring.admission.registry import strategy_of
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import errors, field_errors, meta_v1, times
 from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
 
 T = TypeVar("T", bound=meta_v1.Resource)
 
@@ -70,7 +71,8 @@ def admit_update(new: T, old: T, request: Request, subresource: str = "") -> Adm
     strategy.default(new)
     strategy.mutate(new, old, request)
     _keep_identity(new, old)
-    if not new.metadata.resource_version and main.allow_unconditional_update:
+    if not new.metadata.resource_version:
+        _check_unconditional(main, new)
         new.metadata.resource_version = old.metadata.resource_version
     strategy.prepare_for_update(new, old, request)
     problems = field_errors.gathered(partial(strategy.validate_update, new, old, request))
@@ -102,6 +104,14 @@ def _check_name(obj: meta_v1.Resource, request: Request) -> None:
                 f"the name of the object ({obj.metadata.name}) does not match the name on the URL ({request.name})"
             )
         obj.metadata.name = request.name
+
+
+def _check_unconditional(strategy: Strategy[Any], obj: meta_v1.Resource) -> None:
+    """Some kinds are only changed by those who say which version they have read."""
+    if not strategy.allow_unconditional_update:
+        path = Path("metadata", "resourceVersion")
+        wrong = field_errors.invalid(path, 0, "must be specified for an update")
+        raise errors.invalid(strategy.resource, obj.metadata.name, [wrong], group=strategy.group)
 
 
 def _check_namespace_lives(obj: meta_v1.Resource, strategy: Strategy[Any], request: Request) -> None:

@@ -63,7 +63,7 @@ def read(tree: Any, cls: type[D], validation: FieldValidation) -> tuple[D, tuple
         if report.strange:
             strange += report.strange
             obj.content = _plain(obj.content)
-    strange += [f'unknown field "{path}"' for path in prune(obj.content, cls.schema)]
+    strange += [f'unknown field "{path}"' for path in prune(obj.content, cls.schema, strict=True)]
     if strange and validation is FieldValidation.STRICT:
         raise DecodeError(f"strict decoding error: {', '.join(strange)}")
     return obj, tuple(strange) if validation is FieldValidation.WARN else ()

@@ -321,6 +321,11 @@ def internal_error(why: str) -> InternalError:
     return InternalError(_failure(InternalError, f"Internal error occurred: {why}", details))
 
 
+def version_on_create() -> StatusError:
+    """`resourceVersion should not be set on objects to be created`."""
+    return StatusError(_failure(StatusError, "resourceVersion should not be set on objects to be created"))
+
+
 def server_timeout(verb: str, resource: str, retry_after_seconds: int = 0, *, group: str = "") -> ServerTimeout:
     """`The list operation against pods could not be completed at this time, please try again.`"""
     subject = _qualified(resource, group)

@@ -9,7 +9,8 @@ Validation gathers `FieldError`s in a list; `errors.invalid` turns the list into
 import json
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
@@ -147,6 +148,16 @@ def gathered(validate: Callable[[], list[FieldError]]) -> list[FieldError]:
         _budget.reset(token)
 
 
+@contextmanager
+def uncounted() -> Iterator[None]:
+    """Errors of a trial, which may come to nothing: they do not count among those of the validation."""
+    token = _budget.set(None)
+    try:
+        yield
+    finally:
+        _budget.reset(token)
+
+
 def required(path: Path | None, detail: str = "") -> FieldError:
     """A value must be given."""
     return FieldError(ErrorType.REQUIRED, path, "", detail)
@@ -208,6 +219,10 @@ def _rendered(value: Any) -> str:
     return shortened(_html_safe(json.dumps(shown, ensure_ascii=False, separators=(",", ":"))), MAX_QUOTED)
 
 
+class GoStruct(dict[str, Any]):
+    """A value that errors quote as a struct of Go: by the names and in the order of its fields."""
+
+
 class _Room:
     """How much of a value is still looked at: what is shown of it is cut anyway, and each part takes two characters."""
 
@@ -232,6 +247,9 @@ def _as_go_shows_it(value: Any, room: _Room) -> Any:
             item = getattr(value, info.name)
             shown[_go_name(info.encode_name)] = None if item in ([], {}) else _as_go_shows_it(item, room)
         return shown
+    if isinstance(value, GoStruct):
+        items = takewhile(room, value.items())
+        return {key: None if item in ([], {}) else _as_go_shows_it(item, room) for key, item in items}
     if isinstance(value, dict):
         return {key[:MAX_QUOTED]: _as_go_shows_it(value[key], room) for key in takewhile(room, sorted(value))}
     if isinstance(value, list | tuple | set | frozenset):

@@ -9,7 +9,11 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
+from mooring.api import field_errors
 from mooring.api.apiextensions_v1 import JSONSchemaProps
+from mooring.api.field_path import Path
+from mooring.api.from_tree import FieldValidation, from_tree
+from mooring.api.json_tree import DecodeError
 from mooring.api.meta_v1 import ObjectMeta
 
 META_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
@@ -26,6 +30,7 @@ class Structural:
         "allows_any",
         "default",
         "embedded",
+        "embeds",
         "has_defaults",
         "items",
         "nullable",
@@ -45,6 +50,8 @@ class Structural:
         self.items = Structural(props.items) if isinstance(props.items, JSONSchemaProps) else None
         self.preserves = bool(props.preserve_unknown_fields)
         self.embedded = props.embedded_resource or root
+        self.embeds: bool = props.embedded_resource or any(child.embeds for child in self.children())
+        """Whether there is an embedded object here or anywhere below."""
         self.nullable = props.nullable
         self.default = props.default
         self.has_defaults: bool = self.default is not None or any(child.has_defaults for child in self.children())
@@ -69,10 +76,15 @@ NOTHING = Structural(JSONSchemaProps(preserve_unknown_fields=True), root=True)
 """The schema of objects that have none: everything is kept."""
 
 
-def prune(content: dict[str, Any], schema: Structural) -> list[str]:
-    """Take unknown fields out of an object without its metadata; returns their paths, in order."""
+def prune(content: dict[str, Any], schema: Structural, *, strict: bool = False) -> list[str]:
+    """Take unknown fields out of an object without its metadata; returns their paths, in order.
+
+    With `strict`, embedded objects whose type or metadata cannot be read raise DecodeError.
+    """
     unknown: list[str] = []
     _prune(content, schema, None, unknown)
+    if strict and schema.embeds:
+        _check_embedded(content, schema, None)
     unknown.sort()
     return unknown
 
@@ -106,6 +118,35 @@ def _prune(value: Any, schema: Structural | None, place: _Place, unknown: list[s
         unknown.append(_written((place, name)))
     if schema is not None and schema.embedded and place is not None:
         _coerce_metadata(value, place, unknown)
+
+
+def _check_embedded(value: Any, schema: Structural, place: _Place) -> None:
+    if value.__class__ is list:
+        if schema.items is not None and schema.items.embeds:
+            for index, item in enumerate(value):
+                _check_embedded(item, schema.items, (place, index))
+        return
+    if value.__class__ is not dict:
+        return
+    if schema.embedded and place is not None:
+        for name in ("apiVersion", "kind"):
+            if name in value and not isinstance(value[name], str):
+                path = Path(_written((place, name)))
+                raise DecodeError(str(field_errors.invalid(path, value[name], "must be a string")))
+        if "metadata" in value:
+            _check_metadata(value["metadata"], (place, "metadata"))
+    for name, item in value.items():
+        child = schema.field(name)
+        if child is not None and child.embeds:
+            _check_embedded(item, child, (place, name))
+
+
+def _check_metadata(metadata: Any, place: _Place) -> None:
+    try:
+        from_tree(metadata, ObjectMeta, FieldValidation.IGNORE)
+    except DecodeError as error:
+        path = Path(_written(place))
+        raise DecodeError(str(field_errors.invalid(path, metadata, str(error)))) from None
 
 
 def _coerce_metadata(value: dict[str, Any], place: _Place, unknown: list[str]) -> None:

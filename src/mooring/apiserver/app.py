@@ -281,7 +281,7 @@ class Application:
             error = errors.internal_error(f"the server has logged why, with request id {request.request_id}")
         status = error.status
         exchange.reason = status.reason
-        response = Response(status.code or 500, codec.encode(status))
+        response = Response(status.code or 500, codec.encode(status) + b"\n")
         if exchange.user is None:
             request.user = users.anonymous()
         if status.details and status.details.retry_after_seconds:

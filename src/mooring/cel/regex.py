@@ -24,7 +24,27 @@ def compile_pattern(pattern: str) -> Any:
     try:
         return re2.compile(pattern, options)
     except re2.error as problem:
-        raise EvaluationError(f"error parsing regexp: {problem}") from None
+        raise EvaluationError(f"error parsing regexp: {_in_gos_words(problem)}") from None
+
+
+_GOS_WORDS: Final = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "trailing \\": "trailing backslash at end of expression",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+}
+
+
+def _in_gos_words(problem: Exception) -> str:
+    """What is wrong with a pattern, as Go's library says it, which has the same syntax."""
+    given = problem.args[0] if problem.args else ""
+    text = given.decode(errors="replace") if isinstance(given, bytes) else str(given)
+    what, _, where = text.partition(": ")
+    what = _GOS_WORDS.get(what, what)
+    return f"{what}: `{where}`" if where else what
 
 
 def matches(text: str, pattern: str) -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from api_caller import CONFIG_MAPS, PODS, ApiCaller, config_map, pod
+from api_caller import CONFIG_MAPS, PODS, ApiCaller, api_caller, config_map, pod
 
 pytestmark = pytest.mark.req("S.1")
 
@@ -132,7 +132,7 @@ REFUSED = [
     Refused(
         "a dry run of an unknown sort",
         422,
-        'CreateOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: "Some": supported values: "All"',
+        'CreateOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: ["Some"]: supported values: "All"',
         url=f"{CONFIG_MAPS}?dryRun=Some",
     ),
     Refused(
@@ -246,3 +246,29 @@ async def test_events_of_both_groups_are_the_same(api: ApiCaller) -> None:
     answer = await api.get("/apis/events.k8s.io/v1/namespaces/default/events/e")
     assert answer.body["regarding"]["name"] == "web"
     assert answer.body["note"] == "bye"
+
+
+@pytest.mark.req("X.13")
+async def test_who_creates_something_has_read_no_version_of_it() -> None:
+    async with api_caller() as api:
+        body = config_map()
+        body["metadata"]["resourceVersion"] = "5"
+        refused = await api.post(CONFIG_MAPS, body)
+        assert (refused.code, refused.message) == (500, "resourceVersion should not be set on objects to be created")
+        assert (await api.post(f"{CONFIG_MAPS}?dryRun=All", body)).code == 201, "Kubernetes asks the store alone"
+
+
+@pytest.mark.req("X.13")
+async def test_a_line_break_ends_every_answer_in_json() -> None:
+    async with api_caller() as api:
+        assert (await api.post(CONFIG_MAPS, config_map())).text.endswith(b"}\n")
+        assert (await api.get(CONFIG_MAPS)).text.endswith(b"]}\n")
+
+
+@pytest.mark.req("X.13")
+async def test_lists_of_metadata_name_kind_and_version_of_each_item() -> None:
+    async with api_caller() as api:
+        await api.post(CONFIG_MAPS, config_map())
+        listed = await api.get(CONFIG_MAPS, accept="application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")
+        item = listed.body["items"][0]
+        assert (item["kind"], item["apiVersion"]) == ("PartialObjectMetadata", "meta.k8s.io/v1")

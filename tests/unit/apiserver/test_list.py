@@ -266,4 +266,4 @@ async def test_people_get_indented_json(some: ApiCaller) -> None:
     assert answer.text.startswith(b'{\n  "kind": "ConfigMap",\n')
     plain = await some.get(f"{CONFIG_MAPS}/c0?pretty=false", agent="curl/8.0")
     assert json.loads(plain.text) == json.loads(answer.text)
-    assert b"\n" not in plain.text
+    assert plain.text.count(b"\n") == 1, "at its end"

@@ -76,14 +76,14 @@ class Rules:
         declared = declare(schema.props, root=True)
         self._root = _node(schema, declared) if declared is not None else None
 
-    def errors(self, new: Any, old: Any, warn: Warn | None = None) -> list[FieldError]:
-        """What is wrong with an object; `old` is None for a create."""
+    def errors(self, new: Any, old: Any, warn: Warn | None = None, path: Path | None = None) -> list[FieldError]:
+        """What is wrong with a value that stands at `path`; `old` is None for a create."""
         if self._root is None:
             return []
         try:
-            return _Evaluation(warn, counted=False).run(self._root, new, old)
+            return _Evaluation(warn, counted=False).run(self._root, new, old, path)
         except _TooExpensiveError:
-            return _Evaluation(warn, counted=True).run(self._root, new, old)
+            return _Evaluation(warn, counted=True).run(self._root, new, old, path)
 
 
 def _node(schema: Structural, declared: Declared) -> _Node | None:
@@ -121,9 +121,10 @@ class _Evaluation:
         self._left = BUDGET
         self._errors: list[FieldError] = []
 
-    def run(self, root: _Node, new: Any, old: Any) -> list[FieldError]:
+    def run(self, root: _Node, new: Any, old: Any, path: Path | None) -> list[FieldError]:
+        unchanged = path is None and old is not None and new == old  # a default has not been there before
         with suppress(_StopError):
-            self._visit(root, new, old, None, unchanged=old is not None and new == old)
+            self._visit(root, new, old, path, unchanged=unchanged)
         return self._errors
 
     def _visit(self, node: _Node, new: Any, old: Any, path: Path | None, *, unchanged: bool) -> None:

@@ -138,7 +138,7 @@ def _type_checks(cls: type, schema: JSONSchemaProps) -> list[Check]:
     if known and cls in (str, list) and not {"number", "integer"} & set(types):
         return []
     if maybe and not fits:
-        return [_whole_number(wanted)]
+        return [_whole_number(known or wanted, _GO_FORMATS[cls] if known else name)]
     return [] if fits else [_wrong_type(wanted, name)]
 
 
@@ -154,10 +154,10 @@ def _tell_type(place: Place, findings: Findings, wanted: str, given: str) -> Non
     findings.add(place, field_errors.type_invalid(findings.at(place), given, detail))
 
 
-def _whole_number(wanted: str) -> Check:
+def _whole_number(wanted: str, given: str) -> Check:
     def check(value: Any, place: Place, findings: Findings) -> None:
         if not (value.is_integer() and abs(value) <= _SAFE_INTEGER):
-            _tell_type(place, findings, wanted, "number")
+            _tell_type(place, findings, wanted, given)
 
     return check
 
@@ -180,7 +180,8 @@ def _combinations(schema: JSONSchemaProps) -> list[Check]:
 
 def _tried(check: Check, value: Any, place: Place, findings: Findings) -> Findings:
     trial = Findings(findings.base)
-    check(value, place, trial)
+    with field_errors.uncounted():
+        check(value, place, trial)
     return trial
 
 
@@ -314,21 +315,22 @@ def _range_check(bits: int, known: str) -> Check:
     form = f"with format {known}" if known else "(default format)"
 
     def check(value: Any, place: Place, findings: Findings) -> None:
-        if not low <= value <= high:
+        if not low <= value <= high or value != int(value):
             _tell(findings, place, f"Checked value must be of type integer {form} in {written(place)}")
 
     return check
 
 
-def _multiple_check(cls: type, factor: float) -> Check:
-    shown = shown_number(int(factor) if cls is int else factor)
+def _multiple_check(cls: type, given: float) -> Check:
+    """Whole numbers are compared with the whole part of the factor, as Kubernetes does it."""
+    factor = int(given) if cls is int else given
+    shown = shown_number(factor)
 
     def check(value: Any, place: Place, findings: Findings) -> None:
         if factor <= 0:
-            _tell_value(
-                findings, place, shown, f"factor MultipleOf declared for {written(place)} must be positive: {shown}"
-            )
-        elif value % (int(factor) or 1) if cls is int else not _is_multiple(value, factor):
+            detail = f"factor MultipleOf declared for {written(place)} must be positive: {shown}"
+            findings.add(place, field_errors.invalid(findings.at(place), factor, detail))
+        elif value % factor if cls is int else not _is_multiple(value, factor):
             _tell_value(findings, place, value, f"should be a multiple of {shown}")
 
     return check

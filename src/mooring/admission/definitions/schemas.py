@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from mooring.admission.custom import structure
 from mooring.admission.custom.formats import NEW_FORMATS, format_of
+from mooring.admission.custom.rules import Rules
 from mooring.admission.custom.validation import compile_schema, types_of, validate
 from mooring.admission.definitions import structural
 from mooring.admission.definitions.expressions import Expressions, has_rules
@@ -22,7 +23,7 @@ from mooring.api.apiextensions_v1 import (
     JSONSchemaProps,
     ValidationRule,
 )
-from mooring.api.field_errors import FieldError
+from mooring.api.field_errors import FieldError, GoStruct
 from mooring.api.field_path import Path
 from mooring.api.structural import META_FIELDS, Structural, prune
 
@@ -54,6 +55,54 @@ _ALLOWED_AT_ROOT = {
     "validations": "XValidations",
 }
 """What the root of a schema may have beside a status subresource, by Go's names, in which Kubernetes lists them."""
+
+
+_GO_NAMES = {
+    "id": "ID",
+    "schema": "Schema",
+    "ref": "Ref",
+    "description": "Description",
+    "type": "Type",
+    "nullable": "Nullable",
+    "format": "Format",
+    "title": "Title",
+    "default": "Default",
+    "maximum": "Maximum",
+    "exclusive_maximum": "ExclusiveMaximum",
+    "minimum": "Minimum",
+    "exclusive_minimum": "ExclusiveMinimum",
+    "max_length": "MaxLength",
+    "min_length": "MinLength",
+    "pattern": "Pattern",
+    "max_items": "MaxItems",
+    "min_items": "MinItems",
+    "unique_items": "UniqueItems",
+    "multiple_of": "MultipleOf",
+    "enum": "Enum",
+    "max_properties": "MaxProperties",
+    "min_properties": "MinProperties",
+    "required": "Required",
+    "items": "Items",
+    "all_of": "AllOf",
+    "one_of": "OneOf",
+    "any_of": "AnyOf",
+    "not_": "Not",
+    "properties": "Properties",
+    "additional_properties": "AdditionalProperties",
+    "pattern_properties": "PatternProperties",
+    "dependencies": "Dependencies",
+    "additional_items": "AdditionalItems",
+    "definitions": "Definitions",
+    "external_docs": "ExternalDocs",
+    "example": "Example",
+    "preserve_unknown_fields": "XPreserveUnknownFields",
+    "embedded_resource": "XEmbeddedResource",
+    "int_or_string": "XIntOrString",
+    "list_map_keys": "XListMapKeys",
+    "list_type": "XListType",
+    "map_type": "XMapType",
+    "validations": "XValidations",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +194,15 @@ def _root_errors(schema: JSONSchemaProps, path: Path, has_status: bool) -> Itera
             detail = (
                 f"only [{allowed}] fields are allowed at the root of the schema if the status subresource is enabled"
             )
-            yield field_errors.invalid(path.child(here), schema, detail)
+            yield field_errors.invalid(path.child(here), _in_gos_order(schema), detail)
     if schema.nullable:
         yield field_errors.forbidden(path.child(f"{here}.nullable"), "nullable cannot be true at the root")
+
+
+def _in_gos_order(schema: JSONSchemaProps) -> GoStruct:
+    """A schema as Kubernetes quotes it: the names and the order of Go's type."""
+    names = [*_GO_NAMES]
+    return GoStruct({_GO_NAMES[name]: getattr(schema, name) for name in names})
 
 
 def default_errors(
@@ -174,7 +229,11 @@ def _default_errors(schema: JSONSchemaProps, path: Path, in_metadata: bool) -> l
             errors.append(field_errors.invalid(path, value, "must not have unknown fields"))
         if wrong := structure.embedded_errors(value, node, path):
             return errors + wrong
-    return errors + validate(compile_schema(schema), value, path)
+    errors += validate(compile_schema(schema), value, path)
+    if errors or not has_rules(schema):
+        return errors
+    rules = Rules(node)
+    return rules.errors(value, value, path=path) or rules.errors(value, None, path=path)
 
 
 class _Walk:

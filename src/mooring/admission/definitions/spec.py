@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from msgspec import structs
+
 from mooring.admission import meta
 from mooring.admission.definitions import schemas
 from mooring.admission.definitions.field_paths import FieldPathError, schema_at
@@ -66,7 +68,7 @@ def validate(
     errors += _missing_schemas(spec)
     for index, version in enumerate(spec.versions):
         errors += _version(version, SPEC.child("versions").index(index), shared, judge)
-    errors += _versions_together(spec.versions)
+    errors += _versions_together(spec.versions, shared)
     errors += _required_names(spec.names)
     errors += validate_names(spec.names, SPEC.child("names"))
     errors += _what_is_shared(spec, shared, judge)
@@ -167,15 +169,29 @@ def _deprecation_problems(version: CustomResourceDefinitionVersion) -> list[str]
     return problems
 
 
-def _versions_together(versions: list[CustomResourceDefinitionVersion]) -> list[FieldError]:
+def _versions_together(versions: list[CustomResourceDefinitionVersion], shared: _Shared) -> list[FieldError]:
     path = SPEC.child("versions")
+    shown = [_without_shared(version, shared) for version in versions]
     errors = []
     if len({version.name for version in versions}) < len(versions):
-        errors.append(field_errors.invalid(path, versions, "must contain unique version names"))
+        errors.append(field_errors.invalid(path, shown, "must contain unique version names"))
     if sum(version.storage for version in versions) != 1:
         detail = "must have exactly one version marked as storage version"
-        errors.append(field_errors.invalid(path, versions, detail))
+        errors.append(field_errors.invalid(path, shown, detail))
+    if versions and (wrong := names.dns1035_label(versions[0].name)):
+        errors.append(field_errors.invalid(SPEC.child("version"), versions[0].name, ",".join(wrong)))
     return errors
+
+
+def _without_shared(version: CustomResourceDefinitionVersion, shared: _Shared) -> CustomResourceDefinitionVersion:
+    """A version in the older form, for errors that quote it."""
+    return structs.replace(
+        version,
+        schema=None if shared.schema else version.schema,
+        subresources=None if shared.subresources else version.subresources,
+        additional_printer_columns=[] if shared.columns else version.additional_printer_columns,
+        selectable_fields=[] if shared.selectable else version.selectable_fields,
+    )
 
 
 def _what_is_shared(spec: CustomResourceDefinitionSpec, shared: _Shared, judge: schemas.Judge) -> list[FieldError]:
@@ -196,7 +212,7 @@ def validate_stored_versions(obj: CustomResourceDefinition) -> list[FieldError]:
     """What is wrong with the list of versions in which objects may be stored."""
     path, stored = STATUS.child("storedVersions"), obj.status.stored_versions
     if not stored:
-        return [field_errors.invalid(path, stored, "must have at least one stored version")]
+        return [field_errors.invalid(path, None, "must have at least one stored version")]
     errors = [
         field_errors.invalid(path, stored, f"must have the storage version {version.name}")
         for version in obj.spec.versions

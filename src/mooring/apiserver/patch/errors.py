@@ -7,10 +7,9 @@ PatchError             the patch itself makes no sense (HTTP 400)
 # ruff: noqa: N818 - the names say what is the case
 
 from mooring.api import errors
-from mooring.api.answer_limits import shortened
 from mooring.api.errors import StatusError
 from mooring.api.kinds import Kind
-from mooring.api.meta_v1 import StatusCause
+from mooring.api.meta_v1 import StatusDetails
 
 _REJECTED = "the server rejected our request due to an error in our request"
 
@@ -26,9 +25,8 @@ class Inapplicable(PatchError):
     """The patch wants something that this object does not have."""
 
     def status(self, kind: Kind, name: str) -> StatusError:
+        """Kubernetes says no more than that; why is for those who read its source."""
         refusal = errors.invalid(kind.kind, name, [], group=kind.group)
-        why = shortened(str(self))
-        refusal.status.message = f"{_REJECTED}: {why}"
-        if refusal.status.details is not None:
-            refusal.status.details.causes = [StatusCause(message=why)]
+        refusal.status.message = _REJECTED
+        refusal.status.details = StatusDetails()
         return refusal

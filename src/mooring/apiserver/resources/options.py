@@ -166,6 +166,10 @@ def check_type(obj: TypeMeta, kind: Kind) -> None:
             f"the API version in the data ({obj.api_version}) does not match the expected API version "
             f"({kind.api_version})"
         )
+    if obj.kind != kind.kind and kind.custom:
+        name = obj.metadata.name if isinstance(obj, Resource) else ""
+        wrong = field_errors.invalid(Path("kind"), obj.kind, f"must be {kind.kind}")
+        raise errors.invalid(obj.kind, name, [wrong], group=kind.group)
     if obj.kind != kind.kind:
         why = f"converting ({kind.version}.{obj.kind}) to ({kind.group or 'core'}.{kind.kind}): unknown conversion"
         raise errors.bad_request(f'{obj.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}')
@@ -194,8 +198,7 @@ _TYPE_META = msgspec.json.Decoder(_TypeMeta)
 def _dry_run_errors(values: list[str]) -> list[FieldError]:
     if all(value == "All" for value in values):
         return []
-    wrong = next(value for value in values if value != "All")
-    return [field_errors.not_supported(Path("dryRun"), wrong, ["All"])]
+    return [field_errors.not_supported(Path("dryRun"), values, ["All"])]
 
 
 def _manager_errors(manager: str, *, required: bool) -> list[FieldError]:

@@ -22,6 +22,7 @@ from mooring.base.clock import Clock
 from mooring.store.kv import KeyValue
 
 _META_VERSION = "meta.k8s.io/v1"
+_PARTIAL_HEAD = f'{{"kind":"PartialObjectMetadata","apiVersion":"{_META_VERSION}","metadata":'.encode()
 _HUMAN_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 
 
@@ -74,11 +75,10 @@ class MetadataView(View):
     shared = True
 
     def object(self, value: bytes, revision: int) -> bytes:
-        kind = f'{{"kind":"PartialObjectMetadata","apiVersion":"{_META_VERSION}","metadata":'.encode()
-        return kind + self._metadata(value, revision) + b"}"
+        return _PARTIAL_HEAD + self._metadata(value, revision) + b"}"
 
     def list(self, items: Sequence[KeyValue], metadata: ListMeta) -> bytes:
-        shown = [b'{"metadata":' + self._metadata(kv.value, kv.mod_revision) + b"}" for kv in items]
+        shown = [self.object(kv.value, kv.mod_revision) for kv in items]
         return _list_of("PartialObjectMetadataList", _META_VERSION, metadata, [b",".join(shown)])
 
     def empty(self, metadata: dict[str, Any]) -> bytes:
@@ -153,13 +153,13 @@ def respond(call: Call, body: bytes, status: int = 200) -> Response:
 
 
 def formatted(body: bytes, accepted: Accepted, request: Request) -> tuple[bytes, str]:
-    """JSON as the client wants it: as it is, indented for people, or as YAML."""
+    """JSON as the client wants it: on one line, indented for people, or as YAML."""
     if accepted.format == "yaml":
         return yaml_documents.write([codec.json_tree(body)]).encode(), YAML
     if "pretty" in request.query or request.user_agent.startswith(_HUMAN_AGENTS):
         pretty = request.flag("pretty") if "pretty" in request.query else True
-        return (msgspec.json.format(body, indent=2) + b"\n" if pretty else body), "application/json"
-    return body, "application/json"
+        body = msgspec.json.format(body, indent=2) if pretty else body
+    return body + b"\n", "application/json"
 
 
 class _Metadata(msgspec.Struct):

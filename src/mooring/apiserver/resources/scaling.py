@@ -43,7 +43,10 @@ class Scaling:
 
     async def get(self, call: Call) -> Response:
         kv = await self._registry.find(call)
-        return respond(call, codec.encode(scale_of(call.stored.decode(kv.value, kv.mod_revision), _paths(call.kind))))
+        obj, paths = call.stored.decode(kv.value, kv.mod_revision), _paths(call.kind)
+        if isinstance(obj, Dynamic) and paths and value_at(obj.content, paths.spec_replicas_path) is None:
+            raise errors.internal_error(f'the spec replicas field "{paths.spec_replicas_path}" does not exist')
+        return respond(call, codec.encode(scale_of(obj, paths)))
 
     async def update(self, call: Call) -> Response:
         options = write_options(call.request, "UpdateOptions")
@@ -154,7 +157,8 @@ def _scaled_by(change: Any, paths: CustomResourceSubresourceScale | None) -> Cha
 
     def scaled(old: Resource) -> Resource:
         scale: Scale = change(scale_of(old, paths))
-        _check_replicas(old.metadata.name, scale.spec.replicas)
+        if paths is None:  # the schema of a custom kind says what it allows
+            _check_replicas(old.metadata.name, scale.spec.replicas)
         new = copy_of(old)
         _set_replicas(new, scale.spec.replicas, paths)
         new.metadata.resource_version = scale.metadata.resource_version or old.metadata.resource_version

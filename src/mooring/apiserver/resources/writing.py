@@ -53,6 +53,9 @@ class Writing:
     async def create(self, call: Call) -> Response:
         options = write_options(call.request, "CreateOptions")
         obj = self._read(call, options)
+        version = obj.metadata.resource_version
+        if version.isdecimal() and int(version[:20]) and not options.dry_run:
+            raise errors.version_on_create()
         written = await self.create_object(call, obj, options)
         return self._respond(call, written)
 

@@ -58,6 +58,7 @@ class Case:
     query: str
     body: Any
     answer: Answer
+    content_type: str = "application/json"
 
     @classmethod
     def parse(cls, line: str) -> "Case":
@@ -66,7 +67,8 @@ class Case:
         response = recorded["response"]
         answer = Answer(int(response["code"]), response["body"])
         query, body = recorded.get("query") or "", recorded.get("body")
-        return cls(str(recorded["id"]), str(recorded["method"]), str(recorded["path"]), query, body, answer)
+        given = recorded.get("contentType") or "application/json"
+        return cls(str(recorded["id"]), str(recorded["method"]), str(recorded["path"]), query, body, answer, given)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -181,7 +183,7 @@ class _Server:
         self._url = urlsplit(url)
         if self._url.scheme not in ("http", "https") or not self._url.hostname:
             raise UnreadableFileError(f"--server: {url} is not a URL such as https://127.0.0.1:6443")
-        self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        self._headers = {"Accept": "application/json"}
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
         self._tls = ssl.create_default_context(cafile=str(ca) if ca else None)
@@ -201,7 +203,8 @@ class _Server:
         target = f"{self._url.path.rstrip('/')}{case.path}{'?' + case.query if case.query else ''}"
         body = None if case.body is None else json.dumps(case.body)
         try:
-            self._connection.request(case.method, target, body, self._headers)
+            headers = {**self._headers, "Content-Type": case.content_type}
+            self._connection.request(case.method, target, body, headers)
             response = self._connection.getresponse()
             text = response.read()
         except (OSError, http.client.HTTPException) as error:
