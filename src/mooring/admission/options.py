@@ -90,6 +90,8 @@ class AdmissionOptions:
     """Containers that are not init containers may have a `restartPolicy` of their own."""
     pod_topology_labels: bool = True
     """Pods get the zone and region of their node as labels when they are bound."""
+    service_families: tuple[str, ...] = ("IPv4",)
+    """The families of addresses that Services can have, the usual one first."""
     relaxed_service_names: bool = True
     """Names of Services may begin with a digit."""
     scale_to_zero: bool = True

@@ -1,22 +1,30 @@
-"""Services. Mooring runs no proxy, so it hands out no addresses: `clusterIP` and `nodePort` are kept as a client gave
-them, and stay empty otherwise. Everything else is defaulted and checked as in a cluster with IPv4 alone.
-"""
+"""Services: defaulted and checked here; addresses and node ports are given out by the API server, after admission."""
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
+from mooring.admission import service_families
 from mooring.admission.addresses import validate_ip
 from mooring.admission.conditions import validate_conditions
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.service_families import HEADLESS
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, names
-from mooring.api.core_v1 import ClientIPConfig, Service, ServicePort, ServiceSpec, SessionAffinityConfig
+from mooring.api.core_v1 import (
+    ClientIPConfig,
+    LoadBalancerStatus,
+    Service,
+    ServicePort,
+    ServiceSpec,
+    SessionAffinityConfig,
+)
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-HEADLESS = "None"
 _KUBELET_PORT = 10250
 _MAX_AFFINITY_SECONDS = 86400
 _DEFAULT_AFFINITY_SECONDS = 10800
@@ -60,13 +68,15 @@ class ServiceStrategy(RuleStrategy[Service]):
 
     def prepare_for_create(self, obj: Service, request: Request) -> None:
         super().prepare_for_create(obj, request)
-        _choose_families(obj.spec)
+        service_families.choose(obj, None, request.options.service_families)
 
     def prepare_for_update(self, new: Service, old: Service, request: Request) -> None:
         super().prepare_for_update(new, old, request)
-        if new.spec.type != "ExternalName" and old.spec.type != "ExternalName" and not new.spec.cluster_ips:
-            new.spec.cluster_ip, new.spec.cluster_ips = old.spec.cluster_ip, list(old.spec.cluster_ips)
-        _choose_families(new.spec)
+        _keep_given(new.spec, old.spec)
+        _drop_useless(new.spec, old.spec)
+        if new.spec.type != "LoadBalancer":
+            new.status = replace(new.status, load_balancer=LoadBalancerStatus())
+        service_families.choose(new, old, request.options.service_families)
 
     def rules(self, obj: Service, old: Service | None, request: Request) -> list[FieldError]:
         spec = obj.spec
@@ -74,10 +84,10 @@ class ServiceStrategy(RuleStrategy[Service]):
         errors += _ports(spec.ports)
         errors += names.validate_labels(spec.selector, _SPEC.child("selector"))
         errors += _affinity(spec)
-        errors += _addresses(spec)
+        errors += _addresses(spec) or service_families.rules(obj, old, request.options.service_families)
         if spec.type not in TYPES:
             errors.append(field_errors.not_supported(_SPEC.child("type"), spec.type, TYPES))
-        errors += _unique_ports(spec) + _traffic(spec)
+        errors += _unique_ports(spec) + _traffic(spec) + _health_check(spec, old)
         return errors if old is None else errors + _changes(spec, old.spec)
 
     def status_rules(self, new: Service, old: Service, request: Request) -> list[FieldError]:
@@ -99,14 +109,51 @@ def _default_affinity(spec: ServiceSpec) -> None:
         spec.session_affinity_config = SessionAffinityConfig(client_ip=seconds)
 
 
-def _choose_families(spec: ServiceSpec) -> None:
-    if spec.type == "ExternalName":
-        return
-    if spec.cluster_ips and not spec.cluster_ip:
-        spec.cluster_ip = spec.cluster_ips[0]
-    spec.ip_family_policy = spec.ip_family_policy or "SingleStack"
-    if not spec.ip_families:
-        spec.ip_families = ["IPv6" if ":" in ip else "IPv4" for ip in spec.cluster_ips] or ["IPv4"]
+def needs_health_check(spec: ServiceSpec) -> bool:
+    """Whether balancers ask nodes if they have a pod of the Service."""
+    return spec.type == "LoadBalancer" and spec.external_traffic_policy == "Local"
+
+
+def _keep_given(new: ServiceSpec, old: ServiceSpec) -> None:
+    """What was given out stays, where a client that replaces the Service does not say it."""
+    if new.cluster_ip != old.cluster_ip and new.cluster_ips == old.cluster_ips:
+        new.cluster_ips = [new.cluster_ip] if new.cluster_ip else []  # who knows one field only has changed that one
+    if "ExternalName" not in (new.type, old.type) and not new.cluster_ips:
+        new.cluster_ip, new.cluster_ips = old.cluster_ip, list(old.cluster_ips)
+        new.ip_families = new.ip_families or list(old.ip_families)
+    if new.type in _EXTERNAL and old.type in _EXTERNAL:
+        given = {(port.protocol, port.port): port.node_port for port in old.ports}
+        named = {port.node_port for port in new.ports}
+        for port in new.ports:
+            before = given.get((port.protocol, port.port), 0)
+            port.node_port = port.node_port or (before if before not in named else 0)
+    if needs_health_check(new) and needs_health_check(old):
+        new.health_check_node_port = new.health_check_node_port or old.health_check_node_port
+
+
+def _drop_useless(new: ServiceSpec, old: ServiceSpec) -> None:
+    """What a change of type makes useless goes, unless the client has changed it at the same time."""
+    if new.type == "ExternalName" != old.type:
+        if (new.cluster_ip, new.cluster_ips) == (old.cluster_ip, old.cluster_ips):
+            new.cluster_ip, new.cluster_ips = "", []
+        new.ip_families = [] if new.ip_families == old.ip_families else new.ip_families
+        new.ip_family_policy = None if new.ip_family_policy == old.ip_family_policy else new.ip_family_policy
+        if new.internal_traffic_policy == old.internal_traffic_policy:
+            new.internal_traffic_policy = None
+    if old.type in _EXTERNAL and new.type not in _EXTERNAL:
+        if {port.node_port for port in new.ports} <= {port.node_port for port in old.ports}:
+            for port in new.ports:
+                port.node_port = 0
+        if new.external_traffic_policy == old.external_traffic_policy and not new.external_ips:
+            new.external_traffic_policy = ""
+    same_check = new.health_check_node_port == old.health_check_node_port
+    if needs_health_check(old) and not needs_health_check(new) and same_check:
+        new.health_check_node_port = 0
+    if old.type == "LoadBalancer" != new.type:
+        if new.allocate_load_balancer_node_ports == old.allocate_load_balancer_node_ports:
+            new.allocate_load_balancer_node_ports = None
+        if new.load_balancer_class == old.load_balancer_class:
+            new.load_balancer_class = None
 
 
 # -- the type
@@ -226,20 +273,16 @@ def _addresses(spec: ServiceSpec) -> list[FieldError]:
         errors.append(field_errors.invalid(here, spec.cluster_ips, detail))
     if len(spec.cluster_ips) > 2:
         errors.append(field_errors.invalid(here, spec.cluster_ips, "may only hold up to 2 values"))
+    if spec.cluster_ips and not spec.cluster_ip:
+        errors.append(field_errors.invalid(here, spec.cluster_ips, "must be empty when `clusterIP` is not specified"))
     for index, ip in enumerate(spec.cluster_ips):
         if ip != HEADLESS:
             errors += validate_ip(ip, here.index(index))
+    if len(spec.cluster_ips) == 2 and len(set(map(service_families.family_of, spec.cluster_ips))) == 1:
+        detail = "may specify no more than one IP for each IP family"
+        errors.append(field_errors.invalid(here, spec.cluster_ips, detail))
     for index, ip in enumerate(spec.external_ips):
         errors += validate_ip(ip, _SPEC.child("externalIPs").index(index))
-    families = _SPEC.child("ipFamilies")
-    errors += [
-        field_errors.not_supported(families.index(index), family, ["IPv4", "IPv6"])
-        for index, family in enumerate(spec.ip_families)
-        if family not in ("IPv4", "IPv6")
-    ]
-    policies = ("SingleStack", "PreferDualStack", "RequireDualStack")
-    if spec.ip_family_policy is not None and spec.ip_family_policy not in policies:
-        errors.append(field_errors.invalid(_SPEC.child("ipFamilyPolicy"), spec.ip_family_policy, ""))
     return errors
 
 
@@ -267,11 +310,22 @@ def _traffic(spec: ServiceSpec) -> list[FieldError]:
     ]
 
 
+def _health_check(spec: ServiceSpec, old: Service | None) -> list[FieldError]:
+    here, port = _SPEC.child("healthCheckNodePort"), spec.health_check_node_port
+    if port and not needs_health_check(spec):
+        detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+        return [field_errors.invalid(here, port, detail)]
+    before = old.spec.health_check_node_port if old is not None and needs_health_check(old.spec) else port
+    return [field_errors.forbidden(here, IMMUTABLE)] if needs_health_check(spec) and port != before else []
+
+
 def _changes(new: ServiceSpec, old: ServiceSpec) -> list[FieldError]:
     """An address stays for as long as the service has one."""
-    if "ExternalName" in (new.type, old.type) or not old.cluster_ip or new.cluster_ip == old.cluster_ip:
+    if "ExternalName" in (new.type, old.type):
         return []
-    return [field_errors.invalid(_SPEC.child("clusterIPs").index(0), new.cluster_ips, IMMUTABLE)]
+    pairs = enumerate(zip(new.cluster_ips, old.cluster_ips, strict=False))
+    here, detail = _SPEC.child("clusterIPs"), "may not change once set"
+    return [field_errors.invalid(here.index(index), new.cluster_ips, detail) for index, (a, b) in pairs if b and a != b]
 
 
 STRATEGIES = (ServiceStrategy(),)

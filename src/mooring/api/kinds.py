@@ -144,6 +144,8 @@ class Kind:
     lifecycle: Lifecycle = ALWAYS
     storage_group: str | None = None
     """The group whose kind of the same name holds the objects, where it is not this one (events)."""
+    is_internal: bool = False
+    """Stored by the server for itself, and never served."""
     to_hub: Callable[[Any], Any] | None = None
     """Turns an object into the shape of the newest version; None where it has that shape already."""
     from_hub: Callable[[Any], Any] | None = None
@@ -264,6 +266,7 @@ def _core() -> tuple[Kind, ...]:
             categories=_ALL,
             subresources=(SCALE, STATUS),
         ),
+        v1.kind("RangeAllocation", "rangeallocations", namespaced=False, is_internal=True),
         v1.kind("ResourceQuota", "resourcequotas", short_names=("quota",), subresources=(STATUS,)),
         v1.kind("Secret", "secrets"),
         v1.kind("ServiceAccount", "serviceaccounts", short_names=("sa",), subresources=(token,)),

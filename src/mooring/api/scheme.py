@@ -301,6 +301,8 @@ class _Switches:
         return tuple(self._warnings)
 
     def serve(self, kind: Kind) -> bool:
+        if kind.is_internal:
+            return False
         if not kind.lifecycle.known_at(self._versions.emulation):
             return False
         if kind.stability == ALPHA and self._versions.is_emulating:

@@ -30,8 +30,8 @@ class OwnCalls:
     async def create(self, obj: Resource) -> None:
         await self._call("POST", obj)
 
-    async def update(self, obj: Resource) -> None:
-        await self._call("PUT", obj)
+    async def update(self, obj: Resource, subresource: str = "") -> None:
+        await self._call("PUT", obj, subresource)
 
     async def update_status(self, obj: Resource) -> None:
         await self._call("PUT", obj, "status")

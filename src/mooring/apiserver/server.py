@@ -13,6 +13,7 @@ import socket
 import ssl
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -55,6 +56,7 @@ from mooring.apiserver.security.shared_keys import require_shared_keys
 from mooring.apiserver.security.signer import Signer
 from mooring.apiserver.security.token_file import TokenFile
 from mooring.apiserver.security.tokens import ServiceAccountTokens
+from mooring.apiserver.services import Repair, ServiceAllocation
 from mooring.apiserver.skew import SkewWatch
 from mooring.apiserver.streams.kubelets import Kubelets
 from mooring.apiserver.streams.streams import Streams
@@ -104,6 +106,10 @@ class ApiServer:
         self._node_authorizer = NodeAuthorizer(store, self._authorizer)
         self._audit = AuditLog(config.audit_log, clock) if config.audit_log else None
         self.app = self._application(registry)
+        resources, network = self.app.resources, config.services
+        allocation = resources.registry.allocation = ServiceAllocation(resources.registry, network.node_ports)
+        is_shared = config.etcd is not None
+        self._repair = Repair(OwnCalls(resources), allocation, clock, network, is_shared=is_shared)
 
     @classmethod
     async def open(
@@ -130,6 +136,7 @@ class ApiServer:
     def _application(self, registry: CollectorRegistry) -> Application:
         config, clock = self._config, self._clock
         versions, options = for_component(config.component), admission_options(config.component)
+        options = replace(options, service_families=config.services.families)
         objects = Objects(self.store, self.scheme)
         accounts = ServiceAccountTokens(self._pki.signing_key(), objects, clock)
         tokens = TokenFile.read(config.token_auth_file) if config.token_auth_file else None
@@ -205,9 +212,10 @@ class ApiServer:
         self._run(signer.run(), "signing of certificates")
         self._run(self.app.definitions.run(), "definitions of custom kinds")
         await bootstrap(self.app.resources)
-        await bootstrap_rbac(self.app.resources)
+        await asyncio.gather(bootstrap_rbac(self.app.resources), self._repair.prepare())
         await self._authorizer.wait_for_sync()
         await self.app.definitions.wait_for_sync()
+        self._run(self._repair.run(), "addresses of Services")
         self._started = True
 
     def _run(self, work: Coroutine[None, None, None], name: str) -> None:

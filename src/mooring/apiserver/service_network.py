@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 
 DEFAULT_CLUSTER_IPS = "10.0.0.0/24"
+DEFAULT_NODE_PORTS = range(30000, 32768)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,10 +13,16 @@ class ServiceNetwork:
 
     advertise_address: str = ""
     """Empty: the address on which it listens, or where that is a loopback, that of this machine on the way out."""
-    cluster_ips: str = DEFAULT_CLUSTER_IPS
-    """The range of cluster IPs."""
+    cluster_ips: tuple[str, ...] = (DEFAULT_CLUSTER_IPS,)
+    """The networks of cluster IPs, one of each family at most; Services get the first one's if they do not mind."""
+    node_ports: range = DEFAULT_NODE_PORTS
 
     @property
     def first(self) -> str:
         """The cluster IP of the Service `default/kubernetes`."""
-        return str(ip_network(self.cluster_ips)[1])
+        return str(ip_network(self.cluster_ips[0])[1])
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        """The families of addresses that Services can have, the usual one first."""
+        return tuple(f"IPv{ip_network(text).version}" for text in self.cluster_ips)

@@ -182,7 +182,7 @@ UPDATES = [
         "Service",
         spec(clusterIP="10.0.0.1"),
         spec(clusterIP="10.0.0.2", clusterIPs=["10.0.0.2"]),
-        ['spec.clusterIPs[0]: Invalid value: ["10.0.0.2"]: field is immutable'],
+        ['spec.clusterIPs[0]: Invalid value: ["10.0.0.2"]: may not change once set'],
     ),
     Update("an address left out", "Service", spec(clusterIP="10.0.0.1"), spec(clusterIP=ABSENT, clusterIPs=ABSENT)),
     Update(

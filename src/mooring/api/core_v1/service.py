@@ -194,3 +194,12 @@ class EndpointsList(ResourceList):
 
     items: list[Endpoints] = required(list)
     """The endpoints."""
+
+
+class RangeAllocation(Resource):
+    """Which numbers of a range are taken, as a set of bits. Only the API server itself uses it."""
+
+    range: str = required(str)
+    """The range, as 30000-32767."""
+    data: bytes = required(bytes)
+    """A bit for each number."""

@@ -122,6 +122,7 @@ class Deleting:
                     await registry.clear_unserved(call.name)
                 outcome = await registry.store.write(Delete(kv.key, expect=kv.mod_revision))
                 if isinstance(outcome, Event):
+                    await registry.released(obj)
                     return Written(kv.value, outcome.revision), True, obj
             else:
                 written = await self._save(kv, call, obj)

@@ -92,9 +92,9 @@ class ClusterFacts:
         self._store = store
         self._namespaces: dict[str, tuple[int, str]] = {}
         self._accounts = AccountFacts(store)
-        self._priorities = _Collection(store, "/registry/priorityclasses/", PriorityClass, _priorities)
+        self._priorities = Collection(store, "/registry/priorityclasses/", PriorityClass, _priorities)
         self._nodes: BoundedCache[str, tuple[int, Mapping[str, str]]] = BoundedCache(_NODES_KNOWN)
-        self._storage_classes = _Collection(store, "/registry/storageclasses/", StorageClass, _storage_classes)
+        self._storage_classes = Collection(store, "/registry/storageclasses/", StorageClass, _storage_classes)
 
     async def about(self, obj: Resource | None, namespace: str) -> Facts:
         """The facts for a write of `obj` in a namespace."""
@@ -148,7 +148,7 @@ class ClusterFacts:
         return known[1]
 
 
-class _Collection(Generic[R, T]):
+class Collection(Generic[R, T]):
     """A few objects that are decoded and summed up again only when one of them has changed."""
 
     def __init__(self, store: Store, prefix: str, object_type: type[R], sum_up: Callable[[list[R]], T]) -> None:

@@ -14,6 +14,7 @@ from mooring.admission.registry import register, strategy_of, unregister
 from mooring.api import errors
 from mooring.api.answer_limits import add_warning
 from mooring.api.authentication_v1 import UserInfo
+from mooring.api.core_v1 import Service
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource, TableColumnDefinition, TableRow
 from mooring.api.scheme import Scheme
@@ -68,6 +69,30 @@ class Call:
             add_warning(self.warnings, text)
 
 
+class Reserved(Protocol):
+    """What was taken for an object that is about to be written."""
+
+    async def commit(self) -> None:
+        """It was written."""
+        ...
+
+    async def undo(self) -> None:
+        """It was not."""
+        ...
+
+
+class Allocation(Protocol):
+    """Gives out what only one object can have: the addresses and ports of Services."""
+
+    async def reserve(self, new: Service, old: Service | None, *, dry_run: bool) -> Reserved:
+        """Take what an object lacks, and write it into it; raises a `StatusError` if that is not to be had."""
+        ...
+
+    async def released(self, service: Service) -> None:
+        """An object is gone, and needs nothing any more."""
+        ...
+
+
 class Registry:
     """The shared ground of the handlers."""
 
@@ -97,6 +122,8 @@ class Registry:
             for stored in self._stored.values()
             if stored.hub.namespaced and not any(map(scheme.is_served, scheme.family(stored.hub)))
         ]
+        self.allocation: Allocation | None = None
+        """Gives Services their addresses; None where nobody does, as in tests."""
         self._node_reading = NodeReading(store, options)
         self._custom: dict[Kind, Stored] = {}
 
@@ -128,6 +155,17 @@ class Registry:
         """Raises Forbidden unless the user may create what an update or a patch of theirs would create."""
         if self._create_check is not None:
             self._create_check(call.request.user, call.kind, call.namespace, call.name)
+
+    async def reserve(self, new: Resource, old: Resource | None, *, dry_run: bool) -> Reserved | None:
+        """Take what an object lacks before it is written."""
+        if self.allocation is None or not isinstance(new, Service):
+            return None
+        return await self.allocation.reserve(new, old if isinstance(old, Service) else None, dry_run=dry_run)
+
+    async def released(self, gone: Resource) -> None:
+        """Let go what an object had that is gone."""
+        if self.allocation is not None and isinstance(gone, Service):
+            await self.allocation.released(gone)
 
     async def find(self, call: Call) -> KeyValue:
         """The stored object that a call names; raises NotFound."""

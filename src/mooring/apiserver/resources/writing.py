@@ -5,7 +5,8 @@ new object from the old one, runs admission, keeps `managedFields`, and writes. 
 finalizer is gone) is deleted. Who may change a field and how is admission's affair. Read next: ``deleting.py``.
 """
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from mooring.admission.pipeline import admit_create, admit_update, generate_another_name
@@ -19,7 +20,8 @@ from mooring.apiserver.http import Response
 from mooring.apiserver.patch import Patcher, PatchError, patcher_for
 from mooring.apiserver.resources.options import WriteOptions, check_object, read_object, write_options
 from mooring.apiserver.resources.output import respond, view_for
-from mooring.apiserver.resources.registry import Call, Registry
+from mooring.apiserver.resources.registry import Call, Registry, Reserved
+from mooring.apiserver.resources.stored import Stored
 from mooring.store.kv import Delete, Event, KeyValue, Put, Write
 
 _NAME_ATTEMPTS = 8
@@ -97,20 +99,28 @@ class Writing:
         admit_create(obj, request, defaulted=True)
         registry.guard(call.request.user, obj, None, "")
         for _ in range(_NAME_ATTEMPTS if made_up else 1):
-            key = stored.key(obj.metadata.namespace, obj.metadata.name)
-            value = stored.encode(obj)
-            if options.dry_run:
-                if await registry.store.get(key) is None:
-                    return Written(value, 0, created=True)
-            else:
-                outcome = await registry.store.write(Put(key, value, expect=0, ttl=_ttl(obj)))
-                if isinstance(outcome, Event):
-                    return Written(value, outcome.revision, created=True)
+            written = await self._store_new(stored, obj, dry_run=options.dry_run)
+            if written is not None:
+                return written
             taken = obj.metadata.name
             if made_up:
                 generate_another_name(obj)
         refusal = errors.generate_name_conflict if made_up else errors.already_exists
         raise refusal(call.kind.plural, taken, group=call.kind.group)
+
+    async def _store_new(self, stored: Stored, obj: Resource, *, dry_run: bool) -> Written | None:
+        """Write a new object; None if there is one of its name."""
+        registry = self._registry
+        key = stored.key(obj.metadata.namespace, obj.metadata.name)
+        async with _reserved(await registry.reserve(obj, None, dry_run=dry_run)) as keep:
+            value = stored.encode(obj)
+            if dry_run:
+                return Written(value, 0, created=True) if await registry.store.get(key) is None else None
+            outcome = await registry.store.write(Put(key, value, expect=0, ttl=_ttl(obj)))
+            if not isinstance(outcome, Event):
+                return None
+            keep()
+            return Written(value, outcome.revision, created=True)
 
     async def change(
         self,
@@ -136,18 +146,33 @@ class Writing:
             registry.guard(call.request.user, new, old, part)
             if not keep_managers:
                 self.own(call, options, old, new)
-            value = stored.encode(new)
-            if options.dry_run or value == kv.value:
+            written = await self._store_change(call, kv, old, new, dry_run=options.dry_run)
+            if written is not None:
+                return written
+        raise errors.conflict(call.kind.plural, call.name, group=call.kind.group)
+
+    async def _store_change(
+        self, call: Call, kv: KeyValue, old: Resource, new: Resource, *, dry_run: bool
+    ) -> Written | None:
+        """Write a changed object; None if somebody else was faster."""
+        registry = self._registry
+        taken = None if call.subresource else await registry.reserve(new, old, dry_run=dry_run)
+        async with _reserved(taken) as keep:
+            value = call.stored.encode(new)
+            if dry_run or value == kv.value:
                 return Written(value, kv.mod_revision)
             write = _write_of(kv, new, value)
             if isinstance(write, Delete) and isinstance(new, Namespace):
                 await registry.clear_unserved(new.metadata.name)
             outcome = await registry.store.write(write)
             if isinstance(outcome, Event):
+                keep()
+                if isinstance(write, Delete):
+                    await registry.released(new)
                 return Written(value, outcome.revision)
             if outcome.current is None:
                 raise call.not_found()
-        raise errors.conflict(call.kind.plural, call.name, group=call.kind.group)
+            return None
 
     def own(self, call: Call, options: WriteOptions, old: Resource, new: Resource) -> None:
         """Note in `managedFields` who has changed what."""
@@ -206,6 +231,22 @@ class Writing:
     def _respond(self, call: Call, written: Written) -> Response:
         body = view_for(self._registry, call).object(written.value, written.revision)
         return respond(call, body, 201 if written.created else 200)
+
+
+@asynccontextmanager
+async def _reserved(taken: Reserved | None) -> AsyncIterator[Callable[[], None]]:
+    """Commit what was taken if the caller says that the object was written, else let it go."""
+    written = False
+
+    def keep() -> None:
+        nonlocal written
+        written = True
+
+    try:
+        yield keep
+    finally:
+        if taken is not None:
+            await (taken.commit() if written else taken.undo())
 
 
 def _check_name(call: Call, obj: Resource) -> None:

@@ -1,0 +1,139 @@
+"""Which families of addresses a Service has: what the client says, or what the cluster has.
+
+`choose` fills in what is missing, `rules` says what does not go together. The addresses themselves are given out by the
+API server, after admission. Called by ``service.py``.
+"""
+
+from mooring.api import field_errors
+from mooring.api.core_v1 import Service, ServiceSpec
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+
+HEADLESS = "None"
+SINGLE, PREFER, REQUIRE = "SingleStack", "PreferDualStack", "RequireDualStack"
+_POLICIES = (SINGLE, PREFER, REQUIRE)
+_FAMILIES = ("IPv4", "IPv6")
+_SPEC = Path("spec")
+_POLICY, _IPS, _GIVEN = _SPEC.child("ipFamilyPolicy"), _SPEC.child("clusterIPs"), _SPEC.child("ipFamilies")
+
+
+def is_headless(spec: ServiceSpec) -> bool:
+    return spec.cluster_ips[:1] == [HEADLESS] or spec.cluster_ip == HEADLESS
+
+
+def family_of(address: str) -> str:
+    return "IPv6" if ":" in address else "IPv4"
+
+
+def choose(new: Service, old: Service | None, families: tuple[str, ...]) -> None:
+    """Fill in policy and families; `families` are the cluster's, the usual one first."""
+    spec = new.spec
+    if spec.type == "ExternalName" or (old is not None and _stays(spec, old.spec)):
+        return
+    spec.ip_family_policy = spec.ip_family_policy or _usual_policy(spec, old)
+    if old is not None and spec.ip_family_policy == SINGLE:
+        _reduce(spec, old.spec)
+    for address in spec.cluster_ips[len(spec.ip_families) :]:
+        if address != HEADLESS and family_of(address) in families:
+            spec.ip_families.append(family_of(address))
+    if not spec.ip_families and not _is_of_unknown_family(spec):
+        spec.ip_families = [families[0]]
+    has_both = len(families) == 2 or (is_headless(spec) and not spec.selector)
+    if spec.ip_family_policy != SINGLE and len(spec.ip_families) == 1 and has_both:
+        spec.ip_families.append("IPv6" if spec.ip_families[0] == "IPv4" else "IPv4")
+
+
+def _stays(new: ServiceSpec, old: ServiceSpec) -> bool:
+    """Whether a Service that prefers two families is left as it is, whatever the cluster has got meanwhile."""
+    same = (new.cluster_ips, new.ip_families, new.type) == (old.cluster_ips, old.ip_families, old.type)
+    return same and new.ip_family_policy == old.ip_family_policy == PREFER
+
+
+def _usual_policy(spec: ServiceSpec, old: Service | None) -> str:
+    if old is not None and old.spec.ip_family_policy is not None:
+        return old.spec.ip_family_policy
+    return REQUIRE if is_headless(spec) and not spec.selector else SINGLE
+
+
+def _reduce(spec: ServiceSpec, old: ServiceSpec) -> None:
+    """One family only: the second address goes, unless the client has changed it at the same time."""
+    if spec.cluster_ips == old.cluster_ips:
+        spec.cluster_ips = spec.cluster_ips[:1]
+    if spec.ip_families == old.ip_families:
+        spec.ip_families = spec.ip_families[:1]
+
+
+def _is_of_unknown_family(spec: ServiceSpec) -> bool:
+    return bool(spec.cluster_ips) and not is_headless(spec)
+
+
+def rules(new: Service, old: Service | None, families: tuple[str, ...]) -> list[FieldError]:
+    """What is wrong with addresses, families and policy together."""
+    spec = new.spec
+    if spec.type == "ExternalName":
+        return []
+    errors = _known(spec)
+    if errors:
+        return errors
+    errors = _matching(spec)
+    if spec.ip_family_policy == SINGLE:
+        detail = "must be 'RequireDualStack' or 'PreferDualStack' when multiple {} are specified"
+        for what, given in (("cluster IPs", spec.cluster_ips), ("IP families", spec.ip_families)):
+            if len(given) == 2:
+                errors.append(field_errors.invalid(_POLICY, spec.ip_family_policy, detail.format(what)))
+    elif old is not None and old.spec.type != "ExternalName":
+        detail = "must be 'SingleStack' to release the secondary {}"
+        for what, given, before in (
+            ("cluster IP", spec.cluster_ips, old.spec.cluster_ips),
+            ("IP family", spec.ip_families, old.spec.ip_families),
+        ):
+            if len(before) == 2 and len(given) == 1:
+                errors.append(field_errors.invalid(_POLICY, spec.ip_family_policy, detail.format(what)))
+    return errors or _configured(spec, old, families)
+
+
+def _known(spec: ServiceSpec) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if spec.ip_family_policy is not None and spec.ip_family_policy not in _POLICIES:
+        errors.append(field_errors.not_supported(_POLICY, spec.ip_family_policy, sorted(_POLICIES)))
+    for index, family in enumerate(spec.ip_families):
+        if family not in _FAMILIES:
+            errors.append(field_errors.not_supported(_GIVEN.index(index), family, _FAMILIES))
+        elif family in spec.ip_families[:index]:
+            errors.append(field_errors.duplicate(_GIVEN.index(index), family))
+    return errors
+
+
+def _matching(spec: ServiceSpec) -> list[FieldError]:
+    """Each address is of the family at the same place."""
+    pairs = list(zip(spec.cluster_ips, spec.ip_families, strict=False))
+    return [
+        field_errors.invalid(
+            _IPS.index(index), address, f"expected an {family} value as indicated by `ipFamilies[{index}]`"
+        )
+        for index, (address, family) in enumerate(pairs)
+        if address not in ("", HEADLESS) and family_of(address) != family
+    ]
+
+
+def _configured(spec: ServiceSpec, old: Service | None, families: tuple[str, ...]) -> list[FieldError]:
+    """What the cluster has to have for it. What a Service has already stays."""
+    if (is_headless(spec) and not spec.selector) or (old is not None and old.spec.ip_families == spec.ip_families):
+        return []
+    errors = [
+        field_errors.invalid(
+            _IPS.index(index), spec.cluster_ips, f"{family_of(address)} is not configured on this cluster"
+        )
+        for index, address in enumerate(spec.cluster_ips)
+        if index >= len(spec.ip_families) and address != HEADLESS
+    ]
+    if errors:
+        return errors
+    if spec.ip_family_policy == REQUIRE and len(families) < 2:
+        detail = "this cluster is not configured for dual-stack services"
+        errors.append(field_errors.invalid(_POLICY, spec.ip_family_policy, detail))
+    return errors + [
+        field_errors.invalid(_GIVEN.index(index), family, "not configured on this cluster")
+        for index, family in enumerate(spec.ip_families)
+        if family not in families
+    ]
