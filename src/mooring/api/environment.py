@@ -29,10 +29,11 @@ def _value(pod: Pod, variable: EnvVar, known: Mapping[str, str | None]) -> str |
     if variable.value_from is None:
         return with_references(variable.value, known)
     reference = variable.value_from.field_ref
-    return _of_pod(pod, reference) if reference is not None else None
+    return field_of(pod, reference) if reference is not None else None
 
 
-def _of_pod(pod: Pod, reference: ObjectFieldSelector) -> str | None:
+def field_of(pod: Pod, reference: ObjectFieldSelector) -> str | None:
+    """What a field of the pod is, as text; None for one that only a kubelet knows."""
     path, meta = reference.field_path, pod.metadata
     for name, entries in (("labels", meta.labels), ("annotations", meta.annotations)):
         if path.startswith(f"metadata.{name}['") and path.endswith("']"):

@@ -182,7 +182,7 @@ class ApiServer:
             streams=Streams(
                 objects,
                 self._node_authorizer,
-                Kubelets(objects, clock, self._kubelet_client, config.kubelets),
+                Kubelets(objects, clock, self._kubelet_client, config.kubelets, accounts),
                 needs_create=versions.streams_need_create,
             ),
             definitions=Definitions(self.store, self.scheme, resources, clock),

@@ -166,6 +166,18 @@ async def test_a_token_for_others_is_not_for_the_server(call: Caller) -> None:
     assert (await _who(call, await _token(call, audiences=["vault"]))).status == 401
 
 
+async def test_a_token_of_a_pod_tells_where_the_pod_runs_and_outlives_the_node(call: Caller) -> None:
+    node = (await call("POST", "/api/v1/nodes", {"metadata": {"name": "n"}})).json
+    spec = {"serviceAccountName": "bob", "containers": [{"name": "c", "image": "i"}], "nodeName": "n"}
+    await call("POST", "/api/v1/namespaces/default/pods", {"metadata": {"name": "p"}, "spec": spec})
+    token = await _token(call, boundObjectRef={"kind": "Pod", "apiVersion": "v1", "name": "p"})
+    extra = (await _who(call, token)).json["status"]["userInfo"]["extra"]
+    assert extra["authentication.kubernetes.io/node-name"] == ["n"]
+    assert extra["authentication.kubernetes.io/node-uid"] == [node["metadata"]["uid"]]
+    await call("DELETE", "/api/v1/nodes/n")
+    assert (await _who(call, token)).status == 201
+
+
 async def test_a_bound_token_ends_with_its_pod(call: Caller) -> None:
     spec = {"serviceAccountName": "bob", "containers": [{"name": "c", "image": "i"}]}
     await call("POST", "/api/v1/namespaces/default/pods", {"metadata": {"name": "p"}, "spec": spec})

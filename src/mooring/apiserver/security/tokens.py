@@ -104,6 +104,8 @@ class ServiceAccountTokens:
         if found is None or found.metadata.uid != account.get("uid"):
             return "the service account of the token does not exist any more"
         for kind, object_type in _BOUND.items():
+            if object_type is Node and private.get("pod"):
+                continue  # where the pod runs is told, and binds nothing
             if (bound := private.get(kind.lower())) and not await self._exists(object_type, bound, namespace):
                 return f"the {kind.lower()} that the token is bound to does not exist any more"
         return Recognised(_user(namespace, account, private, claims), meant)
@@ -144,7 +146,11 @@ class ServiceAccountTokens:
             raise errors.bad_request(
                 f"cannot bind token for serviceaccount {account!r} to pod running with different serviceaccount name."
             )
-        return {wanted.kind.lower(): _reference(found)}
+        bound = {wanted.kind.lower(): _reference(found)}
+        if isinstance(found, Pod) and found.spec.node_name:
+            node = await self._objects.get(Node, found.spec.node_name)
+            bound |= {"node": _reference(node)} if node is not None else {}
+        return bound
 
 
 def _reference(obj: Resource) -> dict[str, str]:

@@ -10,6 +10,7 @@ from mooring.api.core_v1 import Node
 from mooring.api.simulation import is_simulated
 from mooring.apiserver.objects import Objects
 from mooring.apiserver.security.pki import KeyPair
+from mooring.apiserver.security.tokens import ServiceAccountTokens
 from mooring.apiserver.streams.kubelet import Kubelet
 from mooring.apiserver.streams.options import KubeletOptions
 from mooring.base.clock import Clock
@@ -19,9 +20,15 @@ class Kubelets:
     """All of them. `identity` is the certificate that this server shows to machines."""
 
     def __init__(
-        self, objects: Objects, clock: Clock, identity: Callable[[], KeyPair], options: KubeletOptions
+        self,
+        objects: Objects,
+        clock: Clock,
+        identity: Callable[[], KeyPair],
+        options: KubeletOptions,
+        tokens: ServiceAccountTokens,
     ) -> None:
         self._objects = objects
+        self._tokens = tokens
         self._clock = clock
         self._identity = identity
         self._options = options
@@ -33,7 +40,7 @@ class Kubelets:
     def _simulated(self) -> Kubelet:
         from mooring.apiserver.streams.simulated.kubelet import SimulatedKubelet  # noqa: PLC0415 - as said above
 
-        return SimulatedKubelet(self._objects, self._clock)
+        return SimulatedKubelet(self._objects, self._clock, self._tokens.issue)
 
     @cached_property
     def _real(self) -> Kubelet:

@@ -10,7 +10,7 @@ import posixpath
 import shlex
 import tarfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from mooring.api.core_v1 import Pod
@@ -35,10 +35,12 @@ class Surroundings:
     pod: Pod
     container: str
     clock: Clock
+    mounted: Mapping[str, str] = field(default_factory=dict)
+    """Files that volumes bring, by path."""
 
     def files(self) -> Mapping[str, str]:
         own = {"/etc/hostname": f"{self.pod.spec.hostname or self.pod.metadata.name}\n"}
-        return own | {posixpath.join("/", path): text for path, text in files(self.pod).items()}
+        return own | dict(self.mounted) | {posixpath.join("/", path): text for path, text in files(self.pod).items()}
 
     def work_out(self, words: Sequence[str], began: datetime, seed: str = "") -> Outcome:
         """What a command line comes to; raises NotUnderstood."""

@@ -19,6 +19,7 @@ from mooring.apiserver.streams.simulated.port_forward import SPDY_NAME, TUNNELLE
 from mooring.apiserver.streams.simulated.rules import FILES, log_rule
 from mooring.apiserver.streams.simulated.spdy_channels import SpdyChannels
 from mooring.apiserver.streams.simulated.terminal import Stdio
+from mooring.apiserver.streams.simulated.volumes import Issue, mounted_files
 from mooring.apiserver.streams.simulated.websocket import Channels, Tunnel, handshake
 from mooring.base.clock import Clock
 from mooring.shell import Outcome
@@ -33,9 +34,10 @@ _REMEMBERED = 100
 class SimulatedKubelet:
     """The kubelet of every simulated node."""
 
-    def __init__(self, objects: Objects, clock: Clock) -> None:
+    def __init__(self, objects: Objects, clock: Clock, issue: Issue) -> None:
         self._objects = objects
         self._clock = clock
+        self._issue = issue
         self._outcomes: BoundedCache[tuple[object, ...], Outcome | None] = BoundedCache(_REMEMBERED)
 
     # -- logs
@@ -90,9 +92,12 @@ class SimulatedKubelet:
     async def _main_process(self, pod: Pod, name: str, run: container.Run) -> Outcome | None:
         key = (pod.metadata.uid, pod.metadata.annotations.get(FILES, ""), name, run.began)
         if key not in self._outcomes:
-            here = Surroundings(pod, name, self._clock)
+            here = await self._surroundings(pod, name)
             self._outcomes.put(key, await asyncio.to_thread(main_process, here, run))  # which may take its time
         return self._outcomes.get(key)
+
+    async def _surroundings(self, pod: Pod, name: str) -> Surroundings:
+        return Surroundings(pod, name, self._clock, await mounted_files(self._objects, self._issue, pod, name))
 
     # -- what takes the connection over
 
@@ -118,9 +123,8 @@ class SimulatedKubelet:
         return Response(101, headers=headers, take_over=take_over)
 
     def _command(self, place: Place, options: CommandOptions) -> remote_command.Process:
-        here = Surroundings(place.pod, place.container, self._clock)
-
         async def process(stdio: Stdio) -> int:
+            here = await self._surroundings(place.pod, place.container)
             return await run(here, options.command, stdio)
 
         return process
