@@ -32,6 +32,7 @@ from mooring.scheduler.framework import (
     PostFilterResult,
     Registry,
     SchedulerFeatures,
+    SignPlugin,
     Status,
     unschedulable,
 )
@@ -159,6 +160,12 @@ class Engine:
         handle = Handle(self.cluster, features, client, self.nominations, self._random, waiting)
         self.profiles: dict[str, Profile] = {
             spec.scheduler_name: build(spec, IN_TREE if registry is None else registry, handle) for spec in profiles
+        }
+        self.cluster.shapes.signers = {
+            (profile.name, plugin.name): plugin.sign
+            for profile in self.profiles.values()
+            for plugin in profile.plugins
+            if isinstance(plugin, SignPlugin)
         }
         self._plans = {name: Plan(profile, timed or _itself) for name, profile in self.profiles.items()}
         self._kept: OrderedDict[tuple[str, PodShape], _Kept] = OrderedDict()

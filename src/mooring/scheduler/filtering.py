@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mooring.scheduler.columns.change_log import ChangedRows, Changes, union
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.columns.shapes import PodInfo, Sight
 from mooring.scheduler.framework import (
     ALL_ROWS,
     SKIP,
@@ -120,6 +120,7 @@ class ShapeFilterer:
     """A Filter plugin whose verdicts pods of a shape share, and what else it can do."""
 
     plugin: FilterPlugin[Any]
+    sight: Sight
     revised: RevisedFilter[Any] | None
     revised_rows: RevisedRows[Any] | None
     likeness: LikeRows[Any] | None
@@ -144,7 +145,7 @@ class ShapeFilter(FilterSlot):
         self._reads_pods = Reads.PODS in plugin.reads
         self.sees_only_node = self._revised is None and not self._reads_pods
         self._state: Any = None
-        found = plugin.pre_filter(pod, cluster)
+        found = plugin.pre_filter(pod.seen_by(filterer.sight), cluster)
         if isinstance(found, Status):
             self.status = found.by(plugin.name)
         else:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.columns.shapes import PodInfo, Sight
 from mooring.scheduler.filtering import PassingFilter, ShapeFilterer, has_pre_filter
 from mooring.scheduler.framework import (
     CycleState,
@@ -18,6 +18,8 @@ from mooring.scheduler.framework import (
     NodeFilterPlugin,
     NodeScorePlugin,
     Normalizer,
+    Part,
+    Plugin,
     ResourceFilter,
     RevisedFilter,
     RevisedRows,
@@ -66,13 +68,11 @@ class Plan:
 
     def __init__(self, profile: Profile, timed: Callable[[Any], Any]) -> None:
         """`timed` makes of each plugin what is asked in its place."""
+        self._profile = profile.name
         self.filters = [self._filterer(timed(plugin)) for plugin in profile.filters]
         self.scores = [self._scorer(replace(entry, plugin=timed(entry.plugin))) for entry in profile.scores]
 
-    @staticmethod
-    def _filterer(
-        plugin: FilterPlugin[Any] | NodeFilterPlugin,
-    ) -> ShapeFilterer | PodFilterer | NodeFilterPlugin:
+    def _filterer(self, plugin: FilterPlugin[Any] | NodeFilterPlugin) -> ShapeFilterer | PodFilterer | NodeFilterPlugin:
         if not isinstance(plugin, FilterPlugin):
             return plugin
         if plugin.scope is Scope.POD:
@@ -81,15 +81,18 @@ class Plan:
         rows = plugin if isinstance(plugin, RevisedRows) else None
         like = plugin if isinstance(plugin, LikeRows) else None
         resources = plugin if isinstance(plugin, ResourceFilter) else None
-        return ShapeFilterer(plugin, revised, rows, like, resources, has_pre_filter(plugin))
+        return ShapeFilterer(plugin, self._sight(plugin), revised, rows, like, resources, has_pre_filter(plugin))
 
-    @staticmethod
-    def _scorer(entry: Weighted[ScorePlugin[Any] | NodeScorePlugin]) -> ShapeScorer | PodScorer:
+    def _sight(self, plugin: Plugin) -> Sight:
+        return (self._profile, plugin.name), getattr(plugin, "signs", Part.ALL)
+
+    def _scorer(self, entry: Weighted[ScorePlugin[Any] | NodeScorePlugin]) -> ShapeScorer | PodScorer:
         plugin, weight = entry.plugin, entry.weight
         if isinstance(plugin, ScorePlugin) and plugin.score_scope is Scope.SHAPE:
             revised = plugin if isinstance(plugin, RevisedScore) else None
             rows = plugin if isinstance(plugin, RevisedRows) else None
-            return ShapeScorer(plugin, weight, revised, rows, plugin if isinstance(plugin, Normalizer) else None)
+            normalizer = plugin if isinstance(plugin, Normalizer) else None
+            return ShapeScorer(plugin, self._sight(plugin), weight, revised, rows, normalizer)
         vector = plugin if isinstance(plugin, ScorePlugin) else None
         per_node = plugin if vector is None and isinstance(plugin, NodeScorePlugin) else None
         return PodScorer(vector, per_node, weight, ZeroScore(plugin, weight))

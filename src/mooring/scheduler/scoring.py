@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mooring.api.core_v1 import Pod
 from mooring.scheduler.columns.change_log import NO_ROWS, ChangedRows, Changes, union
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.columns.shapes import PodInfo, Sight
 from mooring.scheduler.framework import (
     ALL_ROWS,
     MAX_NODE_SCORE,
@@ -55,6 +55,7 @@ class ShapeScorer:
     """A Score plugin whose points pods of a shape share, and what else it can do."""
 
     plugin: VectorPlugin[Any]
+    sight: Sight
     weight: int
     revised: RevisedScore[Any] | None
     revised_rows: RevisedRows[Any] | None
@@ -72,7 +73,7 @@ class ShapeScore(ScoreSlot):
         self._revised_rows = scorer.revised_rows
         self._normalizer = scorer.normalizer
         self._reads_pods = Reads.PODS in plugin.score_reads
-        self._state: Any = plugin.pre_score(pod, cluster)
+        self._state: Any = plugin.pre_score(pod.seen_by(scorer.sight), cluster)
         self._has_state = not isinstance(self._state, Status)
         self.is_revised = self._revised is not None and self._has_state
         """Whether its points may change on all rows at any time."""

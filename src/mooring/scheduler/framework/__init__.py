@@ -10,6 +10,7 @@
 Read next: ``plugins.py``.
 """
 
+from mooring.scheduler.columns.shapes import Part
 from mooring.scheduler.framework.events import Action, ClusterEvent, EventWithHint, Kind, QueueingHint
 from mooring.scheduler.framework.options import SchedulerFeatures
 from mooring.scheduler.framework.plugins import (
@@ -43,6 +44,7 @@ from mooring.scheduler.framework.plugins import (
     RevisedScore,
     Scope,
     ScorePlugin,
+    SignPlugin,
 )
 from mooring.scheduler.framework.registry import Factory, Handle, PluginArguments, Registry
 from mooring.scheduler.framework.status import SKIP, SUCCESS, Code, Status, error, pending, unresolvable, unschedulable
@@ -83,6 +85,7 @@ __all__ = [
     "NodeScoreNormalizer",
     "NodeScorePlugin",
     "Normalizer",
+    "Part",
     "PermitPlugin",
     "Plugin",
     "PluginArguments",
@@ -108,6 +111,7 @@ __all__ = [
     "Scope",
     "ScorePlugin",
     "Scores",
+    "SignPlugin",
     "Status",
     "Verdicts",
     "error",

@@ -10,9 +10,10 @@
 A plugin has a `name` and any of these methods. Filter and Score come in two forms:
 
 * **Vectorised** (`FilterPlugin`, `ScorePlugin`): judges all rows of the node table at once and returns arrays.
-  With `scope = Scope.SHAPE` it may look only at `PodInfo.shape` and the cluster; pods that look alike then share its
-  verdicts, and it is asked again only about rows that changed (or about all, see `RevisedFilter`, `RevisedScore`). With
-  `scope = Scope.POD` it is asked anew for every pod and may look at the pod itself.
+  With `scope = Scope.SHAPE` it is shown only `PodInfo.shape`, of that the parts that it says in `signs`, and what it
+  signs itself (`SignPlugin`); pods that look alike then share its verdicts, and it is asked again only about rows that
+  changed (or about all, see `RevisedFilter`, `RevisedScore`). With `scope = Scope.POD` it is asked anew for every pod
+  and may look at the pod itself.
 * **Per node** (`NodeFilterPlugin`, `NodeScorePlugin`): plain Python for one node at a time, asked only about nodes that
   everybody before it accepted. This is the form for users' own plugins.
 
@@ -51,6 +52,18 @@ class Scope(Enum):
     """For all pods of the same shape."""
     POD = "pod"
     """For this pod in this cycle."""
+
+
+@runtime_checkable
+class SignPlugin(Protocol):
+    """SHAPE plugins that read more of a pod than shapes have: pods that sign alike have one shape."""
+
+    def sign(self, pod: Pod) -> object:
+        """What it reads, such as an annotation, in a form that can be encoded; it finds it in `shape.own`.
+
+        It must not differ for pods of one template, or no two of them would share verdicts.
+        """
+        ...
 
 
 class Reads(Flag):

@@ -10,7 +10,7 @@ import numpy as np
 
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.shapes import PodInfo
-from mooring.scheduler.framework import MAX_NODE_SCORE, Handle, Mask, PluginArguments, Reads, Rows, Scope, Scores
+from mooring.scheduler.framework import MAX_NODE_SCORE, Handle, Mask, Part, PluginArguments, Reads, Rows, Scope, Scores
 
 _MB = 1024 * 1024
 _LEAST = 23 * _MB
@@ -28,6 +28,7 @@ class _Needed:
 class ImageLocality:
     name = "ImageLocality"
     score_scope = Scope.SHAPE
+    signs = Part.IMAGES
     score_reads = Reads.NODE
     has_pre_score = False  # in kube-scheduler it has none, and is counted so
 

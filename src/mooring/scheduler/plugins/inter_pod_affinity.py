@@ -29,6 +29,7 @@ from mooring.scheduler.framework import (
     Handle,
     Kind,
     Mask,
+    Part,
     PluginArguments,
     PreFilterResult,
     QueueingHint,
@@ -273,6 +274,7 @@ class _Preferred(_Terms):
 class InterPodAffinity:
     name = "InterPodAffinity"
     scope = score_scope = Scope.SHAPE
+    signs = Part.LABELS | Part.POD_AFFINITY
     reads = score_reads = Reads.NODE
 
     def __init__(self, arguments: PluginArguments, handle: Handle) -> None:

@@ -25,6 +25,7 @@ from mooring.scheduler.framework import (
     EventWithHint,
     Handle,
     Kind,
+    Part,
     PluginArguments,
     PreFilterResult,
     QueueingHint,
@@ -70,6 +71,7 @@ class _Preferred:
 class NodeAffinity(Proportional):
     name = "NodeAffinity"
     scope = score_scope = Scope.SHAPE
+    signs = Part.NODE_AFFINITY
     reads = score_reads = Reads.NODE
 
     def __init__(self, arguments: PluginArguments, handle: Handle) -> None:

@@ -15,6 +15,7 @@ from mooring.scheduler.framework import (
     EventWithHint,
     Handle,
     Kind,
+    Part,
     PluginArguments,
     PreFilterResult,
     QueueingHint,
@@ -37,6 +38,7 @@ class _Wanted:
 class NodePorts:
     name = "NodePorts"
     scope = Scope.SHAPE
+    signs = Part.PORTS
     reads = Reads.NODE | Reads.PODS
 
     def __init__(self, _arguments: PluginArguments, _handle: Handle) -> None:

@@ -12,6 +12,7 @@ from mooring.scheduler.framework import (
     MAX_NODE_SCORE,
     SKIP,
     Handle,
+    Part,
     PluginArguments,
     Reads,
     Rows,
@@ -39,6 +40,7 @@ class NodeResourcesBalancedAllocationArgs(Object):
 class NodeResourcesBalancedAllocation:
     name = "NodeResourcesBalancedAllocation"
     score_scope = Scope.SHAPE
+    signs = Part.RESOURCES
     score_reads = Reads.NODE | Reads.PODS
 
     def __init__(self, arguments: PluginArguments, handle: Handle) -> None:

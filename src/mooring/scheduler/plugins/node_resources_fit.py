@@ -19,6 +19,7 @@ from mooring.scheduler.framework import (
     Handle,
     Kind,
     Mask,
+    Part,
     PluginArguments,
     PreFilterResult,
     QueueingHint,
@@ -158,6 +159,7 @@ def _alike(columns: Mask) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 class NodeResourcesFit:
     name = "NodeResourcesFit"
     scope = score_scope = Scope.SHAPE
+    signs = Part.RESOURCES
     reads = score_reads = Reads.NODE | Reads.PODS
 
     def __init__(self, arguments: PluginArguments, handle: Handle) -> None:

@@ -16,6 +16,7 @@ from mooring.scheduler.framework import (
     EventWithHint,
     Handle,
     Kind,
+    Part,
     PluginArguments,
     PreFilterResult,
     QueueingHint,
@@ -33,6 +34,7 @@ REASON = "node(s) were unschedulable"
 class NodeUnschedulable:
     name = "NodeUnschedulable"
     scope = Scope.SHAPE
+    signs = Part.TOLERATIONS
     reads = Reads.NODE
     has_pre_filter = False  # in kube-scheduler it has none, and is counted so
 

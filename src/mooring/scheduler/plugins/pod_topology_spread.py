@@ -30,6 +30,7 @@ from mooring.scheduler.framework import (
     Handle,
     Kind,
     Mask,
+    Part,
     PluginArguments,
     PreFilterResult,
     QueueingHint,
@@ -291,6 +292,7 @@ class _Soft(_Constraints):
 class PodTopologySpread:
     name = "PodTopologySpread"
     scope = score_scope = Scope.SHAPE
+    signs = Part.LABELS | Part.SPREAD | Part.NODE_AFFINITY | Part.TOLERATIONS
     reads = score_reads = Reads.NODE
 
     def __init__(self, arguments: PluginArguments, handle: Handle) -> None:

@@ -22,6 +22,7 @@ from mooring.scheduler.framework import (
     EventWithHint,
     Handle,
     Kind,
+    Part,
     PluginArguments,
     PreFilterResult,
     QueueingHint,
@@ -62,6 +63,7 @@ class _Tolerating:
 class TaintToleration(Proportional):
     name = "TaintToleration"
     scope = score_scope = Scope.SHAPE
+    signs = Part.TOLERATIONS
     reads = score_reads = Reads.NODE
     has_pre_filter = False  # in kube-scheduler it has none, and is counted so
 

@@ -1,0 +1,264 @@
+"""Pods share verdicts only where nobody can tell them apart: every field of a pod is changed, and whoever reads it
+must notice. Plugins see of a shape what they say that they read, and nothing else.
+"""
+
+from collections.abc import Iterator
+from typing import Any, get_args, get_origin
+
+import msgspec
+import numpy as np
+import pytest
+from msgspec import structs
+
+from every_field import bare
+from mooring.api import codec
+from mooring.api.core_v1 import Pod
+from mooring.api.from_tree import FieldValidation, from_tree
+from mooring.api.quantity import Quantity
+from mooring.scheduler.columns import requests
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.shapes import Part, Shapes, host_ports, images, pod_terms
+from mooring.scheduler.engine import Engine
+from mooring.scheduler.framework import Factory, PreFilterResult, Reads, Scope, Verdicts
+from mooring.scheduler.plugins import IN_TREE
+from mooring.scheduler.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
+from mooring.testing.builders import made, node, pod
+
+pytestmark = pytest.mark.req("S.3")
+
+SELECTOR = {"matchLabels": {"app": "web"}}
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+TERM = {"topologyKey": HOST, "labelSelector": SELECTOR, "namespaces": ["default"]}
+KERNEL = [{"key": "kernel", "operator": "In", "values": ["6.1"]}]
+RICH: dict[str, Any] = {
+    "metadata": {
+        "name": "rich",
+        "namespace": "default",
+        "uid": "rich",
+        "labels": {"app": "web"},
+        "annotations": {"note": "x"},
+        "ownerReferences": [
+            {"kind": "ReplicaSet", "name": "rs", "controller": True, "uid": "u", "apiVersion": "apps/v1"}
+        ],
+    },
+    "spec": {
+        "schedulerName": "default-scheduler",
+        "nodeSelector": {"disk": "fast"},
+        "overhead": {"cpu": "10m"},
+        "tolerations": [{"key": "sla", "operator": "Equal", "value": "1", "effect": "NoSchedule"}],
+        "containers": [
+            {
+                "name": "c",
+                "image": "app:1",
+                "ports": [{"containerPort": 80, "hostPort": 80, "protocol": "TCP", "hostIP": "10.0.0.1"}],
+                "resources": {"requests": {"cpu": "100m", "memory": "1Mi"}, "limits": {"cpu": "1"}},
+            }
+        ],
+        "initContainers": [
+            {"name": "i", "image": "init:1", "restartPolicy": "Always", "resources": {"requests": {"cpu": "50m"}}}
+        ],
+        "volumes": [{"name": "v", "image": {"reference": "data:1"}}],
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": KERNEL}]},
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {"weight": 5, "preference": {"matchExpressions": KERNEL}}
+                ],
+            },
+            "podAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 3, "podAffinityTerm": TERM}],
+            },
+            "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]},
+        },
+        "topologySpreadConstraints": [
+            {"topologyKey": ZONE, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": SELECTOR},
+            {"topologyKey": HOST, "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": SELECTOR},
+        ],
+    },
+    "status": {
+        "phase": "Pending",
+        "containerStatuses": [
+            {"name": "c", "resources": {"requests": {"cpu": "200m"}}, "allocatedResources": {"cpu": "150m"}}
+        ],
+        "initContainerStatuses": [{"name": "i", "resources": {"requests": {"cpu": "60m"}}}],
+        "conditions": [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}],
+    },
+}
+PLAIN: dict[str, Any] = {
+    "metadata": RICH["metadata"],
+    "spec": {"schedulerName": "default-scheduler", "containers": [{"name": "c", "image": "app:1"}]},
+}
+FIXED = ("spec.schedulerName", "spec.nodeName", "status.phase", "kind", "apiVersion")
+"""These say whether a pod is scheduled at all, and by whom."""
+
+
+def variants(annotation: Any, value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Values of a type that differ from a value in one field each, in JSON; paths say in which."""
+    kind = bare(annotation)
+    origin, arguments = get_origin(kind), get_args(kind)
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        there = value if isinstance(value, dict) else {}
+        for info in structs.fields(kind):
+            name = info.encode_name
+            for where, other in variants(info.type, there.get(name), f"{path}.{name}" if path else name):
+                yield where, {**there, name: other}
+        if value is not None:
+            yield path, None
+    elif origin is list:
+        items: list[Any] = value or []
+        for index, item in enumerate(items):
+            for where, other in variants(arguments[0], item, f"{path}[{index}]"):
+                yield where, [*items[:index], other, *items[index + 1 :]] if other is not None else items[:index]
+        if not items:
+            yield from ((where, [other]) for where, other in variants(arguments[0], None, f"{path}[0]") if other)
+    elif origin is dict:
+        there = value or {}
+        yield f"{path}.added", {**there, "added": _other(arguments[1], None)}
+        for key in there:
+            yield f"{path}.{key}", {**there, key: _other(arguments[1], there[key])}
+    elif (other := _other(kind, value)) is not None:
+        yield path, other
+
+
+def _other(kind: Any, value: Any) -> Any:
+    kind = bare(kind)
+    if kind is bool:
+        return not value
+    if kind in (int, float):
+        return (value or 0) + 1
+    if kind is Quantity:
+        return "7"
+    if kind is str:
+        return {"Equal": "Exists", "In": "NotIn", "DoNotSchedule": "ScheduleAnyway", "TCP": "UDP"}.get(
+            value, f"{value}x"
+        )
+    return None
+
+
+def changed_pods(tree: dict[str, Any]) -> Iterator[tuple[str, Pod]]:
+    for path, other in variants(Pod, tree, ""):
+        if other and not path.startswith(FIXED):
+            try:
+                found, _ = from_tree(other, Pod, FieldValidation.IGNORE)
+            except codec.DecodeError:
+                continue
+            yield path, found
+
+
+def cluster_with(engine: Engine) -> Engine:
+    """Nodes that differ in all that plugins look at, and pods that have terms about others."""
+    images = {"app:1": 500 << 20, "app:1x": 900 << 20, "data:1": 800 << 20}
+    for number in range(6):
+        engine.put(
+            node(
+                f"n{number}",
+                cpu="4" if number else "200m",
+                zone=f"z{number % 2}",
+                labels={"disk": "fast", "kernel": "6.1"} if number < 5 else {},
+                taints=["sla=1:NoSchedule"] if number % 2 else ["sla=2:PreferNoSchedule"],
+                resources={"added": "9", "example.com/gpu": "1"},
+                images=images if number == 2 else {"init:1": 700 << 20},
+            )
+        )
+    ports = {"containers": [{"name": "c", "image": "x", "ports": [{"hostPort": 80, "hostIP": "10.0.0.1"}]}]}
+    engine.put(pod("taken", on="n1", spec=ports))
+    engine.put(pod("near", on="n2", labels={"app": "web"}, cpu="1"))
+    far = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}
+    engine.put(pod("far", on="n3", labels={"app": "other"}, spec={"affinity": far}))
+    return engine
+
+
+def forget(engine: Engine) -> Engine:
+    """Let an engine know of no shape that it has judged."""
+    engine._kept.clear()
+    engine.cluster.shapes = Shapes()
+    return engine
+
+
+@pytest.mark.parametrize("tree", [RICH, PLAIN], ids=["a pod with everything", "a plain pod"])
+def test_whoever_reads_a_field_notices_when_it_changes(tree: dict[str, Any]) -> None:
+    """What is kept for one pod is not used for another that anybody would judge otherwise."""
+    engine, fresh = cluster_with(Engine()), cluster_with(Engine())
+    first = made(Pod, tree)
+    engine.explain(first)
+    shape, shared, problems = engine.cluster.info(first).shape, 0, list[str]()
+    for path, other in changed_pods(tree):
+        if engine.cluster.info(other).shape is not shape:
+            continue  # nothing is shared
+        shared += 1
+        if engine.explain(other) != forget(fresh).explain(other):
+            problems.append(path)
+        own = {
+            "requests": requests.in_units(requests.requests_of(other, pod_level=True)),
+            "scored": requests.in_units(requests.scored_requests_of(other, pod_level=True)),
+            "ports": host_ports(other.spec),
+            "images": images(other.spec),
+            "terms": pod_terms(other.spec, other.metadata.namespace),
+            "labels": other.metadata.labels,
+            "namespace": other.metadata.namespace,
+        }
+        problems += [f"{path}: {name}" for name, value in own.items() if getattr(shape, name) != value]
+        read = ("tolerations", "node_selector", "affinity", "topology_spread_constraints")
+        problems += [f"{path}: {name}" for name in read if getattr(shape.spec, name) != getattr(other.spec, name)]
+    assert problems == []
+    assert shared > 100
+
+
+SHAPED = [
+    plugin for plugin in IN_TREE.values() if Scope.SHAPE in (vars(plugin).get("scope"), vars(plugin).get("score_scope"))
+]
+
+
+@pytest.mark.parametrize("plugin", SHAPED, ids=lambda plugin: plugin.name)
+def test_plugins_whose_verdicts_are_shared_say_what_they_read(plugin: Any) -> None:
+    assert isinstance(plugin.signs, Part)
+
+
+def test_plugins_see_nothing_but_what_they_say() -> None:
+    info = cluster_with(Engine()).cluster.info(made(Pod, RICH))
+    seen = info.seen_by((("default-scheduler", "Mine"), Part.TOLERATIONS))
+    assert seen.shape.spec.tolerations == info.pod.spec.tolerations
+    assert seen.shape.spec.affinity is None
+    assert seen.shape.spec.containers == []
+    for name in ("labels", "namespace", "requests", "ports", "images", "terms", "owner"):
+        with pytest.raises(AttributeError):
+            getattr(seen.shape, name)
+    with pytest.raises(AttributeError):
+        _ = seen.pod
+
+
+class ByAnnotation:
+    """Wants nodes of the class that an annotation names."""
+
+    name = "ByAnnotation"
+    scope = Scope.SHAPE
+    reads = Reads.NODE
+    signs = Part(0)
+
+    def __init__(self, *_: object) -> None:
+        self.asked = 0
+
+    def sign(self, pod: Pod) -> str:
+        return pod.metadata.annotations.get("class", "")
+
+    def pre_filter(self, info: Any, cluster: Cluster) -> PreFilterResult[Any]:
+        return PreFilterResult((cluster, info.shape.own))
+
+    def filter(self, state: Any, rows: Any) -> Verdicts:
+        self.asked += 1
+        cluster, wanted = state
+        is_other = [info is not None and info.node.metadata.labels.get("class", "") != wanted for info in cluster.nodes]
+        return Verdicts(np.array(is_other, np.int32)[rows], lambda _: ("another class",))
+
+
+def test_a_plugin_that_signs_for_itself_shares_verdicts_among_pods_that_sign_alike() -> None:
+    registry: dict[str, Factory] = {**IN_TREE, "ByAnnotation": ByAnnotation}
+    engine = Engine((ProfileSpec(plugins=(*DEFAULT_PLUGINS, PluginUse("ByAnnotation"))),), registry=registry)
+    for name in ("a", "b"):
+        engine.put(node(name, labels={"class": name}))
+    for number, wanted in enumerate("abab"):
+        annotated = pod(f"p{number}", metadata={"annotations": {"class": wanted}})
+        assert engine.schedule(annotated).node == wanted
+    plugin = engine.profiles["default-scheduler"].plugins[-1]
+    assert isinstance(plugin, ByAnnotation)
+    assert plugin.asked == 2
