@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from prometheus_client import generate_latest
 
 from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
 from mooring.api.batch_v1 import CronJob, Job
@@ -22,6 +23,7 @@ from mooring.base.clock import SystemClock
 from mooring.client import Backoff, PatchType
 from mooring.controllers.options import ControllerOptions
 from mooring.testing.clock import MockClock
+from promql import evaluate
 from workload_cluster import Cluster, Tree, cluster, template, workload
 
 pytestmark = pytest.mark.req("5471.12")
@@ -102,6 +104,9 @@ async def test_people_are_told_once_and_the_status_says_why(tmp_path: Path) -> N
         held = count("mooring_controller_held_creates_total", {"controller": "replicaset"})
         assert held is not None
         assert held > 50
+        page = generate_latest(c.controllers.context.registry).decode()
+        alert = evaluate("rate(mooring_controller_rejected_creates_total[5m]) > 0", [(0.0, ""), (300.0, page)])
+        assert {dict(labels)["controller"] for labels in alert} == {"replicaset"}
 
 
 async def test_a_replica_set_that_is_refused_is_tried_ever_more_slowly_too(tmp_path: Path) -> None:
