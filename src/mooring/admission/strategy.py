@@ -133,6 +133,10 @@ class Request:
         add_warning(self.warnings, text)
 
 
+WHOLE_METADATA = ("labels", "annotations", "finalizers")
+"""`status_keeps` of kinds whose status is written by those who have no say in the rest, as Kubernetes has it."""
+
+
 class Strategy(Generic[T]):
     """The rules of one kind. The defaults here suit a kind with `spec` and `status` and without rules."""
 
@@ -149,6 +153,8 @@ class Strategy(Generic[T]):
     """Whether PUT of a name that does not exist creates it."""
     allow_unconditional_update: bool = True
     """Whether an update may leave out `metadata.resourceVersion`."""
+    status_keeps: tuple[str, ...] = ()
+    """Fields of the metadata that a write of the status leaves as they are, beside those that all kinds keep."""
 
     def __init__(self, subresources: "Mapping[str, Strategy[Any]] | None" = None) -> None:
         self.subresources = subresources or {}
@@ -203,6 +209,8 @@ class StatusStrategy(Strategy[T]):
         new.metadata.generation = old.metadata.generation
         new.metadata.deletion_timestamp = old.metadata.deletion_timestamp
         new.metadata.owner_references = old.metadata.owner_references
+        for name in self.main.status_keeps:
+            setattr(new.metadata, name, copy_of(getattr(old.metadata, name)))
 
     def default(self, obj: T) -> None:
         self.main.default(obj)

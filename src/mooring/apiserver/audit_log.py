@@ -83,11 +83,11 @@ def _event(exchange: Exchange, stage: str, now: str) -> dict[str, Any]:
     event["responseStatus"] = status
     event["requestReceivedTimestamp"] = times.to_microseconds(exchange.received)
     event["stageTimestamp"] = now
-    decision = "forbid" if exchange.code == 403 and not exchange.allowed_by else "allow"
-    event["annotations"] = {
-        "authorization.k8s.io/decision": decision,
-        "authorization.k8s.io/reason": exchange.allowed_by,
-    }
+    if exchange.allowed_by or exchange.code == 403:  # else nobody was asked: who it is was not known, or too much came
+        event["annotations"] = {
+            "authorization.k8s.io/decision": "allow" if exchange.allowed_by else "forbid",
+            "authorization.k8s.io/reason": exchange.allowed_by,
+        }
     return event
 
 

@@ -295,7 +295,8 @@ class Protocol(HttpToolsProtocol):
         self._stall_timer = None
 
     def _expect_headers(self) -> None:
-        self._header_timer = self.loop.call_later(self.limits.header_seconds, self.transport.close)
+        # `close` would wait half a minute more for a polite end of TLS, from whoever is that slow
+        self._header_timer = self.loop.call_later(self.limits.header_seconds, self.transport.abort)
 
 
 def _cancel(timer: asyncio.TimerHandle | None) -> None:

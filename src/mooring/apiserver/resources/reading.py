@@ -17,6 +17,8 @@ from mooring.apiserver.resources.selection import Selection
 from mooring.store.errors import Compacted, FutureRevision
 from mooring.store.kv import KeyValue
 
+_MOST = 2**31
+"""More than there can be; etcd's own arithmetic ends at 2^63."""
 _SCAN = 500
 """How many keys are looked at in one go while a page is filled by a selector."""
 
@@ -176,7 +178,7 @@ def _limit(call: Call) -> int:
     if not text:
         return 0
     try:
-        return max(int(text), 0)
+        return min(max(int(text), 0), _MOST)
     except ValueError:
         raise errors.bad_request(f'limit: "{text[:40]}" is not a number') from None
 

@@ -23,7 +23,11 @@ def write_kubeconfig(path: Path, server: str, authority: bytes, user: str, clien
         "current-context": "mooring",
     }
     content = yaml.safe_dump(config, sort_keys=False).encode()
-    if not (path.exists() and path.read_bytes() == content):
+    try:
+        known = path.read_bytes()
+    except OSError:  # it is not there, or is no file: then writing it says what is wrong
+        known = b""
+    if known != content:
         write_private(path, content)
 
 
