@@ -124,7 +124,7 @@ def _rules(text: str, *, has_own: bool) -> tuple[NodeRule, ...]:
     rules: dict[str, NodeRule] = {}
     required = affinity.required_during_scheduling_ignored_during_execution
     terms = [entry.preference for entry in affinity.preferred_during_scheduling_ignored_during_execution]
-    if required is not None and has_own and len(required.node_selector_terms) > 1:
+    if required is not None and has_own and not _is_one_term(required):
         whole = SelectorRule(required)
         rules[whole.label] = whole
     elif required is not None:
@@ -224,13 +224,21 @@ def _lowered_selector(required: NodeSelector, own: NodeSelector | None, facts: C
             known = term_of_known_values(term, facts.values, OPTIONS)
             terms += [known] if known is not None else []
         return NodeSelector(node_selector_terms=terms)
-    if len(required.node_selector_terms) == 1:
+    if _is_one_term(required):
         addition = lower_term(required.node_selector_terms[0], OPTIONS)
     else:
-        rule = SelectorRule(required)
-        addition = NodeSelectorTerm(match_expressions=[requirement(rule.label, "In", LABEL_VALUE)])
-    joined = annotations.both(own, NodeSelector(node_selector_terms=[addition]))
-    return joined or own
+        label = SelectorRule(required).label
+        addition = NodeSelectorTerm(match_expressions=[requirement(label, "In", LABEL_VALUE)])
+    # An empty term chooses no node, and has to stay: with a condition it would choose some.
+    terms = [
+        each if annotations.is_empty(each) else annotations.joined(each, addition) for each in own.node_selector_terms
+    ]
+    return NodeSelector(node_selector_terms=terms)
+
+
+def _is_one_term(required: NodeSelector) -> bool:
+    """Whether the spec's own terms can be tightened by the conditions of this one."""
+    return len(required.node_selector_terms) == 1 and not annotations.is_empty(required.node_selector_terms[0])
 
 
 def _escaped(key: str) -> str:

@@ -28,6 +28,7 @@ COMMANDS = {
     "audit": _Entry("mooring.cli.audit:audit", "Say what breaks when versions or gates change."),
     "lint": _Entry("mooring.cli.lint:lint", "Judge manifests as an API server would, with advice."),
     "dump": _Entry("mooring.cli.dump:dump", "Write a cluster into one file, for the questions above."),
+    "bridge": _Entry("mooring.cli.bridge:bridge", "Bring the new constraints to a stock Kubernetes cluster."),
     "cel": _Entry("mooring.cli.cel:cel", "Check, evaluate and price CEL expressions."),
     "gates": _Entry("mooring.cli.gates:gates", "List the feature gates at a version."),
     "version": _Entry("mooring.cli.version:version", "Show the versions of this binary."),

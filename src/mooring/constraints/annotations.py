@@ -140,16 +140,17 @@ def both(one: NodeSelector | None, other: NodeSelector | None) -> NodeSelector |
         )
     return NodeSelector(
         node_selector_terms=[
-            _term(a, b)
+            joined(a, b)
             for a in one.node_selector_terms
-            if not _is_empty(a)
+            if not is_empty(a)
             for b in other.node_selector_terms
-            if not _is_empty(b)
+            if not is_empty(b)
         ]
     )
 
 
-def _term(one: NodeSelectorTerm, other: NodeSelectorTerm) -> NodeSelectorTerm:
+def joined(one: NodeSelectorTerm, other: NodeSelectorTerm) -> NodeSelectorTerm:
+    """The term that asks for what both ask for; neither may be empty."""
     return NodeSelectorTerm(
         match_expressions=[*one.match_expressions, *other.match_expressions],
         match_fields=[*one.match_fields, *other.match_fields],
@@ -157,6 +158,6 @@ def _term(one: NodeSelectorTerm, other: NodeSelectorTerm) -> NodeSelectorTerm:
     )
 
 
-def _is_empty(term: NodeSelectorTerm) -> bool:
+def is_empty(term: NodeSelectorTerm) -> bool:
     """A term without conditions chooses no node; joined with another it would choose what that one does."""
     return not (term.match_expressions or term.match_fields or term.match_cel_expressions)

@@ -1,0 +1,81 @@
+"""What a cluster lacks for the bridge to work: `mooring bridge --check`.
+
+Each thing that the bridge needs is asked for, with the rights of whoever asks, and said with what to do about it.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import msgspec
+
+from mooring.api import errors
+from mooring.api.authorization_v1 import (
+    ResourceAttributes,
+    SelfSubjectAccessReview,
+    SelfSubjectAccessReviewSpec,
+)
+from mooring.bridge.serving import CONFIGURATIONS
+from mooring.client import Client
+
+OLDEST_MINOR = 30
+"""Scheduling gates are there for everybody since 1.30."""
+_RIGHTS = (
+    ("", "pods", ("list", "watch", "patch"), "without it no pod is released"),
+    ("", "nodes", ("list", "watch", "patch"), "without it nodes get no labels, and pods with node affinity wait"),
+    ("events.k8s.io", "events", ("create", "patch"), "without it nobody is told why a pod waits"),
+    ("coordination.k8s.io", "leases", ("get", "create", "update"), "without it two copies would both write"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is needed."""
+
+    what: str
+    is_there: bool
+    is_needed: bool = True
+    """Without it the bridge does not do its work; otherwise it does less."""
+    hint: str = ""
+
+
+async def check(client: Client, namespace: str) -> AsyncIterator[Finding]:
+    """What is needed, each with whether it is there. Raises what the client raises when nobody answers."""
+    yield await _version(client)
+    for group, resource, verbs, hint in _RIGHTS:
+        space = namespace if resource == "leases" else ""
+        for verb in verbs:
+            yield Finding(
+                f"the right to {verb} {resource}", await _may(client, group, resource, verb, space), hint=hint
+            )
+    for plural, name in CONFIGURATIONS.items():
+        yield await _webhooks(client, plural, name)
+
+
+async def _version(client: Client) -> Finding:
+    found = msgspec.json.decode((await client.raw("GET", "/version")).body, type=dict[str, str])
+    minor = "".join(letter for letter in found.get("minor", "") if letter.isdigit())
+    shown = f"{found.get('major')}.{found.get('minor')}"
+    return Finding(
+        f"Kubernetes 1.{OLDEST_MINOR} or newer (this is {shown})",
+        minor.isdigit() and int(minor) >= OLDEST_MINOR,
+        hint="older ones have no scheduling gates",
+    )
+
+
+async def _may(client: Client, group: str, resource: str, verb: str, namespace: str) -> bool:
+    wanted = ResourceAttributes(group=group, resource=resource, verb=verb, namespace=namespace)
+    review = SelfSubjectAccessReview(spec=SelfSubjectAccessReviewSpec(resource_attributes=wanted))
+    return (await client.create(review)).status.allowed
+
+
+async def _webhooks(client: Client, plural: str, name: str) -> Finding:
+    what = f"the {plural.removesuffix('s')} {name}"
+    if plural.startswith("mutating"):
+        hint = "without it pods must bring the gate themselves, and annotations are judged only afterwards"
+    else:
+        hint = "without it a NoExecute taint that changes to another tolerated value may evict before it is tolerated"
+    try:
+        await client.raw("GET", f"/apis/admissionregistration.k8s.io/v1/{plural}/{name}")
+    except (errors.NotFound, errors.Forbidden):
+        return Finding(what, is_there=False, is_needed=False, hint=hint)
+    return Finding(what, is_there=True, is_needed=False)

@@ -1,0 +1,169 @@
+"""The HTTPS server of the bridge's webhooks, with certificates that it makes and renews itself.
+
+The authority is kept in a Secret that all copies of the bridge share; each signs a certificate for itself and renews it
+while it serves. `publish` writes the authority into the webhook configurations, so that the API server trusts it.
+"""
+
+import asyncio
+import base64
+import ssl
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import uvicorn
+
+from mooring.api import codec, errors
+from mooring.api.core_v1 import Secret
+from mooring.api.meta_v1 import ObjectMeta
+from mooring.apiserver.security.pki import Pki
+from mooring.base import logs
+from mooring.bridge.webhooks import Json, NodeReviews, PodReviews, ReviewError, answer, reviewed
+from mooring.client import Client
+
+AUTHORITY = "mooring-bridge-authority"
+"""The name of the Secret."""
+CONFIGURATIONS = {
+    "mutatingwebhookconfigurations": "mooring-bridge",
+    "validatingwebhookconfigurations": "mooring-bridge",
+}
+_FILES = ("ca.crt", "ca.key")
+_RENEW_SECONDS = 3600.0
+_MOST_BYTES = 8 * 1024 * 1024
+_API = "/apis/admissionregistration.k8s.io/v1"
+log = logs.get(__name__)
+
+
+class WebhookServer:
+    """Listens while it is entered."""
+
+    def __init__(self, client: Client, *, address: str, port: int, namespace: str, service: str) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._names = [service, f"{service}.{namespace}", f"{service}.{namespace}.svc", "localhost", "127.0.0.1"]
+        self._reviews: dict[str, Callable[[Mapping[str, Any]], Awaitable[Json]]] = {
+            "/pods": PodReviews().review,
+            "/nodes": NodeReviews(client).review,
+        }
+        self._address, self._port = address, port
+        self._stack = ExitStack()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._server: uvicorn.Server | None = None
+
+    async def __aenter__(self) -> Self:
+        """Raises OSError when the address is taken, StatusError when the Secret cannot be kept."""
+        folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="mooring-bridge-")))
+        self._pki = await self._shared_authority(folder)
+        self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._tls.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._renew()
+        config = uvicorn.Config(self._serve, self._address, self._port, log_config=None, lifespan="off")
+        config.load()
+        config.ssl = self._tls
+        self._server = uvicorn.Server(config)
+        self._server.install_signal_handlers = lambda: None  # type: ignore[attr-defined] # signals are the caller's
+        self._tasks = [asyncio.create_task(self._server.serve()), asyncio.create_task(self._keep_fresh())]
+        while not self._server.started:
+            await asyncio.sleep(0.01)
+            if self._tasks[0].done():
+                raise OSError(
+                    f"cannot listen on {self._address}:{self._port} for webhooks; choose another --webhook-port"
+                )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._server is not None:
+            self._server.should_exit = True
+        for task in self._tasks[1:]:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._stack.close()
+
+    @property
+    def authority(self) -> bytes:
+        """The certificate to trust, in PEM."""
+        return self._pki.authority.certificate
+
+    # -- certificates
+
+    async def _shared_authority(self, folder: Path) -> Pki:
+        """The authority of the Secret, or a new one that all copies then use."""
+        while True:
+            with suppress(errors.NotFound):
+                secret = await self._client.get(Secret, AUTHORITY, self._namespace)
+                for name in _FILES:
+                    (folder / name).write_bytes(secret.data[name])
+                return Pki(folder, self._client.clock)
+            made = Pki(folder, self._client.clock)
+            _ = made.authority  # makes it
+            data = {name: (folder / name).read_bytes() for name in _FILES}
+            metadata = ObjectMeta(name=AUTHORITY, namespace=self._namespace)
+            with suppress(errors.AlreadyExists):  # another copy was faster: take that one
+                await self._client.create(Secret(metadata=metadata, data=data))
+
+    def _renew(self) -> None:
+        pair = self._pki.server(self._names)
+        self._tls.load_cert_chain(pair.certificate_file, pair.key_file)
+
+    async def _keep_fresh(self) -> None:
+        while True:
+            await asyncio.sleep(_RENEW_SECONDS)
+            self._renew()
+
+    async def publish(self) -> list[str]:
+        """Write the authority into the webhook configurations that there are; their names."""
+        found = []
+        bundle = base64.b64encode(self.authority).decode()
+        for plural, name in CONFIGURATIONS.items():
+            path = f"{_API}/{plural}/{name}"
+            try:
+                current = codec.json_tree((await self._client.raw("GET", path)).body)
+            except (errors.NotFound, errors.Forbidden):
+                continue
+            hooks = current.get("webhooks") or []
+            stale = [
+                index for index, hook in enumerate(hooks) if hook.get("clientConfig", {}).get("caBundle") != bundle
+            ]
+            operations = [
+                {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": bundle} for index in stale
+            ]
+            if operations:
+                body = codec.encode(operations)
+                await self._client.raw("PATCH", path, body=body, content_type="application/json-patch+json")
+            found.append(f"{plural}/{name}")
+        return found
+
+    # -- requests
+
+    async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        review = self._reviews.get(scope["path"])
+        if review is None or scope["method"] != "POST":
+            await _respond(send, 404, b"there are POST /pods and POST /nodes\n", "text/plain")
+            return
+        body = b""
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            if len(body) > _MOST_BYTES:
+                await _respond(send, 413, b"too large\n", "text/plain")
+                return
+            if not message.get("more_body"):
+                break
+        try:
+            request, uid, version = answer(body)
+            await _respond(send, 200, reviewed(await review(request), uid, version), "application/json")
+        except ReviewError as error:
+            await _respond(send, 400, f"{error}\n".encode(), "text/plain")
+
+
+async def _respond(send: Any, status: int, body: bytes, kind: str) -> None:
+    headers = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
