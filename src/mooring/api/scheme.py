@@ -267,7 +267,13 @@ def _custom_warning(kind: Kind) -> str | None:
     version = kind.custom.version if kind.custom else None
     if version is None or not version.deprecated:
         return None
-    return version.deprecation_warning or f"{kind.api_version} {kind.kind} is deprecated"
+    if version.deprecation_warning:
+        return version.deprecation_warning
+    versions = kind.custom.definition.spec.versions if kind.custom else []
+    newer = [each.name for each in versions if each.served and not each.deprecated]
+    newer = sorted((name for name in newer if preference(name) < preference(kind.version)), key=preference)
+    instead = f"; use {kind.group}/{newer[0]} {kind.kind}" if newer else ""
+    return f"{kind.api_version} {kind.kind} is deprecated{instead}"
 
 
 def _group_order(group: str) -> tuple[int, str]:

@@ -61,6 +61,8 @@ from mooring.apiserver.skew import SkewWatch
 from mooring.apiserver.streams.kubelets import Kubelets
 from mooring.apiserver.streams.streams import Streams
 from mooring.apiserver.tables import Tables
+from mooring.apiserver.webhooks.caller import WebhookCaller
+from mooring.apiserver.webhooks.services import addresses_in
 from mooring.base import logs
 from mooring.base.clock import Clock, SystemClock
 from mooring.base.metrics import registry_of
@@ -158,6 +160,7 @@ class ApiServer:
             ),
             create_check=partial(require_create, self._node_authorizer),
         )
+        resources.registry.webhooks = self._webhooks = WebhookCaller(addresses_in(objects))
         return Application(
             scheme=self.scheme,
             versions=versions,
@@ -334,6 +337,7 @@ class ApiServer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
+        await self._webhooks.close()
         await self.store.close()
         if self._audit:
             self._audit.close()

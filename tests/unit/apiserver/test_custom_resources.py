@@ -360,3 +360,46 @@ async def test_a_huge_enumeration_is_looked_up_not_searched() -> None:
         body = {**cron_tab("a"), "a": values}
         del body["spec"]
         assert (await api.post(CRON_TABS, body)).code == 201
+
+
+@pytest.mark.req("X.2", "X.11")
+async def test_more_rules_than_a_request_may_have_compiled_are_refused_soon() -> None:
+    rules = [{"rule": f"self.a != 'text number {number}'"} for number in range(20_000)]
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string", "maxLength": 9}},
+        "x-kubernetes-validations": rules,
+    }
+    async with custom_api() as api:
+        answer = await api.post(DEFINITIONS, definition(schema=schema))
+        assert answer.code == 422
+        assert "takes too long to judge" in answer.message
+
+
+@pytest.mark.req("X.5")
+async def test_clients_of_a_deprecated_version_are_told_which_to_use() -> None:
+    made = definition(deprecated=True)
+    second = {**made["spec"]["versions"][0], "name": "v2", "storage": False, "deprecated": False}
+    made["spec"]["versions"].append(second)
+    async with custom_api() as api:
+        await api.define(made)
+        answer = await api.post(CRON_TABS, cron_tab("a"))
+        assert answer.warnings == ["stable.example.com/v1 CronTab is deprecated; use stable.example.com/v2 CronTab"]
+
+
+@pytest.mark.req("X.2")
+async def test_rules_that_cost_more_than_an_object_may_stop() -> None:
+    rule = {"rule": "self.all(x, self.all(y, x == y || x != y))"}
+    items = {"type": "array", "maxItems": 500, "items": {"type": "string", "maxLength": 5}}
+    schema = {
+        "type": "object",
+        "properties": {name: {**items, "x-kubernetes-validations": [rule]} for name in "abcdefgh"},
+    }
+    async with custom_api() as api:
+        await api.define(definition(schema=schema))
+        few = {**cron_tab("few"), **{name: ["x"] * 5 for name in "abcdefgh"}}
+        assert (await api.post(CRON_TABS, few)).code == 201
+        many = {**cron_tab("many"), **{name: ["x"] * 500 for name in "abcdefgh"}}
+        answer = await api.post(CRON_TABS, many)
+        assert answer.code == 422
+        assert "cost" in answer.message

@@ -20,7 +20,7 @@ from mooring.api.structural import Structural
 from mooring.cel.environment import Program
 from mooring.cel.errors import CostLimitExceeded, EvaluationError
 from mooring.cel.values import NONE, Optional
-from mooring.constraints.celenv.schemas import Declared, declare, environment_for, to_value
+from mooring.constraints.celenv.schemas import Declared, RuleEnvironments, declare, to_value
 
 PER_CALL = 1_000_000
 BUDGET = 10_000_000
@@ -101,8 +101,9 @@ def _node(schema: Structural, declared: Declared) -> _Node | None:
 
 
 def _compiled(schema: JSONSchemaProps, declared: Declared) -> Iterator[CompiledRule]:
+    environments = RuleEnvironments(declared)
     for rule in schema.validations:
-        environment = environment_for(declared, optional_old_self=bool(rule.optional_old_self))
+        environment = environments.get(optional_old_self=bool(rule.optional_old_self))
         program = environment.compile(rule.rule)
         message = environment.compile(rule.message_expression) if rule.message_expression else None
         try:

@@ -14,12 +14,14 @@ from mooring.api.apiextensions_v1 import JSONSchemaProps, ValidationRule
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.cel.environment import Program
-from mooring.constraints.celenv.schemas import MAX_REQUEST_BYTES, Declared, declare, environment_for
+from mooring.constraints.celenv.schemas import MAX_REQUEST_BYTES, RuleEnvironments, declare
 
 MAX_RULE = 10_000_000
 MAX_SCHEMA = 100_000_000
 _MOST = 2**64 - 1
 _SHOWN = 4
+_COMPILING, _EACH_CHARACTER = 400, 4
+"""What compiling an expression takes of the budget of a validation, in microseconds."""
 _ADVICE = (
     "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are"
     " declared)"
@@ -57,19 +59,20 @@ class Expressions:
         if times is None:
             times = MAX_REQUEST_BYTES // (declared.smallest + 1)
         found: list[FieldError] = []
+        environments = RuleEnvironments(declared)
         for index, rule in enumerate(schema.validations):
-            found += self._rule(rule, place.index(index), declared, times, uncorrelated)
+            found += self._rule(rule, place.index(index), environments, times, uncorrelated)
         return found
 
     def _rule(
-        self, rule: ValidationRule, path: Path, declared: Declared, times: int, uncorrelated: Path | None
+        self, rule: ValidationRule, path: Path, environments: RuleEnvironments, times: int, uncorrelated: Path | None
     ) -> list[FieldError]:
-        program = self._compile(rule.rule, declared, rule)
+        program = self._compile(rule.rule, environments, rule, path)
         if problem := _problem(program, "bool", "compilation failed: ", "cel expression must evaluate to a bool"):
             return [field_errors.invalid(path.child("rule"), rule, problem)]
         errors = self._spend(path.child("rule"), min(program.max_cost * times, _MOST), "estimated rule cost")
         if rule.message_expression:
-            errors += self._message(rule, path.child("messageExpression"), declared)
+            errors += self._message(rule, path.child("messageExpression"), environments)
         if uses_old_self(program):
             if uncorrelated is not None:
                 detail = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelated}"
@@ -79,16 +82,17 @@ class Expressions:
             errors.append(field_errors.invalid(path.child("optionalOldSelf"), rule.optional_old_self, detail))
         return errors
 
-    def _message(self, rule: ValidationRule, path: Path, declared: Declared) -> list[FieldError]:
-        program = self._compile(rule.message_expression, declared, rule)
+    def _message(self, rule: ValidationRule, path: Path, environments: RuleEnvironments) -> list[FieldError]:
+        program = self._compile(rule.message_expression, environments, rule, path)
         begin, wrong_type = "messageExpression compilation failed: ", "messageExpression must evaluate to a string"
         if problem := _problem(program, "string", begin, wrong_type):
             return [field_errors.invalid(path, rule, problem)]
         return self._spend(path, program.max_cost, "estimated messageExpression cost")
 
-    def _compile(self, text: str, declared: Declared, rule: ValidationRule) -> Program:
+    def _compile(self, text: str, environments: RuleEnvironments, rule: ValidationRule, path: Path) -> Program:
+        field_errors.spend(_COMPILING + _EACH_CHARACTER * len(text), path)
         base = None if text in self.known else self.options.new_rules()
-        return environment_for(declared, base, optional_old_self=bool(rule.optional_old_self)).compile(text)
+        return environments.get(base, optional_old_self=bool(rule.optional_old_self)).compile(text)
 
     def _spend(self, path: Path, cost: int, name: str) -> list[FieldError]:
         self._total = min(self._total + cost, _MOST)

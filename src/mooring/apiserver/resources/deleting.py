@@ -67,6 +67,8 @@ class Deleting:
         written, gone, obj = await self.delete_object(call, options)
         if gone and call.kind.plural not in _SHOWN_WHEN_DELETED:
             return respond(call, codec.encode(_success(call, obj)))
+        if call.stored.asks:
+            await call.stored.prepare([written.value], call.kind)
         body = view_for(self._registry, call).object(written.value, written.revision)
         accepted = not gone and options.orphan_dependents is False
         return respond(call, body, 202 if accepted else 200)
@@ -81,6 +83,8 @@ class Deleting:
             group = found[start : start + _AT_ONCE]
             gone = await asyncio.gather(*(self._delete_one_of(call, kv, options) for kv in group))
             shown += [kv for kv, was_there in zip(group, gone, strict=True) if was_there]
+        if call.stored.asks:
+            await call.stored.prepare([kv.value for kv in shown], call.kind)
         revision = await self._registry.store.revision()
         return respond(call, view.list(shown, ListMeta(resource_version=str(revision))))
 
@@ -152,7 +156,7 @@ class Deleting:
         return not is_deletable(obj)
 
     async def _save(self, kv: KeyValue, call: Call, obj: Resource) -> Written | None:
-        value = call.stored.encode(obj)
+        value = await call.stored.encoded(obj)
         if value == kv.value:
             return Written(value, kv.mod_revision)
         outcome = await self._registry.store.write(Put(kv.key, value, expect=kv.mod_revision))

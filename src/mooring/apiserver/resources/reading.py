@@ -65,6 +65,8 @@ class Reading:
         selection = self._registry.selections.of(request, call.kind)
         wanted = list_version(call)
         page = await self._page(call, selection, wanted)
+        if call.stored.asks:
+            await call.stored.prepare([kv.value for kv in page.items], call.kind)
         metadata = ListMeta(resource_version=str(page.revision))
         if page.last_key:
             metadata.continue_ = _encode_token(_Token(page.revision, page.last_key.removeprefix(call.stored.prefix)))

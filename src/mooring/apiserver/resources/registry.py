@@ -6,7 +6,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mooring.admission import strategy as admission
 from mooring.admission.options import AdmissionOptions
@@ -25,6 +25,9 @@ from mooring.apiserver.resources.selection import Selections
 from mooring.apiserver.resources.stored import Stored
 from mooring.base.clock import Clock
 from mooring.store.kv import Delete, KeyValue, Store
+
+if TYPE_CHECKING:
+    from mooring.apiserver.webhooks.caller import WebhookCaller
 
 Guard = Callable[[UserInfo, Resource | None, Resource | None, str], None]
 """Raises Forbidden when a user may not write an object that admission has let pass, through a subresource or "".
@@ -126,6 +129,8 @@ class Registry:
         """Gives Services their addresses; None where nobody does, as in tests."""
         self._node_reading = NodeReading(store, options)
         self._custom: dict[Kind, Stored] = {}
+        self.webhooks: WebhookCaller | None = None
+        """Asks webhooks; servers set it that can reach any."""
 
     def stored(self, kind: Kind) -> Stored:
         return self._custom[kind] if kind.custom else self._stored[kind.family]
@@ -135,8 +140,17 @@ class Registry:
         from mooring.admission.custom.strategy import CustomStrategy  # noqa: PLC0415 - most servers never need it
 
         for kind in kinds:
-            self._custom[kind] = Stored(self.scheme, kind)
+            self._custom[kind] = self._stored_as(kind)
             register(CustomStrategy(kind))
+
+    def _stored_as(self, kind: Kind) -> Stored:
+        conversion = kind.custom.definition.spec.conversion if kind.custom else None
+        if conversion is None or conversion.webhook is None or self.webhooks is None:
+            return Stored(self.scheme, kind)
+        from mooring.apiserver.resources.converting import Converting  # noqa: PLC0415 - few definitions have a webhook
+        from mooring.apiserver.webhooks.conversion import Conversion  # noqa: PLC0415 - as above
+
+        return Converting(self.scheme, kind, Conversion(conversion.webhook, self.webhooks))
 
     def forget(self, kinds: Iterable[Kind]) -> None:
         """Serve a custom kind no longer."""
@@ -170,7 +184,10 @@ class Registry:
     async def find(self, call: Call) -> KeyValue:
         """The stored object that a call names; raises NotFound."""
         await self.store.revision()
-        return self.find_known(call)
+        kv = self.find_known(call)
+        if call.stored.asks:
+            await call.stored.prepare([kv.value], call.stored.hub)
+        return kv
 
     def find_known(self, call: Call) -> KeyValue:
         """The same, as this server knows it: for requests that name many, after asking the store for its revision."""

@@ -99,6 +99,8 @@ class Scaling:
         self, call: Call, options: WriteOptions, change: Change, *, managed_already: bool = False
     ) -> Response:
         written = await self._writing.change(call, options, change, subresource="", managed_already=managed_already)
+        if call.stored.asks:
+            await call.stored.prepare([written.value], call.kind)
         obj = call.stored.decode(written.value, written.revision)
         return respond(call, codec.encode(scale_of(obj, _paths(call.kind))))
 

@@ -28,6 +28,9 @@ _CONVERTED = 4096
 class Stored:
     """The objects of one kind, whatever version they are asked for in."""
 
+    asks = False
+    """Whether somebody else has to be asked for objects in other versions, with `prepare`."""
+
     def __init__(self, scheme: Scheme, kind: Kind) -> None:
         self.hub = scheme.hub(kind)
         self.storage = scheme.storage(kind)
@@ -47,6 +50,13 @@ class Stored:
     def prefix_of(self, namespace: str) -> str:
         """What the keys of a namespace begin with; of all namespaces when it is empty."""
         return f"{self.prefix}{namespace}/" if namespace and self.hub.namespaced else self.prefix
+
+    async def prepare(self, values: Iterable[bytes], kind: Kind) -> None:
+        """Do what takes waiting before stored objects can be read or shown in a version; here nothing does."""
+
+    async def encoded(self, obj: Resource) -> bytes:
+        """As `encode`, where that may take waiting."""
+        return self.encode(obj)
 
     def encode(self, obj: Resource) -> bytes:
         """An object of the newest version as it is stored."""

@@ -125,6 +125,8 @@ class _Stream:
             if self._start.initial:
                 page = await store.range(prefix)
                 after = page.revision
+                if self._call.stored.asks:
+                    await self._call.stored.prepare([kv.value for kv in page.items], self._view.kind)
                 async for chunk in self._initial(page.items):
                     yield chunk
                 if self._start.mark_initial_end:
@@ -134,6 +136,8 @@ class _Stream:
             try:
                 while (left := deadline - registry.clock.monotonic()) > 0:
                     batch = await watcher.next(timeout=min(left, _BOOKMARK_SECONDS), limit=_AT_ONCE)
+                    if self._call.stored.asks:
+                        await self._call.stored.prepare(_values(batch), self._view.kind)
                     chunk = self._events(batch, registry.clock.monotonic())
                     if chunk:
                         yield chunk
@@ -231,6 +235,11 @@ def _seconds(call: Call) -> float:
         if seconds > 0:
             return min(seconds, 24 * _MAX_SECONDS)
     return random.uniform(_MIN_SECONDS, _MAX_SECONDS)  # noqa: S311 - not a secret
+
+
+def _values(batch: Batch) -> list[bytes]:
+    """The objects that the events of a batch may show."""
+    return [kv.value for event in batch.events for kv in (event.current, event.previous) if kv is not None]
 
 
 def _framed(kind: str, obj: bytes) -> bytes:

@@ -59,7 +59,7 @@ class Writing:
         if version.isdecimal() and int(version[:20]) and not options.dry_run:
             raise errors.version_on_create()
         written = await self.create_object(call, obj, options)
-        return self._respond(call, written)
+        return await self._respond(call, written)
 
     async def update(self, call: Call) -> Response:
         options = write_options(call.request, "UpdateOptions")
@@ -68,21 +68,21 @@ class Writing:
         if strategy.allow_create_on_update and not call.subresource and not await self._exists(call):
             _check_name(call, first)
             self._registry.require_create(call)
-            return self._respond(call, await self.create_object(call, first, options))
+            return await self._respond(call, await self.create_object(call, first, options))
         drafts = [first]
 
         def replaced(old: Resource) -> Resource:  # noqa: ARG001 - a replacement owes nothing to what was there
             return drafts.pop() if drafts else self._read(call, options)
 
-        return self._respond(call, await self.change(call, options, replaced))
+        return await self._respond(call, await self.change(call, options, replaced))
 
     async def patch(self, call: Call) -> Response:
         is_apply = call.request.content_type == APPLY
         options = write_options(call.request, "PatchOptions", is_apply=is_apply)
         if is_apply:
-            return self._respond(call, await self._apply(call, options))
+            return await self._respond(call, await self._apply(call, options))
         patcher = patcher_for(call.request.content_type, call.request.body, call.kind)
-        return self._respond(call, await self.change(call, options, self._patched(call, options, patcher)))
+        return await self._respond(call, await self.change(call, options, self._patched(call, options, patcher)))
 
     async def create_object(
         self, call: Call, obj: Resource, options: WriteOptions, *, managed_already: bool = False
@@ -113,7 +113,7 @@ class Writing:
         registry = self._registry
         key = stored.key(obj.metadata.namespace, obj.metadata.name)
         async with _reserved(await registry.reserve(obj, None, dry_run=dry_run)) as keep:
-            value = stored.encode(obj)
+            value = await stored.encoded(obj)
             if dry_run:
                 return Written(value, 0, created=True) if await registry.store.get(key) is None else None
             outcome = await registry.store.write(Put(key, value, expect=0, ttl=_ttl(obj)))
@@ -158,7 +158,7 @@ class Writing:
         registry = self._registry
         taken = None if call.subresource else await registry.reserve(new, old, dry_run=dry_run)
         async with _reserved(taken) as keep:
-            value = call.stored.encode(new)
+            value = await call.stored.encoded(new)
             if dry_run or value == kv.value:
                 return Written(value, kv.mod_revision)
             write = _write_of(kv, new, value)
@@ -228,7 +228,9 @@ class Writing:
     def _manager(self, call: Call, options: WriteOptions) -> Manager:
         return Manager(options.manager, call.subresource, self._registry.clock.now())
 
-    def _respond(self, call: Call, written: Written) -> Response:
+    async def _respond(self, call: Call, written: Written) -> Response:
+        if call.stored.asks:
+            await call.stored.prepare([written.value], call.kind)
         body = view_for(self._registry, call).object(written.value, written.revision)
         return respond(call, body, 201 if written.created else 200)
 

@@ -1,7 +1,7 @@
 """Schemas of custom kinds as CEL sees them: the types of `self` and `oldSelf`, their sizes, and their values.
 
-`declare` turns a schema into a `Declared` type, or None for what rules cannot look at; `environment_for` makes the
-environment of its rules; `to_value` turns JSON into what the engine computes with (texts of the format `date-time` are
+`declare` turns a schema into a `Declared` type, or None for what rules cannot look at; `RuleEnvironments` makes the
+environments of its rules; `to_value` turns JSON into what the engine computes with (texts of the format `date-time` are
 timestamps, and fields whose names are no identifiers get others). The sizes are those of Kubernetes, for its costs.
 Called by admission.
 """
@@ -178,17 +178,26 @@ def _text(schema: JSONSchemaProps) -> Declared:
 # -- environments
 
 
-def environment_for(
-    declared: Declared, base: Environment | None = None, *, optional_old_self: bool = False
-) -> Environment:
-    """The environment of a schema's rules; unless a base says otherwise, with everything that this release knows."""
-    base = base or everything()
-    old = optional_of(declared.type) if optional_old_self else declared.type
-    return base.extend(
-        variables={"self": declared.type, "oldSelf": old},
-        types=tuple(declared.objects()),
-        sizes=declared.size_of,
-    )
+class RuleEnvironments:
+    """The environments of one schema's rules, each made when the first rule needs it."""
+
+    def __init__(self, declared: Declared) -> None:
+        self._declared = declared
+        self._made: dict[tuple[Environment, bool], Environment] = {}
+
+    def get(self, base: Environment | None = None, *, optional_old_self: bool = False) -> Environment:
+        """For new rules with what a base has; else with everything that this release knows."""
+        base = base or everything()
+        found = self._made.get((base, optional_old_self))
+        if found is None:
+            declared = self._declared
+            old = optional_of(declared.type) if optional_old_self else declared.type
+            found = self._made[base, optional_old_self] = base.extend(
+                variables={"self": declared.type, "oldSelf": old},
+                types=tuple(declared.objects()),
+                sizes=declared.size_of,
+            )
+        return found
 
 
 # -- values
