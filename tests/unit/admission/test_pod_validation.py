@@ -730,3 +730,24 @@ class Warned:
 )
 def test_what_is_accepted_but_dubious_comes_with_a_warning(case: Warned) -> None:
     assert admit_create(pod_of(case.spec), request()).warnings == case.warnings
+
+
+@pytest.mark.parametrize(
+    ("signer", "seconds", "expected"),
+    [
+        pytest.param("example.com/s", 3600, [], id="an hour"),
+        pytest.param("example.com/s", 3599, ["must be >= 3600"], id="less than an hour"),
+        pytest.param("example.com/s", 91 * 86400, [], id="91 days"),
+        pytest.param("example.com/s", 91 * 86400 + 1, ["must be <= 7862400"], id="more"),
+        pytest.param("kubernetes.io/s", 86401, ["must be <= 86400"], id="more than a day by a signer of Kubernetes"),
+    ],
+)
+def test_certificates_of_pods_live_neither_too_short_nor_too_long(
+    signer: str, seconds: int, expected: list[str]
+) -> None:
+    certificate = {"signerName": signer, "keyType": "ED25519", "keyPath": "k", "maxExpirationSeconds": seconds}
+    volume = {"name": "v", "projected": {"sources": [{"podCertificate": certificate}]}}
+    problems = create_problems(pod_of({"volumes": [volume]}))
+    where = "spec.volumes[0].projected.sources[0].podCertificate.maxExpirationSeconds"
+    detail = "if provided, maxExpirationSeconds"
+    assert problems == [f"{where}: Invalid value: {seconds}: {detail} {each}" for each in expected]

@@ -314,6 +314,7 @@ def _certificate(
     errors = names.validate_domain_prefixed_path(certificate.signer_name, path.child("signerName"))
     if certificate.key_type not in _KEY_TYPES:
         errors.append(field_errors.not_supported(path.child("keyType"), certificate.key_type, _KEY_TYPES))
+    errors += _certificate_life(certificate, path.child("maxExpirationSeconds"))
     files = {
         "credentialBundlePath": certificate.credential_bundle_path,
         "keyPath": certificate.key_path,
@@ -326,6 +327,20 @@ def _certificate(
         errors += non_reserved_path(file, path.child(name))
         errors += _unique(file, file, volume, paths)
     return errors
+
+
+def _certificate_life(certificate: pv.PodCertificateProjection, path: Path) -> list[FieldError]:
+    seconds = certificate.max_expiration_seconds
+    if seconds is None:
+        return []
+    host = certificate.signer_name.partition("/")[0]
+    longest = 1 if host == "kubernetes.io" or host.endswith(".kubernetes.io") else 91
+    if seconds < 3600:
+        return [field_errors.invalid(path, seconds, "if provided, maxExpirationSeconds must be >= 3600")]
+    if seconds > longest * 86400:
+        detail = f"if provided, maxExpirationSeconds must be <= {longest * 86400}"
+        return [field_errors.invalid(path, seconds, detail)]
+    return []
 
 
 def _iscsi_name(source: vs.ISCSIVolumeSource, path: Path, context: _Context) -> list[FieldError]:
