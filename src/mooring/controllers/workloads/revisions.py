@@ -43,9 +43,15 @@ class History:
 
 
 def data_of(template: PodTemplateSpec) -> dict[str, Any]:
-    """A template as a patch of the workload that replaces whatever template it has."""
-    tree: dict[str, Any] = msgspec.json.decode(codec.encode(template))
-    return {"spec": {"template": {**tree, "$patch": "replace"}}}
+    """A template as a patch of the workload that replaces whatever template it has.
+
+    Its keys are sorted, as Go sorts them: clients of Kubernetes compare the bytes of a revision with what they make
+    of the workload themselves.
+    """
+    tree = msgspec.json.decode(codec.encode(template))
+    patch = {"spec": {"template": {**tree, "$patch": "replace"}}}
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(patch, order="deterministic"))
+    return found
 
 
 def template_of(revision: ControllerRevision) -> PodTemplateSpec:
