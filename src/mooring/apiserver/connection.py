@@ -9,7 +9,7 @@ import asyncio
 from typing import Self
 
 CHUNK = 64 * 1024
-_FAREWELL_SECONDS = 5.0
+_FAREWELL_SECONDS = 30.0
 
 
 class ConnectionLostError(Exception):

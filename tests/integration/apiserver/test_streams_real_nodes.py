@@ -211,6 +211,16 @@ async def test_a_node_that_dies_ends_the_stream(server: RunningServer, kubelet: 
         assert await client.rest() == b""
 
 
+async def test_what_a_kubelet_sent_before_it_hung_up_arrives(server: RunningServer, kubelet: StandInKubelet) -> None:
+    async def answer(_: Asked, __: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: SPDY/3.1\r\n\r\n")
+        writer.write(b"x" * 2**23)
+
+    kubelet.answer = answer
+    async with await UpgradedClient.ask(server, f"{PODS}/web/exec?command=x&stdout=1", "POST", SPDY) as client:
+        assert await client.rest() == b"x" * 2**23
+
+
 async def test_a_client_that_leaves_ends_the_kubelets_connection(
     server: RunningServer, kubelet: StandInKubelet
 ) -> None:

@@ -57,7 +57,9 @@ async def converse(channels: Talk, protocol: str, options: CommandOptions, proce
     finally:
         for task in (listening, working):
             task.cancel()
-        await asyncio.gather(listening, working, return_exceptions=True)
+        _, ended = await asyncio.gather(listening, working, return_exceptions=True)
+    if isinstance(ended, Exception) and not isinstance(ended, ConnectionLostError):
+        raise ended  # a mistake of ours, which the server logs
 
 
 def _writer(channels: Talk, channel: int, wanted: bool) -> Callable[[bytes], Awaitable[None]]:
