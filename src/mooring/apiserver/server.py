@@ -198,6 +198,7 @@ class ApiServer:
     def _ready_checks(self) -> dict[str, Check]:
         return {
             "store": lambda: self._store_check() or store_answers(self.store),
+            "room": lambda: "the store is full: it deletes only" if getattr(self.store, "is_full", False) else None,
             "roles": lambda: None if self._authorizer.synced else "roles and bindings have not been read yet",
             "bootstrap": lambda: None if self._started else "the server is starting",
             "shutdown": lambda: "the server is stopping" if self._draining else None,

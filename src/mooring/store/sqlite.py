@@ -21,9 +21,9 @@ import msgspec
 
 from mooring.base.clock import Clock, SystemClock
 from mooring.store.errors import DiskFull, StorageError, StorageFailed
-from mooring.store.kv import Event, Outcome, Stats, Write
+from mooring.store.kv import Delete, Event, Outcome, Stats, Write
 from mooring.store.local import LocalStore, check_writes
-from mooring.store.mvcc import HistoryLimits
+from mooring.store.mvcc import Draft, HistoryLimits
 from mooring.store.sqlite_file import SqliteFile
 
 _P = ParamSpec("_P")
@@ -31,6 +31,8 @@ _T = TypeVar("_T")
 
 # How many obsolete rows a transaction drops beside its own work: few enough not to hold up those who wait for it.
 _DISCARD_AT_ONCE = 500
+_LITTLE = 1024
+"""How much longer a value may get while the disk is full."""
 
 
 class SqliteStore(LocalStore):
@@ -44,6 +46,8 @@ class SqliteStore(LocalStore):
         self._committer: asyncio.Task[None] | None = None
         self._discarded: list[int] = []  # revisions that are still in the file and need not be
         self._failure: StorageError | None = None
+        self.is_full = False
+        """Whether the disk was full at the last write: then things are deleted and shortened only."""
 
     @classmethod
     async def open(
@@ -64,6 +68,7 @@ class SqliteStore(LocalStore):
             file = await loop.run_in_executor(writer, partial(SqliteFile.open, directory, accept_loss=accept_loss))
             store = cls(clock or SystemClock(), limits or HistoryLimits(), writer, file)
             await store._in_writer(store._load)
+            store.is_full = not await store._in_writer(file.keep_reserve)
         except BaseException:
             writer.shutdown(wait=False)
             raise
@@ -92,6 +97,8 @@ class SqliteStore(LocalStore):
     async def maintain(self) -> None:
         await super().maintain()
         await self._compact_file()
+        if self.is_full:
+            self.is_full = not await self._in_writer(self._file.keep_reserve)
         await self._in_writer(self._file.sync_mark)
 
     async def stats(self) -> Stats:
@@ -117,9 +124,51 @@ class SqliteStore(LocalStore):
             self._committer = None
 
     async def _commit(self, queue: list[tuple[Sequence[Write], asyncio.Future[list[Outcome]]]]) -> None:
+        if self.is_full:
+            self.is_full = not await self._in_writer(self._file.keep_reserve)
+            if self.is_full:
+                await self._commit_relief(queue)
+                return
         draft = self._draft()
         outcomes = [[draft.judge(write) for write in writes] for writes, _ in queue]
         error = await self._persist(draft.events)
+        if isinstance(error, DiskFull):
+            self.is_full = True
+            await self._in_writer(self._file.release_reserve)
+            await self._commit_relief(queue, error)
+            return
+        self._settle(queue, draft, outcomes, error)
+
+    async def _commit_relief(
+        self, queue: list[tuple[Sequence[Write], asyncio.Future[list[Outcome]]]], error: StorageError | None = None
+    ) -> None:
+        """Do what makes no use of a full disk, and refuse the rest."""
+        error = error or DiskFull("the disk is full; nothing was written")
+        relief = [(writes, done) for writes, done in queue if all(map(self._relieves, writes))]
+        kept = {id(done) for _, done in relief}
+        for _, done in queue:
+            if id(done) not in kept and not done.done():
+                done.set_exception(type(error)(*error.args))
+        if relief:
+            draft = self._draft()
+            outcomes = [[draft.judge(write) for write in writes] for writes, _ in relief]
+            self._settle(relief, draft, outcomes, await self._persist(draft.events))
+
+    def _relieves(self, write: Write) -> bool:
+        """Whether a write deletes something, or changes it without making it much longer, as a deletion begins."""
+        if isinstance(write, Delete):
+            return True
+        there = self._state.get(write.key)
+        return there is not None and len(write.value) <= len(there.value) + _LITTLE
+
+    def _settle(
+        self,
+        queue: list[tuple[Sequence[Write], asyncio.Future[list[Outcome]]]],
+        draft: Draft,
+        outcomes: list[list[Outcome]],
+        error: StorageError | None,
+    ) -> None:
+        """Make what was written visible, and tell those who wait."""
         if error is None:
             self._apply(draft.events)
         for (_, done), result in zip(queue, outcomes, strict=True):

@@ -44,6 +44,9 @@ from mooring.store.sqlite_head import Head, HeadFile, missing, read_head
 
 DATABASE = "state.db"
 LOCK = "state.lock"
+RESERVE = "state.reserve"
+"""Room that is given up when the disk is full, so that things can still be deleted."""
+_RESERVE_BYTES = 1024 * 1024
 INCOMPLETE = "state.db.incomplete"  # a store that is being made from another one, or was not finished
 SCHEMA_VERSION = 1
 
@@ -198,6 +201,29 @@ class SqliteFile:
             raise StorageFailed(
                 f"{self._path}: its mark cannot be written: {error}; writes stop until a restart"
             ) from error
+
+    def keep_reserve(self) -> bool:
+        """Have some room set aside; False where there is not twice as much of it: then the disk counts as full."""
+        path = self._path.with_name(RESERVE)
+        try:
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                if hasattr(os, "posix_fallocate"):
+                    os.posix_fallocate(file, 0, 2 * _RESERVE_BYTES)
+                else:  # macOS has no such call
+                    os.pwrite(file, bytes(2 * _RESERVE_BYTES), 0)
+                os.ftruncate(file, _RESERVE_BYTES)
+            finally:
+                os.close(file)
+        except OSError as error:
+            self.release_reserve()
+            return error.errno not in (errno.ENOSPC, errno.EDQUOT)  # file systems that cannot set room aside have none
+        return True
+
+    def release_reserve(self) -> None:
+        """Give the room back."""
+        with suppress(OSError):
+            self._path.with_name(RESERVE).unlink(missing_ok=True)
 
     def sync_mark(self) -> None:
         """Bring the mark to the disk; the store does so once a second."""

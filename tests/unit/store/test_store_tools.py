@@ -516,7 +516,7 @@ async def test_a_backup_is_for_its_owner_only_and_readable_with_zcat_and_jq(tmp_
         "expires": 0.0,
         "value": '{"number":1}',
     } in lines
-    assert names(tmp_path) == ["b", "state.db", "state.head", "state.lock"]
+    assert names(tmp_path) == ["b", "state.db", "state.head", "state.lock", "state.reserve"]
 
 
 async def test_a_backup_that_exists_is_replaced_only_when_told_to(tmp_path: Path) -> None:

@@ -88,6 +88,8 @@ class EtcdStore(LocalStore):
         self._restored: StorageFailed | None = None
         self._file_bytes = 0
         self._writing = 0
+        self.is_full = False
+        """Whether etcd was full at the last write: then it deletes only."""
         self._idle: asyncio.Event | None = None
         self._slots = asyncio.Semaphore(_IN_FLIGHT)
 
@@ -184,6 +186,7 @@ class EtcdStore(LocalStore):
                 await self._marks.renew(now=True)
                 continue
             except DiskFull:
+                self.is_full = True
                 if not marked or isinstance(write, Put):
                     raise
                 marked = False  # a full etcd still deletes, if nothing is put beside it
@@ -200,6 +203,7 @@ class EtcdStore(LocalStore):
                 await self._client.pause(tries, deadline, error)
                 continue
             if response.succeeded:
+                self.is_full = self.is_full and not marked
                 return await self._done(write, response.header.revision)
             self._fence.seen(fence_found(response))
             if self._fence.revision == fence:
@@ -414,6 +418,15 @@ class EtcdStore(LocalStore):
         """Forget what is old; keys that have expired are deleted by etcd."""
         self._forget_by_age()
         await self._marks.renew()
+        if self.is_full:
+            await self._look_for_room()
+
+    async def _look_for_room(self) -> None:
+        request = message("TxnRequest")()
+        request.success.add().request_put.key = self._keys.tick
+        with suppress(DiskFull):
+            await self._client.ask("Txn", request)
+            self.is_full = False
 
     async def stats(self) -> Stats:
         stats = await super().stats()
