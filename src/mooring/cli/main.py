@@ -35,6 +35,7 @@ COMMANDS = {
     "apiserver": _Entry("mooring.cli.apiserver:apiserver", "Run the API server alone."),
     "scheduler": _Entry("mooring.cli.scheduler:scheduler", "Run the scheduler alone, also for another cluster."),
     "controllers": _Entry("mooring.cli.controllers:controllers", "Run the controllers alone."),
+    "join-config": _Entry("mooring.cli.join_config:join_config", "Write what a real node needs to join the cluster."),
     "store": _Entry("mooring.cli.store:store", "Copy, back up, restore, check and measure stores."),
     "completion": _Entry("mooring.cli.completion:completion", "Print the completion script of a shell."),
 }

@@ -1,5 +1,6 @@
 """What the credential of a node is good for: its own pods and what they name, itself, and nothing else."""
 
+import base64
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -8,6 +9,9 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from api_caller import MERGE_PATCH, STRATEGIC, Answer
 from mooring.api.authentication_v1 import UserInfo
@@ -28,6 +32,7 @@ CORE = "/api/v1/namespaces/default"
 PODS = f"{CORE}/pods"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+CERTIFICATES = "/apis/certificates.k8s.io/v1"
 CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
 
 
@@ -73,6 +78,19 @@ def lease(name: str) -> dict[str, Any]:
 
 TOKENS = [{"serviceAccountToken": {"path": path, "audience": path}} for path in ("", "vault")]
 TOKENS[0]["serviceAccountToken"]["path"] = "token"
+
+
+def pod_certificate(pod: str, node: str = "n1") -> dict[str, Any]:
+    """What a kubelet asks for on behalf of a pod."""
+    names = {"signerName": "example.com/own", "podName": pod, "serviceAccountName": "runner", "nodeName": node}
+    uids = {"podUID": "u", "serviceAccountUID": "u", "nodeUID": "u"}
+    key = ed25519.Ed25519PrivateKey.generate()
+    asked = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(key, None)
+    request = base64.b64encode(asked.public_bytes(serialization.Encoding.DER)).decode()
+    spec = {**names, **uids, "stubPKCS10Request": request}
+    return made("PodCertificateRequest", "", "certificates.k8s.io/v1", metadata={"generateName": "r-"}, spec=spec)
+
+
 SPEC: dict[str, Any] = {
     "serviceAccountName": "runner",
     "imagePullSecrets": [{"name": "pull"}],
@@ -228,6 +246,27 @@ CASES = [
         "can only create ResourceSlice with the same NodeName",
     ),
     Case("all slices", "GET", SLICES, refusal="with nodeName field selector"),
+    Case("requests for certificates", "GET", f"{CERTIFICATES}/certificatesigningrequests"),
+    Case(
+        "its pods' requests for certificates",
+        "GET",
+        f"{CERTIFICATES}/podcertificaterequests?fieldSelector=spec.nodeName=n1",
+    ),
+    Case("all of them", "GET", f"{CERTIFICATES}/podcertificaterequests", refusal="with nodeName field selector"),
+    Case(
+        "a certificate of another's pod",
+        "POST",
+        f"{CERTIFICATES}/namespaces/default/podcertificaterequests{DRY}",
+        pod_certificate("theirs"),
+        'pod "theirs" is not running on node "n1"',
+    ),
+    Case(
+        "a certificate of another's node",
+        "POST",
+        f"{CERTIFICATES}/namespaces/default/podcertificaterequests{DRY}",
+        pod_certificate("mine", node="n2"),
+        'which is not the requesting node "n1"',
+    ),
     Case(
         "the status of its node",
         "PATCH",

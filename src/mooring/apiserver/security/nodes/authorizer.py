@@ -201,6 +201,19 @@ class NodeAuthorizer:
             return "can only list/watch/deletecollection resourceslices with nodeName field selector"
         return self._on_node(node, f"resourceslices/{attributes.name}")
 
+    def _pod_certificate(self, node: str, attributes: Attributes) -> str:
+        if attributes.subresource:
+            return "nodes may not access the status subresource of PodCertificateRequests"
+        if attributes.verb == "create":
+            return _ALLOWED
+        if attributes.verb in {"list", "watch"}:
+            if attributes.selected_node == node:
+                return _ALLOWED
+            return "can only list/watch podcertificaterequests with nodeName field selector"
+        if attributes.verb != "get":
+            return "nodes can only create and read PodCertificateRequests"
+        return self._on_node(node, f"podcertificaterequests/{attributes.namespace}/{attributes.name}")
+
     def _on_node(self, node: str, key: str) -> str:
         found = self._peek(key)
         return _ALLOWED if found and found["spec"].get("nodeName") == node else _NOT_MINE.format(node)
@@ -223,7 +236,14 @@ _RULES: Final[dict[tuple[str, str], _Rule]] = {
     ("storage.k8s.io", "csinodes"): NodeAuthorizer._csi_node,
     ("storage.k8s.io", "volumeattachments"): NodeAuthorizer._attachment,
     ("resource.k8s.io", "resourceslices"): NodeAuthorizer._slice,
+    ("certificates.k8s.io", "podcertificaterequests"): NodeAuthorizer._pod_certificate,
 }
-_BY_NAME: Final = (NodeAuthorizer._node, NodeAuthorizer._lease, NodeAuthorizer._csi_node, NodeAuthorizer._slice)
+_BY_NAME: Final = (
+    NodeAuthorizer._node,
+    NodeAuthorizer._lease,
+    NodeAuthorizer._csi_node,
+    NodeAuthorizer._slice,
+    NodeAuthorizer._pod_certificate,
+)
 _BY_RELATION: Final = frozenset(key for key, rule in _RULES.items() if rule not in _BY_NAME)
 """Where it counts which pods are on the node."""

@@ -11,7 +11,12 @@ from msgspec import structs
 from mooring.admission.registry import strategy_of
 from mooring.api import certificate_requests, codec, errors
 from mooring.api.authentication_v1 import TokenRequest, UserInfo
-from mooring.api.certificates_v1 import KUBELET_CLIENT, KUBELET_SERVING, CertificateSigningRequest
+from mooring.api.certificates_v1 import (
+    KUBELET_CLIENT,
+    KUBELET_SERVING,
+    CertificateSigningRequest,
+    PodCertificateRequest,
+)
 from mooring.api.coordination_v1 import Lease
 from mooring.api.core_v1 import Node, PersistentVolumeClaim, Pod
 from mooring.api.meta_v1 import Resource
@@ -75,10 +80,30 @@ class NodeRestriction:
                 _check_name(node, obj, "node lease")
             case CSINode():
                 _check_name(node, obj, "CSINode")
+            case PodCertificateRequest() if old is None:
+                self._check_pod_certificate(node, obj)
             case CertificateSigningRequest() if old is None:
                 _check_request(node, obj)
         if obj.kind == "ResourceSlice" and (new is None or old is None):
             _check_slice(node, obj, "delete" if new is None else "create")
+
+    def _check_pod_certificate(self, node: str, wanted: PodCertificateRequest) -> None:
+        """A node asks for certificates of the pods that it runs, under the account that they have."""
+        spec = wanted.spec
+        if spec.node_name != node:
+            _forbid(wanted, f'spec.nodeName is "{spec.node_name}", which is not the requesting node "{node}"')
+        kv = self._store.peek(f"{ROOT}pods/{wanted.metadata.namespace}/{spec.pod_name}")
+        pod = codec.decode_own(kv.value, Pod) if kv else None
+        if pod is None or pod.metadata.uid != spec.pod_uid or pod.spec.node_name != node:
+            _forbid(wanted, f'pod "{spec.pod_name}" is not running on node "{node}"')
+        if MIRROR in pod.metadata.annotations:
+            _forbid(wanted, f'pod "{spec.pod_name}" is a mirror pod')
+        if pod.spec.service_account_name != spec.service_account_name:
+            _forbid(wanted, f'pod "{spec.pod_name}" has another service account')
+        sources = [source for volume in pod.spec.volumes if volume.projected for source in volume.projected.sources]
+        signers = {source.pod_certificate.signer_name for source in sources if source.pod_certificate}
+        if spec.signer_name not in signers:
+            _forbid(wanted, f'pod "{spec.pod_name}" has no podCertificate volume for signer "{spec.signer_name}"')
 
     def _check_owner(self, node: str, pod: Pod) -> None:
         """A mirror pod belongs to the node that is there now, not to one of that name that was there before."""
