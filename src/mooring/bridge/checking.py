@@ -22,6 +22,7 @@ OLDEST_MINOR = 30
 _RIGHTS = (
     ("", "pods", ("list", "watch", "patch"), "without it no pod is released"),
     ("", "nodes", ("list", "watch", "patch"), "without it nodes get no labels, and pods with node affinity wait"),
+    ("", "persistentvolumes", ("list", "watch"), "without it the bridge does not begin: volumes ask for labels, too"),
     ("events.k8s.io", "events", ("create", "patch"), "without it nobody is told why a pod waits"),
     ("coordination.k8s.io", "leases", ("get", "create", "update"), "without it two copies would both write"),
 )

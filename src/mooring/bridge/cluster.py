@@ -126,10 +126,10 @@ class BridgedCluster:
             for pod in rule.pods:
                 self.on_current(pod)
 
-    # -- pods
+    # -- pods and volumes, by key
 
-    def pod_asks(self, pod: str, rules: Iterable[NodeRule]) -> None:
-        """Which rules a pod asks for now."""
+    def is_asked(self, pod: str, rules: Iterable[NodeRule]) -> None:
+        """Which rules a pod or a volume asks for now."""
         wanted = {rule.label: rule for rule in rules}
         before = self._asking.get(pod, ())
         if before == tuple(wanted):
@@ -144,7 +144,7 @@ class BridgedCluster:
         else:
             self._asking.pop(pod, None)
 
-    def pod_left(self, pod: str) -> None:
+    def asks_no_more(self, pod: str) -> None:
         self._forget(pod, self._asking.pop(pod, ()))
 
     def _judged(self, rule: NodeRule) -> RuleInUse:

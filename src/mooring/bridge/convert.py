@@ -9,13 +9,15 @@ from typing import Any
 from mooring.api import codec
 from mooring.api.core_v1 import NodeSelectorTerm, Toleration
 from mooring.constraints.annotations import GATE, NODE_AFFINITY, TOLERATIONS
-from mooring.constraints.lowering import is_foreign
+from mooring.constraints.lowering import is_foreign, lower_term
+from mooring.constraints.options import ConstraintOptions
 
 Json = dict[str, Any]
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _WAYS = {
     "Pod": (),
+    "PersistentVolume": (),
     "PodTemplate": ("template",),
     "CronJob": ("spec", "jobTemplate", "spec", "template"),
     **dict.fromkeys(
@@ -27,8 +29,25 @@ _WAYS = {
 
 def convert(tree: Any) -> bool:
     """Rewrite an object, or all of a list, in place; whether anything changed. Raises DecodeError for wrong fields."""
-    changed = [_convert(template) for template in _templates(tree)]
+    changed = [
+        _convert_volume(found) if found.get("kind") == "PersistentVolume" else _convert(found)
+        for found in _templates(tree)
+    ]
     return any(changed)
+
+
+def _convert_volume(volume: Json) -> bool:
+    """A volume's terms ask for labels at once: it cannot wait as a pod can, and without labels no node meets them."""
+    affinity = volume["spec"].get("nodeAffinity") or {}
+    terms = (affinity.get("required") or {}).get("nodeSelectorTerms") or []
+    read = [codec.decode_tree(term, NodeSelectorTerm).object for term in terms]
+    if not any(is_foreign(term) for term in read):
+        return False
+    given = volume.setdefault("metadata", {}).setdefault("annotations", {})
+    given[NODE_AFFINITY] = codec.to_yaml([affinity])
+    lowered = [codec.to_tree(lower_term(term, ConstraintOptions())) for term in read]
+    volume["spec"]["nodeAffinity"] = {"required": {"nodeSelectorTerms": lowered}}
+    return True
 
 
 def _templates(tree: Any) -> Iterator[Json]:

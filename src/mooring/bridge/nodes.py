@@ -3,10 +3,11 @@
 from contextlib import suppress
 
 from mooring.api import errors
-from mooring.api.core_v1 import Node
+from mooring.api.core_v1 import Node, PersistentVolume
 from mooring.bridge.cluster import BridgedCluster
-from mooring.bridge.plan import node_labels
+from mooring.bridge.plan import NodeRule, node_labels, wanted_by_volume
 from mooring.client import Informer, PatchType
+from mooring.constraints.annotations import AnnotationError
 from mooring.controllers.controller import Context, Controller
 
 _TOGETHER_SECONDS = 0.1
@@ -23,7 +24,19 @@ class NodeLabels(Controller):
         self._cluster = cluster
         self._nodes: Informer[Node] = context.informers.of(Node)
         self._nodes.add_handler(added=cluster.node_came, updated=cluster.node_changed, deleted=cluster.node_left)
+        volumes: Informer[PersistentVolume] = context.informers.of(PersistentVolume)
+        volumes.add_handler(added=self._volume, updated=lambda _, new: self._volume(new), deleted=self._volume_left)
         cluster.on_stale = lambda name: self.queue.add_after(name, _TOGETHER_SECONDS)
+
+    def _volume(self, volume: PersistentVolume) -> None:
+        """Volumes ask for labels, too. What cannot be read asks for none: no node has the label then."""
+        rules: list[NodeRule] = []
+        with suppress(AnnotationError):
+            rules = wanted_by_volume(volume)
+        self._cluster.is_asked(_key(volume), rules)
+
+    def _volume_left(self, volume: PersistentVolume) -> None:
+        self._cluster.asks_no_more(_key(volume))
 
     async def reconcile(self, key: str) -> float | None:
         node = self._nodes.get(key)
@@ -35,3 +48,8 @@ class NodeLabels(Controller):
             with suppress(errors.NotFound):
                 await self.client.patch(Node, key, body, type=PatchType.MERGE)
         return None
+
+
+def _key(volume: PersistentVolume) -> str:
+    """Pods are known by namespace/name, so that this is nobody else's."""
+    return f"persistentvolumes/{volume.metadata.namespace}/{volume.metadata.name}"

@@ -13,7 +13,16 @@ from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 from mooring.api import codec
-from mooring.api.core_v1 import Node, NodeSelector, NodeSelectorTerm, Pod, PreferredSchedulingTerm, Taint, Toleration
+from mooring.api.core_v1 import (
+    Node,
+    NodeSelector,
+    NodeSelectorTerm,
+    PersistentVolume,
+    Pod,
+    PreferredSchedulingTerm,
+    Taint,
+    Toleration,
+)
 from mooring.constraints import annotations, node_selector
 from mooring.constraints.annotations import GATE, NODE_AFFINITY, TOLERATIONS, Constraints
 from mooring.constraints.lowering import (
@@ -134,6 +143,13 @@ def _rules(text: str, *, has_own: bool) -> tuple[NodeRule, ...]:
         if constraint is not None:
             rules[constraint.label] = TermRule(constraint)
     return tuple(rules.values())
+
+
+def wanted_by_volume(volume: PersistentVolume) -> list[NodeRule]:
+    """The rules whose labels a volume's node affinity asks for, as `convert` wrote it. Raises `AnnotationError`."""
+    required = annotations.read_volume(volume.metadata.annotations)
+    terms = required.node_selector_terms if required is not None else []
+    return [TermRule(found) for term in terms if (found := constraint_of(term, OPTIONS)) is not None]
 
 
 def _own_required(pod: Pod) -> NodeSelector | None:

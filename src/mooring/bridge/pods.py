@@ -39,7 +39,7 @@ class PodConstraints(Controller):
         """Keys of the pods with constraints, in the order in which they came."""
         self._pods.add_handler(added=self._changed, updated=lambda _, new: self._changed(new), deleted=self._left)
         cluster.on_new_taints = self._look_at_all
-        cluster.on_current = self.queue.add
+        cluster.on_current = lambda key: self.queue.add(key) if key in self._annotated else None
         self._released = Counter(
             "mooring_bridge_released_pods", "Pods whose gate was taken away.", registry=context.registry
         )
@@ -56,12 +56,12 @@ class PodConstraints(Controller):
             self._left(pod)
             return
         self._annotated[key] = None
-        self._cluster.pod_asks(key, [] if problems(pod) else plan.wanted(pod))
+        self._cluster.is_asked(key, [] if problems(pod) else plan.wanted(pod))
         self.queue.add(key)
 
     def _left(self, pod: Pod) -> None:
         if self._annotated.pop(key_of(pod), _NOT_THERE) is not _NOT_THERE:
-            self._cluster.pod_left(key_of(pod))
+            self._cluster.asks_no_more(key_of(pod))
 
     def _look_at_all(self) -> None:
         for key in self._annotated:

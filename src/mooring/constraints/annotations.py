@@ -23,7 +23,16 @@ import msgspec
 from msgspec import structs
 
 from mooring.api import codec
-from mooring.api.core_v1 import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Pod, PodSpec, Toleration
+from mooring.api.core_v1 import (
+    Affinity,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    Pod,
+    PodSpec,
+    Toleration,
+    VolumeNodeAffinity,
+)
 
 TOLERATIONS: Final = "constraints.mooring.dev/tolerations"
 NODE_AFFINITY: Final = "constraints.mooring.dev/node-affinity"
@@ -82,6 +91,15 @@ def _read(tolerations: str | None, affinity: str | None) -> Constraints:
             raise AnnotationError(NODE_AFFINITY, "must be an object, as in spec.affinity.nodeAffinity")
         node_affinity = _decoded(NODE_AFFINITY, tree, NodeAffinity)
     return Constraints(found, node_affinity)
+
+
+def read_volume(annotations: Mapping[str, str]) -> NodeSelector | None:
+    """What the annotation of a PersistentVolume says, in the words of its `nodeAffinity`. Raises `AnnotationError`."""
+    text = annotations.get(NODE_AFFINITY)
+    if text is None:
+        return None
+    found: VolumeNodeAffinity = _decoded(NODE_AFFINITY, _tree(NODE_AFFINITY, text), VolumeNodeAffinity)
+    return found.required
 
 
 def _tree(key: str, text: str) -> Any:
