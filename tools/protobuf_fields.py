@@ -37,16 +37,15 @@ def main() -> None:
         messages |= dict(read(file.read_text()))
     if "core.v1.Pod" not in messages:
         sys.exit(f"{folder} has no .proto files of Kubernetes: name the folder staging/src/k8s.io of its sources")
+    messages = {name: messages[name] for name in reached(messages)}
     TABLE.write_text(HEAD + "".join(f"{name} {fields}\n" for name, fields in sorted(messages.items())))
     print(f"{len(messages)} messages")
 
 
 def read(source: str) -> Iterator[tuple[str, str]]:
-    """The messages of a file that are wanted, and their fields."""
+    """The messages of a file, and their fields."""
     package = _PACKAGE.search(source)
     place = short(package[1]) if package else ""
-    if not is_wanted(place):
-        return
     for message in _MESSAGE.finditer(source):
         name = f"{place}.{message[1]}"
         fields = {int(field[5]): field[4] + held(field[2], place) for field in _FIELD.finditer(message[2])}
@@ -55,6 +54,20 @@ def read(source: str) -> Iterator[tuple[str, str]]:
                 sys.exit(f"{name} has a field {number} now, which KEP-5500 wants for {proposed}")
             fields[number] = proposed
         yield name, " ".join(f"{number}:{field}" for number, field in sorted(fields.items()))
+
+
+def reached(messages: dict[str, str]) -> set[str]:
+    """The messages that are wanted, and those that they hold."""
+    found: set[str] = set()
+    pending = [name for name in messages if is_wanted(name.rpartition(".")[0])]
+    while pending:
+        name = pending.pop()
+        if name in found or name not in messages:
+            continue
+        found.add(name)
+        holds = (word.partition("=")[2] for word in messages[name].split())
+        pending += [each if "." in each else f"{name.rpartition('.')[0]}.{each}" for each in holds if each]
+    return found
 
 
 def held(kind: str, place: str) -> str:

@@ -16,6 +16,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 
+from mooring.api.meta_v1 import Resource, ResourceList
+
 _CONSTRAINTS = frozenset(
     [
         "Affinity",
@@ -92,8 +94,18 @@ class Message:
 def message_of(cls: type[msgspec.Struct]) -> Message:
     """The numbers of a struct's fields; raises Unsupported."""
     package, _, version = cls.__module__.removeprefix("mooring.api.").partition(".")[0].rpartition("_")
+    name = f"{package}.{version}.{cls.__name__}"
+    if name not in _table() and not issubclass(cls, Resource | ResourceList):
+        name = _only_one(cls.__name__) or name
     found = {_letters(field.encode_name): field for field in msgspec.structs.fields(cls)}
-    return _message(f"{package}.{version}.{cls.__name__}", found)
+    return _message(name, found)
+
+
+@cache
+def _only_one(short: str) -> str:
+    """The message of that name, where a part of objects is of another group in the table than in the structs."""
+    found = [name for name in _table() if name.rpartition(".")[2] == short]
+    return found[0] if len(found) == 1 else ""
 
 
 def is_supported(cls: type[msgspec.Struct]) -> bool:

@@ -22,7 +22,7 @@ from mooring.admission.pipeline import new_uid
 from mooring.api import codec, errors
 from mooring.api.answer_limits import limited_warnings
 from mooring.api.errors import StatusError
-from mooring.api.meta_v1 import RootPaths
+from mooring.api.meta_v1 import RootPaths, Status
 from mooring.api.scheme import Scheme
 from mooring.apiserver import access_log, routes
 from mooring.apiserver.audit_log import AuditLog
@@ -31,7 +31,7 @@ from mooring.apiserver.definitions.following import Definitions
 from mooring.apiserver.discovery import Discovery
 from mooring.apiserver.exchange import Exchange
 from mooring.apiserver.health import Health
-from mooring.apiserver.http import Request, Response, warning_header
+from mooring.apiserver.http import JSON, Request, Response, warning_header
 from mooring.apiserver.limits import Gatekeeper
 from mooring.apiserver.metrics import ServerMetrics
 from mooring.apiserver.openapi import OpenApi
@@ -281,7 +281,8 @@ class Application:
             error = errors.internal_error(f"the server has logged why, with request id {request.request_id}")
         status = error.status
         exchange.reason = status.reason
-        response = Response(status.code or 500, codec.encode(status) + b"\n")
+        body, content_type = _status_body(status, request)
+        response = Response(status.code or 500, body, content_type)
         if exchange.user is None:
             request.user = users.anonymous()
         if status.details and status.details.retry_after_seconds:
@@ -382,6 +383,17 @@ class _Stream:
 async def _nothing() -> AsyncIterator[bytes]:
     return
     yield  # what makes it an iterator
+
+
+def _status_body(status: Status, request: Request) -> tuple[bytes, str]:
+    """An error as the client reads best: JSON, unless it would rather have protobuf."""
+    body = codec.encode(status)
+    try:
+        if request.accepted().format == "protobuf":
+            return formatted(body, request.accepted(), request)
+    except StatusError:
+        pass  # what it takes is not to be had; it gets JSON
+    return body + b"\n", JSON
 
 
 async def _send_whole(body: bytes, send: Send) -> None:

@@ -13,11 +13,12 @@ from mooring.api.authentication_v1 import UserInfo
 from mooring.apiserver.connection import Connection
 
 JSON = "application/json"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 YAML = "application/yaml"
-PRODUCED = (JSON, YAML)
-"""The formats that responses can have. Clients that prefer protobuf fall back to JSON."""
+PRODUCED = (JSON, YAML, PROTOBUF)
+"""The formats that responses can have."""
 
-Format = Literal["json", "yaml"]
+Format = Literal["json", "yaml", "protobuf"]
 TakeOver = Callable[[Connection], Awaitable[None]]
 _NOT_TRUE = frozenset({"0", "false"})
 
@@ -59,9 +60,12 @@ class Request:
     def user_agent(self) -> str:
         return self.headers.get("user-agent", "")
 
-    def accepted(self) -> "Accepted":
-        """What the response should look like; raises NotAcceptable when there is nothing that the client takes."""
-        return accepted(self.headers.get("accept", ""))
+    def accepted(self, *, protobuf: bool = True) -> "Accepted":
+        """What the response should look like; raises NotAcceptable when there is nothing that the client takes.
+
+        What has no messages cannot be protobuf; clients that would like that name what they take instead.
+        """
+        return accepted(self.headers.get("accept", ""), protobuf=protobuf)
 
 
 @dataclass(slots=True)
@@ -89,15 +93,15 @@ class Accepted:
     version: str = ""
 
 
-def accepted(header: str) -> Accepted:
+def accepted(header: str, *, protobuf: bool = True) -> Accepted:
     """The first clause of an Accept header that can be served, the ones with the highest `q` first."""
     if not header or header in {"*/*", JSON}:
         return Accepted()
     for clause in _by_preference(header):
         found = _served(clause)
-        if found:
+        if found and (protobuf or found.format != "protobuf"):
             return found
-    raise errors.not_acceptable(PRODUCED)
+    raise errors.not_acceptable(PRODUCED if protobuf else (JSON, YAML))
 
 
 def warning_header(text: str) -> str:
@@ -130,7 +134,13 @@ def _by_preference(header: str) -> list[_Clause]:
 
 
 def _served(clause: _Clause) -> Accepted | None:
-    formats: dict[str, Format] = {JSON: "json", YAML: "yaml", "*/*": "json", "application/*": "json"}
+    formats: dict[str, Format] = {
+        JSON: "json",
+        YAML: "yaml",
+        PROTOBUF: "protobuf",
+        "*/*": "json",
+        "application/*": "json",
+    }
     form = formats.get(clause.media_type)
     if form is None or clause.quality <= 0:
         return None
@@ -138,4 +148,6 @@ def _served(clause: _Clause) -> Accepted | None:
     group, version = clause.parameters.get("g", ""), clause.parameters.get("v", "")
     if shown_as in {"Table", "PartialObjectMetadata", "PartialObjectMetadataList"} and version not in {"v1", ""}:
         return None  # v1beta1 of these is long gone
+    if form == "protobuf" and shown_as == "Table":
+        return None
     return Accepted(form, shown_as, group, version)

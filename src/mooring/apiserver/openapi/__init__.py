@@ -136,5 +136,5 @@ def _place(where: GroupVersion) -> str:
 
 def _check_json(request: Request) -> None:
     """Raises NotAcceptable for clients that take nothing but protobuf."""
-    if request.accepted().format != "json":
+    if request.accepted(protobuf=False).format != "json":
         raise errors.not_acceptable([JSON])

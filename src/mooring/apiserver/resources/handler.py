@@ -13,7 +13,8 @@ from mooring.api import errors
 from mooring.api.apiextensions_v1 import TERMINATING, holds
 from mooring.api.kinds import Kind
 from mooring.api.scheme import Scheme
-from mooring.apiserver.http import Request, Response
+from mooring.apiserver import protobuf_output
+from mooring.apiserver.http import Accepted, Request, Response
 from mooring.apiserver.resources.claims import Claims
 from mooring.apiserver.resources.deleting import Deleting
 from mooring.apiserver.resources.pods import Pods
@@ -117,7 +118,7 @@ class Resources:
             namespace=route.namespace,
             name=route.name,
             subresource=route.subresource,
-            accepted=request.accepted(),
+            accepted=_accepted(request, kind),
         )
         if warning := self.registry.scheme.deprecation_warning(kind):
             call.warn(warning)
@@ -141,3 +142,11 @@ class Resources:
             refusal = errors.method_not_allowed(verb, kind.plural, group=kind.group)
             refusal.status.message = f"{verb} not allowed while custom resource definition is terminating"
             raise refusal
+
+
+def _accepted(request: Request, kind: Kind) -> Accepted:
+    """What the answer should look like, of what it can look like."""
+    found = request.accepted()
+    if found.format == "protobuf" and not protobuf_output.supports(kind.type, found.shown_as):
+        return request.accepted(protobuf=False)
+    return found

@@ -5,8 +5,10 @@ that the client asked for. Called by all handlers.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,7 +16,9 @@ import msgspec
 from mooring.api import codec, errors, yaml_documents
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import ListMeta, Table, TableRow
-from mooring.apiserver.http import YAML, Accepted, Request, Response
+from mooring.api.protobuf_table import Unsupported
+from mooring.apiserver import protobuf_output
+from mooring.apiserver.http import PROTOBUF, YAML, Accepted, Request, Response
 from mooring.apiserver.resources.node_reading import Rendering
 from mooring.apiserver.resources.registry import Call, Registry, Tables
 from mooring.apiserver.resources.stored import Stored
@@ -26,9 +30,15 @@ _PARTIAL_HEAD = f'{{"kind":"PartialObjectMetadata","apiVersion":"{_META_VERSION}
 _HUMAN_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 
 
+def _json_line(kind: str, obj: bytes) -> bytes:
+    return b'{"type":"%b","object":%b}\n' % (kind.encode(), obj)
+
+
 class View(ABC):
     """One way to show the objects of a kind in a version."""
 
+    framed: Callable[[str, bytes], bytes] = staticmethod(_json_line)
+    """How an event of a watch is written."""
     shared = False
     """Whether what is shown depends on the object alone, so that watchers can share it."""
 
@@ -43,6 +53,16 @@ class View(ABC):
     @abstractmethod
     def list(self, items: Sequence[KeyValue], metadata: ListMeta) -> bytes:
         """A list of objects."""
+
+    async def protobuf_list(self, items: Sequence[KeyValue], metadata: ListMeta) -> bytes:
+        """The same in protobuf."""
+        made = (partial(self.object, kv.value, kv.mod_revision) for kv in items)
+        return await protobuf_output.list_document(*self.list_names, metadata, made)
+
+    @property
+    def list_names(self) -> tuple[str, str]:
+        """The kind and the apiVersion of a list."""
+        return self.kind.list_kind, self.kind.api_version
 
     def watched(self, value: bytes, revision: int, *, first: bool) -> bytes:  # noqa: ARG002 - tables tell it apart
         """One object in an event of a watch."""
@@ -80,6 +100,10 @@ class MetadataView(View):
     def list(self, items: Sequence[KeyValue], metadata: ListMeta) -> bytes:
         shown = [self.object(kv.value, kv.mod_revision) for kv in items]
         return _list_of("PartialObjectMetadataList", _META_VERSION, metadata, [b",".join(shown)])
+
+    @property
+    def list_names(self) -> tuple[str, str]:
+        return "PartialObjectMetadataList", _META_VERSION
 
     def empty(self, metadata: dict[str, Any]) -> bytes:
         return codec.encode({"kind": "PartialObjectMetadata", "apiVersion": _META_VERSION, "metadata": metadata})
@@ -132,6 +156,13 @@ class TableView(View):
 
 def view_for(registry: Registry, call: Call) -> View:
     """The view that a client asked for; raises NotAcceptable for one that there is not."""
+    view = _view(registry, call)
+    if call.accepted.format == "protobuf":
+        view.framed = protobuf_output.watch_frame
+    return view
+
+
+def _view(registry: Registry, call: Call) -> View:
     stored = registry.read_by(call)
     match call.accepted.shown_as:
         case "":
@@ -154,6 +185,9 @@ def respond(call: Call, body: bytes, status: int = 200) -> Response:
 
 def formatted(body: bytes, accepted: Accepted, request: Request) -> tuple[bytes, str]:
     """JSON as the client wants it: on one line, indented for people, or as YAML."""
+    if accepted.format == "protobuf":
+        with suppress(Unsupported):
+            return protobuf_output.document(body), PROTOBUF
     if accepted.format == "yaml":
         return yaml_documents.write([codec.json_tree(body)]).encode(), YAML
     if "pretty" in request.query or request.user_agent.startswith(_HUMAN_AGENTS):

@@ -10,7 +10,7 @@ import msgspec
 from mooring.api import errors, resource_version
 from mooring.api.meta_v1 import ListMeta, StatusCause
 from mooring.api.resource_version import ListVersion, ResourceVersionError
-from mooring.apiserver.http import Response
+from mooring.apiserver.http import PROTOBUF, Response
 from mooring.apiserver.resources.output import respond, view_for
 from mooring.apiserver.resources.registry import Call, Registry
 from mooring.apiserver.resources.selection import Selection
@@ -71,6 +71,8 @@ class Reading:
         if page.last_key:
             metadata.continue_ = _encode_token(_Token(page.revision, page.last_key.removeprefix(call.stored.prefix)))
             metadata.remaining_item_count = page.remaining if selection.is_everything else None
+        if call.accepted.format == "protobuf":
+            return Response(200, await view.protobuf_list(page.items, metadata), PROTOBUF, warnings=call.warnings)
         return respond(call, view.list(page.items, metadata))
 
     async def selected(self, call: Call, selection: Selection) -> Sequence[KeyValue]:

@@ -7,7 +7,7 @@ behind what the store remembers is told `410 Gone` and has to list again.
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 
 from mooring.api import codec, errors, resource_version
@@ -15,6 +15,7 @@ from mooring.api.errors import StatusError
 from mooring.api.kinds import Kind
 from mooring.apiserver.bounded_cache import BoundedCache
 from mooring.apiserver.http import Response
+from mooring.apiserver.protobuf_output import WATCH_TYPE
 from mooring.apiserver.resources.output import View, view_for
 from mooring.apiserver.resources.reading import parse_version, too_large_version
 from mooring.apiserver.resources.registry import Call, Registry
@@ -29,7 +30,7 @@ _MIN_SECONDS, _MAX_SECONDS = 1800, 3600
 _INITIAL_CHUNK = 500
 _AT_ONCE = 1000
 
-FrameKey = tuple[int, str, str, type[View], Kind]
+FrameKey = tuple[int, str, str, type[View], Kind, Callable[[str, bytes], bytes]]
 """With the key, because events that expire together in etcd share a revision."""
 
 
@@ -71,8 +72,8 @@ class Watching:
                 watcher.close()
 
     async def watch(self, call: Call) -> Response:
-        if call.accepted.format != "json":
-            raise errors.not_acceptable(["application/json;stream=watch"])
+        if call.accepted.format == "yaml":
+            raise errors.not_acceptable(["application/json;stream=watch", WATCH_TYPE])
         view = view_for(self._registry, call)
         selection = self._registry.selections.of(call.request, call.kind, call.name)
         current = await self._registry.store.revision()
@@ -80,7 +81,8 @@ class Watching:
         if start.after > current:
             raise too_large_version(start.after, current)
         stream = _Stream(self, call, view, selection, start)
-        return Response(200, stream.run(self._registry), "application/json", warnings=call.warnings)
+        content_type = WATCH_TYPE if call.accepted.format == "protobuf" else "application/json"
+        return Response(200, stream.run(self._registry), content_type, warnings=call.warnings)
 
     def opened(self, watcher: Watcher, kind: Kind) -> None:
         self._open[watcher] = kind
@@ -94,11 +96,11 @@ class Watching:
     def frame(self, view: View, kind: str, kv: KeyValue, revision: int, *, first: bool) -> bytes:
         """An event on a line; the object is `kv` with the revision of the event."""
         if not view.shared:
-            return _framed(kind, view.watched(kv.value, revision, first=first))
-        key = (revision, kv.key, kind, type(view), view.kind)
+            return view.framed(kind, view.watched(kv.value, revision, first=first))
+        key = (revision, kv.key, kind, type(view), view.kind, view.framed)
         frame = self._frames.get(key)
         if frame is None:
-            frame = _framed(kind, view.object(kv.value, revision))
+            frame = view.framed(kind, view.object(kv.value, revision))
             self._frames.put(key, frame)
         return frame
 
@@ -147,11 +149,11 @@ class _Stream:
                 self._watching.closed(watcher)
         except Compacted as error:
             gone = errors.expired(f"too old resource version: {error.requested} ({error.floor})")
-            yield _error(gone)
+            yield self._error(gone)
         except FutureRevision as error:
-            yield _error(too_large_version(error.requested, error.current))
+            yield self._error(too_large_version(error.requested, error.current))
         except StatusError as error:
-            yield _error(error)
+            yield self._error(error)
         except Closed:
             return
 
@@ -174,7 +176,7 @@ class _Stream:
 
     def _added(self, kv: KeyValue) -> bytes:
         first, self._first = self._first, False
-        return _framed("ADDED", self._view.watched(kv.value, kv.mod_revision, first=first))
+        return self._view.framed("ADDED", self._view.watched(kv.value, kv.mod_revision, first=first))
 
     def _events(self, batch: Batch, now: float) -> bytes:
         """The lines of a batch; a bookmark where there was nothing to tell for a while."""
@@ -204,7 +206,10 @@ class _Stream:
         metadata: dict[str, object] = {"resourceVersion": str(revision), "creationTimestamp": None}
         if annotations:
             metadata["annotations"] = annotations
-        return _framed("BOOKMARK", self._view.empty(metadata))
+        return self._view.framed("BOOKMARK", self._view.empty(metadata))
+
+    def _error(self, error: StatusError) -> bytes:
+        return self._view.framed("ERROR", codec.encode(error.status))
 
 
 def _start(call: Call, current: int) -> _Start:
@@ -240,11 +245,3 @@ def _seconds(call: Call) -> float:
 def _values(batch: Batch) -> list[bytes]:
     """The objects that the events of a batch may show."""
     return [kv.value for event in batch.events for kv in (event.current, event.previous) if kv is not None]
-
-
-def _framed(kind: str, obj: bytes) -> bytes:
-    return b'{"type":"%b","object":%b}\n' % (kind.encode(), obj)
-
-
-def _error(error: StatusError) -> bytes:
-    return _framed("ERROR", codec.encode(error.status))
