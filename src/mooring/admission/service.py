@@ -6,7 +6,6 @@ from msgspec.structs import replace
 
 from mooring.admission import service_families
 from mooring.admission.addresses import validate_ip
-from mooring.admission.conditions import validate_conditions
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.service_families import HEADLESS
@@ -91,7 +90,7 @@ class ServiceStrategy(RuleStrategy[Service]):
         return errors if old is None else errors + _changes(spec, old.spec)
 
     def status_rules(self, new: Service, old: Service, request: Request) -> list[FieldError]:
-        errors = validate_conditions(new.status.conditions, Path("status", "conditions"))
+        errors: list[FieldError] = []  # conditions are anybody's, and are not looked at
         for index, ingress in enumerate(new.status.load_balancer.ingress):
             if ingress.ip:
                 here = Path("status", "loadBalancer", "ingress").index(index).child("ip")

@@ -46,7 +46,7 @@ class EndpointSlices(Controller):
 
     def _pod_changed(self, pod: Pod) -> None:
         for service in self._by_namespace.get(pod.metadata.namespace):
-            if _selects(service, pod):
+            if selects(service, pod):
                 self.enqueue(service)
 
     def _pod_updated(self, old: Pod, new: Pod) -> None:
@@ -69,10 +69,10 @@ class EndpointSlices(Controller):
             return None
         by_ports: dict[Ports, dict[str, Endpoint]] = {}
         for pod in self._pods_by_namespace.get(service.metadata.namespace):
-            if pod.status.pod_ip and not has_ended(pod) and _selects(service, pod):
-                by_ports.setdefault(_ports(service, pod), {})[pod.metadata.uid] = self._endpoint(service, pod)
+            if pod.status.pod_ip and not has_ended(pod) and selects(service, pod):
+                by_ports.setdefault(ports_of(service, pod), {})[pod.metadata.uid] = self._endpoint(service, pod)
         if not by_ports:
-            by_ports[_ports(service, None)] = {}  # an empty slice says that there is nobody
+            by_ports[ports_of(service, None)] = {}  # an empty slice says that there is nobody
         slices = {found.metadata.name: found for found in present}
         for ports, endpoints in by_ports.items():
             await self._write(service, ports, endpoints, slices)
@@ -140,12 +140,13 @@ def _service_key(found: EndpointSlice) -> list[str]:
     return [f"{found.metadata.namespace}/{labels[SERVICE_NAME]}"]
 
 
-def _selects(service: Service, pod: Pod) -> bool:
+def selects(service: Service, pod: Pod) -> bool:
+    """Whether a Service has a selector that finds a pod."""
     selector, labels = service.spec.selector, pod.metadata.labels
     return bool(selector) and all(labels.get(key) == value for key, value in selector.items())
 
 
-def _ports(service: Service, pod: Pod | None) -> Ports:
+def ports_of(service: Service, pod: Pod | None) -> Ports:
     """The ports of a Service as a pod has them; those that it does not have are left out."""
     return tuple(
         (port.name, port.protocol or "TCP", number, port.app_protocol)

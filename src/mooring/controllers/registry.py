@@ -6,6 +6,7 @@ from mooring.controllers.controller import Factory
 from mooring.controllers.device_taint_eviction import DeviceTaintEviction
 from mooring.controllers.disruption import DisruptionBudgets
 from mooring.controllers.endpoint_slice import EndpointSlices
+from mooring.controllers.endpoints import ServiceEndpoints
 from mooring.controllers.ephemeral_volume import EphemeralVolumes
 from mooring.controllers.event_ttl import EventTtl
 from mooring.controllers.garbage_collector import GarbageCollector
@@ -43,6 +44,7 @@ CONTROLLERS: dict[str, Factory] = {
     "certificatesigningrequest-cleaner": CertificateCleaner,
     "device-taint-eviction": DeviceTaintEviction,
     "disruption": DisruptionBudgets,
+    "endpoints": ServiceEndpoints,
     "endpointslice": EndpointSlices,
     "ephemeral-volume": EphemeralVolumes,
     "event-ttl": EventTtl,

@@ -6,7 +6,7 @@ import pytest
 
 from control_plane import ControlPlane, control_plane
 from mooring.api.apps_v1 import ReplicaSet
-from mooring.api.core_v1 import Event, Node, Pod, Service
+from mooring.api.core_v1 import Endpoints, Event, Node, Pod, Service
 from mooring.api.discovery_v1 import EndpointSlice
 from mooring.api.policy_v1 import PodDisruptionBudget
 from mooring.client import PatchType
@@ -129,6 +129,50 @@ async def test_a_service_has_its_pods_as_endpoints() -> None:
         assert [(port.name, port.port, port.protocol) for port in found.ports] == [("http", 8080, "TCP")]
         assert found.metadata.labels["kubernetes.io/service-name"] == "web"
         assert found.endpoints[0].zone == "z1"
+
+
+async def subsets(plane: ControlPlane) -> list[tuple[list[str], list[str], list[int]]]:
+    """Addresses that are ready, those that are not, and the ports."""
+    await plane.run(0)
+    found = await plane.find(Endpoints, "web")
+    return [
+        (
+            [address.ip for address in subset.addresses],
+            [address.ip for address in subset.not_ready_addresses],
+            [port.port for port in subset.ports],
+        )
+        for subset in (found.subsets if found is not None else [])
+    ]
+
+
+async def test_a_service_has_its_pods_in_the_older_form_too() -> None:
+    async with control_plane("endpoints") as plane:
+        await plane.node("n")
+        await plane.create(Service, metadata={"name": "web", "namespace": "default", "labels": WEB}, spec=SERVICE)
+        assert await subsets(plane) == []
+        found = await plane.find(Endpoints, "web")
+        assert found is not None
+        assert found.metadata.labels == WEB | {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}
+        await pods(plane, 3)
+        assert await subsets(plane) == [(["10.0.0.1", "10.0.0.2", "10.0.0.3"], [], [8080])]
+        await ready(plane, "web-0", "False")
+        await plane.client.delete(Pod, "web-1", "default")
+        assert await subsets(plane) == [(["10.0.0.3"], ["10.0.0.1"], [8080])]
+        await plane.client.delete(Service, "web", "default")
+        await plane.run(0)
+        assert await plane.find(Endpoints, "web") is None
+
+
+async def test_endpoints_that_somebody_else_wrote_stay() -> None:
+    async with control_plane("endpoints") as plane:
+        own = [{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 1}]}]
+        await plane.create(Endpoints, metadata={"name": "web", "namespace": "default"}, subsets=own)
+        spec = {key: value for key, value in SERVICE.items() if key != "selector"}
+        await plane.create(Service, metadata={"name": "web", "namespace": "default"}, spec=spec)
+        assert await subsets(plane) == [(["192.0.2.1"], [], [1])]
+        await plane.client.delete(Service, "web", "default")
+        await plane.run(0)
+        assert await plane.find(Endpoints, "web") is not None
 
 
 async def test_many_endpoints_are_split_and_stay_where_they_are() -> None:

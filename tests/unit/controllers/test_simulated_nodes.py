@@ -495,6 +495,17 @@ async def test_an_image_that_does_not_exist_keeps_a_pod_waiting_until_it_has_ano
     assert (await seen(plane, "web")).status.phase == "Running"
 
 
+async def test_a_container_that_is_put_into_a_running_pod_runs(plane: ControlPlane) -> None:
+    await plane.pod("web", on="node-0")
+    await plane.run(1)
+    for name in ("debugger", "another"):
+        body = {"spec": {"ephemeralContainers": [{"name": name, "image": "busybox", "targetContainerName": "c"}]}}
+        await plane.client.patch(Pod, "web", body, "default", subresource="ephemeralcontainers")
+        await plane.run(1)
+    statuses = (await seen(plane, "web")).status.ephemeral_container_statuses
+    assert {status.name: status.state.running is not None for status in statuses} == {"debugger": True, "another": True}
+
+
 @pytest.mark.parametrize(
     ("first", "second", "reason"),
     [

@@ -180,6 +180,22 @@ def init_statuses(pod: Pod, now: str, done: bool) -> list[ContainerStatus]:
     return statuses
 
 
+def ephemeral_statuses(pod: Pod, now: str) -> list[ContainerStatus]:
+    """Containers that somebody put into the running pod: they run since they were seen first."""
+    known = {status.name: status for status in pod.status.ephemeral_container_statuses}
+    return [
+        known.get(container.name)
+        or ContainerStatus(
+            name=container.name,
+            state=ContainerState(running=ContainerStateRunning(started_at=now)),
+            image=full_image(container.image),
+            image_id=image_id(container.image),
+            container_id=container_id(pod, container.name, 0),
+        )
+        for container in pod.spec.ephemeral_containers
+    ]
+
+
 def _ended(status: ContainerStatus | None) -> ContainerStateTerminated | None:
     if status is None:
         return None

@@ -113,6 +113,8 @@ def _running_status(pod: Pod, now: datetime, started_at: str, restarts: int) -> 
     }
     if pod.spec.init_containers and pod.status.phase != RUNNING:
         wanted["init_container_statuses"] = pod_status.init_statuses(pod, moment, done=True)
+    if pod.spec.ephemeral_containers:
+        wanted["ephemeral_container_statuses"] = pod_status.ephemeral_statuses(pod, moment)
     return wanted
 
 

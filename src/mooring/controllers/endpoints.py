@@ -1,0 +1,131 @@
+"""Keeps the Endpoints of Services, the older form of EndpointSlices: all addresses in one object, 1,000 at most.
+
+Addresses with the same ports and the same state are together, in the order of their names. Works on Services, by key.
+"""
+
+from contextlib import suppress
+
+from msgspec import structs
+
+from mooring.api import errors
+from mooring.api.core_v1 import (
+    EndpointAddress,
+    EndpointPort,
+    Endpoints,
+    EndpointSubset,
+    ObjectReference,
+    Pod,
+    Service,
+)
+from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.api.states import has_ended, is_ready
+from mooring.client import Informer
+from mooring.controllers.controller import Context, Controller
+from mooring.controllers.endpoint_slice import Ports, ports_of, selects
+from mooring.controllers.workloads.pod_control import is_namespace_going
+
+MANAGED_BY, MANAGER = "endpoints.kubernetes.io/managed-by", "endpoint-controller"
+HEADLESS = "service.kubernetes.io/headless"
+OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
+MOST = 1000
+
+
+class ServiceEndpoints(Controller):
+    """Works on Services, by key."""
+
+    name = "endpoints"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        informers = context.informers
+        self._services: Informer[Service] = informers.of(Service)
+        self._by_namespace = self._services.index("namespace", _namespace)
+        self._pods: Informer[Pod] = informers.of(Pod)
+        self._pods_by_namespace = self._pods.index("namespace", _namespace)
+        self._endpoints: Informer[Endpoints] = informers.of(Endpoints)
+        self._services.add_handler(added=self.enqueue, updated=lambda _, new: self.enqueue(new), deleted=self.enqueue)
+        self._pods.add_handler(added=self._pod_changed, updated=self._pod_updated, deleted=self._pod_changed)
+        self._endpoints.add_handler(updated=lambda _, new: self._changed(new), deleted=self._changed)
+
+    def _pod_changed(self, pod: Pod) -> None:
+        for service in self._by_namespace.get(pod.metadata.namespace):
+            if selects(service, pod):
+                self.enqueue(service)
+
+    def _pod_updated(self, old: Pod, new: Pod) -> None:
+        self._pod_changed(new)
+        if old.metadata.labels != new.metadata.labels:
+            self._pod_changed(old)
+
+    def _changed(self, found: Endpoints) -> None:
+        if found.metadata.labels.get(MANAGED_BY) == MANAGER:
+            self.enqueue(found)
+
+    async def reconcile(self, key: str) -> float | None:
+        service, found = self._services.by_key(key), self._endpoints.by_key(key)
+        if service is None or service.metadata.deletion_timestamp is not None:
+            if found is not None and found.metadata.labels.get(MANAGED_BY) == MANAGER:
+                with suppress(errors.NotFound):
+                    await self.client.delete(Endpoints, found.metadata.name, found.metadata.namespace)
+            return None
+        if not service.spec.selector or service.spec.type == "ExternalName":
+            return None
+        subsets, cut_off = self._subsets(service)
+        labels = service.metadata.labels | {MANAGED_BY: MANAGER}
+        if service.spec.cluster_ip in ("", "None"):
+            labels |= {HEADLESS: ""}
+        if found is None:
+            meta = ObjectMeta(name=service.metadata.name, namespace=service.metadata.namespace, labels=labels)
+            meta.annotations = {OVER_CAPACITY: "truncated"} if cut_off else {}
+            try:
+                await self.client.create(Endpoints(metadata=meta, subsets=subsets))
+            except errors.Forbidden as error:
+                if not is_namespace_going(error):
+                    raise
+            return None
+        annotations = {name: text for name, text in found.metadata.annotations.items() if name != OVER_CAPACITY}
+        annotations |= {OVER_CAPACITY: "truncated"} if cut_off else {}
+        wanted = structs.replace(found.metadata, labels=labels, annotations=annotations)
+        if subsets != list(found.subsets) or wanted != found.metadata:
+            await self.client.update(structs.replace(found, metadata=wanted, subsets=subsets))
+        return None
+
+    def _subsets(self, service: Service) -> tuple[list[EndpointSubset], bool]:
+        """The addresses by their ports, and whether there are more than fit."""
+        by_ports: dict[Ports, EndpointSubset] = {}
+        pods = [pod for pod in self._pods_by_namespace.get(service.metadata.namespace) if _counts(service, pod)]
+        pods.sort(key=lambda pod: pod.metadata.name)
+        for pod in pods[:MOST]:
+            ports = ports_of(service, pod)
+            if service.spec.ports and not ports:
+                continue
+            subset = by_ports.setdefault(ports, EndpointSubset(ports=_ports(ports)))
+            ready = service.spec.publish_not_ready_addresses or is_ready(pod)
+            (subset.addresses if ready else subset.not_ready_addresses).append(_address(service, pod))
+        return [by_ports[ports] for ports in sorted(by_ports, key=str)], len(pods) > MOST
+
+
+def _namespace(obj: Resource) -> list[str]:
+    return [obj.metadata.namespace]
+
+
+def _counts(service: Service, pod: Pod) -> bool:
+    going = pod.metadata.deletion_timestamp is not None and not service.spec.publish_not_ready_addresses
+    return bool(pod.status.pod_ip) and not has_ended(pod) and not going and selects(service, pod)
+
+
+def _ports(ports: Ports) -> list[EndpointPort]:
+    return [
+        EndpointPort(name=name, protocol=protocol, port=number, app_protocol=app)
+        for name, protocol, number, app in ports
+    ]
+
+
+def _address(service: Service, pod: Pod) -> EndpointAddress:
+    meta = pod.metadata
+    return EndpointAddress(
+        ip=pod.status.pod_ip,
+        hostname=pod.spec.hostname if pod.spec.subdomain == service.metadata.name else "",
+        node_name=pod.spec.node_name or None,
+        target_ref=ObjectReference(kind="Pod", namespace=meta.namespace, name=meta.name, uid=meta.uid),
+    )
