@@ -55,6 +55,7 @@ def _no_memo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(update, "difference", lambda _old, _new: "")
 
 
+Admission = Callable[[Kind, Callable[[int], Any], int], Callable[[], None]]
 EACH_KIND = pytest.mark.parametrize(("kind", "fields"), KINDS, ids=[kind.kind for kind, _ in KINDS])
 
 
@@ -65,7 +66,7 @@ def test_admission_grows_with_the_object_and_no_faster(kind: Kind, fields: list[
         for place in fields
         for how, word in WORDS.items()
         if not (place.is_map and how == "the same")
-        for what in _bends(kind, partial(_long, kind, [place], word))
+        for what in _bends(_creation, kind, partial(_long, kind, [place], word))
     ]
     assert not bent, "\n".join(bent)
 
@@ -74,7 +75,7 @@ def test_admission_grows_with_the_object_and_no_faster(kind: Kind, fields: list[
 def test_admission_grows_no_faster_when_everything_is_long(kind: Kind, fields: list[Place]) -> None:
     """What goes through one list for every entry of another shows only where both are long."""
     shallow_first = sorted(fields, key=lambda place: len(place.steps))
-    bent = list(_bends(kind, partial(_long, kind, shallow_first, WORDS["different"])))
+    bent = list(_bends(_update, kind, partial(_long, kind, shallow_first, WORDS["different"])))
     assert not bent, "\n".join(bent)
 
 
@@ -86,32 +87,42 @@ def _long(kind: Kind, fields: list[Place], word: Callable[[int], str], number: i
     return watched(codec.decode(codec.encode(tree), kind.type, FieldValidation.IGNORE).object)
 
 
-def _bends(kind: Kind, make: Callable[[int], Any]) -> Iterator[str]:
+def _bends(work: Admission, kind: Kind, make: Callable[[int], Any]) -> Iterator[str]:
     """What grows faster than its object. For three sizes, each twice the last, linear work has equal slopes."""
-    _admission(kind, make, 4 * FEW)()  # fills caches
-    small, middle, large = (count(_admission(kind, make, FEW * times)) for times in (1, 2, 4))
+    work(kind, make, 4 * FEW)()  # fills caches
+    small, middle, large = (count(work(kind, make, FEW * times)) for times in (1, 2, 4))
     for name in ("calls", "comparisons"):
-        one, two, four = (getattr(work, name) for work in (small, middle, large))
+        one, two, four = (getattr(each, name) for each in (small, middle, large))
         bend = ((four - two) - 2 * (two - one)) / (6 * FEW**2)
         if bend > BEND and one < two:  # fewer where the list may not be that long
             yield f"{one}, {two}, {four} {name}"
 
 
-def _admission(kind: Kind, make: Callable[[int], Any], number: int) -> Callable[[], None]:
-    """Creating an object, and updating it."""
-    new, other, old = make(number), make(number), make(number)
-    request = partial(
-        Request,
+def _creation(kind: Kind, make: Callable[[int], Any], number: int) -> Callable[[], None]:
+    new = make(number)
+
+    def create() -> None:
+        with suppress(StatusError):
+            admit_create(new, _request(kind))
+
+    return create
+
+
+def _update(kind: Kind, make: Callable[[int], Any], number: int) -> Callable[[], None]:
+    create, new, old = _creation(kind, make, number), make(number), make(number)
+
+    def update() -> None:
+        create()
+        with suppress(StatusError):
+            admit_update(new, old, _request(kind))
+
+    return update
+
+
+def _request(kind: Kind) -> Request:
+    return Request(
         options=AdmissionOptions(),
         now=datetime(2026, 1, 1, tzinfo=UTC),
         namespace="default" if kind.namespaced else "",
         name="x",
     )
-
-    def both() -> None:
-        with suppress(StatusError):
-            admit_create(new, request())
-        with suppress(StatusError):
-            admit_update(other, old, request())
-
-    return both
