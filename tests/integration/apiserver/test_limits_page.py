@@ -28,7 +28,6 @@ ABSENT = [
     Absent("the autoscaler", "/apis/autoscaling/v2/horizontalpodautoscalers"),
     Absent("ingresses", "/apis/networking.k8s.io/v1/ingresses"),
     Absent("runtime classes", "/apis/node.k8s.io/v1/runtimeclasses"),
-    Absent("certificate requests", "/apis/certificates.k8s.io/v1/certificatesigningrequests"),
     Absent("flow schemas", "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"),
 ]
 

@@ -475,3 +475,12 @@ async def test_a_server_that_starts_takes_the_role_of_nodes_from_their_group() -
     earlier = ClusterRoleBinding(metadata=wanted.metadata, role_ref=reference, subjects=[group, own])
     assert bootstrap.completed(earlier, wanted)
     assert earlier.subjects == [own]
+
+
+async def test_a_review_of_a_nodes_rights_knows_its_pods(server: Server) -> None:
+    for secret, allowed in (("mounted", True), ("other", False)):
+        wanted = {"verb": "get", "resource": "secrets", "namespace": "default", "name": secret}
+        spec = {"user": N1.username, "groups": N1.groups, "resourceAttributes": wanted}
+        review = made("SubjectAccessReview", "", "authorization.k8s.io/v1", spec=spec)
+        answer = await server.call(ADMIN, "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+        assert answer.body["status"]["allowed"] is allowed

@@ -110,17 +110,17 @@ class Reviews:
     async def _self_access(self, request: Request, route: ResourceRoute) -> Response:
         review = self._read(request, route, SelfSubjectAccessReview)
         attributes = _attributes(review.spec.resource_attributes, review.spec.non_resource_attributes)
-        review.status = self._judge(request.user, attributes)
+        review.status = await self._judge(request.user, attributes)
         return _created(request, review)
 
     async def _access(self, request: Request, route: ResourceRoute) -> Response:
         review = self._read(request, route, SubjectAccessReview)
-        review.status = self._judge_other(review.spec)
+        review.status = await self._judge_other(review.spec)
         return _created(request, review)
 
     async def _local_access(self, request: Request, route: ResourceRoute) -> Response:
         review = self._read(request, route, LocalSubjectAccessReview)
-        review.status = self._judge_other(review.spec)
+        review.status = await self._judge_other(review.spec)
         return _created(request, review)
 
     async def _rules(self, request: Request, route: ResourceRoute) -> Response:
@@ -147,9 +147,9 @@ class Reviews:
         )
         return _created(request, review)
 
-    def _judge_other(self, spec: SubjectAccessReviewSpec) -> SubjectAccessReviewStatus:
+    async def _judge_other(self, spec: SubjectAccessReviewSpec) -> SubjectAccessReviewStatus:
         user = UserInfo(username=spec.user, uid=spec.uid, groups=spec.groups, extra=spec.extra)
-        return self._judge(user, _attributes(spec.resource_attributes, spec.non_resource_attributes))
+        return await self._judge(user, _attributes(spec.resource_attributes, spec.non_resource_attributes))
 
     def _read(self, request: Request, route: ResourceRoute, object_type: type[R], kind: Kind | None = None) -> R:
         """The question in the body; raises BadRequest and Invalid."""
@@ -163,7 +163,8 @@ class Reviews:
             raise errors.invalid(obj.kind, obj.metadata.name, problems, group=strategy.group)
         return obj
 
-    def _judge(self, user: UserInfo, attributes: Attributes) -> SubjectAccessReviewStatus:
+    async def _judge(self, user: UserInfo, attributes: Attributes) -> SubjectAccessReviewStatus:
+        await self._authorizer.prepare(user, attributes)
         decision = self._authorizer.authorize(user, attributes)
         return SubjectAccessReviewStatus(allowed=decision.allowed, reason=decision.reason)
 
