@@ -495,6 +495,39 @@ async def test_an_image_that_does_not_exist_keeps_a_pod_waiting_until_it_has_ano
     assert (await seen(plane, "web")).status.phase == "Running"
 
 
+async def test_an_init_container_that_fails_ends_a_pod_that_is_never_restarted(plane: ControlPlane) -> None:
+    inits = [{**container("true"), "name": "one"}, {**container("false"), "name": "two"}]
+    await plane.pod("web", on="node-0", spec=spec(container("true"), initContainers=inits))
+    await plane.run(2)
+    pod = await seen(plane, "web")
+    ended = [
+        status.state.terminated.exit_code for status in pod.status.init_container_statuses if status.state.terminated
+    ]
+    assert (pod.status.phase, ended) == ("Failed", [0, 1])
+    assert pod.status.container_statuses[0].state.waiting is not None
+    assert states(pod)["Initialized"] == "False"
+
+
+async def test_an_init_container_that_fails_is_started_again_until_it_succeeds(plane: ControlPlane) -> None:
+    mounts = [{"name": "data", "mountPath": "/data"}]
+    script = "touch /data/a; if [ -e /data/go ]; then exit 0; fi; exit 1"
+    inits = [{**container("sh", "-c", script, volumeMounts=mounts), "name": "one"}]
+    volumes = [{"name": "data", "hostPath": {"path": "/srv"}}]
+    fields = {"initContainers": inits, "volumes": volumes, "restartPolicy": "Always"}
+    await plane.pod("web", on="node-0", spec=spec(container("sleep", "1000"), **fields))
+    await plane.run(35)
+    pod = await seen(plane, "web")
+    (status,) = pod.status.init_container_statuses
+    assert (pod.status.phase, status.restart_count) == ("Pending", 3)
+    assert status.state.waiting is not None
+    assert status.state.waiting.reason == "CrashLoopBackOff"
+    go = spec(container("touch", "/data/go", volumeMounts=mounts), volumes=volumes)
+    await plane.pod("go", on="node-0", spec=go)
+    await plane.run(60)
+    pod = await seen(plane, "web")
+    assert (pod.status.phase, states(pod)["Initialized"]) == ("Running", "True")
+
+
 async def test_a_container_that_is_put_into_a_running_pod_runs(plane: ControlPlane) -> None:
     await plane.pod("web", on="node-0")
     await plane.run(1)

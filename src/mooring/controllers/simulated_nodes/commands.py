@@ -13,7 +13,7 @@ from datetime import datetime
 from mooring.api.core_v1 import Container, Pod
 from mooring.api.environment import UnknownValueError, environment_of, with_references
 from mooring.controllers.simulated_nodes.rules import PodRules
-from mooring.shell import Files, NotUnderstood, run
+from mooring.shell import Files, NotUnderstood, Outcome, run
 from mooring.shell.files import Store
 
 _ENDLESS_IMAGES = frozenset({"pause"})
@@ -32,10 +32,36 @@ class Run:
     exit_codes: Mapping[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An init container that ends badly."""
+
+    container: str
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class PodRuns:
+    """What one pod does: `Commands` with the pod."""
+
+    commands: "Commands"
+    pod: Pod
+    rules: PodRules
+
+    def __call__(self, restarts: int, at: datetime) -> Run:
+        """How the run after so many restarts goes, which starts or started at a time."""
+        return self.commands.run_of(self.pod, self.rules, restarts, at)
+
+    def failed_init(self, attempt: int, at: datetime) -> Failure | None:
+        """The init container that fails in an attempt to start the pod."""
+        return self.commands.failed_init(self.pod, self.rules, attempt, at)
+
+
 class Commands:
     """The runs of all pods, and the files that they leave."""
 
     def __init__(self) -> None:
+        self._inits: OrderedDict[tuple[str, int], Failure | None] = OrderedDict()
         self._runs: OrderedDict[tuple[str, int], Run | None] = OrderedDict()
         self._volumes: OrderedDict[tuple[str, ...], Store] = OrderedDict()
 
@@ -50,11 +76,31 @@ class Commands:
                 self._runs.popitem(last=False)
         return self._runs[key] or self._by_rules(pod, rules, restarts)
 
+    def failed_init(self, pod: Pod, rules: PodRules, attempt: int, now: datetime) -> Failure | None:
+        """The first init container whose command fails; what is not understood does its work."""
+        if rules.is_explicit or not any(container.command for container in pod.spec.init_containers):
+            return None
+        key = (pod.metadata.uid, attempt)
+        if key not in self._inits:
+            self._inits[key] = self._first_failure(pod, attempt, now)
+            if len(self._inits) > _MOST_RUNS:
+                self._inits.popitem(last=False)
+        return self._inits[key]
+
+    def _first_failure(self, pod: Pod, attempt: int, now: datetime) -> Failure | None:
+        for container in pod.spec.init_containers:
+            if container.command and container.restart_policy != "Always":
+                outcome = self._outcome(pod, container, attempt, now)
+                if outcome is not None and outcome.exit_code:
+                    return Failure(container.name, outcome.exit_code)
+        return None
+
     def forget(self, pod: Pod) -> None:
         """The pod is gone, and with it what only it has."""
         uid = pod.metadata.uid
         for restarts in range(_restarts(pod) + 2):
             self._runs.pop((uid, restarts), None)
+            self._inits.pop((uid, restarts), None)
         for volume in pod.spec.volumes:
             self._volumes.pop(("emptyDir", uid, volume.name), None)
 
@@ -72,18 +118,23 @@ class Commands:
             if _is_endless(container):
                 longest = None
                 continue
-            try:
-                variables = environment_of(pod, container)
-                words = [with_references(word, variables) for word in (*container.command, *container.args)]
-                seed = f"{pod.metadata.uid}/{container.name}/{restarts}"
-                files = self._files(pod, container)
-                known = variables | dict.fromkeys(_NOT_KNOWN - variables.keys())
-                found = run(words, known, files, began=now.timestamp(), seed=seed)
-            except (NotUnderstood, UnknownValueError):
+            found = self._outcome(pod, container, restarts, now)
+            if found is None:
                 return None
             longest = None if found.exit_code is None or longest is None else max(longest, found.seconds)
             codes[container.name] = found.exit_code or 0
         return Run(longest, codes)
+
+    def _outcome(self, pod: Pod, container: Container, restarts: int, now: datetime) -> Outcome | None:
+        """What a container's command comes to; None if it is not understood."""
+        try:
+            variables = environment_of(pod, container)
+            words = [with_references(word, variables) for word in (*container.command, *container.args)]
+            seed = f"{pod.metadata.uid}/{container.name}/{restarts}"
+            known = variables | dict.fromkeys(_NOT_KNOWN - variables.keys())
+            return run(words, known, self._files(pod, container), began=now.timestamp(), seed=seed)
+        except (NotUnderstood, UnknownValueError):
+            return None
 
     def _files(self, pod: Pod, container: Container) -> Files:
         """The volumes whose files are known, where the container has them."""
@@ -108,7 +159,8 @@ class Commands:
 
 
 def _restarts(pod: Pod) -> int:
-    return max((status.restart_count for status in pod.status.container_statuses), default=0)
+    statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
+    return max((status.restart_count for status in statuses), default=0)
 
 
 def _is_endless(container: Container) -> bool:

@@ -13,6 +13,7 @@ from mooring.api.core_v1 import (
     Pod,
     PodCondition,
 )
+from mooring.controllers.simulated_nodes.commands import Failure
 from mooring.controllers.simulated_nodes.rules import is_absent
 
 RUNNING, PENDING, SUCCEEDED, FAILED = "Running", "Pending", "Succeeded", "Failed"
@@ -180,6 +181,26 @@ def init_statuses(pod: Pod, now: str, done: bool) -> list[ContainerStatus]:
     return statuses
 
 
+def failed_init_statuses(pod: Pod, failure: Failure, now: str, restarts: int, *, final: bool) -> list[ContainerStatus]:
+    """Init containers up to the one that failed have done their work; those behind it wait."""
+    statuses = init_statuses(pod, now, done=True)
+    behind = init_statuses(pod, now, done=False)
+    place = next(index for index, each in enumerate(statuses) if each.name == failure.container)
+    failed = statuses[place]
+    ended = ContainerStateTerminated(
+        exit_code=failure.exit_code,
+        reason="Error",
+        started_at=now,
+        finished_at=now,
+        container_id=container_id(pod, failure.container, restarts),
+    )
+    waiting_again = ContainerState(waiting=ContainerStateWaiting(reason="CrashLoopBackOff"))
+    failed.ready, failed.restart_count = False, restarts
+    failed.state = ContainerState(terminated=ended) if final else waiting_again
+    failed.last_state = ContainerState() if final else ContainerState(terminated=ended)
+    return [*statuses[: place + 1], *behind[place + 1 :]]
+
+
 def ephemeral_statuses(pod: Pod, now: str) -> list[ContainerStatus]:
     """Containers that somebody put into the running pod: they run since they were seen first."""
     known = {status.name: status for status in pod.status.ephemeral_container_statuses}
@@ -220,10 +241,14 @@ def conditions(pod: Pod, now: str, *, sandbox: bool, containers_ready: bool, pha
     ready_reason, ready_message = reason, message
     if containers_ready and not gates:
         ready_reason, ready_message = "ReadinessGatesNotReady", "the status of a readiness gate is not True"
-    initialized = sandbox or phase in TERMINAL
+    initialized = sandbox or phase == SUCCEEDED
+    init_reason, init_message = ("PodCompleted" if phase == SUCCEEDED else ""), ""
+    if not initialized and pod.spec.init_containers:
+        inits = " ".join(container.name for container in pod.spec.init_containers)
+        init_reason, init_message = "ContainersNotInitialized", f"containers with incomplete status: [{inits}]"
     wanted_conditions = [
         ("PodReadyToStartContainers", sandbox and phase not in TERMINAL, "", ""),
-        ("Initialized", initialized, "PodCompleted" if phase == SUCCEEDED else "", ""),
+        ("Initialized", initialized, init_reason, init_message),
         ("Ready", containers_ready and gates, ready_reason, ready_message),
         ("ContainersReady", containers_ready, reason, message),
     ]

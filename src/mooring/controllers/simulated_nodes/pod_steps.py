@@ -1,11 +1,11 @@
 """What a pod on a simulated node does next: its status now, the rules, its commands and the time decide.
 
 `next_step` looks at a pod and says what to write and when to look again. It is asked after every change, so that
-a restart in the middle changes nothing. `Runs` tells how a run of the containers goes (``commands.py``). Called by
+a restart in the middle changes nothing. `PodRuns` tells how a run of the containers goes (``commands.py``). Called by
 ``pods.py``; ``pod_status.py`` words what is written.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,14 +13,12 @@ from typing import Any
 from mooring.api import times
 from mooring.api.core_v1 import ContainerStatus, Pod
 from mooring.controllers.simulated_nodes import pod_status
-from mooring.controllers.simulated_nodes.commands import Run
+from mooring.controllers.simulated_nodes.commands import Failure, PodRuns, Run
 from mooring.controllers.simulated_nodes.node_admission import Rejection
 from mooring.controllers.simulated_nodes.pod_status import FAILED, PENDING, RUNNING, SUCCEEDED, TERMINAL
 from mooring.controllers.simulated_nodes.rules import PodRules, is_absent
 
 _BACKOFF, _LONGEST_BACKOFF = 10.0, 300.0
-Runs = Callable[[int, datetime], Run]
-"""How the run after so many restarts goes, which starts or started at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,7 @@ class Step:
 NOTHING = Step()
 
 
-def next_step(pod: Pod, rules: PodRules, runs: Runs, now: datetime) -> Step:
+def next_step(pod: Pod, rules: PodRules, runs: PodRuns, now: datetime) -> Step:
     """The next step of a pod that is bound to a node that works."""
     if pod.metadata.deletion_timestamp is not None:
         return _stop(pod, rules, now)
@@ -55,7 +53,7 @@ def next_step(pod: Pod, rules: PodRules, runs: Runs, now: datetime) -> Step:
     return Step(step.status, deadline, step.remove, step.told)
 
 
-def _live(pod: Pod, rules: PodRules, runs: Runs, now: datetime) -> Step:
+def _live(pod: Pod, rules: PodRules, runs: PodRuns, now: datetime) -> Step:
     statuses = pod.status.container_statuses
     if pod.status.start_time is None or not statuses:
         if rules.start_seconds <= 0:
@@ -70,14 +68,45 @@ def _live(pod: Pod, rules: PodRules, runs: Runs, now: datetime) -> Step:
     return _start(pod, runs, now) if now >= starts else Step(again_at=starts)
 
 
-def _start(pod: Pod, runs: Runs, now: datetime) -> Step:
+def _start(pod: Pod, runs: PodRuns, now: datetime) -> Step:
     """Start the containers for the first time, if their images can be had."""
     if not any(is_absent(container.image) for container in pod.spec.containers):
-        return _run(pod, runs, now, 0)
+        return _run(pod, runs, now, 0) if not pod.spec.init_containers else _initialize(pod, runs, now)
     wanted = pod_status.without_image(pod)
     if pod.status.container_statuses == wanted:
         return NOTHING  # until somebody changes the image
     return Step({**_creating(pod, now), "container_statuses": wanted}, told="Failed")
+
+
+def _initialize(pod: Pod, runs: PodRuns, now: datetime) -> Step:
+    """Let the init containers do their work; one that fails is started again, or ends the pod."""
+    last = next((each for each in pod.status.init_container_statuses if each.last_state.terminated), None)
+    attempt = 0
+    if last is not None and last.last_state.terminated is not None:
+        attempt = last.restart_count + 1
+        ended = times.parse(last.last_state.terminated.finished_at or times.to_seconds(now))
+        due = ended + timedelta(seconds=backoff_seconds(last.restart_count))
+        if now < due:
+            return Step(again_at=due)
+    failure = runs.failed_init(attempt, now)
+    if failure is None:
+        return _run(pod, runs, now, 0)
+    return _init_failed(pod, failure, attempt, now)
+
+
+def _init_failed(pod: Pod, failure: Failure, attempt: int, now: datetime) -> Step:
+    moment = times.to_seconds(now)
+    final = pod.spec.restart_policy == "Never"
+    phase = FAILED if final else PENDING
+    status = {
+        **_creating(pod, now),
+        "phase": phase,
+        "start_time": pod.status.start_time or moment,
+        "conditions": pod_status.conditions(pod, moment, sandbox=False, containers_ready=False, phase=phase),
+        "init_container_statuses": pod_status.failed_init_statuses(pod, failure, moment, attempt, final=final),
+    }
+    again = None if final else now + timedelta(seconds=backoff_seconds(attempt))
+    return Step(status, again, told="" if final else "BackOff")
 
 
 def _creating(pod: Pod, now: datetime) -> dict[str, Any]:
@@ -93,7 +122,7 @@ def _creating(pod: Pod, now: datetime) -> dict[str, Any]:
     }
 
 
-def _run(pod: Pod, runs: Runs, now: datetime, restarts: int) -> Step:
+def _run(pod: Pod, runs: PodRuns, now: datetime, restarts: int) -> Step:
     """Start the containers, or start them again."""
     moment = times.to_seconds(now)
     ends = _ends_at(moment, runs(restarts, now))
@@ -118,7 +147,7 @@ def _running_status(pod: Pod, now: datetime, started_at: str, restarts: int) -> 
     return wanted
 
 
-def _running(pod: Pod, runs: Runs, now: datetime, first: ContainerStatus) -> Step:
+def _running(pod: Pod, runs: PodRuns, now: datetime, first: ContainerStatus) -> Step:
     started_at = (first.state.running and first.state.running.started_at) or times.to_seconds(now)
     run = runs(first.restart_count, times.parse(started_at))
     ends = _ends_at(started_at, run)
@@ -131,7 +160,7 @@ def _running(pod: Pod, runs: Runs, now: datetime, first: ContainerStatus) -> Ste
     return Step(again_at=_first(ready_at, ends))
 
 
-def _finish(pod: Pod, runs: Runs, run: Run, now: datetime, restarts: int) -> Step:
+def _finish(pod: Pod, runs: PodRuns, run: Run, now: datetime, restarts: int) -> Step:
     """The containers have come to their end."""
     policy = pod.spec.restart_policy
     if policy == "Never" or (policy == "OnFailure" and not any(run.exit_codes.values())):
@@ -158,7 +187,7 @@ def _finish(pod: Pod, runs: Runs, run: Run, now: datetime, restarts: int) -> Ste
     return Step(status, now + timedelta(seconds=delay), told="BackOff")
 
 
-def _after_backoff(pod: Pod, runs: Runs, now: datetime, first: ContainerStatus) -> Step:
+def _after_backoff(pod: Pod, runs: PodRuns, now: datetime, first: ContainerStatus) -> Step:
     ended = first.last_state.terminated
     finished = times.parse(ended.finished_at) if ended and ended.finished_at else now
     due = finished + timedelta(seconds=backoff_seconds(first.restart_count))

@@ -6,7 +6,6 @@ controller's one queue. A node that was told to be unreachable does nothing to i
 
 from collections.abc import Iterable
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from msgspec import structs
@@ -18,7 +17,7 @@ from mooring.client import Informer, key_of
 from mooring.controllers.controller import Context, Controller
 from mooring.controllers.eviction import pods_by_node
 from mooring.controllers.simulated_nodes.addresses import PodAddresses
-from mooring.controllers.simulated_nodes.commands import Commands
+from mooring.controllers.simulated_nodes.commands import Commands, PodRuns
 from mooring.controllers.simulated_nodes.node_admission import Rejection, rejection_of, was_scheduled
 from mooring.controllers.simulated_nodes.pod_status import TERMINAL
 from mooring.controllers.simulated_nodes.pod_steps import Step, next_step, reject
@@ -90,7 +89,7 @@ class SimulatedPods(Controller):
         rejection, later = self._rejection(pod, node, now)
         if later is not None:
             return later
-        runs = partial(self._commands.run_of, pod, rules)
+        runs = PodRuns(self._commands, pod, rules)
         step = reject(pod, rejection, now) if rejection is not None else next_step(pod, rules, runs, now)
         if step.remove:
             await self._remove(pod, step)
