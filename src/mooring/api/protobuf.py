@@ -160,7 +160,7 @@ def _entry(field: Field) -> _Entry:
         read = _read_micro_time if field.time is Time.MICROSECONDS else _read_time
         is_map = get_origin(base) is dict
         return _Entry(field.name, _map_of(read) if is_map else read, is_map=is_map)
-    if get_origin(base) is list:
+    if get_origin(base) is list and not field.is_wrapped:
         return _Entry(field.name, _reader(arguments[0]), repeated=True)
     if get_origin(base) is dict and arguments[1] is not Any:
         return _Entry(field.name, _map_reader(arguments[1]), is_map=True)

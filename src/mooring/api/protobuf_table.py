@@ -77,6 +77,8 @@ class Field:
     """In the struct; empty where it does not have it."""
     annotation: Any = None
     time: Time = Time.NO
+    is_wrapped: bool = False
+    """A list that is a message of its own, with the items in its first field."""
     embedded: "Message | None" = None
     """A message whose fields belong to the type around it."""
 
@@ -164,7 +166,8 @@ def _field(word: str, package: str, found: dict[str, msgspec.structs.FieldInfo])
     own = found.get(_letters(name))
     held = held if "." in held or not held else f"{package}.{held}"
     if own is not None:
-        return Field(int(number), own.encode_name, own.name, own.type, Time(_TIMES.get(held, 0)))
+        is_wrapped = get_origin(bare(own.type)) is list and _table().get(held) == ["1:items"]
+        return Field(int(number), own.encode_name, own.name, own.type, Time(_TIMES.get(held, 0)), is_wrapped)
     if _is_embedded(name, held, found):
         return Field(int(number), name, embedded=_message(held, found))
     return Field(int(number), name)

@@ -99,7 +99,7 @@ def _message_writer(layout: Message) -> Writer:
 def _step(found: Field) -> Step:
     base = bare(found.annotation)
     arguments = get_args(base)
-    if get_origin(base) is list and found.time is Time.NO:
+    if get_origin(base) is list and not found.is_wrapped:
         return _repeated(_tag(found.number, _form(arguments[0])), _writer(arguments[0]))
     if get_origin(base) is dict and arguments[1] is not Any:
         return _mapped(_tag(found.number, _BYTES), arguments[1] if found.time is Time.NO else found.time)

@@ -24,6 +24,7 @@ from prometheus_client import CollectorRegistry
 from mooring.admission.options import for_component as admission_options
 from mooring.api.coordination_v1 import Lease
 from mooring.api.scheme import Scheme
+from mooring.apiserver import authentication_trust
 from mooring.apiserver.app import Application
 from mooring.apiserver.audit_log import AuditLog
 from mooring.apiserver.definitions.following import Definitions
@@ -216,7 +217,11 @@ class ApiServer:
         self._run(signer.run(), "signing of certificates")
         self._run(self.app.definitions.run(), "definitions of custom kinds")
         await bootstrap(self.app.resources)
-        await asyncio.gather(bootstrap_rbac(self.app.resources), self._repair.prepare())
+        await asyncio.gather(
+            bootstrap_rbac(self.app.resources),
+            self._repair.prepare(),
+            authentication_trust.publish(OwnCalls(self.app.resources), self.authority),
+        )
         await self._authorizer.wait_for_sync()
         await self.app.definitions.wait_for_sync()
         self._run(self._repair.run(), "addresses of Services")

@@ -12,7 +12,7 @@ from mooring.api import codec, protobuf_writing
 from mooring.api.apidiscovery_v2 import APIGroupDiscoveryList
 from mooring.api.codec import Unsupported
 from mooring.api.kinds import KINDS, Kind
-from mooring.api.meta_v1 import PartialObjectMetadata, Status
+from mooring.api.meta_v1 import APIResource, APIResourceList, PartialObjectMetadata, Status
 from mooring.api.protobuf_table import Field, Message, Time, bare, is_struct, message_of
 from mooring.api.quantity import Quantity
 
@@ -137,7 +137,9 @@ def test_versions_that_share_a_type_have_the_same_numbers(kind: Kind) -> None:
     assert set(_table()[own]) <= set(_table()[shared]) or set(_table()[shared]) <= set(_table()[own])
 
 
-@pytest.mark.parametrize("cls", [Status, PartialObjectMetadata, APIGroupDiscoveryList], ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize(
+    "cls", [Status, PartialObjectMetadata, APIGroupDiscoveryList, APIResourceList], ids=lambda cls: cls.__name__
+)
 def test_what_is_no_resource_comes_back_too(cls: type[Any]) -> None:
     obj = Filler(3, sparse=False).struct(cls)
     assert codec.to_tree(there_and_back(obj, "", "")) == codec.to_tree(obj)
@@ -149,6 +151,12 @@ def test_empty_and_absent_are_told_apart_where_go_has_pointers() -> None:
     for spec in specs:
         obj = codec.decode_tree({"spec": spec}, deployment.type).object
         check(deployment, obj)
+
+
+def test_a_list_that_go_gives_a_type_of_its_own_is_a_message() -> None:
+    """The verbs of discovery: kube-controller-manager reads them, and gives up where they are strings."""
+    body = protobuf_writing.message({"name": "pods", "verbs": ["get", "list"]}, APIResource)
+    assert body == b"\x0a\x04pods\x22\x0b\x0a\x03get\x0a\x04list"
 
 
 def test_a_type_that_kubernetes_does_not_have_is_not_written() -> None:

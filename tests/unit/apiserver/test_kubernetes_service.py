@@ -3,6 +3,7 @@
 import pytest
 
 from api_caller import ApiCaller
+from mooring.apiserver import authentication_trust
 from mooring.apiserver.kubernetes_service import INTERVAL_SECONDS, KubernetesService, Place, advertised
 from mooring.apiserver.own_calls import OwnCalls
 
@@ -111,3 +112,11 @@ def test_where_a_server_can_be_reached(address: str, bound: str, expected: str) 
 def test_a_loopback_is_never_advertised() -> None:
     found = advertised("", "127.0.0.1", 6443)
     assert found is None or not found.address.startswith("127.")
+
+
+async def test_the_cluster_is_told_whom_the_server_trusts(api: ApiCaller) -> None:
+    url = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+    calls = OwnCalls(api.resources)
+    for authority in (b"one", b"one", b"two"):
+        await authentication_trust.publish(calls, authority)
+        assert (await api.get(url)).body["data"] == {"client-ca-file": authority.decode()}
