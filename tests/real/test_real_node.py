@@ -12,19 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 import real_node
 from kubectl_caller import Kubectl
 from real_node import IMAGE, RealNode, eventually_true
 from running_up import running_up
+from stories import EXAMPLES, documents
 
 pytestmark = [
     pytest.mark.req("N.1", "N.5", "N.6", "N.12"),
     pytest.mark.skipif(bool(real_node.missing()), reason=f"no real node: {real_node.missing()}"),
 ]
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 NAME = "real-1"
 SLA = "node.kubernetes.io/sla"
 
@@ -54,7 +53,6 @@ class Story:
     unlike: str = ""
     taint: str = ""
     """The value that the story gives to the first taint."""
-    files: tuple[str, ...] = ("nodes", "story")
 
 
 STORIES = [
@@ -76,19 +74,15 @@ STORIES = [
 ]
 
 
-def documents(story: Story) -> list[dict[str, Any]]:
-    return [
-        tree
-        for name in story.files
-        for tree in yaml.safe_load_all((EXAMPLES / story.folder / f"{name}.yaml").read_text())
-    ]
+def all_of(story: Story) -> list[dict[str, Any]]:
+    return [tree for name in ("nodes", "story") for tree in documents(EXAMPLES / story.folder / f"{name}.yaml")]
 
 
 def pod_of(story: Story) -> dict[str, Any]:
     """The pod, or what a workload would make of its template, with an image that is here and no wish for devices."""
     [tree] = [
         tree
-        for tree in documents(story)
+        for tree in all_of(story)
         if tree["kind"] in {"Pod", "Deployment"} and tree["metadata"]["name"] == story.pod
     ]
     template = copy.deepcopy(tree if tree["kind"] == "Pod" else tree["spec"]["template"])
@@ -104,7 +98,7 @@ def pod_of(story: Story) -> dict[str, Any]:
 
 def resemble(kubectl: Kubectl, story: Story, name: str) -> None:
     """Give the real node the labels and taints of a node of the story, and no others."""
-    [tree] = [tree for tree in documents(story) if tree["kind"] == "Node" and tree["metadata"]["name"] == name]
+    [tree] = [tree for tree in all_of(story) if tree["kind"] == "Node" and tree["metadata"]["name"] == name]
     taints = tree.get("spec", {}).get("taints", [])
     if story.taint:
         taints[0]["value"] = story.taint
@@ -121,7 +115,7 @@ def volumes(tmp_path: Path, kubectl: Kubectl) -> Iterator[Any]:
     made: list[dict[str, Any]] = []
 
     def create(story: Story) -> None:
-        for tree in documents(story):
+        for tree in all_of(story):
             if tree["kind"] in {"StorageClass", "PersistentVolume", "PersistentVolumeClaim"}:
                 if tree["kind"] == "PersistentVolume":
                     tree["spec"].pop("csi", None)

@@ -4,7 +4,7 @@ Who asks is written into the request by the server. After that the spec never ch
 Approved and Denied, `status` the certificate and everything else. Who may do either is the API server's matter.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import structs
@@ -51,6 +51,8 @@ _USAGES = (
     "timestamping",
 )
 _SHORTEST = 600
+_LONGEST_DOMAIN = 253
+_LONGEST_SIGNER = 2 * 253 + 63 + 2
 _LEGACY = "kubernetes.io/legacy-unknown"
 _Conditions = list[CertificateSigningRequestCondition]
 
@@ -159,12 +161,28 @@ def _signer_errors(obj: CertificateSigningRequest) -> list[FieldError]:
         return [field_errors.required(path, "")]
     if name == _LEGACY:
         return [field_errors.invalid(path, name, "the legacy signerName is not allowed via this API version")]
-    domain, slash, rest = name.partition("/")
-    if not slash or not rest:
+    parts = name.split("/")
+    if len(parts) != 2:
         text = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
         return [field_errors.invalid(path, name, text)]
-    if names.dns1123_subdomain(domain) or "." not in domain or len(name) > 571:
-        return [field_errors.invalid(path, name, "must begin with a fully qualified domain name")]
+    domain, rest = parts
+    errors = [field_errors.too_long(path, _LONGEST_DOMAIN)] if len(domain) > _LONGEST_DOMAIN else []
+    errors += _label_errors(path, domain, names.dns1123_label)
+    if "." not in domain:
+        text = "should be a domain with at least two segments separated by dots"
+        errors.append(field_errors.invalid(path, domain, text))
+    errors += _label_errors(path, rest, names.dns1123_subdomain)
+    if len(name) > _LONGEST_SIGNER:
+        errors.append(field_errors.too_long(path, _LONGEST_SIGNER))
+    return errors
+
+
+def _label_errors(path: Path, text: str, check: Callable[[str], names.Messages]) -> list[FieldError]:
+    """What is wrong with the first part between dots that is not as it should be."""
+    for label in text.split("."):
+        wrong = check(label)
+        if wrong:
+            return [field_errors.invalid(path, text, f"validating label {quoted(label)}: {why}") for why in wrong]
     return []
 
 

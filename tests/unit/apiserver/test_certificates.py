@@ -248,7 +248,11 @@ BROKEN = request_for("x")[:-60] + b"\n-----END CERTIFICATE REQUEST-----\n"
         ),
         Refused("a usage twice", csr(request_for("x"), CLIENT, "any", "any"), "spec.usages[1]: Duplicate value"),
         Refused("no signer", csr(request_for("x"), ""), "spec.signerName: Required value"),
-        Refused("a signer without a domain", csr(request_for("x"), "own"), "spec.signerName: Invalid value"),
+        Refused("a signer without a domain", csr(request_for("x"), "own"), "of the form 'example.com/signer-name'"),
+        Refused("a signer of one word", csr(request_for("x"), "own/x"), "at least two segments separated by dots"),
+        Refused(
+            "a signer in capitals", csr(request_for("x"), "example.com/Own"), 'validating label "Own": a lowercase'
+        ),
         Refused("too short a life", csr(request_for("x"), CLIENT, expirationSeconds=599), "less than 600 seconds"),
         Refused("masters", csr(request_for("x", ("system:masters",)), CLIENT), "system:masters group is not allowed"),
         Refused("another node", csr(request_for("system:node:n2", ("system:nodes",))), "CN=system:node:n1", NODE),

@@ -3,19 +3,17 @@
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from api_caller import PODS, ApiCaller, api_caller, pod
 from mooring.admission.options import for_component
 from mooring.api.scheme import Scheme
 from mooring.base import component
 from stock_kubelet import RELEASES, StockKubelet
+from stories import EXAMPLES, documents
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 SLA = "node.kubernetes.io/sla"
 REFUSED = "NodeAffinity"
@@ -59,14 +57,14 @@ STORIES = [
 ]  # fmt: skip
 
 
-def documents(story: Story) -> Iterator[dict[str, Any]]:
+def all_of(story: Story) -> Iterator[dict[str, Any]]:
     for name in story.files:
-        yield from yaml.safe_load_all((EXAMPLES / story.folder / f"{name}.yaml").read_text())
+        yield from documents(EXAMPLES / story.folder / f"{name}.yaml")
 
 
 def pod_of(story: Story) -> dict[str, Any]:
     """The pod itself, or what a workload would make of its template."""
-    for tree in documents(story):
+    for tree in all_of(story):
         if tree["kind"] in {"Pod", "Deployment"} and tree["metadata"]["name"] == story.pod:
             template = tree if tree["kind"] == "Pod" else tree["spec"]["template"]
             return {"apiVersion": "v1", "kind": "Pod", **copy.deepcopy(template)}
@@ -76,7 +74,7 @@ def pod_of(story: Story) -> dict[str, Any]:
 async def begin(api: ApiCaller, story: Story) -> None:
     """Create the nodes, and the volumes with the claims bound to them."""
     volume = ""
-    for tree in documents(story):
+    for tree in all_of(story):
         match tree["kind"]:
             case "Node":
                 name = tree["metadata"]["name"]
@@ -123,7 +121,7 @@ async def test_every_story_that_has_a_pod_is_among_them() -> None:
     have_pods = {
         str(path.parent.relative_to(EXAMPLES))
         for path in EXAMPLES.glob("kep-*/*/story.yaml")
-        if {tree["kind"] for tree in yaml.safe_load_all(path.read_text())} & {"Pod", "Deployment"}
+        if {tree["kind"] for tree in documents(path)} & {"Pod", "Deployment"}
     }
     assert have_pods == {story.folder for story in STORIES}
 
