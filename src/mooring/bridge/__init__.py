@@ -8,6 +8,7 @@ go on as before.
     plan.py       what to do to one pod or node; pure
     cluster.py    what of the cluster decides, kept up to date: taints, values of labels, rules in use
     pods.py       releases gated pods, and lets those that run tolerate new values
+    pod_patch.py  writes to pods that hold for the version looked at
     nodes.py      keeps the labels of nodes current
     webhooks.py   answers of the webhooks: what pods may be created, what may change on nodes
     serving.py    the HTTPS server for them, and its certificates

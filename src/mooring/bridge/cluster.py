@@ -1,8 +1,8 @@
 """What the bridge knows of a cluster: its taints, the values of its labels, and on which nodes which rules hold.
 
 Fed by the handlers of informers, before any reconcile looks: after a restart everything is known again before the first
-write. Costs follow changes: a node's heartbeat is not looked at, and a rule is judged once for each distinct set of
-values that it reads.
+write. Costs follow changes: a node's heartbeat is not looked at, a label that changes concerns the rules that read it,
+and a rule is judged once for each distinct set of values that it reads.
 """
 
 from collections import Counter, defaultdict
@@ -12,6 +12,7 @@ from mooring.api.core_v1 import Node, Taint
 from mooring.bridge.plan import ClusterFacts, Labels, NodeRule, TermRule, own_labels
 from mooring.constraints.lowering import LABEL_PREFIX, LABEL_VALUE
 
+_MOST_VERDICTS = 16_384
 _TaintKey = tuple[str, str, str, str]
 
 
@@ -26,19 +27,22 @@ class RuleInUse:
         """Nodes that have to be written."""
         self._verdicts: dict[tuple[str | None, ...], bool] = {}
         constraint = rule.constraint if isinstance(rule, TermRule) else None
-        self._reads = constraint.reads if constraint is not None else None
+        self.reads = constraint.reads if constraint is not None else None
+        """The keys of the labels that decide; None when any of them may."""
 
     def holds_on(self, name: str, labels: Labels) -> bool:
-        if self._reads is None:
+        if self.reads is None:
             return self.rule.holds_on(name, labels)
-        values = tuple(labels.get(key) for key in self._reads)
+        values = tuple(labels.get(key) for key in self.reads)
         found = self._verdicts.get(values)
         if found is None:
+            if len(self._verdicts) >= _MOST_VERDICTS:
+                self._verdicts.clear()  # labels that change all the time must not fill the memory
             found = self._verdicts[values] = self.rule.holds_on(name, labels)
         return found
 
     def look_at(self, node: Node, labels: Labels) -> None:
-        """A node is there or has other labels."""
+        """A node is there or has other labels; `labels` are those that are not the bridge's."""
         name = node.metadata.name
         is_said = node.metadata.labels.get(self.rule.label) == LABEL_VALUE
         if is_said == self.holds_on(name, labels):
@@ -58,37 +62,59 @@ class BridgedCluster:
         self.on_current: Callable[[str], None] = lambda _pod: None
         """The labels that a pod waits for are on all nodes."""
         self.rules: dict[str, RuleInUse] = {}
+        self._readers: dict[str | None, set[str]] = defaultdict(set)
+        """The rules that read a label, by its key; under None those that may read any."""
         self._nodes: dict[str, Node] = {}
+        self._own: dict[str, dict[str, str]] = {}
+        """The labels of each node that are not the bridge's."""
         self._taints: Counter[_TaintKey] = Counter()
         self._taint_of: dict[_TaintKey, Taint] = {}
         self._values: dict[str, Counter[str]] = defaultdict(Counter)
+        self._facts: ClusterFacts | None = None
         self._asking: dict[str, tuple[str, ...]] = {}
         """The labels that each pod asks for."""
 
     # -- nodes
 
     def node_came(self, node: Node) -> None:
-        self._nodes[node.metadata.name] = node
-        self._count(node, +1)
-        self._judge(node)
+        name = node.metadata.name
+        self._nodes[name] = node
+        self._own[name] = own_labels(node.metadata.labels)
+        self._count_labels(self._own[name].items(), +1)
+        self._judge(node, self.rules)
+        self._count_taints(node, +1)
 
     def node_changed(self, old: Node, new: Node) -> None:
-        self._nodes[new.metadata.name] = new
-        if old.spec.taints != new.spec.taints or old.metadata.labels != new.metadata.labels:
-            self._count(old, -1)
-            self._count(new, +1)
+        name = new.metadata.name
+        self._nodes[name] = new
         if old.metadata.labels != new.metadata.labels:
-            self._judge(new)
+            before, now = self._own[name], own_labels(new.metadata.labels)
+            self._own[name] = now
+            self._count_labels(before.items() - now.items(), -1)
+            self._count_labels(now.items() - before.items(), +1)
+            self._judge(new, self._concerned(old.metadata.labels, new.metadata.labels))
+        if old.spec.taints != new.spec.taints:
+            self._count_taints(old, -1)
+            self._count_taints(new, +1)
 
     def node_left(self, node: Node) -> None:
-        self._nodes.pop(node.metadata.name, None)
-        self._count(node, -1)
+        name = node.metadata.name
+        self._nodes.pop(name, None)
+        self._count_labels(self._own.pop(name, {}).items(), -1)
+        self._count_taints(node, -1)
         for rule in self.rules.values():
-            if node.metadata.name in rule.stale:
-                rule.stale.discard(node.metadata.name)
+            if name in rule.stale:
+                rule.stale.discard(name)
                 self._tell_current(rule)
 
-    def _count(self, node: Node, by: int) -> None:
+    def _count_labels(self, labels: Iterable[tuple[str, str]], by: int) -> None:
+        for label, value in labels:
+            values = self._values[label]
+            values[value] += by
+            if not values[value]:
+                del values[value]
+
+    def _count_taints(self, node: Node, by: int) -> None:
         is_new = False
         for taint in node.spec.taints:
             key = (taint.key, taint.value, taint.effect, taint.time_added or "")
@@ -97,29 +123,30 @@ class BridgedCluster:
             self._taint_of[key] = taint
             if not self._taints[key]:
                 del self._taints[key], self._taint_of[key]
-        for label, value in own_labels(node.metadata.labels).items():
-            values = self._values[label]
-            values[value] += by
-            if not values[value]:
-                del values[value]
+        if node.spec.taints:
+            self._facts = None
         if is_new:
             self.on_new_taints()
 
-    def _judge(self, node: Node) -> None:
-        labels = own_labels(node.metadata.labels)
-        for rule in self.rules.values():
-            was_stale = bool(rule.stale)
+    def _concerned(self, old: Labels, new: Labels) -> Collection[str]:
+        """The rules whose verdict, or whose label, may be another after a change of labels."""
+        changed = {key for key, _ in old.items() ^ new.items()}
+        found = {key for key in changed if key in self.rules}
+        own = {key for key in changed if not key.startswith(LABEL_PREFIX)}
+        for key in (*own, *([None] if own else [])):
+            found |= self._readers.get(key, set())
+        return found
+
+    def _judge(self, node: Node, concerned: Iterable[str]) -> None:
+        name, labels = node.metadata.name, self._own[node.metadata.name]
+        for label in concerned:
+            rule = self.rules[label]
+            was_stale = name in rule.stale
             rule.look_at(node, labels)
             if was_stale and not rule.stale:
                 self._tell_current(rule)
-        if self._is_stale(node):
-            self.on_stale(node.metadata.name)
-
-    def _is_stale(self, node: Node) -> bool:
-        name = node.metadata.name
-        if any(name in rule.stale for rule in self.rules.values()):
-            return True
-        return any(key.startswith(LABEL_PREFIX) and key not in self.rules for key in node.metadata.labels)
+        if self.changes_on(name):
+            self.on_stale(name)
 
     def _tell_current(self, rule: RuleInUse) -> None:
         if not rule.stale:
@@ -138,6 +165,7 @@ class BridgedCluster:
         for label, rule in wanted.items():
             if label not in self.rules:
                 self.rules[label] = self._judged(rule)
+                self._read_by(label, self.rules[label].reads)
             self.rules[label].pods.add(pod)
         if wanted:
             self._asking[pod] = tuple(wanted)
@@ -149,11 +177,15 @@ class BridgedCluster:
 
     def _judged(self, rule: NodeRule) -> RuleInUse:
         found = RuleInUse(rule)
-        for node in self._nodes.values():
-            found.look_at(node, own_labels(node.metadata.labels))
+        for name, node in self._nodes.items():
+            found.look_at(node, self._own[name])
         for name in found.stale:
             self.on_stale(name)
         return found
+
+    def _read_by(self, label: str, reads: Iterable[str] | None) -> None:
+        for key in [None] if reads is None else reads:
+            self._readers[key].add(label)
 
     def _forget(self, pod: str, labels: Iterable[str]) -> None:
         """What nobody asks for any more is taken from the nodes."""
@@ -164,6 +196,8 @@ class BridgedCluster:
             rule.pods.discard(pod)
             if not rule.pods:
                 del self.rules[label]
+                for key in [None] if rule.reads is None else rule.reads:
+                    self._readers[key].discard(label)
                 for node in self._nodes.values():
                     if label in node.metadata.labels:
                         self.on_stale(node.metadata.name)
@@ -174,11 +208,23 @@ class BridgedCluster:
         """Whether all nodes say what the pod asks for."""
         return all(not self.rules[label].stale for label in self._asking.get(pod, ()) if label in self.rules)
 
-    def rules_in_use(self) -> Iterator[NodeRule]:
-        return (each.rule for each in self.rules.values())
+    def changes_on(self, name: str) -> dict[str, str | None]:
+        """What of the bridge's labels has to change on a node: the value to set, or None to take one away."""
+        if name not in self._nodes:
+            return {}
+        labels = self._own[name]
+        changes: dict[str, str | None] = {
+            label: LABEL_VALUE if rule.holds_on(name, labels) else None
+            for label, rule in self.rules.items()
+            if name in rule.stale
+        }
+        there = self._nodes[name].metadata.labels
+        return changes | {key: None for key in there if key.startswith(LABEL_PREFIX) and key not in self.rules}
 
     def facts(self) -> ClusterFacts:
-        return ClusterFacts(list(self._taint_of.values()), _View(self._values))
+        if self._facts is None:
+            self._facts = ClusterFacts(list(self._taint_of.values()), _View(self._values))
+        return self._facts
 
 
 class _View(Mapping[str, Collection[str]]):

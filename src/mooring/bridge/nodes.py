@@ -5,7 +5,7 @@ from contextlib import suppress
 from mooring.api import errors
 from mooring.api.core_v1 import Node, PersistentVolume
 from mooring.bridge.cluster import BridgedCluster
-from mooring.bridge.plan import NodeRule, node_labels, wanted_by_volume
+from mooring.bridge.plan import NodeRule, wanted_by_volume
 from mooring.client import Informer, PatchType
 from mooring.constraints.annotations import AnnotationError
 from mooring.controllers.controller import Context, Controller
@@ -22,8 +22,8 @@ class NodeLabels(Controller):
     def __init__(self, context: Context, cluster: BridgedCluster) -> None:
         super().__init__(context)
         self._cluster = cluster
-        self._nodes: Informer[Node] = context.informers.of(Node)
-        self._nodes.add_handler(added=cluster.node_came, updated=cluster.node_changed, deleted=cluster.node_left)
+        nodes: Informer[Node] = context.informers.of(Node)
+        nodes.add_handler(added=cluster.node_came, updated=cluster.node_changed, deleted=cluster.node_left)
         volumes: Informer[PersistentVolume] = context.informers.of(PersistentVolume)
         volumes.add_handler(added=self._volume, updated=lambda _, new: self._volume(new), deleted=self._volume_left)
         cluster.on_stale = lambda name: self.queue.add_after(name, _TOGETHER_SECONDS)
@@ -39,10 +39,7 @@ class NodeLabels(Controller):
         self._cluster.asks_no_more(_key(volume))
 
     async def reconcile(self, key: str) -> float | None:
-        node = self._nodes.get(key)
-        if node is None or node.metadata.deletion_timestamp is not None:
-            return None
-        changes = node_labels(node, self._cluster.rules_in_use())
+        changes = self._cluster.changes_on(key)  # also on one that is being deleted: pods wait for all nodes
         if changes:
             body = {"metadata": {"labels": changes}}
             with suppress(errors.NotFound):

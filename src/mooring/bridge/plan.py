@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 from mooring.api import codec
 from mooring.api.core_v1 import (
-    Node,
     NodeSelector,
     NodeSelectorTerm,
     PersistentVolume,
@@ -105,6 +104,12 @@ class ClusterFacts:
 
 def is_gated(pod: Pod) -> bool:
     return any(gate.name == GATE for gate in pod.spec.scheduling_gates)
+
+
+def was_changed_after_release(pod: Pod) -> bool:
+    """Whether somebody changed the constraints of a pod that was released with others."""
+    released = pod.metadata.annotations.get(RELEASED)
+    return released is not None and released != digest(pod) and not is_gated(pod)
 
 
 def digest(pod: Pod) -> str:
@@ -259,13 +264,3 @@ def _is_one_term(required: NodeSelector) -> bool:
 
 def _escaped(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
-
-
-def node_labels(node: Node, rules: Iterable[NodeRule]) -> dict[str, str | None]:
-    """What of the bridge's labels has to change on a node: the value to set, or None to take one away."""
-    labels = own_labels(node.metadata.labels)
-    due = {rule.label for rule in rules if rule.holds_on(node.metadata.name, labels)}
-    there = {key: value for key, value in node.metadata.labels.items() if key.startswith(LABEL_PREFIX)}
-    changes: dict[str, str | None] = {key: None for key in there if key not in due}
-    changes |= {key: LABEL_VALUE for key in due if there.get(key) != LABEL_VALUE}
-    return changes

@@ -5,13 +5,17 @@ from contextlib import AsyncExitStack
 
 from prometheus_client import CollectorRegistry
 
+from mooring.api.errors import StatusError
+from mooring.base import logs
+from mooring.bridge.checking import check
 from mooring.bridge.cluster import BridgedCluster
 from mooring.bridge.nodes import NodeLabels
 from mooring.bridge.pods import COMPONENT, PodConstraints
-from mooring.client import Client, Informers, LeaderElector, LeaseTimes
+from mooring.client import Client, ClientError, Informers, LeaderElector, LeaseTimes
 from mooring.controllers.controller import Context
 
 NAMESPACE = "mooring-bridge"
+log = logs.get(__name__)
 
 
 class Bridge:
@@ -47,6 +51,7 @@ class Bridge:
         try:
             async with AsyncExitStack() as stack:
                 await self.context.enter(stack)
+                await self._say_what_is_missing()
                 await self.context.informers.wait_for_sync()  # before: what pods ask for would look like garbage
                 self._ready.set()
                 async with asyncio.TaskGroup() as tasks:
@@ -56,6 +61,17 @@ class Bridge:
             self._ready.clear()
             for controller in self._controllers:
                 controller.queue.shut_down()
+
+    async def _say_what_is_missing(self) -> None:
+        """A cluster that forbids something is told of at once: the bridge waits until it is allowed."""
+        try:
+            async for each in check(self._client, self._namespace):
+                if each.is_needed and not each.is_there:
+                    log.error(
+                        "this cluster lacks %s: %s; `mooring bridge --check` has the whole list", each.what, each.hint
+                    )
+        except (StatusError, ClientError) as error:
+            log.warning("cannot find out what the bridge may do in this cluster: %s", error)
 
     async def run_elected(self) -> bool:
         """Wait until no other copy works, then do. False when the lease was lost."""

@@ -19,7 +19,7 @@ import uvicorn
 from mooring.api import codec, errors
 from mooring.api.core_v1 import Secret
 from mooring.api.meta_v1 import ObjectMeta
-from mooring.apiserver.security.pki import Pki
+from mooring.apiserver.security.pki import Pki, PkiError
 from mooring.base import logs
 from mooring.bridge.webhooks import Json, NodeReviews, PodReviews, ReviewError, answer, reviewed
 from mooring.client import Client
@@ -32,6 +32,8 @@ CONFIGURATIONS = {
 }
 _FILES = ("ca.crt", "ca.key")
 _RENEW_SECONDS = 3600.0
+_SECONDS = 30.0
+"""An API server waits no longer for a webhook."""
 _MOST_BYTES = 8 * 1024 * 1024
 _API = "/apis/admissionregistration.k8s.io/v1"
 log = logs.get(__name__)
@@ -96,15 +98,26 @@ class WebhookServer:
         while True:
             with suppress(errors.NotFound):
                 secret = await self._client.get(Secret, AUTHORITY, self._namespace)
-                for name in _FILES:
-                    (folder / name).write_bytes(secret.data[name])
-                return Pki(folder, self._client.clock)
+                return self._authority_of(secret, folder)
             made = Pki(folder, self._client.clock)
             _ = made.authority  # makes it
             data = {name: (folder / name).read_bytes() for name in _FILES}
             metadata = ObjectMeta(name=AUTHORITY, namespace=self._namespace)
             with suppress(errors.AlreadyExists):  # another copy was faster: take that one
                 await self._client.create(Secret(metadata=metadata, data=data))
+
+    def _authority_of(self, secret: Secret, folder: Path) -> Pki:
+        found = Pki(folder, self._client.clock, is_shared=True)
+        try:
+            for name in _FILES:
+                (folder / name).write_bytes(secret.data[name])
+            _ = found.authority
+        except (KeyError, PkiError) as error:
+            raise OSError(
+                f"the Secret {self._namespace}/{AUTHORITY} is no authority for webhooks: {error}; delete it, and the "
+                "bridge makes a new one"
+            ) from error
+        return found
 
     def _renew(self) -> None:
         pair = self._pki.server(self._names)
@@ -147,20 +160,29 @@ class WebhookServer:
         if review is None or scope["method"] != "POST":
             await _respond(send, 404, b"there are POST /pods and POST /nodes\n", "text/plain")
             return
-        body = b""
-        while True:
-            message = await receive()
-            body += message.get("body", b"")
-            if len(body) > _MOST_BYTES:
-                await _respond(send, 413, b"too large\n", "text/plain")
-                return
-            if not message.get("more_body"):
-                break
         try:
+            async with asyncio.timeout(_SECONDS):
+                body = await _body(receive)
             request, uid, version = answer(body)
             await _respond(send, 200, reviewed(await review(request), uid, version), "application/json")
         except ReviewError as error:
             await _respond(send, 400, f"{error}\n".encode(), "text/plain")
+        except TimeoutError:
+            await _respond(send, 408, b"the request did not arrive in time\n", "text/plain")
+
+
+async def _body(receive: Any) -> bytes:
+    """What was sent. Raises `ReviewError` when it is too much, or nobody is there any more."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ReviewError("the caller has gone")
+        body += message.get("body", b"")
+        if len(body) > _MOST_BYTES:
+            raise ReviewError(f"this is larger than {_MOST_BYTES} bytes")
+        if not message.get("more_body"):
+            return bytes(body)
 
 
 async def _respond(send: Any, status: int, body: bytes, kind: str) -> None:

@@ -6,6 +6,7 @@ NoExecute taint through only after the pods on that node that should tolerate it
 be faster than the bridge. Served by ``serving.py``.
 """
 
+import asyncio
 import base64
 import json
 from collections.abc import Mapping
@@ -14,15 +15,17 @@ from typing import Any
 from mooring.api import codec
 from mooring.api.codec import DecodeError, FieldValidation
 from mooring.api.core_v1 import Node, Pod, Taint
-from mooring.api.errors import StatusError
+from mooring.api.errors import Conflict, NotFound, StatusError
 from mooring.api.states import has_ended
 from mooring.bridge import plan
+from mooring.bridge.pod_patch import patch_pod
 from mooring.bridge.pods import problems
-from mooring.client import Client, ClientError, PatchType
+from mooring.client import Client, ClientError
 from mooring.constraints import annotations
 
 Json = dict[str, Any]
 _NO_EXECUTE = "NoExecute"
+_ATTEMPTS = 8
 _CHANGED = (
     "metadata.annotations: Forbidden: the constraints of a pod cannot be changed once it is released; make a new pod"
 )
@@ -80,14 +83,33 @@ class NodeReviews:
 
     async def _let_tolerate(self, node: str, taints: list[Taint]) -> None:
         found = await self._client.list(Pod, field_selector=f"spec.nodeName={node}", managed_fields=False)
-        for pod in found.items:
-            given = pod.metadata.annotations
-            if has_ended(pod) or given.get(plan.RELEASED) != plan.digest(pod) or problems(pod):
-                continue
-            operations = plan.additions(pod, taints)
-            if operations:
-                metadata = pod.metadata
-                await self._client.patch(Pod, metadata.name, operations, metadata.namespace, type=PatchType.JSON)
+        await asyncio.gather(*(self._prepare(pod, taints) for pod in found.items))
+
+    async def _prepare(self, pod: Pod, taints: list[Taint]) -> None:
+        """Let one pod tolerate what it should, however often others write to it meanwhile."""
+        for left in reversed(range(_ATTEMPTS)):
+            operations = _due(pod, taints)
+            if not operations:
+                return
+            try:
+                await patch_pod(self._client, pod, operations)
+                return
+            except Conflict:
+                if not left:
+                    raise
+            try:
+                pod = await self._client.get(Pod, pod.metadata.name, pod.metadata.namespace)
+            except NotFound:
+                return
+
+
+def _due(pod: Pod, taints: list[Taint]) -> list[plan.Operation]:
+    if has_ended(pod) or pod.metadata.annotations.get(plan.RELEASED) != plan.digest(pod) or problems(pod):
+        return []
+    try:
+        return plan.additions(pod, taints)
+    except plan.TooManyTaintsError:
+        return []  # the bridge tells it at the pod; the node is not held up for it
 
 
 def answer(body: bytes) -> tuple[Json, str, str]:

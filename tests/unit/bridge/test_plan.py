@@ -14,6 +14,7 @@ from mooring.api import codec
 from mooring.api.core_v1 import Affinity, Node, Pod, Taint, Toleration
 from mooring.apiserver.patch.json_patch import json_patcher
 from mooring.bridge import plan
+from mooring.bridge.cluster import BridgedCluster
 from mooring.bridge.pods import problems
 from mooring.constraints import annotations, node_selector
 from mooring.constraints import tolerations as new_rules
@@ -71,8 +72,15 @@ def affinity_of(*terms: Mapping[str, Any]) -> Affinity | None:
     ).spec.affinity
 
 
+def changes_on(node: Node, rules: Sequence[plan.NodeRule]) -> dict[str, str | None]:
+    known = BridgedCluster()
+    known.node_came(node)
+    known.is_asked("default/p", rules)
+    return known.changes_on(node.metadata.name)
+
+
 def labelled(node: Node, subject: Pod) -> dict[str, str]:
-    changes = plan.node_labels(node, plan.wanted(subject))
+    changes = changes_on(node, plan.wanted(subject))
     return {**node.metadata.labels, **{key: value for key, value in changes.items() if value is not None}}
 
 
@@ -178,7 +186,7 @@ def test_more_taints_than_a_pod_can_tolerate_are_told() -> None:
 def test_a_label_that_nobody_asks_for_or_that_somebody_changed_is_mended() -> None:
     stale = {"constraints.mooring.dev/old": "true", LABEL: "edited", "mine": "1", "kernel": "6.1.0"}
     node = made(Node, {"metadata": {"name": "a", "labels": stale}})
-    assert plan.node_labels(node, plan.wanted(pod((), required(KERNEL)))) == {
+    assert changes_on(node, plan.wanted(pod((), required(KERNEL)))) == {
         "constraints.mooring.dev/old": None,
         LABEL: "true",
     }
@@ -189,7 +197,7 @@ def test_an_expression_that_counts_labels_does_not_count_ours() -> None:
     subject = pod((), required(term(cel=["node.labels.size() == 1"])))
     (rule,) = plan.wanted(subject)
     node = made(Node, {"metadata": {"name": "a", "labels": {"x": "1", rule.label: "true"}}})
-    assert plan.node_labels(node, [rule]) == {}
+    assert changes_on(node, [rule]) == {}
 
 
 # -- the same over random clusters and their changes
