@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import Resource
 from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.revisions import NEVER
 from mooring.scheduler.columns.shapes import PodInfo, PodShape
 from mooring.scheduler.diagnosis import Diagnosis, diagnose
 from mooring.scheduler.evaluation import Evaluation, Judgement
@@ -137,7 +138,8 @@ class _Kept:
 
     evaluation: Evaluation
     diagnosis: Diagnosis | None = None
-    stamp: int = -1
+    verified_at: int = NEVER
+    """What of the evaluation's changes the diagnosis knows."""
 
 
 class Engine:
@@ -285,8 +287,8 @@ class Engine:
         if not judgement.is_shared or judgement.naming or judgement.refusal is not None:
             return diagnose(judgement, self.cluster)
         kept = self._kept[profile.name, judgement.pod.shape]
-        if kept.diagnosis is None or kept.stamp != kept.evaluation.stamp:
-            kept.diagnosis, kept.stamp = diagnose(judgement, self.cluster), kept.evaluation.stamp
+        if kept.diagnosis is None or kept.evaluation.changed_at > kept.verified_at:
+            kept.diagnosis, kept.verified_at = diagnose(judgement, self.cluster), kept.evaluation.changed_at
         return kept.diagnosis
 
     def _best(self, judgement: Judgement) -> int:

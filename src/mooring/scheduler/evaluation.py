@@ -6,7 +6,7 @@ plugin looks at beyond a row has changed. Plugins that look at the pod itself ar
 
     cluster.node_changes ─┐                             ┌─► feasible ──► span of points
     cluster.pod_changes  ─┼─► filter slots: ok by row ──┘                     │
-    plugin.revision      ─┘   score slots: points by row ─────────────► total by row ──► best row
+    plugin.refresh       ─┘   score slots: points by row ─────────────► total by row ──► best row
 
 Called by ``engine.py``; the outcome for one pod is a `Judgement`. Read next: ``plan.py``, ``filtering.py``,
 ``scoring.py``.
@@ -17,17 +17,19 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.scheduler.columns.change_log import (
+from mooring.scheduler.columns.cluster import Cluster, PlacedPod
+from mooring.scheduler.columns.revisions import (
     EVERYTHING,
+    NEVER,
     NO_ROWS,
     NOTHING,
     ChangedRows,
     Changes,
     Reader,
     both,
+    next_revision,
     union,
 )
-from mooring.scheduler.columns.cluster import Cluster, PlacedPod
 from mooring.scheduler.columns.shapes import PodInfo
 from mooring.scheduler.filtering import FilterSlot, Funnel, NodeFilter, PodFilter, ShapeFilter, ShapeFilterer
 from mooring.scheduler.framework import (
@@ -111,14 +113,14 @@ class Evaluation:
     def __init__(self, plan: Plan, pod: PodInfo, cluster: Cluster) -> None:
         self._plan = plan
         self._cluster = cluster
-        self.stamp = 0
-        """Rises when a verdict of the shape's may have changed."""
+        self.changed_at = 0
+        """When a verdict of the shape's may last have changed."""
         self._begin(pod)
 
     def _begin(self, pod: PodInfo) -> None:
         """Start from nothing: for a new shape, or when the columns have got another form."""
         cluster = self._cluster
-        self._layout = -1
+        self._layout = NEVER
         self._reader = Reader(cluster.node_changes, cluster.pod_changes)
         self._not_scored = EVERYTHING
         """What has changed since points were last given."""
@@ -133,8 +135,8 @@ class Evaluation:
             if not (isinstance(found, ShapeScore) and not found.is_active):
                 self._scores.append(found)
         shared = [slot for slot in self._scores if isinstance(slot, ShapeScore)]
-        self._by_row = [slot for slot in shared if not slot.is_revised]
-        self._revised = [slot for slot in shared if slot.is_revised]
+        self._by_row = [slot for slot in shared if not slot.is_refreshed]
+        self._refreshed = [slot for slot in shared if slot.is_refreshed]
         self._base: Scores = np.zeros(cluster.capacity, np.int64)
         """The points of plugins that give them row by row."""
         self._sums: Scores = self._base
@@ -171,7 +173,7 @@ class Evaluation:
             if judgement.refusal is None and judgement.number_feasible > (0 if needs_points else 1):
                 self._score(judgement)
         except BaseException:
-            self._layout = -1  # some slots have missed the changes: start again
+            self._layout = NEVER  # some slots have missed the changes: start again
             raise
         return judgement
 
@@ -246,7 +248,7 @@ class Evaluation:
         self._not_scored = changes if self._not_scored is NOTHING else both(self._not_scored, changes)
         has_new_nodes = changes.nodes is None or len(changes.nodes) > 0
         if has_new_nodes:
-            self.stamp += 1
+            self.changed_at = next_revision()
         if judgement.is_shared and not judgement.naming:
             self._filter_alike(judgement, changes, has_new_nodes=has_new_nodes)
         else:
@@ -261,7 +263,7 @@ class Evaluation:
         for slot in judgement.filters:
             if slot.update(changes, judgement.considered):
                 is_same = False
-                self.stamp += 1
+                self.changed_at = next_revision()
             status = slot.status
             if status is not SUCCESS and status is not SKIP and not (status.is_success or status.is_skip):
                 self._give_up(judgement, status)
@@ -277,7 +279,7 @@ class Evaluation:
             if named is not None and isinstance(slot, ShapeFilter):
                 slot.judge_rows(named)
             elif slot.update(changes, funnel.feasible):
-                self.stamp += 1
+                self.changed_at = next_revision()
             if not (slot.status.is_success or slot.status.is_skip):
                 self._give_up(judgement, slot.status)
                 return
@@ -286,7 +288,7 @@ class Evaluation:
 
     def _give_up(self, judgement: Judgement, status: Status) -> None:
         judgement.refusal = status
-        self._layout = -1  # the slots after this one have missed the changes: start again
+        self._layout = NEVER  # the slots after this one have missed the changes: start again
 
     def _leave_room(self, judgement: Judgement, expected: Expected) -> None:
         """Judge rows again as if the pods that are expected there had come: one for all that look alike."""
@@ -312,15 +314,15 @@ class Evaluation:
         feasible, cluster = judgement.feasible, self._cluster
         changes, self._not_scored = self._not_scored, NOTHING
         by_row: ChangedRows = NO_ROWS
-        revised: ChangedRows = NO_ROWS
+        refreshed: ChangedRows = NO_ROWS
         own: list[Scores] = []
         for entry in self._scores:
             slot: ScoreSlot
             if isinstance(entry, ShapeScore):
                 slot = entry
                 changed = entry.update(changes, feasible)
-                if entry.is_revised:
-                    revised = union(revised, changed)
+                if entry.is_refreshed:
+                    refreshed = union(refreshed, changed)
                 else:
                     by_row = union(by_row, changed)
                 if not slot.is_active:
@@ -333,21 +335,21 @@ class Evaluation:
                 if slot is not entry.zero:
                     own.append(slot.points)
             judgement.scores.append(slot)
-        self._add_up(by_row, revised)
+        self._add_up(by_row, refreshed)
         if own or judgement.naming or not judgement.is_shared:
             judgement.totals = np.where(feasible, np.add.reduce([self._sums, *own]), OUT)
             judgement.best = BestRows(judgement.totals)
             self._was_feasible = None
         else:
-            self._mask(feasible, union(by_row, revised))
+            self._mask(feasible, union(by_row, refreshed))
             judgement.totals = self._totals
             if self._best is None:
                 self._best = BestRows(self._totals)
             judgement.best = self._best
 
-    def _add_up(self, by_row: ChangedRows, revised: ChangedRows) -> None:
+    def _add_up(self, by_row: ChangedRows, refreshed: ChangedRows) -> None:
         """Sum up anew where points have changed: those given row by row, and those given for the cluster as a whole."""
-        plain, others = self._by_row, [slot for slot in self._revised if slot.is_active]
+        plain, others = self._by_row, [slot for slot in self._refreshed if slot.is_active]
         if by_row is None:
             self._base = _sum([slot.points for slot in plain]) if plain else np.zeros(self._cluster.capacity, np.int64)
         elif len(by_row) == 1:
@@ -355,11 +357,11 @@ class Evaluation:
             self._base[row] = sum([slot.points.item(row) for slot in plain])
         elif len(by_row):
             self._base[by_row] = _sum([slot.points[by_row] for slot in plain])
-        if by_row is None or revised is None or (self._sums is self._base) == bool(others):
+        if by_row is None or refreshed is None or (self._sums is self._base) == bool(others):
             self._sums = _sum([self._base, *(slot.points for slot in others)])
             self._was_feasible = None
         elif others:
-            rows = union(by_row, revised)
+            rows = union(by_row, refreshed)
             if rows is not None and len(rows) == 1:
                 row = int(rows[0])
                 self._sums[row] = self._base.item(row) + sum([slot.points.item(row) for slot in others])

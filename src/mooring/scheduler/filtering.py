@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.scheduler.columns.change_log import ChangedRows, Changes, union
 from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.revisions import NEVER, ChangedRows, Changes, union
 from mooring.scheduler.columns.shapes import PodInfo, Sight
 from mooring.scheduler.framework import (
     ALL_ROWS,
@@ -28,9 +28,8 @@ from mooring.scheduler.framework import (
     PreFilterResult,
     Reads,
     ReasonSets,
+    RefreshedFilter,
     ResourceFilter,
-    RevisedFilter,
-    RevisedRows,
     Rows,
     Status,
     Verdicts,
@@ -121,8 +120,7 @@ class ShapeFilterer:
 
     plugin: FilterPlugin[Any]
     sight: Sight
-    revised: RevisedFilter[Any] | None
-    revised_rows: RevisedRows[Any] | None
+    refreshed: RefreshedFilter[Any] | None
     likeness: LikeRows[Any] | None
     resources: ResourceFilter[Any] | None
     has_pre_filter: bool
@@ -136,14 +134,13 @@ class ShapeFilter(FilterSlot):
         super().__init__(plugin.name, has_pre_filter=filterer.has_pre_filter)
         self._plugin = plugin
         self._cluster = cluster
-        self._revised = filterer.revised
-        self._revised_rows = filterer.revised_rows
+        self._refreshed = filterer.refreshed
         self._likeness = filterer.likeness
         self._resources = filterer.resources
-        self._revision: int | None = None
+        self._verified_at = NEVER
         self._is_fresh = False
         self._reads_pods = Reads.PODS in plugin.reads
-        self.sees_only_node = self._revised is None and not self._reads_pods
+        self.sees_only_node = self._refreshed is None and not self._reads_pods
         self._state: Any = None
         found = plugin.pre_filter(pod.seen_by(filterer.sight), cluster)
         if isinstance(found, Status):
@@ -155,15 +152,15 @@ class ShapeFilter(FilterSlot):
         if self._state is None:
             return False
         rows = changes.either if self._reads_pods else changes.nodes
-        if self._revised is not None:
-            revision = self._revised.revision(self._state)
-            if revision is None:
+        if self._refreshed is not None:
+            derived = self._refreshed.refresh(self._state)
+            if derived is None:
                 changed = self.status is not SKIP
                 self.status, self.asks, self._is_fresh = SKIP, False, False
                 return changed
-            if revision != self._revision:
-                rows = union(rows, self._rows_since(self._revision))
-            self.status, self._revision = SUCCESS, revision
+            if derived.changed_at > self._verified_at:
+                rows = union(rows, derived.since(self._verified_at))
+            self.status, self._verified_at = SUCCESS, derived.changed_at
         if not self._is_fresh:
             rows = None
         if rows is not None and not len(rows):
@@ -174,11 +171,6 @@ class ShapeFilter(FilterSlot):
             return True
         self._is_fresh = True
         return self._take(verdicts, self._cluster.labels.nodes, rows)
-
-    def _rows_since(self, revision: int | None) -> ChangedRows:
-        if self._revised_rows is None or revision is None:
-            return None
-        return self._revised_rows.revised_rows(self._state, revision)
 
     def judge_rows(self, rows: NDArray[np.intp]) -> None:
         """Judge a few rows and let the others pass, which nobody looks at; nothing is kept for the next pod."""
@@ -197,7 +189,7 @@ class ShapeFilter(FilterSlot):
             self._take(Verdicts(codes, verdicts.reasons), self._cluster.labels.nodes, None)
 
     def verdicts(self, rows: Rows) -> Verdicts | Status | None:
-        if self._state is None or (self._revised is not None and self._revised.revision(self._state) is None):
+        if self._state is None or (self._refreshed is not None and self._refreshed.refresh(self._state) is None):
             return None
         return self._plugin.filter(self._state, rows)
 

@@ -20,10 +20,9 @@ from mooring.scheduler.framework import (
     Normalizer,
     Part,
     Plugin,
+    RefreshedFilter,
+    RefreshedScore,
     ResourceFilter,
-    RevisedFilter,
-    RevisedRows,
-    RevisedScore,
     Scope,
     ScorePlugin,
     Status,
@@ -77,11 +76,10 @@ class Plan:
             return plugin
         if plugin.scope is Scope.POD:
             return PodFilterer(plugin, PassingFilter(plugin.name, has_pre_filter=has_pre_filter(plugin)))
-        revised = plugin if isinstance(plugin, RevisedFilter) else None
-        rows = plugin if isinstance(plugin, RevisedRows) else None
+        refreshed = plugin if isinstance(plugin, RefreshedFilter) else None
         like = plugin if isinstance(plugin, LikeRows) else None
         resources = plugin if isinstance(plugin, ResourceFilter) else None
-        return ShapeFilterer(plugin, self._sight(plugin), revised, rows, like, resources, has_pre_filter(plugin))
+        return ShapeFilterer(plugin, self._sight(plugin), refreshed, like, resources, has_pre_filter(plugin))
 
     def _sight(self, plugin: Plugin) -> Sight:
         return (self._profile, plugin.name), getattr(plugin, "signs", Part.ALL)
@@ -89,10 +87,9 @@ class Plan:
     def _scorer(self, entry: Weighted[ScorePlugin[Any] | NodeScorePlugin]) -> ShapeScorer | PodScorer:
         plugin, weight = entry.plugin, entry.weight
         if isinstance(plugin, ScorePlugin) and plugin.score_scope is Scope.SHAPE:
-            revised = plugin if isinstance(plugin, RevisedScore) else None
-            rows = plugin if isinstance(plugin, RevisedRows) else None
+            refreshed = plugin if isinstance(plugin, RefreshedScore) else None
             normalizer = plugin if isinstance(plugin, Normalizer) else None
-            return ShapeScorer(plugin, self._sight(plugin), weight, revised, rows, normalizer)
+            return ShapeScorer(plugin, self._sight(plugin), weight, refreshed, normalizer)
         vector = plugin if isinstance(plugin, ScorePlugin) else None
         per_node = plugin if vector is None and isinstance(plugin, NodeScorePlugin) else None
         return PodScorer(vector, per_node, weight, ZeroScore(plugin, weight))

@@ -1,7 +1,7 @@
 """How long plugins take: stand-ins for plugins that filter or score, which time every call and pass it on.
 
 The `Plan` of a profile is made of them, so that plugins themselves stay as they are. Times are summed up by extension
-point; what a plugin does to bring its tables up to date belongs to the point that it prepares. Of the calls by
+point; what a plugin does in `refresh` belongs to the point that it prepares. Of the calls by
 themselves one in ten is counted, about as kube-scheduler does it: with a histogram for each, timing would cost nearly
 twice as much. The first call of a plugin at a point is among them, so that none is missing. Pods that look alike share
 verdicts, so a plugin is often not called at all for a pod; then it took no time, and its extension point took what the
@@ -20,11 +20,11 @@ from mooring.scheduler.metrics import SchedulerMetrics
 _POINTS = {
     "pre_filter": "PreFilter",
     "pre_filter_pod": "PreFilter",
-    "revision": "Filter",
+    "refresh": "Filter",
     "filter": "Filter",
     "filter_node": "Filter",
     "pre_score": "PreScore",
-    "score_revision": "Score",
+    "refresh_score": "Score",
     "score": "Score",
     "span": "Score",
     "normalized": "Score",

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Pod
-from mooring.scheduler.columns.change_log import NO_ROWS, ChangedRows, Changes, union
 from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.revisions import NEVER, NO_ROWS, ChangedRows, Changes, union
 from mooring.scheduler.columns.shapes import PodInfo, Sight
 from mooring.scheduler.framework import (
     ALL_ROWS,
@@ -23,8 +23,7 @@ from mooring.scheduler.framework import (
     NodeScorePlugin,
     Normalizer,
     Reads,
-    RevisedRows,
-    RevisedScore,
+    RefreshedScore,
     Scores,
     Status,
 )
@@ -57,8 +56,7 @@ class ShapeScorer:
     plugin: VectorPlugin[Any]
     sight: Sight
     weight: int
-    revised: RevisedScore[Any] | None
-    revised_rows: RevisedRows[Any] | None
+    refreshed: RefreshedScore[Any] | None
     normalizer: Normalizer | None
 
 
@@ -69,18 +67,17 @@ class ShapeScore(ScoreSlot):
         plugin = scorer.plugin
         super().__init__(plugin, scorer.weight)
         self._plugin = plugin
-        self._revised = scorer.revised
-        self._revised_rows = scorer.revised_rows
+        self._refreshed = scorer.refreshed
         self._normalizer = scorer.normalizer
         self._reads_pods = Reads.PODS in plugin.score_reads
         self._state: Any = plugin.pre_score(pod.seen_by(scorer.sight), cluster)
         self._has_state = not isinstance(self._state, Status)
-        self.is_revised = self._revised is not None and self._has_state
+        self.is_refreshed = self._refreshed is not None and self._has_state
         """Whether its points may change on all rows at any time."""
         self.is_active = self._has_state or self._state.is_success
         if not self._has_state:
             self.points = np.zeros(cluster.capacity, np.int64)
-        self._revision: int | None = None
+        self._verified_at = NEVER
         self._is_fresh = False
         self._raw: Scores = np.empty(0, np.int64)
         self._is_zero = True
@@ -93,25 +90,20 @@ class ShapeScore(ScoreSlot):
         if not self._has_state:
             return NO_ROWS
         rows = changes.either if self._reads_pods else changes.nodes
-        if self._revised is not None:
-            revision = self._revised.score_revision(self._state, feasible)
-            if revision is None:
+        if self._refreshed is not None:
+            derived = self._refreshed.refresh_score(self._state, feasible)
+            if derived is None:
                 changed = None if self.is_active else NO_ROWS
                 self.is_active = self._is_fresh = False
                 return changed
-            if revision != self._revision:
-                rows = union(rows, self._rows_since(self._revision))
-            self._revision, self.is_active = revision, True
+            if derived.changed_at > self._verified_at:
+                rows = union(rows, derived.since(self._verified_at))
+            self._verified_at, self.is_active = derived.changed_at, True
         if not self._is_fresh:
             rows = None
         if self._normalizer is None:
             return self._update_plain(rows)
         return self._update_normalized(self._normalizer, rows, feasible)
-
-    def _rows_since(self, revision: int | None) -> ChangedRows:
-        if self._revised_rows is None or revision is None:
-            return None
-        return self._revised_rows.revised_rows(self._state, revision)
 
     def _update_plain(self, rows: ChangedRows) -> ChangedRows:
         if rows is None:

@@ -10,11 +10,11 @@ from msgspec import structs
 from mooring.api import label_selector
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import Pod, PodSpec, PodStatus
-from mooring.scheduler.columns.change_log import NO_ROWS, ChangeLog, Reader, Revisions
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.domains import CountedDomains, Domains
 from mooring.scheduler.columns.pod_sets import PodChoice
 from mooring.scheduler.columns.priorities import NOBODY
+from mooring.scheduler.columns.revisions import NO_ROWS, Derived, Reader, RowLog
 from mooring.scheduler.columns.shapes import Shapes
 from mooring.scheduler.columns.topology import RowCounts, Topology
 from mooring.scheduler.engine import Engine
@@ -22,31 +22,31 @@ from mooring.testing.builders import ZONE, node, pod
 
 
 def test_a_log_tells_what_changed_since() -> None:
-    log = ChangeLog()
-    start = log.position
+    log = RowLog()
+    start = log.changed_at
     for row in (3, 5, 3):
         log.note(row)
     assert sorted(_rows(log, start)) == [3, 5]
-    assert log.since(log.position) is NO_ROWS
+    assert log.since(log.changed_at) is NO_ROWS
 
 
-def _rows(log: ChangeLog, position: int) -> list[int]:
-    rows = log.since(position)
+def _rows(log: RowLog, verified_at: int) -> list[int]:
+    rows = log.since(verified_at)
     assert rows is not None
     return list(map(int, rows))
 
 
 def test_a_reader_that_comes_late_looks_at_everything() -> None:
-    log = ChangeLog()
-    start = log.position
+    log = RowLog()
+    start = log.changed_at
     for row in range(5000):
         log.note(row)
     assert log.since(start) is None
-    assert len(log._rows) < 2000
+    assert len(log._entries) < 2000
 
 
 def test_a_new_reader_looks_at_everything_and_then_at_changes() -> None:
-    nodes, pods = ChangeLog(), ChangeLog()
+    nodes, pods = RowLog(), RowLog()
     nodes.note(1)
     reader = Reader(nodes, pods)
     assert reader.changes() == (None, None)
@@ -134,7 +134,7 @@ def test_terms_that_nobody_owns_any_more_are_forgotten() -> None:
         cluster.put(pod(f"p{number}", on="a", spec=far))
         cluster.remove(pod(f"p{number}", on="a"))
     assert len(cluster.term_owners.log) < 100
-    assert cluster.term_owners.epoch > 0
+    assert cluster.term_owners.begun_at > 0
 
 
 def test_rows_of_removed_nodes_are_used_again() -> None:
@@ -148,18 +148,18 @@ def test_rows_of_removed_nodes_are_used_again() -> None:
 def test_groups_by_count_follow_pods_one_by_one() -> None:
     lot = random.Random(7)
     zones = _topology("zone", *(lot.choice([None, "a", "b"]) for _ in range(50)))
-    domains, pods, log = Domains([zones], 50), RowCounts(50), ChangeLog()
+    domains, pods, log = Domains([zones], 50), RowCounts(50), RowLog()
     counting = np.array([lot.random() < 0.9 for _ in range(50)])
     masks = [np.array([lot.random() < 0.8 for _ in range(50)]) for _ in range(2)]
-    groups = CountedDomains(domains, pods, counting, Reader(ChangeLog(), log))
-    groups.update()
+    groups = CountedDomains(domains, pods, counting, Reader(RowLog(), log))
+    groups.refresh()
     for step in range(300):
         for _ in range(lot.choice([0, 1, 1, 1, 3, 60])):
             row = lot.randrange(50)
             pods.add(row, -1 if pods.by_row[row] and lot.random() < 0.4 else 1)
             log.note(row)
         before = groups.codes.copy()
-        assert groups.update() == (groups.codes.tolist() != before.tolist()), step
+        assert groups.refresh() == (groups.codes.tolist() != before.tolist()), step
         levels = np.where(counting, pods.by_row + 1, 0)
         assert groups.codes.tolist() == (levels * len(domains) + zones.codes).tolist(), step
         rows = lot.choice(masks)
@@ -224,20 +224,20 @@ def test_the_lowest_priority_of_a_rows_pods_follows_them() -> None:
 
 
 def test_revisions_tell_the_rows_of_the_last_changes() -> None:
-    revisions = Revisions()
-    revisions.note(np.array([1]))
-    seen = revisions.number
-    revisions.note(np.array([2]))
-    revisions.note(np.array([3]))
-    found = revisions.since(seen)
+    derived = Derived()
+    derived.change(np.array([1]))
+    seen = derived.changed_at
+    derived.change(np.array([2]))
+    derived.change(np.array([3]))
+    found = derived.since(seen)
     assert found is not None
     assert found.tolist() == [2, 3]
-    assert revisions.since(revisions.number) is NO_ROWS
-    revisions.note()
-    assert revisions.since(seen) is None, "a change of all rows"
+    assert derived.since(derived.changed_at) is NO_ROWS
+    derived.change()
+    assert derived.since(seen) is None, "a change of all rows"
     for _ in range(20):
-        revisions.note(np.array([4]))
-    assert revisions.since(seen) is None, "forgotten"
+        derived.change(np.array([4]))
+    assert derived.since(seen) is None, "forgotten"
 
 
 def test_the_rows_of_a_few_groups_are_found_unless_they_are_many() -> None:

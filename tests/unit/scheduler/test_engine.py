@@ -414,7 +414,7 @@ def test_other_objects_are_kept_by_their_key() -> None:
     service = made(Service, {"metadata": {"name": "web", "namespace": "default"}, "spec": {}})
     engine.put(service)
     assert engine.cluster.objects(Service) == {"default/web": service}
-    before = engine.cluster.revision(Service)
+    before = engine.cluster.changed_at(Service)
     engine.remove(service)
     assert engine.cluster.objects(Service) == {}
-    assert engine.cluster.revision(Service) > before
+    assert engine.cluster.changed_at(Service) > before

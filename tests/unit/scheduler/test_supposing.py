@@ -17,6 +17,7 @@ from mooring.scheduler.columns.shapes import ANY_ADDRESS, HostPort
 from mooring.scheduler.engine import Engine, NodeExplanation
 from mooring.scheduler.framework import (
     SUCCESS,
+    Derived,
     Factory,
     PostFilterResult,
     PreFilterResult,
@@ -86,9 +87,9 @@ class ByShape(Treacherous):
         self.at("filter")
         return Verdicts(np.zeros(state.capacity, np.int32)[rows], lambda _: ())
 
-    def revision(self, _state: Cluster) -> int:
-        self.at("revision")
-        return 0
+    def refresh(self, _state: Cluster) -> Derived:
+        self.at("refresh")
+        return Derived()
 
     def pre_score(self, _pod: Any, cluster: Cluster) -> Cluster:
         self.at("pre_score")
@@ -98,9 +99,9 @@ class ByShape(Treacherous):
         self.at("score")
         return np.ones(state.capacity, np.int64)[rows]
 
-    def score_revision(self, _state: Cluster, _feasible: Any) -> int:
-        self.at("score_revision")
-        return 0
+    def refresh_score(self, _state: Cluster, _feasible: Any) -> Derived:
+        self.at("refresh_score")
+        return Derived()
 
     def span(self, _scores: Any, _feasible: Any) -> tuple[int, ...]:
         self.at("span")
@@ -171,7 +172,7 @@ HIGH = pod("high", cpu="3", priority=100, spec={"affinity": NEAR_WEB})
 SMALL = pod("small", cpu="500m", priority=100)
 BIG = pod("big", cpu="8", priority=100)
 KINDS: list[tuple[type[Treacherous], list[str]]] = [
-    (ByShape, ["pre_filter", "filter", "revision", "pre_score", "score", "score_revision", "span", "normalized"]),
+    (ByShape, ["pre_filter", "filter", "refresh", "pre_score", "score", "refresh_score", "span", "normalized"]),
     (ByPod, ["pre_filter", "filter", "pre_score", "score", "span", "normalized"]),
     (ByNode, ["pre_filter_pod", "filter_node", "score_node", "normalize_scores"]),
     (Observing, ["pod_placed", "pod_left"]),

@@ -110,8 +110,8 @@ class Scheduling:
         """Equal as long as nothing has happened that preemption looks at."""
         cluster, spec = self._engine.cluster, outcome.pod.spec
         return (
-            cluster.pod_changes.position,
-            cluster.node_changes.position,
+            cluster.pod_changes.changed_at,
+            cluster.node_changes.changed_at,
             len(self._engine.nominations),
             spec.priority,
             spec.preemption_policy,

@@ -23,13 +23,13 @@ from mooring.base import logs
 from mooring.constraints.columns import LabelColumns, TaintColumns
 from mooring.constraints.columns.column import larger
 from mooring.constraints.options import ConstraintOptions
-from mooring.scheduler.columns.change_log import ChangeLog
 from mooring.scheduler.columns.images import ImageColumns
 from mooring.scheduler.columns.pod_sets import PodSets
 from mooring.scheduler.columns.ports import PortColumns
 from mooring.scheduler.columns.priorities import PriorityColumn
 from mooring.scheduler.columns.ranked_pods import RankedPods, priority
 from mooring.scheduler.columns.resources import ResourceColumns
+from mooring.scheduler.columns.revisions import ChangeLog, RowLog, next_revision
 from mooring.scheduler.columns.shapes import PodInfo, PodShape, Shapes
 from mooring.scheduler.columns.supposition import Supposition
 from mooring.scheduler.columns.term_owners import TermOwners
@@ -96,10 +96,10 @@ class Cluster:
         """How many rows every column has."""
         self.nodes: list[NodeInfo | None] = [None] * _CAPACITY
         self.row_of: dict[str, int] = {}
-        self.nodes_revision = 0
-        """Rises when a node comes or goes."""
-        self.objects_revision = 0
-        """Rises with every change among objects other than nodes and pods."""
+        self.nodes_changed_at = 0
+        """When a node last came or went."""
+        self.objects_changed_at = 0
+        """When any object other than a node or pod last changed."""
         self.unschedulable: NDArray[np.bool_] = np.zeros(_CAPACITY, np.bool_)
         self.namespaces: dict[str, Mapping[str, str]] = {}
         """Labels by name."""
@@ -113,9 +113,9 @@ class Cluster:
         self.topologies = Topologies(_CAPACITY)
         self.pod_sets = PodSets(self.namespaces, _CAPACITY)
         self.term_owners = TermOwners(_CAPACITY)
-        self.node_changes = ChangeLog()
+        self.node_changes = RowLog()
         """Rows whose node has changed in a way that scheduling sees, come or gone."""
-        self.pod_changes = ChangeLog()
+        self.pod_changes = RowLog()
         """Rows whose pods have changed."""
         self.observers: list[PodObserver] = []
         self.shared: dict[Hashable, Any] = {}
@@ -123,8 +123,8 @@ class Cluster:
         self._free_rows: list[int] = list(range(_CAPACITY - 1, -1, -1))
         self._pods: dict[str, PlacedPod] = {}
         self._objects: dict[type[Resource], dict[str, Resource]] = {}
-        self._revisions: dict[type[Resource], int] = {}
-        self._followed: dict[type[Resource], list[set[str]]] = {}
+        self._objects_changed_at: dict[type[Resource], int] = {}
+        self._object_changes: dict[type[Resource], ChangeLog[str]] = {}
         self._homeless: dict[str, dict[str, PlacedPod]] = {}
 
     # -- reading
@@ -177,15 +177,13 @@ class Cluster:
         """All objects of a kind that have been `put`, by "name" or "namespace/name". Not to be changed."""
         return self._objects.setdefault(kind, {})  # type: ignore[return-value] # each kind's dict has only that kind
 
-    def revision(self, kind: type[Resource]) -> int:
-        """Rises with every change among the objects of a kind."""
-        return self._revisions.get(kind, 0)
+    def changed_at(self, *kinds: type[Resource]) -> int:
+        """When an object of some kinds last changed."""
+        return max([self._objects_changed_at.get(kind, 0) for kind in kinds])
 
-    def follow(self, kind: type[Resource]) -> set[str]:
-        """The keys of the objects of a kind that change from now on, to begin with all. The reader empties it."""
-        touched = set(self.objects(kind))
-        self._followed.setdefault(kind, []).append(touched)
-        return touched
+    def changes(self, kind: type[Resource]) -> ChangeLog[str]:
+        """Which objects of a kind have changed, by key, from now on."""
+        return self._object_changes.setdefault(kind, ChangeLog())
 
     # -- trying
 
@@ -226,10 +224,9 @@ class Cluster:
 
     def _note(self, kind: type[Resource], key: str) -> None:
         """Some other object has changed."""
-        self._revisions[kind] = self._revisions.get(kind, 0) + 1
-        self.objects_revision += 1
-        for touched in self._followed.get(kind, ()):
-            touched.add(key)
+        self.objects_changed_at = self._objects_changed_at[kind] = next_revision()
+        if kind in self._object_changes:
+            self._object_changes[kind].note(key)
 
     def put_node(self, node: Node) -> None:
         name = node.metadata.name
@@ -262,7 +259,7 @@ class Cluster:
         self.topologies.put(row, None)
         self.unschedulable[row] = False
         self._free_rows.append(row)
-        self.nodes_revision += 1
+        self.nodes_changed_at = next_revision()
         self.node_changes.note(row)
 
     def put_pod(self, pod: Pod, node_name: str = "") -> None:
@@ -322,7 +319,7 @@ class Cluster:
         row = self._free_rows.pop()
         self.row_of[name] = row
         self.nodes[row] = NodeInfo(row, node)
-        self.nodes_revision += 1
+        self.nodes_changed_at = next_revision()
         self._fill(row, node)
         self.node_changes.note(row)
         for key, placed in self._homeless.pop(name, {}).items():
@@ -331,7 +328,7 @@ class Cluster:
 
     def _fill(self, row: int, node: Node) -> bool:
         """Write a node into its row; whether that changed anything that scheduling sees."""
-        before = (self.labels.revision, self.taints.revision, self.images.revision)
+        before = (self.labels.revision, self.taints.revision, self.images.changed_at)
         self.labels.put(row, node.metadata.name, node.metadata.labels)
         self.taints.put(row, node.spec.taints)
         self.images.put(row, node.status.images)
@@ -339,7 +336,7 @@ class Cluster:
             self.topologies.put(row, node.metadata.labels)
         changed = self.resources.put(row, node) or bool(self.unschedulable[row] != node.spec.unschedulable)
         self.unschedulable[row] = node.spec.unschedulable
-        return changed or before != (self.labels.revision, self.taints.revision, self.images.revision)
+        return changed or before != (self.labels.revision, self.taints.revision, self.images.changed_at)
 
     def as_placed(self, pod: Pod, node_name: str) -> PlacedPod:
         """What `place` takes to put a pod on a node."""

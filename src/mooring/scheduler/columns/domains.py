@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.scheduler.columns.change_log import NO_ROWS, ChangedRows, Reader, union
+from mooring.scheduler.columns.revisions import NO_ROWS, ChangedRows, Reader, union
 from mooring.scheduler.columns.topology import Mask, RowCounts, Topology
 
 _FEW = 32
@@ -26,7 +26,7 @@ class Domains:
 
     def __init__(self, topologies: Sequence[Topology], capacity: int) -> None:
         self.topologies = tuple(topologies)
-        self._revisions = [topology.revision for topology in topologies]
+        self._verified_at = self._changed_at()
         self._capacity = capacity
         self._members: list[Mask] | None = None
         self._among: tuple[Mask, Mask] | None = None
@@ -56,7 +56,10 @@ class Domains:
         return len(self.parts[0]) if self.parts else 1
 
     def is_current(self, capacity: int) -> bool:
-        return self._capacity == capacity and self._revisions == [topology.revision for topology in self.topologies]
+        return self._capacity == capacity and self._changed_at() <= self._verified_at
+
+    def _changed_at(self) -> int:
+        return max([topology.changed_at for topology in self.topologies], default=0)
 
     def among(self, rows: Mask) -> Mask:
         """The groups that have one of `rows`, an array that nobody changes."""
@@ -101,7 +104,7 @@ class CountedDomains:
         self.codes: NDArray[np.intp] = np.zeros(len(counting), np.intp)
         self.levels = 0
 
-    def update(self) -> bool:
+    def refresh(self) -> bool:
         """Take the pods that have come and gone into account; whether any row has changed its group."""
         changed = self._changes.changes().either if self.counts_pods or not self.levels else NO_ROWS
         if changed is not None and len(changed) <= _FEW:

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 from mooring.api.core_v1 import ContainerImage
+from mooring.scheduler.columns.revisions import next_revision
 
 
 class ImageColumns:
     def __init__(self) -> None:
-        self.revision = 0
-        """Rises when a node gains or loses an image."""
+        self.changed_at = 0
+        """When a node last gained or lost an image."""
         self._sizes: dict[str, dict[int, int]] = {}
         self._on: dict[int, dict[str, int]] = {}
 
@@ -17,7 +18,7 @@ class ImageColumns:
         after = {name: image.size_bytes for image in images for name in image.names}
         if before == after:
             return
-        self.revision += 1
+        self.changed_at = next_revision()
         for name in before:
             sizes = self._sizes[name]
             del sizes[row]

@@ -4,6 +4,7 @@ A new pod must know which of them choose it. That is judged once for each term a
 chose it and its place in `log`, and looks only at terms that were added since.
 """
 
+from mooring.scheduler.columns.revisions import next_revision
 from mooring.scheduler.columns.shapes import PodTerms, TermKey
 from mooring.scheduler.columns.topology import DomainCounts, RowCounts, Topologies, Topology
 
@@ -23,8 +24,8 @@ class TermOwners:
     def __init__(self, capacity: int) -> None:
         self.log: list[OwnedTerm] = []
         """The terms, oldest first; some may have lost their last owner."""
-        self.epoch = 0
-        """Rises when the log begins anew."""
+        self.begun_at = 0
+        """When the log was last begun anew."""
         self._capacity = capacity
         self._terms: dict[TermKey, OwnedTerm] = {}
         self._ownerless = 0
@@ -57,7 +58,7 @@ class TermOwners:
         """Make readers judge all terms again, because some are gone or namespaces have changed."""
         self.log = list(self._terms.values())
         self._ownerless = sum(not term.total for term in self.log)
-        self.epoch += 1
+        self.begun_at = next_revision()
 
     def grow(self, capacity: int) -> None:
         self._capacity = capacity

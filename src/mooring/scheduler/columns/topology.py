@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.scheduler.columns.change_log import ChangeLog
+from mooring.scheduler.columns.revisions import ChangeLog, next_revision
 from mooring.scheduler.columns.weak_list import WeakList
 
 Mask: TypeAlias = NDArray[np.bool_]
@@ -30,8 +30,8 @@ class Topology:
         self.codes: NDArray[np.intp] = np.zeros(capacity, np.intp)
         self.values: list[str] = [""]
         """By code; a value stays when its last node has gone."""
-        self.revision = 0
-        """Rises when a node changes its domain."""
+        self.changed_at = 0
+        """When a node last changed its domain."""
         self.counts: WeakList[DomainCounts] = WeakList()
         self._code_of: dict[str, int] = {}
 
@@ -41,7 +41,7 @@ class Topology:
         if before == after:
             return
         self.codes[row] = after
-        self.revision += 1
+        self.changed_at = next_revision()
         for counts in self.counts.members():
             counts.moved(row, before, after)
 
@@ -64,14 +64,13 @@ class RowCounts:
     def __init__(self, capacity: int) -> None:
         self.by_row: NDArray[np.int64] = np.zeros(capacity, np.int64)
         self.total = 0
-        self.revision = 0
-        """Rises with every change."""
+        self.changed_at = 0
         self._tables: WeakList[DomainCounts] = WeakList()
 
     def add(self, row: int, number: int) -> None:
         self.by_row[row] += number
         self.total += number
-        self.revision += 1
+        self.changed_at = next_revision()
         for table in self._tables.members():
             table.added(row, number)
 
@@ -91,9 +90,9 @@ class DomainCounts:
 
     def __init__(self, source: RowCounts, topology: Topology, eligible: Mask | None) -> None:
         self.topology = topology
-        self.revision = 0
-        """Rises when an entry changes."""
-        self.changes = ChangeLog()
+        self.changed_at = 0
+        """When an entry last changed."""
+        self.changes: ChangeLog[int] = ChangeLog()
         """The codes of domains whose entry has changed."""
         self._source = source
         self._eligible = eligible
@@ -119,13 +118,13 @@ class DomainCounts:
         code = int(self.topology.codes[row])
         if code and (self._eligible is None or self._eligible[row]):
             self._add(code, number)
-            self.revision += 1
+            self.changed_at = next_revision()
 
     def moved(self, row: int, before: int, after: int) -> None:
         number = int(self._source.by_row[row])
         if not number or (self._eligible is not None and not self._eligible[row]):
             return
-        self.revision += 1
+        self.changed_at = next_revision()
         if before:
             self._add(before, -number)
         if after:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from mooring.api.quantity import Quantity
 from mooring.api.resource_v1 import ResourceClaim
 from mooring.scheduler.columns.cluster import Cluster, object_key
+from mooring.scheduler.columns.revisions import NEVER
 from mooring.scheduler.dra.devices import DeviceId
 from mooring.scheduler.dra.inventory import Inventory
 from mooring.scheduler.volumes.assumed import assumed
@@ -22,7 +23,9 @@ _ZERO = Quantity(0)
 
 class Allocated:
     def __init__(self, cluster: Cluster, inventory: Inventory) -> None:
-        self._changed = cluster.follow(ResourceClaim)
+        self._changes = cluster.changes(ResourceClaim)
+        self._objects = cluster.objects(ResourceClaim)
+        self._verified_at = NEVER
         self._claims = assumed(cluster, ResourceClaim)
         self._inventory = inventory
         self._uses: dict[str, tuple[Use, ...]] = {}
@@ -68,11 +71,10 @@ class Allocated:
     # -- catching up
 
     def refresh(self) -> None:
-        changed = self._touched | self._changed
-        if not changed:
-            return
+        changed = self._changes.entries_since(self._verified_at, len(self._objects))
+        self._verified_at = self._changes.changed_at
+        changed = (changed if changed is not None else {*self._objects, *self._uses}) | self._touched
         self._touched.clear()
-        self._changed.clear()
         devices: set[DeviceId] = set()
         for key in changed:
             devices.update(self._update(key))

@@ -18,6 +18,7 @@ from mooring.api.resource_v1 import Device, DeviceTaint, DeviceTaintRule, Resour
 from mooring.constraints import node_selector
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.revisions import NEVER
 from mooring.scheduler.dra.devices import DeviceId, DeviceKinds, PooledDevice
 from mooring.scheduler.framework import ALL_ROWS, Rows
 
@@ -74,8 +75,9 @@ class Inventory:
         self._options = replace(options, cel=False)  # slices know no expressions over nodes: they fail closed
         self._kinds = DeviceKinds()
         self._slices = cluster.objects(ResourceSlice)
-        self._changed_slices = cluster.follow(ResourceSlice)
-        self._revisions = (-1, -1, -1)
+        self._changes = cluster.changes(ResourceSlice)
+        self._slices_verified_at = NEVER
+        self._verified_at = (NEVER, NEVER, NEVER)
         self._rules: list[DeviceTaintRule] = []
         self._pool_of: dict[str, PoolKey] = {}
         """By slice."""
@@ -130,7 +132,9 @@ class Inventory:
 
     def _changed_pools(self) -> set[PoolKey]:
         changed: set[PoolKey] = set()
-        for name in self._changed_slices:
+        slices = self._changes.entries_since(self._slices_verified_at, len(self._slices))
+        self._slices_verified_at = self._changes.changed_at
+        for name in {*self._slices, *self._pool_of} if slices is None else slices:
             before, current = self._pool_of.pop(name, None), self._slices.get(name)
             if before is not None:
                 self._members[before].discard(name)
@@ -139,10 +143,9 @@ class Inventory:
                 key = self._pool_of[name] = (current.spec.driver, current.spec.pool.name)
                 self._members.setdefault(key, set()).add(name)
                 changed.add(key)
-        self._changed_slices.clear()
-        cluster, known = self._cluster, self._revisions
-        rules, labels, nodes = (cluster.revision(DeviceTaintRule), cluster.labels.revision, cluster.nodes_revision)
-        self._revisions = rules, labels, nodes
+        cluster, known = self._cluster, self._verified_at
+        rules, labels, nodes = cluster.changed_at(DeviceTaintRule), cluster.labels.revision, cluster.nodes_changed_at
+        self._verified_at = rules, labels, nodes
         if rules != known[0]:
             self._rules = sorted(cluster.objects(DeviceTaintRule).values(), key=lambda rule: rule.metadata.name)
             return {*changed, *self._members}

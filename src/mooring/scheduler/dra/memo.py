@@ -66,7 +66,7 @@ class Memo:
     def of(self, wanted: Sequence[Wanted]) -> Findings:
         """The findings for such claims, to be brought up to date by `judge`."""
         specs = [entry.claim.spec for entry in wanted]
-        key = codec.encode((specs, self._cluster.revision(DeviceClass)))
+        key = codec.encode((specs, self._cluster.changed_at(DeviceClass)))
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = Findings()

@@ -10,6 +10,7 @@
 Read next: ``plugins.py``.
 """
 
+from mooring.scheduler.columns.revisions import Derived
 from mooring.scheduler.columns.shapes import Part
 from mooring.scheduler.framework.events import Action, ClusterEvent, EventWithHint, Kind, QueueingHint
 from mooring.scheduler.framework.options import SchedulerFeatures
@@ -37,11 +38,10 @@ from mooring.scheduler.framework.plugins import (
     QueueSortPlugin,
     Reads,
     RefersToObjects,
+    RefreshedFilter,
+    RefreshedScore,
     ReservePlugin,
     ResourceFilter,
-    RevisedFilter,
-    RevisedRows,
-    RevisedScore,
     Scope,
     ScorePlugin,
     SignPlugin,
@@ -70,6 +70,7 @@ __all__ = [
     "Code",
     "Codes",
     "CycleState",
+    "Derived",
     "EnqueueExtensions",
     "EventWithHint",
     "Factory",
@@ -100,12 +101,11 @@ __all__ = [
     "Reads",
     "ReasonSets",
     "RefersToObjects",
+    "RefreshedFilter",
+    "RefreshedScore",
     "Registry",
     "ReservePlugin",
     "ResourceFilter",
-    "RevisedFilter",
-    "RevisedRows",
-    "RevisedScore",
     "Rows",
     "SchedulerFeatures",
     "Scope",

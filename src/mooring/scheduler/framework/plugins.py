@@ -12,8 +12,8 @@ A plugin has a `name` and any of these methods. Filter and Score come in two for
 * **Vectorised** (`FilterPlugin`, `ScorePlugin`): judges all rows of the node table at once and returns arrays.
   With `scope = Scope.SHAPE` it is shown only `PodInfo.shape`, of that the parts that it says in `signs`, and what it
   signs itself (`SignPlugin`); pods that look alike then share its verdicts, and it is asked again only about rows that
-  changed (or about all, see `RevisedFilter`, `RevisedScore`). With `scope = Scope.POD` it is asked anew for every pod
-  and may look at the pod itself.
+  changed (or about others too, see `RefreshedFilter`, `RefreshedScore`). With `scope = Scope.POD` it is asked anew for
+  every pod and may look at the pod itself.
 * **Per node** (`NodeFilterPlugin`, `NodeScorePlugin`): plain Python for one node at a time, asked only about nodes that
   everybody before it accepted. This is the form for users' own plugins.
 
@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Pod
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo
+from mooring.scheduler.columns.revisions import Derived
 from mooring.scheduler.columns.shapes import PodInfo
 from mooring.scheduler.framework.events import ClusterEvent, EventWithHint
 from mooring.scheduler.framework.status import Status
@@ -67,7 +68,7 @@ class SignPlugin(Protocol):
 
 
 class Reads(Flag):
-    """Which changes of a node make a SHAPE plugin judge its row again (changes elsewhere: `RevisedFilter`)."""
+    """Which changes of a node make a SHAPE plugin judge its row again (changes elsewhere: `RefreshedFilter`)."""
 
     NODE = auto()
     """The node object: labels, taints, allocatable, images."""
@@ -161,23 +162,14 @@ class FilterPlugin(Protocol[S]):
 
 
 @runtime_checkable
-class RevisedFilter(Protocol[S_contra]):
-    """SHAPE Filter plugins whose verdict on a row depends on more than that row."""
+class RefreshedFilter(Protocol[S_contra]):
+    """SHAPE Filter plugins whose verdict on a row depends on more than that row: they derive it from the cluster."""
 
-    def revision(self, state: S_contra, /) -> int | None:
-        """A number that changes when verdicts on rows that did not change themselves may have.
+    def refresh(self, state: S_contra, /) -> Derived | None:
+        """Bring the state up to date; when verdicts have changed, and on which rows besides those that did themselves.
 
         None leaves the plugin out for now, as `SKIP` does.
         """
-        ...
-
-
-@runtime_checkable
-class RevisedRows(Protocol[S_contra]):
-    """`RevisedFilter` and `RevisedScore` plugins that can tell which rows a revision was about."""
-
-    def revised_rows(self, state: S_contra, since: int, /) -> NDArray[np.intp] | None:
-        """The rows whose verdict or points may have changed since a revision; None for all."""
         ...
 
 
@@ -258,11 +250,11 @@ class ScorePlugin(Protocol[S]):
 
 
 @runtime_checkable
-class RevisedScore(Protocol[S_contra]):
+class RefreshedScore(Protocol[S_contra]):
     """SHAPE Score plugins whose points for a row depend on more than that row."""
 
-    def score_revision(self, state: S_contra, feasible: Mask, /) -> int | None:
-        """A number that changes when points of untouched rows may have; None to leave the plugin out for now.
+    def refresh_score(self, state: S_contra, feasible: Mask, /) -> Derived | None:
+        """As `refresh`, for points.
 
         `feasible` are the rows that passed every filter, for plugins whose points depend on the competition. The array
         is never changed: the same one means the same rows.

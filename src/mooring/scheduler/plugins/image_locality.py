@@ -4,11 +4,12 @@ An image counts by its size times the share of nodes that have it, so that an im
 pods there.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.revisions import NEVER, Derived
 from mooring.scheduler.columns.shapes import PodInfo
 from mooring.scheduler.framework import MAX_NODE_SCORE, Handle, Mask, Part, PluginArguments, Reads, Rows, Scope, Scores
 
@@ -18,11 +19,13 @@ _MOST = 1000 * _MB
 """Per container. Between the two lie nine of ten images in public registries."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Needed:
     cluster: Cluster
     images: tuple[str, ...]
     most: int
+    verified_at: int = NEVER
+    points: Derived = field(default_factory=Derived)
 
 
 class ImageLocality:
@@ -38,12 +41,15 @@ class ImageLocality:
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Needed:
         return _Needed(cluster, pod.shape.images, _MOST * len(pod.shape.images))
 
-    def score_revision(self, state: _Needed, _feasible: Mask) -> int:
+    def refresh_score(self, state: _Needed, _feasible: Mask) -> Derived:
         # The share of nodes that have an image changes with every node; points do not while no node has any.
         cluster = state.cluster
-        if not any(cluster.images.sizes(image) for image in state.images):
-            return -1
-        return cluster.images.revision + cluster.nodes_revision
+        is_anywhere = any(cluster.images.sizes(image) for image in state.images)
+        changed_at = max(cluster.images.changed_at, cluster.nodes_changed_at) if is_anywhere else 0
+        if changed_at != state.verified_at:
+            state.verified_at = changed_at
+            state.points.change()
+        return state.points
 
     def score(self, state: _Needed, rows: Rows) -> Scores:
         images, nodes = state.cluster.images, len(state.cluster)

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from mooring.api.base import Int32, Object
 from mooring.api.core_v1 import Node, Pod
 from mooring.constraints.pod_affinity import AffinityTerm
-from mooring.scheduler.columns.change_log import ChangedRows, Revisions
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.domains import Domains
 from mooring.scheduler.columns.pod_sets import PodChoice, PodGroup
+from mooring.scheduler.columns.revisions import NEVER, Derived, next_revision
 from mooring.scheduler.columns.shapes import PodInfo, PodShape, PodTerms, TermKey, TermKind, pod_terms
 from mooring.scheduler.columns.term_owners import OwnedTerm
 from mooring.scheduler.columns.topology import DomainCounts, Topology
@@ -67,16 +67,16 @@ class _ChosenBy:
         self._cluster = cluster
         self._shape = shape
         self._kinds = kinds
-        self._epoch = -1
+        self._verified_at = NEVER
         self._seen = 0
-        self._gone = 0
+        self._changed_at = 0
 
-    def catch_up(self) -> int:
-        """Look at new terms; a number that changes whenever the terms or their owners do."""
+    def refresh(self) -> int:
+        """Look at new terms; when the terms or their owners have last changed."""
         owners = self._cluster.term_owners
-        if self._epoch != owners.epoch:
-            self._gone += 1 + sum(term.domains.revision for term in self.terms)
-            self.terms, self._epoch, self._seen = [], owners.epoch, 0
+        if owners.begun_at > self._verified_at:
+            self._changed_at = next_revision()
+            self.terms, self._verified_at, self._seen = [], owners.begun_at, 0
         if self._seen < len(owners.log):
             labels = self._cluster.namespaces.get(self._shape.namespace, {})
             for term in owners.log[self._seen :]:
@@ -85,9 +85,9 @@ class _ChosenBy:
                 )
                 if chooses:
                     self.terms.append(term)
-                    self._gone += 1
+                    self._changed_at = next_revision()
             self._seen = len(owners.log)
-        return self._gone + sum(term.domains.revision for term in self.terms)
+        return max([self._changed_at, *(term.domains.changed_at for term in self.terms)])
 
 
 class _Terms:
@@ -97,13 +97,14 @@ class _Terms:
         self.cluster = cluster
         self.existing = existing
         self.domains = Domains((), cluster.capacity)
-        self.revisions = Revisions()
-        """Of the table."""
         self.table: NDArray[np.int64] = np.zeros(0, np.int64)
+        self.derived = Derived()
+        """When it has changed."""
+        self.verified_at = NEVER
         self.counted: list[DomainCounts] = []
         """What the table is made from ..."""
-        self._positions: list[int] = []
-        """... and how far their changes have been followed."""
+        self._groups_verified_at: list[int] = []
+        """... and what of their changes has been looked at."""
 
     def take(self, counted: list[DomainCounts]) -> bool:
         """Make the table from `counted` from now on; whether it has to be made anew."""
@@ -116,12 +117,13 @@ class _Terms:
 
     def changed_groups(self) -> set[int] | None:
         """The groups whose counts have changed since the last call, when they are few; None when any may have."""
-        before, self._positions = self._positions, [counts.changes.position for counts in self.counted]
+        before = self._groups_verified_at
+        self._groups_verified_at = [counts.changes.changed_at for counts in self.counted]
         if len(before) != len(self.counted) or len(self.domains.topologies) != 1:
             return None
         found: set[int] = set()
-        for counts, position in zip(self.counted, before, strict=True):
-            groups = counts.changes.few_since(position)
+        for counts, verified_at in zip(self.counted, before, strict=True):
+            groups = counts.changes.entries_since(verified_at)
             if groups is None:
                 return None
             found |= groups
@@ -145,20 +147,18 @@ class _Terms:
         """The groups of nodes that have no label for a topology."""
         return np.equal(self.domains.parts[self.domains.topologies.index(topology)], 0)
 
-    def keep(self, table: NDArray[np.int64], *, regrouped: bool) -> int:
+    def keep(self, table: NDArray[np.int64], *, regrouped: bool) -> None:
         if regrouped or len(table) > _MANY or not np.array_equal(table, self.table):
             self.table = table
-            self.revisions.note()
-        return self.revisions.number
+            self.derived.change()
 
-    def keep_some(self, entries: Mapping[int, int]) -> int:
+    def keep_some(self, entries: Mapping[int, int]) -> None:
         """Replace the entries of some groups."""
         moved = [group for group, entry in entries.items() if self.table.item(group) != entry]
         if moved:
             for group in moved:
                 self.table[group] = entries[group]
-            self.revisions.note(self.domains.rows_of(moved))
-        return self.revisions.number
+            self.derived.change(self.domains.rows_of(moved))
 
     def of_rows(self, rows: Rows) -> NDArray[np.int64]:
         return self.table.take(self.domains.codes[rows])
@@ -181,26 +181,27 @@ class _Required(_Terms):
             pods.by_domain(cluster.topologies.of(term.topology_key))
             for pods, term in zip(self._far, terms.anti_affinity, strict=True)
         ]
-        self._changes = -1
         self._begins = False
 
-    def judge(self) -> int | None:
-        changes = self.existing.catch_up()
+    def refresh(self) -> Derived | None:
+        changed_at = self.existing.refresh()
         existing = [term.domains for term in self.existing.terms if term.total]
         if not (existing or self._affinity or self._anti_affinity):
             return None
         own = (*self._affinity, *self._anti_affinity)
         for counts in own:
-            changes += counts.revision
+            changed_at = max(changed_at, counts.changed_at)
         regrouped = self.take([*own, *existing])
-        if changes == self._changes and not regrouped:
-            return self.revisions.number
-        self._changes = changes
+        if changed_at <= self.verified_at and not regrouped:
+            return self.derived
+        self.verified_at = changed_at
         groups, begins = self.changed_groups(), self._may_begin()
         if groups is None or regrouped or begins != self._begins:
             self._begins = begins
-            return self.keep(self._verdicts(existing), regrouped=regrouped)
-        return self.keep_some({group: self._verdict(existing, group) for group in groups})
+            self.keep(self._verdicts(existing), regrouped=regrouped)
+        else:
+            self.keep_some({group: self._verdict(existing, group) for group in groups})
+        return self.derived
 
     def _may_begin(self) -> bool:
         """The first of a group that wants to be together may begin anywhere."""
@@ -239,22 +240,21 @@ class _Preferred(_Terms):
             (pods.by_domain(cluster.topologies.of(entry.term.topology_key)), entry.weight)
             for pods, entry in zip(self._sets, shape.terms.preferred, strict=True)
         ]
-        self._changes = -1
         self._feasible: Mask | None = None
 
-    def score(self, feasible: Mask) -> int | None:
+    def refresh(self, feasible: Mask) -> Derived | None:
         """Points are normalised among the groups that the feasible nodes are in."""
-        changes = self.existing.catch_up()
+        changed_at = self.existing.refresh()
         weighted = [*self._own, *((term.domains, self._weight(term)) for term in self.existing.terms if term.total)]
         if not any(counts.total for counts, _ in weighted):
             return None
         for counts, _ in self._own:
-            changes += counts.revision
+            changed_at = max(changed_at, counts.changed_at)
         regrouped = self.take([counts for counts, _ in weighted])
-        if changes == self._changes and feasible is self._feasible and not regrouped:
-            return self.revisions.number
-        self._changes, self._feasible = changes, feasible
-        return self.keep(self._points(weighted, feasible), regrouped=regrouped)
+        if changed_at > self.verified_at or feasible is not self._feasible or regrouped:
+            self.verified_at, self._feasible = changed_at, feasible
+            self.keep(self._points(weighted, feasible), regrouped=regrouped)
+        return self.derived
 
     def _points(self, weighted: Sequence[tuple[DomainCounts, int]], feasible: Mask) -> NDArray[np.int64]:
         present = self.domains.among(feasible)
@@ -291,22 +291,19 @@ class InterPodAffinity:
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Required]:
         return PreFilterResult(_Required(cluster, pod.shape))
 
-    def revision(self, state: _Required) -> int | None:
-        return state.judge()
+    def refresh(self, state: _Required) -> Derived | None:
+        return state.refresh()
 
     def filter(self, state: _Required, rows: Rows) -> Verdicts:
         return Verdicts(state.of_rows(rows).astype(np.int32), _reasons)
-
-    def revised_rows(self, state: _Terms, since: int) -> ChangedRows:
-        return state.revisions.since(since)
 
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Preferred | Status:
         if self._ignore_existing and not pod.shape.terms.preferred:
             return SKIP
         return _Preferred(cluster, pod.shape, self._scored_kinds, self._hard_weight)
 
-    def score_revision(self, state: _Preferred, feasible: Mask) -> int | None:
-        return state.score(feasible)
+    def refresh_score(self, state: _Preferred, feasible: Mask) -> Derived | None:
+        return state.refresh(feasible)
 
     def score(self, state: _Preferred, rows: Rows) -> Scores:
         return state.of_rows(rows)

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Node, Pod
 from mooring.constraints import node_selector
-from mooring.scheduler.columns.change_log import Reader
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.domains import CountedDomains, Domains
 from mooring.scheduler.columns.pod_sets import PodChoice, PodSet
+from mooring.scheduler.columns.revisions import NEVER, Derived, Reader
 from mooring.scheduler.columns.shapes import PodInfo, PodShape
 from mooring.scheduler.columns.topology import HOSTNAME, DomainCounts, Topology
 from mooring.scheduler.framework import (
@@ -91,40 +91,42 @@ class _Constraints:
         self.labelled: Mask
         """The nodes that have all topology labels, or all nodes where that is not asked for."""
         self.needs_all_labels = rules.need_all_labels(shape)
-        self.revision = 0
-        """Rises when verdicts or points may have changed."""
+        self.derived = Derived()
+        """When verdicts or points have changed."""
+        self.verified_at = NEVER
         self._shape = shape
         self._rules = rules
         self._action = action
         self._required = node_selector.required_affinity(shape.spec, rules.features.constraints)
-        self._objects_revision = -1
-        self._rules_revision = -1
-        self._nodes_revision = (-1, -1)
+        self._objects_verified_at = NEVER
+        self._rules_verified_at = NEVER
+        self._nodes_verified_at = (NEVER, NEVER)
 
     def catch_up(self) -> bool:
         """Count anew where needed; whether there are constraints at all."""
-        if self._objects_revision != self.cluster.objects_revision:
-            self._objects_revision = self.cluster.objects_revision
+        if self.cluster.objects_changed_at != self._objects_verified_at:
+            self._objects_verified_at = self.cluster.objects_changed_at
             self._find_constraints()
         if not self.counted:
             return False
         nodes = (self.cluster.labels.revision, self.cluster.taints.revision)
-        if nodes != self._nodes_revision:
-            self._nodes_revision = nodes
+        if nodes != self._nodes_verified_at:
+            self._nodes_verified_at = nodes
             self._include()
         return True
 
     def _find_constraints(self) -> None:
-        rules = self._rules.revision(self._shape)
-        if rules != self._rules_revision:
-            self._rules_revision = rules
+        changed_at = self._rules.changed_at(self._shape)
+        if changed_at > self._rules_verified_at:
+            self._rules_verified_at = changed_at
             constraints = self._rules.of(self._shape, self._action)
             if constraints != [counted.constraint for counted in self.counted]:
-                self._nodes_revision = (-1, -1)
+                self._nodes_verified_at = (NEVER, NEVER)
                 self.counted = [_Counted(constraint, self._shape, self.cluster) for constraint in constraints]
 
     def _include(self) -> None:
-        self.revision += 1
+        self.verified_at = NEVER
+        self.derived.change()
         self.labelled = self.cluster.labels.nodes.copy()
         if self.needs_all_labels:
             for counted in self.counted:
@@ -141,27 +143,26 @@ class _Constraints:
         """The constraints whose domains are told apart, and for which pods are counted by domain."""
         return self.counted
 
-    def counts_revision(self) -> int:
-        return sum(counted.pods.revision for counted in self.counted)
+    def counts_changed_at(self) -> int:
+        return max([counted.pods.changed_at for counted in self.counted])
 
 
 class _Hard(_Constraints):
     def __init__(self, cluster: Cluster, shape: PodShape, rules: SpreadConstraints) -> None:
         super().__init__(cluster, shape, rules, "DoNotSchedule")
         self._table: Codes = np.empty(0, np.int32)
-        self._seen = (-1, -1)
 
-    def judge(self) -> int | None:
+    def refresh(self) -> Derived | None:
         if not self.catch_up():
             return None
-        seen = (self.revision, self.counts_revision())
-        if seen != self._seen:
+        changed_at = self.counts_changed_at()
+        if changed_at > self.verified_at:
+            self.verified_at = changed_at
             table = self._verdicts()
             if table.tobytes() != self._table.tobytes():  # for small tables much faster than comparing arrays
                 self._table = table
-                self.revision += 1
-            self._seen = (self.revision, seen[1])
-        return self.revision
+                self.derived.change()
+        return self.derived
 
     def _verdicts(self) -> Codes:
         """By group of domains, the verdict of the first constraint that refuses."""
@@ -206,7 +207,6 @@ class _Soft(_Constraints):
         self._groups: CountedDomains
         self._table: Scores = np.empty(0, np.int64)
         self._competition: _Competition | None = None
-        self._counts = -1
 
     def spreads_over(self) -> list[_Counted]:
         return [counted for counted in self.counted if not counted.is_by_host]
@@ -220,20 +220,20 @@ class _Soft(_Constraints):
         reader = Reader(self.cluster.node_changes, self.cluster.pod_changes)
         self._groups = CountedDomains(self.domains, pods, counting, reader)
 
-    def score(self, feasible: Mask) -> int | None:
+    def refresh(self, feasible: Mask) -> Derived | None:
         if not self.catch_up():
             return None
-        regrouped = self._groups.update()
-        last, counts = self._competition, self.counts_revision()
+        regrouped = self._groups.refresh()
+        last, changed_at = self._competition, self.counts_changed_at()
         found = self._competition = self._competitors(feasible, last)
-        if found is last and not regrouped and counts == self._counts:
-            return self.revision
-        self._counts = counts
+        if found is last and not regrouped and changed_at <= self.verified_at:
+            return self.derived
+        self.verified_at = changed_at
         table = self._normalized(self._points(found), found.groups)
         if regrouped or table.tobytes() != self._table.tobytes():
             self._table = table
-            self.revision += 1
-        return self.revision
+            self.derived.change()
+        return self.derived
 
     def _competitors(self, feasible: Mask, last: "_Competition | None") -> "_Competition":
         if last is not None and last.feasible is feasible:
@@ -301,8 +301,8 @@ class PodTopologySpread:
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Hard]:
         return PreFilterResult(_Hard(cluster, pod.shape, self._rules))
 
-    def revision(self, state: _Hard) -> int | None:
-        return state.judge()
+    def refresh(self, state: _Hard) -> Derived | None:
+        return state.refresh()
 
     def filter(self, state: _Hard, rows: Rows) -> Verdicts:
         return Verdicts(state.verdicts(rows), _reasons)
@@ -310,8 +310,8 @@ class PodTopologySpread:
     def pre_score(self, pod: PodInfo, cluster: Cluster) -> _Soft:
         return _Soft(cluster, pod.shape, self._rules)
 
-    def score_revision(self, state: _Soft, feasible: Mask) -> int | None:
-        return state.score(feasible)
+    def refresh_score(self, state: _Soft, feasible: Mask) -> Derived | None:
+        return state.refresh(feasible)
 
     def score(self, state: _Soft, rows: Rows) -> Scores:
         return state.scores(rows)

@@ -10,6 +10,7 @@ from mooring.api.core_v1 import Pod, ReplicationController, Service, TopologySpr
 from mooring.api.label_selector import EVERYTHING, NOTHING, Operator, Requirement, Selector, SelectorError
 from mooring.api.meta_v1 import LabelSelector
 from mooring.scheduler.columns.cluster import Cluster, object_key
+from mooring.scheduler.columns.revisions import NEVER
 from mooring.scheduler.columns.shapes import PodShape
 from mooring.scheduler.columns.topology import HOSTNAME, ZONE
 from mooring.scheduler.framework import PluginArguments, SchedulerFeatures
@@ -57,7 +58,7 @@ class SpreadConstraints:
         self._is_system = args.defaulting_type in ("", "System")
         self._defaults: Sequence[TopologySpreadConstraint] = _SYSTEM if self._is_system else args.default_constraints
         self._services: dict[str, list[dict[str, str]]] = {}
-        self._services_revision = -1
+        self._services_verified_at = NEVER
         self._check(plugin, args)
 
     def _check(self, plugin: str, args: PodTopologySpreadArgs) -> None:
@@ -75,12 +76,11 @@ class SpreadConstraints:
         """Whether nodes that lack a topology label are left out: not for the system's defaults, which are a guess."""
         return bool(shape.spec.topology_spread_constraints) or not self._is_system
 
-    def revision(self, shape: PodShape) -> int:
-        """A number that changes when the constraints of a shape may have."""
+    def changed_at(self, shape: PodShape) -> int:
+        """When the constraints of a shape may last have changed."""
         if shape.spec.topology_spread_constraints or not self._defaults:
             return 0
-        revision = self._cluster.revision
-        return revision(Service) + revision(ReplicaSet) + revision(StatefulSet) + revision(ReplicationController)
+        return self._cluster.changed_at(Service, ReplicaSet, StatefulSet, ReplicationController)
 
     def of(self, shape: PodShape, action: str) -> list[SpreadConstraint]:
         """The constraints of a shape with this `whenUnsatisfiable`."""
@@ -122,9 +122,9 @@ class SpreadConstraints:
 
     def _service_selectors(self, namespace: str) -> list[dict[str, str]]:
         """By namespace, so that a pod is not held against the services of all others."""
-        revision = self._cluster.revision(Service)
-        if revision != self._services_revision:
-            self._services_revision = revision
+        changed_at = self._cluster.changed_at(Service)
+        if changed_at > self._services_verified_at:
+            self._services_verified_at = changed_at
             self._services = {}
             for service in self._cluster.objects(Service).values():
                 if service.spec.selector:

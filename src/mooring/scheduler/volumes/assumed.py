@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 from mooring.api.meta_v1 import Resource
 from mooring.api.resource_version import compare
 from mooring.scheduler.columns.cluster import Cluster, object_key
+from mooring.scheduler.columns.revisions import next_revision
 
 T = TypeVar("T", bound=Resource)
 
@@ -20,8 +21,8 @@ class Assumed(Generic[T]):
     def __init__(self, cluster: Cluster, kind: type[T]) -> None:
         self._objects = cluster.objects(kind)
         self._assumed: dict[str, tuple[T, T]] = {}
-        self.revision = 0
-        """Rises when something is assumed or taken back."""
+        self.changed_at = 0
+        """When something was last assumed or taken back."""
 
     def get(self, key: str) -> T | None:
         current = self._objects.get(key)
@@ -44,7 +45,7 @@ class Assumed(Generic[T]):
         if current is None:
             return False
         self._assumed[key] = (current, thing)
-        self.revision += 1
+        self.changed_at = next_revision()
         return True
 
     def assume_written(self, thing: T) -> None:
@@ -59,7 +60,7 @@ class Assumed(Generic[T]):
         found = self._assumed.get(key)
         if found is not None and found[1] is thing:
             del self._assumed[key]
-            self.revision += 1
+            self.changed_at = next_revision()
 
 
 def assumed(cluster: Cluster, kind: type[T]) -> Assumed[T]:

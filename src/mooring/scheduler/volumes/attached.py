@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim
 from mooring.api.storage_v1 import CSINode, StorageClass, VolumeAttachment
-from mooring.scheduler.columns.change_log import Reader
 from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.revisions import NEVER, Reader
 from mooring.scheduler.volumes import csi
 from mooring.scheduler.volumes.csi import Attachment
 
@@ -32,9 +32,9 @@ class AttachedVolumes:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._reader = Reader(cluster.node_changes, cluster.pod_changes)
-        self._capacity = -1
-        self._settings: tuple[int, ...] = ()
-        self._objects: tuple[int, ...] = ()
+        self._capacity = 0
+        self._settings = self._objects = NEVER
+        """What the settings of drivers, and claims and volumes, were verified at."""
         self._on: dict[int, frozenset[tuple[str, str]]] = {}
         self._unsettled: set[int] = set()
         """Rows where a claim has no volume yet."""
@@ -67,8 +67,8 @@ class AttachedVolumes:
 
     def _catch_up(self) -> None:
         cluster = self._cluster
-        settings = tuple(cluster.revision(kind) for kind in (CSINode, StorageClass, VolumeAttachment))
-        objects = (cluster.revision(PersistentVolumeClaim), cluster.revision(PersistentVolume))
+        settings = cluster.changed_at(CSINode, StorageClass, VolumeAttachment)
+        objects = cluster.changed_at(PersistentVolumeClaim, PersistentVolume)
         changed = self._reader.changes().either
         came = objects != self._objects and not self._are_known
         if settings != self._settings or came or changed is None or self._capacity != cluster.capacity:

@@ -26,6 +26,7 @@ from mooring.api.core_v1 import (
 from mooring.api.storage_v1 import CSINode
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.revisions import NEVER
 from mooring.scheduler.framework import Mask
 from mooring.scheduler.volumes import csi
 from mooring.scheduler.volumes.reach import Reach
@@ -120,7 +121,7 @@ class MigratedReach:
     def __init__(self, cluster: Cluster, options: ConstraintOptions) -> None:
         self._cluster = cluster
         self._reach = Reach(cluster, options)
-        self._revision = (-1, -1)
+        self._verified_at = NEVER
         self._rows: dict[str, Mask] = {}
 
     def corrected(self, volume: PersistentVolume, reachable: Mask | None) -> Mask | None:
@@ -136,9 +137,9 @@ class MigratedReach:
 
     def _rows_without(self, name: str) -> Mask:
         """The rows whose node says that a built-in driver has been replaced."""
-        revision = (self._cluster.revision(CSINode), self._cluster.nodes_revision)
-        if revision != self._revision:
-            self._revision = revision
+        changed_at = max(self._cluster.changed_at(CSINode), self._cluster.nodes_changed_at)
+        if changed_at > self._verified_at:
+            self._verified_at = changed_at
             self._rows = {}
         found = self._rows.get(name)
         if found is None:

@@ -9,12 +9,12 @@ storage capacity names: an affinity in CEL names the labels that its expression 
 from collections.abc import Iterable, Iterator
 
 from mooring.api.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
-from mooring.api.meta_v1 import Resource
 from mooring.api.storage_v1 import CSINode, CSIStorageCapacity, StorageClass
 from mooring.constraints import node_selector
 from mooring.constraints.node_selector import Selector
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.revisions import NEVER
 from mooring.scheduler.framework import QueueingHint
 from mooring.scheduler.volumes import migration
 from mooring.scheduler.volumes.assumed import Assumed
@@ -43,7 +43,7 @@ class NodeHints:
         self._claims = claims
         self._reach = reach
         self._read: dict[str, Keys] = {}
-        self._revision: tuple[int, ...] = ()
+        self._verified_at = NEVER
 
     def after_change(self, pod: Pod, old: Node | None, new: Node | None) -> QueueingHint:
         """Whether a node that is new, or has other labels, can change what was said about a pod."""
@@ -81,10 +81,9 @@ class NodeHints:
 
     def _read_for(self, class_name: str) -> Keys:
         """The labels of nodes that decide about claims of a class; found once until volumes or classes change."""
-        kinds: tuple[type[Resource], ...] = (PersistentVolume, StorageClass, CSIStorageCapacity)
-        revision = tuple(map(self._cluster.revision, kinds))
-        if revision != self._revision:
-            self._revision, self._read = revision, {}
+        changed_at = self._cluster.changed_at(PersistentVolume, StorageClass, CSIStorageCapacity)
+        if changed_at > self._verified_at:
+            self._verified_at, self._read = changed_at, {}
         if class_name not in self._read:
             self._read[class_name] = _together(self._reads(class_name))
         return self._read[class_name]

@@ -13,6 +13,7 @@ from mooring.constraints import node_selector
 from mooring.constraints.node_selector import Selector, Term
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.revisions import NEVER
 from mooring.scheduler.framework import ALL_ROWS, Mask, Rows
 
 _SLACK = 1000
@@ -26,7 +27,7 @@ class Reach:
     def __init__(self, cluster: Cluster, options: ConstraintOptions) -> None:
         self._cluster = cluster
         self._options = options
-        self._revision = -1
+        self._verified_at = NEVER
         self._selectors: dict[str, tuple[PersistentVolume, Selector | None]] = {}
         self._rows: dict[Selector, Rows] = {}
         self._by_label: dict[str, dict[str, list[int]]] = {}
@@ -36,8 +37,8 @@ class Reach:
         selector = self.selector(volume)
         if selector is None:
             return ALL_ROWS
-        if self._revision != self._cluster.labels.revision:
-            self._revision = self._cluster.labels.revision
+        if self._verified_at != self._cluster.labels.revision:
+            self._verified_at = self._cluster.labels.revision
             self._rows.clear()
             self._by_label.clear()
         found = self._rows.get(selector)

@@ -16,6 +16,7 @@ from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim
 from mooring.api.label_selector import Selector
 from mooring.api.quantity import Quantity
 from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.revisions import NEVER
 from mooring.scheduler.framework import Rows
 from mooring.scheduler.volumes.assumed import Assumed
 from mooring.scheduler.volumes.claims import STORAGE, class_of
@@ -88,7 +89,7 @@ class Stock:
         self._volumes = volumes
         self._reach = reach
         self._labels = (-1, -1)
-        self._revision = (-1, -1)
+        self._verified_at = (NEVER, NEVER)
         self._seen: dict[str, PersistentVolume] = {}
         self._assumed: dict[str, PersistentVolume | None] = {}
         self._group_of: dict[str, Group] = {}
@@ -112,17 +113,17 @@ class Stock:
         labels = (self._cluster.labels.revision, self._cluster.capacity)
         if labels != self._labels:
             self._labels = labels
-            self._revision = (-1, -1)
+            self._verified_at = (NEVER, NEVER)
             self._seen, self._group_of, self._groups, self._by_class = {}, {}, {}, {}
             self._reserved, self._claim_of = {}, {}
-        revision = (self._cluster.revision(PersistentVolume), self._volumes.revision)
-        if revision == self._revision:
+        changed_at = (self._cluster.changed_at(PersistentVolume), self._volumes.changed_at)
+        if changed_at == self._verified_at:
             return
         changed: set[str] = set()
-        if revision[0] != self._revision[0]:
+        if changed_at[0] != self._verified_at[0]:
             changed.update(name for name, volume in self._objects.items() if self._seen.get(name) is not volume)
             changed.update(self._seen.keys() - self._objects.keys())
-        self._revision = revision
+        self._verified_at = changed_at
         assumed = {name: self._volumes.get(name) for name in self._volumes.names()}
         changed.update(name for name, volume in assumed.items() if self._assumed.get(name) is not volume)
         changed.update(self._assumed.keys() - assumed.keys())
