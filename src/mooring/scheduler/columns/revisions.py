@@ -8,7 +8,7 @@
 Of inputs that concern rows (nodes, pods on nodes), or have names, a `ChangeLog` also tells which have changed.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from itertools import count
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -23,12 +23,8 @@ NEVER = -1
 """Verified at no revision at all."""
 _SLACK = 256
 _FEW = 8
-_revisions = count(1)
-
-
-def next_revision() -> int:
-    """The revision of a change that happens now."""
-    return next(_revisions)
+next_revision: Callable[[], int] = count(1).__next__
+"""The revision of a change that happens now."""
 
 
 class ChangeLog(Generic[K]):
@@ -104,13 +100,12 @@ class Derived:
 
     def since(self, verified_at: int) -> ChangedRows:
         """The rows for which it has changed after a revision; None for all."""
-        if not self._history or verified_at < self._history[0][0]:
-            return None if self.changed_at > verified_at else NO_ROWS
         found: ChangedRows = NO_ROWS
-        for changed_at, rows in self._history:
-            if changed_at > verified_at:
-                found = union(found, rows)
-        return found
+        for changed_at, rows in reversed(self._history):
+            if changed_at <= verified_at:
+                return found
+            found = union(rows, found)
+        return None if self._history else NO_ROWS
 
 
 EVERYTHING = Changes(None, None)

@@ -87,7 +87,10 @@ class _ChosenBy:
                     self.terms.append(term)
                     self._changed_at = next_revision()
             self._seen = len(owners.log)
-        return max([self._changed_at, *(term.domains.changed_at for term in self.terms)])
+        changed_at = self._changed_at
+        for term in self.terms:
+            changed_at = max(changed_at, term.domains.changed_at)
+        return changed_at
 
 
 class _Terms:
