@@ -50,10 +50,11 @@ def _dependencies(folder: Path) -> str:
     return f"{links}\n"
 
 
-def test_the_wheel_has_the_package_its_types_and_the_examples(built: Path) -> None:
+def test_the_wheel_has_the_package_its_types_the_examples_and_what_deploys_it(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert {"mooring/py.typed", "mooring/cli/up.py", "mooring/examples/tour/web.yaml"} <= set(names)
+    assert "mooring/deploy/bridge/kustomization.yaml" in names
     entries = next(name for name in names if name.endswith("entry_points.txt"))
     text = zipfile.ZipFile(wheel).read(entries).decode()
     assert "mooring = mooring.cli.main:main" in text

@@ -5,6 +5,7 @@ Each thing that the bridge needs is asked for, with the rights of whoever asks, 
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from enum import Enum
 
 import msgspec
 
@@ -14,17 +15,73 @@ from mooring.api.authorization_v1 import (
     SelfSubjectAccessReview,
     SelfSubjectAccessReviewSpec,
 )
-from mooring.bridge.serving import CONFIGURATIONS
+from mooring.bridge.pods import COMPONENT
+from mooring.bridge.serving import AUTHORITY, CONFIGURATIONS
 from mooring.client import Client
 
 OLDEST_MINOR = 30
 """Scheduling gates are there for everybody since 1.30."""
-_RIGHTS = (
-    ("", "pods", ("list", "watch", "patch"), "without it no pod is released"),
-    ("", "nodes", ("list", "watch", "patch"), "without it nodes get no labels, and pods with node affinity wait"),
-    ("", "persistentvolumes", ("list", "watch"), "without it the bridge does not begin: volumes ask for labels, too"),
-    ("events.k8s.io", "events", ("create", "patch"), "without it nobody is told why a pod waits"),
-    ("coordination.k8s.io", "leases", ("get", "create", "update"), "without it two copies would both write"),
+
+
+class Scope(Enum):
+    """Where a right is needed."""
+
+    EVERYWHERE = "everywhere"
+    NAMESPACE = "in the namespace of the bridge"
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """What the bridge does to a resource; ``deploy/bridge/rights.yaml`` gives just these."""
+
+    group: str
+    resource: str
+    verbs: tuple[str, ...]
+    hint: str
+    """What is not done without it."""
+    scope: Scope = Scope.EVERYWHERE
+    name: str = ""
+    """The one object that it is about; to create it the right cannot be so narrow."""
+    is_needed: bool = True
+
+
+_NO_AUTHORITY = "without it there are no webhooks: the bridge does not begin with --webhook-port"
+RIGHTS = (
+    Right("", "pods", ("list", "watch", "patch"), "without it no pod is released"),
+    Right("", "nodes", ("list", "watch", "patch"), "without it nodes get no labels, and pods with node affinity wait"),
+    Right(
+        "", "persistentvolumes", ("list", "watch"), "without it the bridge does not begin: volumes ask for labels, too"
+    ),
+    Right("events.k8s.io", "events", ("create", "patch"), "without it nobody is told why a pod waits"),
+    Right(
+        "coordination.k8s.io",
+        "leases",
+        ("get", "create", "update"),
+        "without it two copies would both write",
+        Scope.NAMESPACE,
+        COMPONENT,
+    ),
+    Right(
+        "coordination.k8s.io",
+        "leases",
+        ("watch",),
+        "without it a copy that waits takes over later",
+        Scope.NAMESPACE,
+        COMPONENT,
+        is_needed=False,
+    ),
+    Right("", "secrets", ("get", "create"), _NO_AUTHORITY, Scope.NAMESPACE, AUTHORITY, is_needed=False),
+    *(
+        Right(
+            "admissionregistration.k8s.io",
+            plural,
+            ("get", "patch"),
+            "without it the API server is not told to trust the webhooks",
+            name=name,
+            is_needed=False,
+        )
+        for plural, name in CONFIGURATIONS.items()
+    ),
 )
 
 
@@ -42,12 +99,10 @@ class Finding:
 async def check(client: Client, namespace: str) -> AsyncIterator[Finding]:
     """What is needed, each with whether it is there. Raises what the client raises when nobody answers."""
     yield await _version(client)
-    for group, resource, verbs, hint in _RIGHTS:
-        space = namespace if resource == "leases" else ""
-        for verb in verbs:
-            yield Finding(
-                f"the right to {verb} {resource}", await _may(client, group, resource, verb, space), hint=hint
-            )
+    for right in RIGHTS:
+        for verb in right.verbs:
+            is_there = await _may(client, right, verb, namespace)
+            yield Finding(f"the right to {verb} {right.resource}", is_there, right.is_needed, right.hint)
     for plural, name in CONFIGURATIONS.items():
         yield await _webhooks(client, plural, name)
 
@@ -63,8 +118,14 @@ async def _version(client: Client) -> Finding:
     )
 
 
-async def _may(client: Client, group: str, resource: str, verb: str, namespace: str) -> bool:
-    wanted = ResourceAttributes(group=group, resource=resource, verb=verb, namespace=namespace)
+async def _may(client: Client, right: Right, verb: str, namespace: str) -> bool:
+    wanted = ResourceAttributes(
+        group=right.group,
+        resource=right.resource,
+        verb=verb,
+        namespace=namespace if right.scope is Scope.NAMESPACE else "",
+        name="" if verb == "create" else right.name,
+    )
     review = SelfSubjectAccessReview(spec=SelfSubjectAccessReviewSpec(resource_attributes=wanted))
     return (await client.create(review)).status.allowed
 
