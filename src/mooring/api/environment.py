@@ -44,6 +44,10 @@ def field_of(pod: Pod, reference: ObjectFieldSelector) -> str | None:
         "metadata.uid": meta.uid,
         "spec.nodeName": pod.spec.node_name,
         "spec.serviceAccountName": pod.spec.service_account_name,
+        "status.podIP": pod.status.pod_ip,
+        "status.podIPs": ",".join(each.ip for each in pod.status.pod_ips),
+        "status.hostIP": pod.status.host_ip,
+        "status.hostIPs": ",".join(each.ip for each in pod.status.host_ips),
     }.get(path)
 
 

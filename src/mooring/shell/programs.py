@@ -169,9 +169,10 @@ def _seq(host: Host, words: list[str], stdin: str) -> int:
 
 def _env(host: Host, words: list[str], stdin: str) -> int:
     del stdin
-    if words or None in host.variables.values():
-        raise NotUnderstood("env")
-    host.print("".join(f"{name}={value}\n" for name, value in sorted(host.variables.items())))
+    if words:
+        raise NotUnderstood("env with a command")
+    known = [(name, value) for name, value in sorted(host.variables.items()) if value is not None]
+    host.print("".join(f"{name}={value}\n" for name, value in known))
     return 0
 
 

@@ -505,7 +505,8 @@ async def test_an_init_container_that_fails_ends_a_pod_that_is_never_restarted(p
     ]
     assert (pod.status.phase, ended) == ("Failed", [0, 1])
     assert pod.status.container_statuses[0].state.waiting is not None
-    assert states(pod)["Initialized"] == "False"
+    told = {condition.type: condition.message for condition in pod.status.conditions}
+    assert told["Initialized"] == "containers with incomplete status: [two]"
 
 
 async def test_an_init_container_that_fails_is_started_again_until_it_succeeds(plane: ControlPlane) -> None:

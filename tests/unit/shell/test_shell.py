@@ -85,6 +85,10 @@ def test_a_loop_without_an_end_runs_for_ever_and_prints_as_time_goes_by() -> Non
     assert [each[:2] for each in outcome.output[:3]] == [(0.0, "tick\n"), (10.0, "tick\n"), (20.0, "tick\n")]
 
 
+def test_variables_are_listed_as_far_as_they_are_known() -> None:
+    assert sh("env", B="2", A="1", SECRET=None).text == "A=1\nB=2\n"
+
+
 def test_programs_need_no_shell() -> None:
     assert run(["/bin/false"]).exit_code == 1
     assert run(["sleep", "1000000"]).seconds == 1_000_000

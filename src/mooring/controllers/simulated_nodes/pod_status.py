@@ -223,8 +223,13 @@ def _ended(status: ContainerStatus | None) -> ContainerStateTerminated | None:
     return status.state.terminated or status.last_state.terminated
 
 
-def conditions(pod: Pod, now: str, *, sandbox: bool, containers_ready: bool, phase: str) -> list[PodCondition]:
-    """The conditions that a kubelet keeps, in its order; the time of one changes with its status only."""
+def conditions(
+    pod: Pod, now: str, *, sandbox: bool, containers_ready: bool, phase: str, done: Sequence[str] = ()
+) -> list[PodCondition]:
+    """The conditions that a kubelet keeps, in its order; the time of one changes with its status only.
+
+    `done` names the init containers that have done their work while others have not.
+    """
     known = {condition.type: condition for condition in pod.status.conditions}
     names = ", ".join(container.name for container in pod.spec.containers)
     reason, message = "", ""
@@ -244,7 +249,7 @@ def conditions(pod: Pod, now: str, *, sandbox: bool, containers_ready: bool, pha
     initialized = sandbox or phase == SUCCEEDED
     init_reason, init_message = ("PodCompleted" if phase == SUCCEEDED else ""), ""
     if not initialized and pod.spec.init_containers:
-        inits = " ".join(container.name for container in pod.spec.init_containers)
+        inits = " ".join(container.name for container in pod.spec.init_containers if container.name not in done)
         init_reason, init_message = "ContainersNotInitialized", f"containers with incomplete status: [{inits}]"
     wanted_conditions = [
         ("PodReadyToStartContainers", sandbox and phase not in TERMINAL, "", ""),

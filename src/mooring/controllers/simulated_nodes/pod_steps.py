@@ -98,11 +98,13 @@ def _init_failed(pod: Pod, failure: Failure, attempt: int, now: datetime) -> Ste
     moment = times.to_seconds(now)
     final = pod.spec.restart_policy == "Never"
     phase = FAILED if final else PENDING
+    names = [container.name for container in pod.spec.init_containers]
+    done = names[: names.index(failure.container)]
     status = {
         **_creating(pod, now),
         "phase": phase,
         "start_time": pod.status.start_time or moment,
-        "conditions": pod_status.conditions(pod, moment, sandbox=False, containers_ready=False, phase=phase),
+        "conditions": pod_status.conditions(pod, moment, sandbox=False, containers_ready=False, phase=phase, done=done),
         "init_container_statuses": pod_status.failed_init_statuses(pod, failure, moment, attempt, final=final),
     }
     again = None if final else now + timedelta(seconds=backoff_seconds(attempt))
