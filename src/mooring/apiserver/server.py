@@ -220,7 +220,9 @@ class ApiServer:
         await asyncio.gather(
             bootstrap_rbac(self.app.resources),
             self._repair.prepare(),
-            authentication_trust.publish(OwnCalls(self.app.resources), self.authority),
+            authentication_trust.publish(
+                OwnCalls(self.app.resources), self.authority, self._pki.proxy_authority.certificate, self._clock.now()
+            ),
         )
         await self._authorizer.wait_for_sync()
         await self.app.definitions.wait_for_sync()

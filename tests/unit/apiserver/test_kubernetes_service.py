@@ -115,8 +115,12 @@ def test_a_loopback_is_never_advertised() -> None:
 
 
 async def test_the_cluster_is_told_whom_the_server_trusts(api: ApiCaller) -> None:
-    url = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+    maps = "/api/v1/namespaces/kube-system/configmaps"
     calls = OwnCalls(api.resources)
-    for authority in (b"one", b"one", b"two"):
-        await authentication_trust.publish(calls, authority)
-        assert (await api.get(url)).body["data"] == {"client-ca-file": authority.decode()}
+    for clients, proxies, bundle in ((b"c", b"p", "p"), (b"c", b"p", "p"), (b"d", b"q", "pq")):
+        await authentication_trust.publish(calls, clients, proxies, api.clock.now())
+        data = (await api.get(f"{maps}/extension-apiserver-authentication")).body["data"]
+        assert (data["client-ca-file"], data["requestheader-client-ca-file"]) == (clients.decode(), bundle)
+        assert data["requestheader-allowed-names"] == '["front-proxy-client"]'
+    since = (await api.get(f"{maps}/kube-apiserver-legacy-service-account-token-tracking")).body["data"]["since"]
+    assert since == api.clock.now().date().isoformat()

@@ -83,6 +83,13 @@ class Pki:
         self._authority()
         return self._pair("ca")
 
+    @property
+    def proxy_authority(self) -> KeyPair:
+        """The authority of proxies in front of other components, which may say on whose behalf they ask."""
+        if self._load("front-proxy-ca") is None:
+            self._store("front-proxy-ca", self._new_authority("mooring-front-proxy-ca"))
+        return self._pair("front-proxy-ca")
+
     def server(self, addresses: Sequence[str] = ()) -> KeyPair:
         """The server's certificate, good for this machine's own names and for `addresses`."""
         names = sorted({*_SERVER_NAMES, *filter(None, addresses)})
@@ -145,7 +152,12 @@ class Pki:
             return found
         if found:
             log.warning("The certificate authority is about to end and is made anew: clients need new certificates")
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "mooring-ca")])
+        made = self._new_authority("mooring-ca")
+        self._store("ca", made)
+        return made
+
+    def _new_authority(self, common_name: str) -> _Loaded:
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
         key = _new_key()
         usage = x509.KeyUsage(True, False, True, False, False, True, True, False, False)
         builder = (
@@ -154,9 +166,7 @@ class Pki:
             .add_extension(usage, critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         )
-        made = _Loaded(builder.sign(key, hashes.SHA256()), key)
-        self._store("ca", made)
-        return made
+        return _Loaded(builder.sign(key, hashes.SHA256()), key)
 
     def _issued(
         self,
