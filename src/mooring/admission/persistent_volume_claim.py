@@ -3,6 +3,7 @@
 `validate_claim_spec` also serves the claims that pods bring with them.
 """
 
+from mooring.admission import limit_range
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.numbers import non_negative_quantity
 from mooring.admission.persistent_volume import validate_access_modes, validate_class_name, validate_volume_mode
@@ -83,6 +84,10 @@ class PersistentVolumeClaimStrategy(RuleStrategy[PersistentVolumeClaim]):
         return [
             f'metadata.annotations[{CLASS_ANNOTATION}]: deprecated since v1.8; use "storageClassName" attribute instead'
         ]
+
+    def judge(self, new: PersistentVolumeClaim, old: PersistentVolumeClaim | None, request: Request) -> None:
+        if old is None or old.metadata.deletion_timestamp is None:
+            limit_range.check_claim(new, request)
 
 
 def default_claim(claim: PersistentVolumeClaim) -> None:

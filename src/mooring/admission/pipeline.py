@@ -56,6 +56,7 @@ def admit_create(obj: T, request: Request, *, defaulted: bool = False) -> Admitt
         raise _invalid(strategy, obj, problems)
     for text in strategy.warnings(obj, None, request):
         request.warn(text)
+    strategy.judge(obj, None, request)
     return Admitted(obj, request.warnings)
 
 
@@ -80,6 +81,7 @@ def admit_update(new: T, old: T, request: Request, subresource: str = "") -> Adm
         raise _invalid(main, new, problems)
     for text in strategy.warnings(new, old, request):
         request.warn(text)
+    strategy.judge(new, old, request)
     return Admitted(new, request.warnings)
 
 

@@ -4,19 +4,20 @@ One `Strategy` subclass per kind, all of them listed in ``registry.py``; ``pipel
 in which Kubernetes does. A method that a kind does not need is inherited. Methods change the object that they are given
 in place (it was decoded for this request and nobody else has seen it), and never the old object.
 
-    create: default → mutate → prepare_for_create → validate_create → warnings
-    update: default → mutate → prepare_for_update → validate_update → warnings
+    create: default → mutate → prepare_for_create → validate_create → warnings → judge
+    update: default → mutate → prepare_for_update → validate_update → warnings → judge
 
 - `default` fills in what the client left out and needs nothing but the object.
-- `mutate` does what Kubernetes' admission plugins do: it may look things up (`request.lookups`) and may refuse, by
-  raising an error of ``mooring.api.errors``.
+- `mutate` does what Kubernetes' mutating admission plugins do: it may look things up (`request.lookups`) and may
+  refuse, by raising an error of ``mooring.api.errors``.
 - `prepare_*` puts fields right that the client has no say in: status, generation, fields behind a gate.
 - `validate_*` returns *all* errors, in Kubernetes' order and words. It never raises.
+- `judge` does what Kubernetes' validating admission plugins do: it refuses a valid object for what the cluster says.
 
 A subresource such as `status` is a strategy of its own in `subresources`; `StatusStrategy` is the usual one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
@@ -27,7 +28,7 @@ from mooring.api import meta_v1
 from mooring.api.answer_limits import add_warning
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.base import copy_of
-from mooring.api.core_v1 import ServiceAccount
+from mooring.api.core_v1 import LimitRange, ServiceAccount
 from mooring.api.field_errors import FieldError
 from mooring.api.node_v1 import RuntimeClass
 
@@ -74,6 +75,9 @@ class Lookups(Protocol):
     def topology_labels(self, node: str) -> Mapping[str, str]:
         """The zone and region that a node has as labels; nothing where there is no such node."""
 
+    def limit_ranges(self, namespace: str) -> Sequence[LimitRange]:
+        """The LimitRanges of a namespace, by name."""
+
 
 class NoCluster:
     """Lookups without a cluster: every namespace exists, and nothing but the system's own PriorityClasses does."""
@@ -103,6 +107,9 @@ class NoCluster:
 
     def topology_labels(self, node: str) -> Mapping[str, str]:
         return {}
+
+    def limit_ranges(self, namespace: str) -> Sequence[LimitRange]:
+        return ()
 
 
 SYSTEM_PRIORITIES: Mapping[str, Priority] = {
@@ -192,6 +199,9 @@ class Strategy(Generic[T]):
     def warnings(self, new: T, old: T | None, request: Request) -> list[str]:
         """What is worth telling the client about an object that was accepted. `old` is None for a create."""
         return []
+
+    def judge(self, new: T, old: T | None, request: Request) -> None:
+        """Refuse what is valid and yet not wanted where it is, by raising Forbidden. `old` is None for a create."""
 
 
 class StatusStrategy(Strategy[T]):

@@ -100,3 +100,24 @@ async def test_a_pod_waits_a_moment_for_the_account_of_a_new_namespace(api: ApiC
     await asyncio.sleep(0)
     await api.post("/api/v1/namespaces/team/serviceaccounts", {"metadata": {"name": "default"}})
     assert (await waiting).body["spec"]["serviceAccountName"] == "default"
+
+
+@pytest.mark.req("X.10")
+async def test_a_limit_range_counts_as_long_as_it_is_there_and_in_its_namespace(api: ApiCaller) -> None:
+    async def limit_of(name: str) -> Any:
+        answer = await api.post(PODS, pod(name))
+        return answer.body["spec"]["containers"][0]["resources"].get("limits", {}).get("cpu")
+
+    await api.post("/api/v1/namespaces", {"metadata": {"name": "default-2"}})
+    ranges = "/api/v1/namespaces/{}/limitranges"
+    body: dict[str, Any] = {"metadata": {"name": "l"}, "spec": {"limits": [{"type": "Container"}]}}
+    body["spec"]["limits"][0]["default"] = {"cpu": "1"}
+    await api.post(ranges.format("default-2"), body)
+    assert await limit_of("before") is None
+    await api.post(ranges.format("default"), body)
+    assert await limit_of("with") == "1"
+    body["spec"]["limits"][0]["default"]["cpu"] = "2"
+    await api.put(f"{ranges.format('default')}/l", body)
+    assert await limit_of("changed") == "2"
+    await api.delete(f"{ranges.format('default')}/l")
+    assert await limit_of("after") is None

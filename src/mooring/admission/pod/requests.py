@@ -1,6 +1,6 @@
 """What a pod asks for in all: its containers together, and the quality of service that follows from it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from mooring.api.core_v1 import Container, PodSpec
 from mooring.api.quantity import Quantity
@@ -20,21 +20,31 @@ def is_sidecar(container: Container) -> bool:
 
 
 def aggregate_requests(spec: PodSpec) -> dict[str, Quantity]:
-    """What the containers of a pod ask for together.
+    """What the containers of a pod ask for together."""
+    return _aggregate(spec, lambda container: container.resources.requests)
+
+
+def aggregate_limits(spec: PodSpec) -> dict[str, Quantity]:
+    """What the containers of a pod may use together, as far as they are limited."""
+    return _aggregate(spec, lambda container: container.resources.limits)
+
+
+def _aggregate(spec: PodSpec, resources_of: Callable[[Container], Resources]) -> dict[str, Quantity]:
+    """The sum over a pod.
 
     The containers and sidecars run side by side, so theirs add up. Init containers run one after the other, each beside
     the sidecars that started before it, so the largest such moment counts if it is larger.
     """
     total: dict[str, Quantity] = {}
     for container in spec.containers:
-        _add(total, container.resources.requests)
+        _add(total, resources_of(container))
     sidecars: dict[str, Quantity] = {}
     peak: dict[str, Quantity] = {}
     for container in spec.init_containers:
         moment = dict(sidecars)
-        _add(moment, container.resources.requests)
+        _add(moment, resources_of(container))
         if is_sidecar(container):
-            _add(total, container.resources.requests)
+            _add(total, resources_of(container))
             sidecars = moment
         _raise_to(peak, moment)
     _raise_to(total, peak)

@@ -5,7 +5,7 @@ Binding, which is no update of a client's making, is in ``binding.py``.
 
 from collections.abc import Callable
 
-from mooring.admission import meta
+from mooring.admission import limit_range, meta
 from mooring.admission.pod.annotations import MIRROR, validate_annotation_updates, validate_pod_annotations
 from mooring.admission.pod.containers import image_without_spaces
 from mooring.admission.pod.defaults import default_pod
@@ -68,6 +68,7 @@ class PodStrategy(Strategy[Pod]):
 
     def mutate(self, obj: Pod, old: Pod | None, request: Request) -> None:
         if old is None:
+            limit_range.set_defaults(obj, request)
             give_service_account(obj, request)
         resolve_priority(obj, old, request)
         add_default_tolerations(obj.spec)
@@ -108,6 +109,11 @@ class PodStrategy(Strategy[Pod]):
 
     def warnings(self, new: Pod, old: Pod | None, request: Request) -> list[str]:
         return self._known_specs.warnings(new.spec, SPEC) if old is None else []
+
+    def judge(self, new: Pod, old: Pod | None, request: Request) -> None:
+        """An update of the main resource cannot change what containers ask for."""
+        if old is None:
+            limit_range.check_pod(new, request)
 
 
 class PodStatusStrategy(StatusStrategy[Pod]):
@@ -161,6 +167,10 @@ class ResizeStrategy(Strategy[Pod]):
     def default(self, obj: Pod) -> None:
         self.main.default(obj)
 
+    def mutate(self, obj: Pod, old: Pod | None, request: Request) -> None:
+        if old is None or old.metadata.deletion_timestamp is None:
+            limit_range.set_defaults(obj, request)
+
     def prepare_for_update(self, new: Pod, old: Pod, request: Request) -> None:
         keep_status(new, old)
         new.spec = with_new_resources(new.spec, old.spec)
@@ -170,6 +180,10 @@ class ResizeStrategy(Strategy[Pod]):
         rules = rules_for_update(request.options, old.spec, old.metadata, is_pod=True)
         errors = meta.validate_object_meta_update(new.metadata, old.metadata)
         return errors + _validate_pod(new, rules) + validate_resize(new, old)
+
+    def judge(self, new: Pod, old: Pod | None, request: Request) -> None:
+        if old is None or old.metadata.deletion_timestamp is None:
+            limit_range.check_pod(new, request)
 
 
 def _validate_pod(pod: Pod, rules: PodRules, validate_spec: SpecCheck = validate_pod_spec) -> list[FieldError]:

@@ -5,7 +5,7 @@ does not know what the request names, what other servers may know. So a namespac
 was acknowledged, by whichever server. Decoding is spared as long as nothing has changed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -13,7 +13,7 @@ import msgspec
 
 from mooring.admission.strategy import Priority
 from mooring.api import codec
-from mooring.api.core_v1 import Namespace, PersistentVolumeClaim, Pod, ServiceAccount
+from mooring.api.core_v1 import LimitRange, Namespace, PersistentVolumeClaim, Pod, ServiceAccount
 from mooring.api.meta_v1 import Resource
 from mooring.api.node_v1 import RuntimeClass
 from mooring.api.scheduling_v1 import PriorityClass
@@ -28,8 +28,13 @@ _DEFAULT_STORAGE_CLASS = (
 )
 _TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 _NODES_KNOWN = 16384
+_LIMITED_NAMESPACES_KNOWN = 4096
 R = TypeVar("R", bound=Resource)
 T = TypeVar("T")
+
+
+def _no_limits(namespace: str) -> Sequence[LimitRange]:  # noqa: ARG001 - no namespace has any
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,8 @@ class Facts:
     runtime_classes: Mapping[str, RuntimeClass] = field(default_factory=dict)
     node_labels: Mapping[str, str] = field(default_factory=dict)
     """The topology labels of the node that a pod names."""
+    limits: Callable[[str], Sequence[LimitRange]] = _no_limits
+    """Asked only by those who need it, as this server knows of them without waiting."""
 
     def namespace_phase(self, name: str) -> str | None:
         return self.phases.get(name)
@@ -74,6 +81,9 @@ class Facts:
     def topology_labels(self, node: str) -> Mapping[str, str]:
         return self.node_labels if node else {}
 
+    def limit_ranges(self, namespace: str) -> Sequence[LimitRange]:
+        return self.limits(namespace)
+
 
 class _Labels(msgspec.Struct):
     labels: dict[str, str] = {}
@@ -94,6 +104,9 @@ class ClusterFacts:
         self._accounts = AccountFacts(store)
         self._priorities = Collection(store, "/registry/priorityclasses/", PriorityClass, _priorities)
         self._nodes: BoundedCache[str, tuple[int, Mapping[str, str]]] = BoundedCache(_NODES_KNOWN)
+        self._limits: BoundedCache[str, tuple[list[KeyValue], list[LimitRange]]] = BoundedCache(
+            _LIMITED_NAMESPACES_KNOWN
+        )
         self._storage_classes = Collection(store, "/registry/storageclasses/", StorageClass, _storage_classes)
 
     async def about(self, obj: Resource | None, namespace: str) -> Facts:
@@ -112,10 +125,11 @@ class ClusterFacts:
                 accounts=await self._accounts.about(obj, namespace),
                 runtime_classes=await self._runtime_class(obj.spec.runtime_class_name),
                 node_labels=self.topology_labels(obj.spec.node_name),
+                limits=self.limit_ranges,
             )
         if isinstance(obj, PersistentVolumeClaim):
             default_class, expandable = self._storage_classes.summary()
-            return Facts(phases, storage_class=default_class, expandable_classes=expandable)
+            return Facts(phases, storage_class=default_class, expandable_classes=expandable, limits=self.limit_ranges)
         return Facts(phases)
 
     async def _runtime_class(self, name: str | None) -> dict[str, RuntimeClass]:
@@ -132,6 +146,17 @@ class ClusterFacts:
             labels = msgspec.json.decode(kv.value, type=_Labelled).metadata.labels
             known = (kv.mod_revision, {key: labels[key] for key in _TOPOLOGY if key in labels})
             self._nodes.put(node, known)
+        return known[1]
+
+    def limit_ranges(self, namespace: str) -> Sequence[LimitRange]:
+        """The LimitRanges of a namespace that this server knows of, by name."""
+        items = self._store.peek_all(f"/registry/limitranges/{namespace}/")
+        if not items:
+            return ()
+        known = self._limits.get(namespace)
+        if known is None or known[0] != items:
+            known = (items, [codec.decode_own(kv.value, LimitRange) for kv in items])
+            self._limits.put(namespace, known)
         return known[1]
 
     async def namespace_phase(self, name: str) -> str | None:

@@ -1,0 +1,143 @@
+"""What the LimitRanges of a namespace do to its pods and claims: defaults for containers, and limits that refuse.
+
+Kubernetes' LimitRanger, in its words. The strategies of pods and claims call it: `set_defaults` while an object is
+filled in, `check_pod` and `check_claim` once it is valid. LimitRanges themselves are checked in ``quota.py``.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from mooring.admission.pod.requests import aggregate_limits, aggregate_requests
+from mooring.admission.strategy import Request
+from mooring.api import errors
+from mooring.api.core_v1 import Container, LimitRangeItem, PersistentVolumeClaim, Pod, PodSpec
+from mooring.api.quantity import Quantity
+
+Resources = Mapping[str, Quantity]
+Constraint = Callable[[LimitRangeItem, Resources, Resources], Iterable[str]]
+ANNOTATION = "kubernetes.io/limit-ranger"
+_OF_THE_POD = ("cpu", "memory")
+"""What a pod may ask for as a whole, and is then judged by instead of by its containers."""
+
+
+def set_defaults(pod: Pod, request: Request) -> None:
+    """Give containers the requests and limits that they lack, and say so in an annotation."""
+    for each in request.lookups.limit_ranges(pod.metadata.namespace):
+        items = [item for item in each.spec.limits if item.type == "Container"]
+        set_here = [
+            text
+            for what, containers in (("container", pod.spec.containers), ("init container", pod.spec.init_containers))
+            for container in containers
+            for text in _filled(container, items, f"{what} {container.name}")
+        ]
+        if set_here:
+            pod.metadata.annotations[ANNOTATION] = f"LimitRanger plugin set: {'; '.join(set_here)}"
+
+
+def _filled(container: Container, items: list[LimitRangeItem], name: str) -> Iterator[str]:
+    resources = container.resources
+    for what, given, defaults in (
+        ("request", resources.requests, [item.default_request for item in items]),
+        ("limit", resources.limits, [item.default for item in items]),
+    ):
+        missing = {key: value for each in defaults for key, value in each.items() if key not in given}
+        given.update(missing)
+        if missing:
+            yield f"{', '.join(sorted(missing))} {what} for {name}"
+
+
+def check_pod(pod: Pod, request: Request) -> None:
+    """Raises Forbidden when a pod or one of its containers is outside the limits of the namespace."""
+    for each in request.lookups.limit_ranges(pod.metadata.namespace):
+        found = [text for item in each.spec.limits for text in _pod_problems(item, pod.spec)]
+        _refuse_for(found, "pods", pod.metadata.name)
+
+
+def check_claim(claim: PersistentVolumeClaim, request: Request) -> None:
+    """The same for the storage that a claim asks for."""
+    for each in request.lookups.limit_ranges(claim.metadata.namespace):
+        found = [
+            text
+            for item in each.spec.limits
+            if item.type == "PersistentVolumeClaim"
+            for constraint in (_minimum, _largest_request)
+            for text in constraint(item, claim.spec.resources.requests, {})
+        ]
+        _refuse_for(found, "persistentvolumeclaims", claim.metadata.name)
+
+
+def _refuse_for(found: list[str], resource: str, name: str) -> None:
+    """Raises Forbidden for what one LimitRange has found; a text that several containers deserve is said once."""
+    texts = list(dict.fromkeys(found))
+    if texts:
+        raise errors.forbidden(resource, name, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+
+
+def _pod_problems(item: LimitRangeItem, spec: PodSpec) -> Iterator[str]:
+    asked: list[tuple[Resources, Resources]] = []
+    if item.type == "Container":
+        containers = (*spec.containers, *spec.init_containers)
+        asked = [(container.resources.requests, container.resources.limits) for container in containers]
+    elif item.type == "Pod":
+        asked = [_of_the_pod(spec)]
+    for requests, limits in asked:
+        for constraint in _CONSTRAINTS:
+            yield from constraint(item, requests, limits)
+
+
+def _of_the_pod(spec: PodSpec) -> tuple[Resources, Resources]:
+    requests, limits = aggregate_requests(spec), aggregate_limits(spec)
+    if spec.resources is not None:
+        for total, given in ((requests, spec.resources.requests), (limits, spec.resources.limits)):
+            total.update({name: given[name] for name in _OF_THE_POD if name in given})
+    return requests, limits
+
+
+def _minimum(item: LimitRangeItem, requests: Resources, limits: Resources) -> Iterator[str]:
+    for name, least in sorted(item.min.items()):
+        rule = f"minimum {name} usage per {item.type} is {least}"
+        request, limit = requests.get(name), limits.get(name)
+        if request is None:
+            yield f"{rule}.  No request is specified"
+        elif request < least:
+            yield f"{rule}, but request is {request}"
+        elif limit is not None and limit < least:
+            yield f"{rule}, but limit is {limit}"
+
+
+def _maximum(item: LimitRangeItem, requests: Resources, limits: Resources) -> Iterator[str]:
+    for name, most in sorted(item.max.items()):
+        rule = f"maximum {name} usage per {item.type} is {most}"
+        request, limit = requests.get(name), limits.get(name)
+        if limit is None:
+            yield f"{rule}.  No limit is specified"
+        elif limit > most:
+            yield f"{rule}, but limit is {limit}"
+        elif request is not None and request > most:
+            yield f"{rule}, but request is {request}"
+
+
+def _largest_request(item: LimitRangeItem, requests: Resources, limits: Resources) -> Iterator[str]:  # noqa: ARG001 - claims have no limits that count
+    for name, most in sorted(item.max.items()):
+        rule = f"maximum {name} usage per {item.type} is {most}"
+        request = requests.get(name)
+        if request is None:
+            yield f"{rule}.  No request is specified"
+        elif request > most:
+            yield f"{rule}, but request is {request}"
+
+
+def _ratio(item: LimitRangeItem, requests: Resources, limits: Resources) -> Iterator[str]:
+    for name, most in sorted(item.max_limit_request_ratio.items()):
+        rule = f"{name} max limit to request ratio per {item.type} is {most}"
+        request, limit = requests.get(name), limits.get(name)
+        if request is None or request.is_zero():
+            yield f"{rule}, but no request is specified or request is 0"
+        elif limit is None or limit.is_zero():
+            yield f"{rule}, but no limit is specified or limit is 0"
+        else:
+            ratio = limit.as_approximate_float() / request.as_approximate_float()
+            if ratio * 1000 > most.milli_value():
+                yield f"{rule}, but provided ratio is {ratio:f}"
+
+
+_CONSTRAINTS: tuple[Constraint, ...] = (_minimum, _maximum, _ratio)
