@@ -138,7 +138,7 @@ def _containerd(folder: Path) -> Iterator[Path]:
             yield socket
         finally:
             for task in _ctr(socket, "tasks", "ls", "-q").stdout.split():
-                _ctr(socket, "tasks", "kill", "-s", "KILL", task)
+                _ctr(socket, "tasks", "rm", "--force", task)  # its shim would outlive containerd
             _end(process)
             _unmount(folder)
             subprocess.run(["ip", "link", "delete", _BRIDGE], check=False, capture_output=True)
