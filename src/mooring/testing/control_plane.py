@@ -9,20 +9,23 @@ tests reach it by `plane.kubeconfig`. It keeps its objects in memory. Read next:
 """
 
 import asyncio
+import json
 import tempfile
 import threading
 import time
 from builtins import list as list_of  # the class has a method of that name
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar
 
 import uvloop
+import yaml
 
 from mooring.api import errors
+from mooring.api.apiextensions_v1 import CustomResourceDefinition
 from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import parse_runtime_config
@@ -36,6 +39,7 @@ from mooring.client import Client, PatchType
 from mooring.controllers.options import for_component as controller_options
 from mooring.controllers.simulated_nodes import create_nodes, numbered
 from mooring.testing.clock import MockClock
+from mooring.testing.custom_kind import CustomKind
 from mooring.testing.fluent import Builder
 
 T = TypeVar("T")
@@ -154,6 +158,22 @@ class RunningControlPlane:
             case _:
                 for each in wanted:
                     yield from self._objects(each)
+
+    @contextmanager
+    def crd(self, definition: dict[str, Any] | str | Path) -> Iterator[CustomKind]:
+        """Define a custom kind, by a dict, a YAML text or a file; it goes with all of its objects at the end."""
+        if isinstance(definition, Path):
+            definition = definition.read_text()
+        tree: dict[str, Any] = yaml.safe_load(definition) if isinstance(definition, str) else definition
+        path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        self.run(self.client.raw("POST", path, body=json.dumps(tree).encode()))
+        try:
+            yield CustomKind(self, tree)
+        finally:
+            name = tree["metadata"]["name"]
+            with suppress(errors.NotFound):
+                self.run(self.client.raw("DELETE", f"{path}/{name}"))
+            self.wait_until_gone(CustomResourceDefinition, name, "")
 
     def get(self, cls: type[R], name: str, namespace: str = "default") -> R:
         """Raises NotFound."""

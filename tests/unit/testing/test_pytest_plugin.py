@@ -15,13 +15,13 @@ PAGE = Path(__file__).parents[3] / "docs" / "testing.md"
 
 
 def test_the_examples_of_the_page_work(tmp_path: Path) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    (tmp_path / "test_example.py").write_text(example)
+    examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    (tmp_path / "test_example.py").write_text("\n".join(examples))
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "mooring.testing.plugin", "-p", "no:cacheprovider"]
     done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "3 passed" in done.stdout
+    assert "4 passed" in done.stdout
 
 
 def test_builders_build_what_they_say() -> None:
@@ -67,3 +67,52 @@ def test_who_waits_for_a_pod_says_how_long() -> None:
         plane.create(pod("web"))
         with pytest.raises(TimeoutError, match="pod web is Pending, not Running"):
             plane.wait_for_pod("web", seconds=0.01)
+
+
+SUITE = """
+def config_map(namespace):
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": namespace}}
+
+def test_a_namespace_of_its_own(mooring_session, mooring_namespace):
+    mooring_session.create(config_map(mooring_namespace))
+
+def test_another_one(mooring_session, mooring_namespace):
+    mooring_session.create(config_map(mooring_namespace))
+
+def test_the_shape_of_pytest_kind(k8s_cluster, mooring_session):
+    import os
+    assert os.environ["KUBECONFIG"] == str(k8s_cluster.kubeconfig_path)
+    assert k8s_cluster.plane is mooring_session
+    k8s_cluster.create()
+    k8s_cluster.load_docker_image("app:1")
+    assert "node-0" in k8s_cluster.kubectl("get", "nodes")
+"""
+
+
+@pytest.mark.req("X.12")
+def test_tests_share_a_control_plane_and_have_namespaces_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "test_suite.py").write_text(SUITE)
+    done = _pytest(tmp_path)
+    assert "3 passed" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.req("X.12")
+def test_the_operator_of_the_examples_passes_its_test() -> None:
+    done = _pytest(PAGE.parents[1] / "examples" / "operator")
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.req("X.12", "X.14")
+def test_a_suite_that_uses_nothing_of_it_loads_nothing_but_the_plugin(tmp_path: Path) -> None:
+    (tmp_path / "test_nothing.py").write_text(
+        "import sys\n\ndef test_nothing():\n"
+        "    loaded = {name for name in sys.modules if name.startswith('mooring')}\n"
+        "    assert loaded == {'mooring', 'mooring.testing', 'mooring.testing.plugin'}, loaded\n"
+    )
+    done = _pytest(tmp_path)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def _pytest(folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "mooring.testing.plugin", "-p", "no:cacheprovider"]
+    return subprocess.run([*command, str(folder)], capture_output=True, text=True, check=False, cwd=folder)
