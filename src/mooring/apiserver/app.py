@@ -110,7 +110,10 @@ class Application:
         exchange = self._exchange(request, address=client[0] if client else "")
         try:
             request.query = _query(scope["query_string"])
-            user = await self.authenticator.authenticate(request.path, request.headers, scope.get(PEER))
+            peer = scope.get(PEER)
+            if peer:
+                self.metrics.certificate_used(peer, exchange.received.timestamp())
+            user = await self.authenticator.authenticate(request.path, request.headers, peer)
             exchange.user = request.user = user
             request.user = impersonated(user, request.headers, self.authorizer) or user
             response = await self._respond(exchange, receive)

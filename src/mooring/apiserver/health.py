@@ -20,6 +20,8 @@ Check = Callable[[], str | Awaitable[str | None] | None]
 """None when all is well, else what is wrong."""
 PROBE_SECONDS = 2.0
 """How long a store may take to answer before the server counts as not ready, as kube-apiserver has it."""
+_OTHER_NAMES = {"etcd": "store", "etcd-readiness": "store", "poststarthook/rbac/bootstrap-roles": "roles"}
+"""Names that kube-apiserver has for these checks, and that probes ask for."""
 _TEXT = "text/plain; charset=utf-8"
 
 
@@ -55,11 +57,12 @@ class Health:
         if checks is None:
             return None
         if len(parts) > 1:
-            name = parts[1]
+            name = _OTHER_NAMES.get(parts[1], parts[1])
             if name not in checks:
                 raise errors.path_not_found()
             return await _answer(name, {name: checks[name]}, (), verbose=request.flag("verbose"), single=True)
-        return await _answer(parts[0], checks, request.query.get("exclude", ()), verbose=request.flag("verbose"))
+        exclude = [_OTHER_NAMES.get(name, name) for name in request.query.get("exclude", ())]
+        return await _answer(parts[0], checks, exclude, verbose=request.flag("verbose"))
 
 
 async def _answer(

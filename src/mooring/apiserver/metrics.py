@@ -3,8 +3,11 @@
 The registry is handed in: a process that also runs other components shows all metrics on one page.
 """
 
-from collections.abc import Callable
+import ssl
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import lru_cache
+from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, generate_latest
 
@@ -15,6 +18,9 @@ from mooring.store.errors import StoreError
 from mooring.store.kv import Store
 
 _BUCKETS = (*(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60),)
+_SLI_BUCKETS = _BUCKETS[2:]
+_LIVES = (0, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 345600, 604800, 2592000, 7776000, 15552000, 31104000)
+_SELF_DEFENCE = frozenset({429, 503, 504})
 _SIZES = tuple(1000.0 * 10**power for power in range(7))
 _LABELS = ("verb", "group", "version", "resource", "subresource", "scope", "component")
 _VERBS = {"create": "POST", "update": "PUT", "patch": "PATCH", "watch": "WATCH", "list": "LIST", "get": "GET"}
@@ -47,8 +53,27 @@ class ServerMetrics:
         self._durations = Histograms(
             "apiserver_request_duration_seconds", "How long requests took.", (*_LABELS, "dry_run"), _BUCKETS
         )
+        self._slis = Histograms(
+            "apiserver_request_sli_duration_seconds",
+            "How long requests took, for objectives: only what the server answers for.",
+            _LABELS,
+            _SLI_BUCKETS,
+        )
+        self._terminations = Counts(
+            "apiserver_request_terminations",
+            "Requests that the server ended in self-defence, by code.",
+            (*_LABELS, "code"),
+        )
+        self._certificates = Histograms(
+            "apiserver_client_certificate_expiration_seconds",
+            "For how long the certificates of clients are still good, when they use them.",
+            (),
+            _LIVES,
+        )
         self._sizes = Histograms("apiserver_response_sizes", "How large responses were, in bytes.", _LABELS, _SIZES)
-        registry.register(Shown(self._requests, self._durations, self._sizes))
+        registry.register(
+            Shown(self._requests, self._durations, self._slis, self._terminations, self._certificates, self._sizes)
+        )
         self.long_running = Gauge(
             "apiserver_longrunning_requests", "Watches and streams that are open.", _LABELS, registry=registry
         )
@@ -92,9 +117,17 @@ class ServerMetrics:
             self.long_running.labels(*where).dec()
         dry_run = "All" if "dryRun" in exchange.request.query else ""
         self._requests.add((*where, dry_run, str(exchange.code)))
+        if exchange.code in _SELF_DEFENCE:
+            self._terminations.add((*where, str(exchange.code)))
         if not exchange.streaming:
             self._durations.observe((*where, dry_run), exchange.seconds)
+            self._slis.observe(where, exchange.seconds)
             self._sizes.observe(where, exchange.bytes_sent)
+
+    def certificate_used(self, peer: Mapping[str, Any], now: float) -> None:
+        """A client has shown its certificate, as `ssl` gives it."""
+        with suppress(KeyError, ValueError):
+            self._certificates.observe((), _end_of(peer["notAfter"]) - now)
 
     def streamed(self, exchange: Exchange, received: int, sent: int) -> None:
         """What went over a connection after HTTP."""
@@ -109,6 +142,12 @@ class ServerMetrics:
             for field, gauge in self._stored.items():
                 gauge.set(getattr(stats, field))
         return Response(200, generate_latest(self._registry), CONTENT_TYPE_LATEST)
+
+
+@lru_cache(maxsize=1024)
+def _end_of(text: str) -> float:
+    """When a certificate ends, in seconds since 1970."""
+    return float(ssl.cert_time_to_seconds(text))
 
 
 def _where(exchange: Exchange) -> _Where:

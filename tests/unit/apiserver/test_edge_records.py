@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,15 @@ from asgi_calls import ADMIN, Caller, running
 from mooring.api.coordination_v1 import VERSION_ANNOTATION, Lease
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.apiserver.audit_log import AuditLog, AuditLogError
+from mooring.apiserver.exchange import Exchange
+from mooring.apiserver.http import Request
+from mooring.apiserver.metrics import ServerMetrics
 from mooring.apiserver.options import for_component
 from mooring.apiserver.server import ApiServer
 from mooring.apiserver.skew import SkewWatch
 from mooring.base import component
 from mooring.base.clock import SystemClock
+from mooring.store.memory import MemoryStore
 from mooring.testing.clock import settle
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -79,12 +84,31 @@ async def test_a_request_is_counted(call: Caller, method: str, path: str, body: 
 async def test_durations_sizes_and_requests_under_way_are_shown(call: Caller) -> None:
     await call("GET", PODS)
     assert await _count(call, "apiserver_request_duration_seconds_count", verb="LIST", resource="pods") == 1
+    assert await _count(call, "apiserver_request_sli_duration_seconds_count", verb="LIST", resource="pods") == 1
     assert await _count(call, "apiserver_response_sizes_count", verb="LIST", resource="pods") == 1
     assert await _count(call, "apiserver_current_inflight_requests", request_kind="readOnly") == 1
     async with call.stream(f"{PODS}?watch=1"):
         assert await _count(call, "apiserver_longrunning_requests", verb="WATCH", resource="pods") == 1
     assert await _count(call, "apiserver_longrunning_requests", verb="WATCH", resource="pods") == 0
     assert await _count(call, verb="WATCH", resource="pods", code="200") == 1
+
+
+@pytest.mark.req("N.11")
+async def test_certificates_and_self_defence_are_counted() -> None:
+    registry = CollectorRegistry()
+    store = await MemoryStore.open()
+    metrics = ServerMetrics(registry, store)
+    metrics.certificate_used({"notAfter": "Jan  1 01:00:00 2027 GMT"}, 1798761600.0)  # an hour before
+    metrics.certificate_used({}, 0.0)
+    exchange = Exchange(Request(method="GET", path="/x"), datetime.now(UTC), 0.0)
+    exchange.code = 429
+    metrics.ended(exchange)
+    text = (await metrics.page()).body
+    assert isinstance(text, bytes)
+    assert b'apiserver_client_certificate_expiration_seconds_bucket{le="1800"} 0.0' in text
+    assert b'apiserver_client_certificate_expiration_seconds_bucket{le="3600"} 1.0' in text
+    assert b'apiserver_request_terminations_total{code="429"' in text
+    await store.close()
 
 
 @pytest.mark.req("S.6")

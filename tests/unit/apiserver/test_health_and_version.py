@@ -55,6 +55,14 @@ async def test_a_check_can_be_left_out() -> None:
     assert (await _ask(_health("broken"), "/livez", exclude="other")).status == 500
 
 
+@pytest.mark.req("N.11")
+async def test_probes_may_ask_by_the_names_that_kube_apiserver_has() -> None:
+    assert (await _ask(_health(), "/readyz/etcd")).status == 200
+    assert (await _ask(_health("broken"), "/livez/etcd")).status == 500
+    assert (await _ask(_health("broken"), "/livez", exclude="etcd")).status == 200
+    assert (await _ask(_health(), "/readyz/poststarthook/rbac/bootstrap-roles")).status == 200
+
+
 @pytest.mark.req("S.1")
 async def test_a_check_that_is_not_there() -> None:
     with pytest.raises(errors.NotFound):
