@@ -6,10 +6,11 @@ while it serves. `publish` writes the authority into the webhook configurations,
 
 import asyncio
 import base64
+import socket
 import ssl
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -39,6 +40,14 @@ _API = "/apis/admissionregistration.k8s.io/v1"
 log = logs.get(__name__)
 
 
+class _Server(uvicorn.Server):
+    """uvicorn, with signals left to the caller."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
 class WebhookServer:
     """Listens while it is entered."""
 
@@ -57,24 +66,33 @@ class WebhookServer:
 
     async def __aenter__(self) -> Self:
         """Raises OSError when the address is taken, StatusError when the Secret cannot be kept."""
-        folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="mooring-bridge-")))
-        self._pki = await self._shared_authority(folder)
-        self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._tls.minimum_version = ssl.TLSVersion.TLSv1_2
-        self._renew()
-        config = uvicorn.Config(self._serve, self._address, self._port, log_config=None, lifespan="off")
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mooring-bridge-")))
+            self._pki = await self._shared_authority(folder)
+            self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self._tls.minimum_version = ssl.TLSVersion.TLSv1_2
+            self._renew()
+            self._listen(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def _listen(self, stack: ExitStack) -> None:
+        family = socket.AF_INET6 if ":" in self._address else socket.AF_INET
+        try:
+            listening = socket.create_server((self._address, self._port), family=family)
+        except OSError as error:
+            raise OSError(
+                f"cannot listen on {self._address}:{self._port} for webhooks: {error.strerror}; "
+                "choose another --webhook-port or --webhook-address"
+            ) from error
+        stack.enter_context(listening)
+        self.port: int = listening.getsockname()[1]
+        config = uvicorn.Config(self._serve, interface="asgi3", log_config=None, lifespan="off")
         config.load()
         config.ssl = self._tls
-        self._server = uvicorn.Server(config)
-        self._server.install_signal_handlers = lambda: None  # type: ignore[attr-defined] # signals are the caller's
-        self._tasks = [asyncio.create_task(self._server.serve()), asyncio.create_task(self._keep_fresh())]
-        while not self._server.started:
-            await asyncio.sleep(0.01)
-            if self._tasks[0].done():
-                raise OSError(
-                    f"cannot listen on {self._address}:{self._port} for webhooks; choose another --webhook-port"
-                )
-        return self
+        self._server = _Server(config)
+        serving = self._server.serve(sockets=[listening])
+        self._tasks = [asyncio.create_task(serving), asyncio.create_task(self._keep_fresh())]
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -178,11 +196,13 @@ async def _body(receive: Any) -> bytes:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ReviewError("the caller has gone")
-        body += message.get("body", b"")
-        if len(body) > _MOST_BYTES:
-            raise ReviewError(f"this is larger than {_MOST_BYTES} bytes")
+        if len(body) <= _MOST_BYTES:  # what comes after that is heard, or nobody would hear the answer, but not kept
+            body += message.get("body", b"")
         if not message.get("more_body"):
-            return bytes(body)
+            break
+    if len(body) > _MOST_BYTES:
+        raise ReviewError(f"this is larger than {_MOST_BYTES} bytes")
+    return bytes(body)
 
 
 async def _respond(send: Any, status: int, body: bytes, kind: str) -> None:

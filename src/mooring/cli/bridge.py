@@ -146,8 +146,8 @@ async def _run(
         if port >= 0:
             server = WebhookServer(client.unguarded(), address=address, port=port, namespace=namespace, service=service)
             await stack.enter_async_context(server)
-            told = await server.publish()
-            click.echo(f"Webhooks listen on {address}:{port}; trusted by {', '.join(told) or 'nobody yet'}", err=True)
+            told = ", ".join(await server.publish()) or "nobody yet"
+            click.echo(f"Webhooks listen on {address}:{server.port}; trusted by {told}", err=True)
         if listen[1] >= 0:
             pages = HealthServer(*listen, registry, lambda: running.is_ready or running.is_standing_by)
             click.echo(f"Health and metrics are at {(await stack.enter_async_context(pages)).url}", err=True)
