@@ -60,7 +60,8 @@ def _plain(name: str) -> str:
 
 
 def _message(spec: dict[str, Any]) -> str:
-    message = (spec.get("Failure") or {}).get("Message", "")
+    """The first words of why it failed, without what depends on the machine."""
+    message = re.sub(r"--[a-z-]+=\S+ ?|(?:/[\w.+-]+)+/", "", (spec.get("Failure") or {}).get("Message", ""))
     return re.sub(r"\s+", " ", message).strip()[:_WORDS]
 
 

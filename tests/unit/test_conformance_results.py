@@ -1,0 +1,84 @@
+"""What is kept of Kubernetes' conformance suite: a line for each test, and a page that tells of every failure why."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from real import conformance
+
+pytestmark = pytest.mark.req("C.1")
+ROOT = Path(__file__).parents[2]
+
+
+def spec(name: str, state: str, *labels: str, message: str = "", kind: str = "It") -> dict[str, object]:
+    return {
+        "LeafNodeType": kind,
+        "LeafNodeText": name,
+        "LeafNodeLabels": list(labels),
+        "ContainerHierarchyTexts": ["[sig-apps] Job"],
+        "ContainerHierarchyLabels": [["sig-apps"], None],
+        "State": state,
+        "Failure": {"Message": message},
+    }
+
+
+REPORT = [
+    {
+        "SpecReports": [
+            spec("should run [Conformance]", "passed", "Conformance"),
+            spec("should stop [Conformance]", "timedout", "Conformance", "Serial", message="waited\n\tfor  ever"),
+            spec("should be skipped [Conformance]", "skipped", "Conformance"),
+            spec("is none of these", "failed"),
+            spec("", "passed", "Conformance", kind="BeforeSuite"),
+        ]
+    }
+]
+
+
+def test_results_are_those_of_conformance_tests_that_were_run() -> None:
+    assert list(conformance.results_of(REPORT)) == [
+        ("sig-apps", "Job should run", "passed", False, ""),
+        ("sig-apps", "Job should stop", "failed", True, "waited for ever"),
+    ]
+
+
+def test_a_run_replaces_what_is_known_of_its_tests_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conformance, "RESULTS", tmp_path / "results.tsv")
+    (tmp_path / "one.json").write_text(json.dumps(REPORT))
+    REPORT[0]["SpecReports"].pop(0)
+    REPORT[0]["SpecReports"][0]["State"] = "passed"
+    (tmp_path / "two.json").write_text(json.dumps(REPORT))
+    conformance.keep([tmp_path / "one.json"])
+    conformance.keep([tmp_path / "two.json"])
+    known = conformance.read()
+    assert {name: each.ended for (_, name), each in known.items()} == {
+        "Job should run": "passed",
+        "Job should stop": "passed",
+    }
+
+
+def page() -> ModuleType:
+    found = importlib.util.spec_from_file_location("conformance_page", ROOT / "docs" / "conformance_page.py")
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules[found.name] = module
+    found.loader.exec_module(module)
+    return module
+
+
+def test_the_page_has_the_numbers_of_every_area_and_a_reason_for_every_failure() -> None:
+    made = page()
+    tests = made.tests()
+    text = made.page()
+    assert len(tests) > 100
+    for test in tests:
+        assert f"| {test.area}" in text
+        assert (f"| {test.name} | " in text) is (test.ended == "failed")
+    assert all(made.reason(test).strip("`") for test in tests if test.ended == "failed")
