@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.skipif(bool(MISSING), reason=f"MOORING_REAL names no folder with {', '.join(MISSING)}"),
 ]
 SECONDS = float(os.environ.get("MOORING_REAL_SECONDS", "60"))
-"""For how long the Deployment rolls."""
+"""For how long the Deployment rolls. For more than a minute, give pytest `-o faulthandler_timeout=0`."""
 ABOUT_THE_API = re.compile(
     r"could not find the requested resource|unknown field|failed to list|failed to watch|forbidden|is invalid"
     r"|unable to decode|unexpected EOF|configmap.*not found|missing content for CA",
