@@ -37,7 +37,7 @@ from mooring.scheduler.framework import (
 from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.plugin_times import PluginTimes
 from mooring.scheduler.queue import QueuedPod, SchedulingQueue
-from mooring.scheduler.reports import SCHEDULER_ERROR, UNSCHEDULABLE, Reports, Verdict
+from mooring.scheduler.reports import SCHEDULER_ERROR, UNSCHEDULABLE, NotScheduled, Reports
 from mooring.scheduler.victims import Victims
 from mooring.scheduler.waiting import WaitingPod, WaitingPods
 
@@ -166,11 +166,11 @@ class Cycle:
 
     def refused(self, queued: QueuedPod, message: str, nominated: str | None, begun: float) -> None:
         self._metrics.attempted("unschedulable", queued.profile, self._clock.monotonic() - begun)
-        self._reports.not_scheduled(queued.pod, Verdict(UNSCHEDULABLE, message, nominated))
+        self._reports.not_scheduled(queued.pod, NotScheduled(UNSCHEDULABLE, message, nominated))
 
     def failed(self, queued: QueuedPod, message: str, begun: float) -> None:
         self._metrics.attempted("error", queued.profile, self._clock.monotonic() - begun)
-        self._reports.not_scheduled(queued.pod, Verdict(SCHEDULER_ERROR, message))
+        self._reports.not_scheduled(queued.pod, NotScheduled(SCHEDULER_ERROR, message))
         self._queue.retry(queued)
 
     # -- the rest of the way

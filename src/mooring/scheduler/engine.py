@@ -111,14 +111,14 @@ class Outcome:
 
     def _preparations(self) -> Iterator[EvaluationCount]:
         for slot in self.judgement.filters:
-            if slot.has_pre_filter and not slot.status.is_skip:
+            if slot.counts_pre_filter and not slot.status.is_skip:
                 yield EvaluationCount(slot.name, "PreFilter", Code.SUCCESS, 1)
         refusal = self.judgement.refusal
         if refusal is not None and refusal.is_rejected and refusal.plugin:
             yield EvaluationCount(refusal.plugin, "PreFilter", refusal.code, 1)
         if self.feasible > 1:
             for entry in self.judgement.scores:
-                if entry.has_pre_score:
+                if entry.counts_pre_score:
                     yield EvaluationCount(entry.name, "PreScore", Code.SUCCESS, 1)
 
 

@@ -66,7 +66,7 @@ _ADDED = ClusterEvent(Kind.ASSIGNED_POD, Action.ADD)
 POD_DELETED = ClusterEvent(Kind.ASSIGNED_POD, Action.DELETE)
 
 
-class ClusterFeed:
+class EventHandlers:
     """Takes the changes of all informers."""
 
     def __init__(

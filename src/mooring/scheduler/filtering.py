@@ -43,9 +43,9 @@ _Amounts: TypeAlias = NDArray[np.int64]
 class FilterSlot:
     """A Filter plugin with what it says about a pod. Rows without a node are always `ok`; others mask them out."""
 
-    def __init__(self, name: str, *, has_pre_filter: bool) -> None:
+    def __init__(self, name: str, *, counts_pre_filter: bool) -> None:
         self.name = name
-        self.has_pre_filter = has_pre_filter
+        self.counts_pre_filter = counts_pre_filter
         """Whether asking its `pre_filter` is counted."""
         self.status: Status = SUCCESS
         """`SKIP` when the plugin has nothing to say; a refusal of all nodes; or an error."""
@@ -123,7 +123,7 @@ class ShapeFilterer:
     refreshed: RefreshedFilter[Any] | None
     likeness: LikeRows[Any] | None
     resources: ResourceFilter[Any] | None
-    has_pre_filter: bool
+    counts_pre_filter: bool
 
 
 class ShapeFilter(FilterSlot):
@@ -131,7 +131,7 @@ class ShapeFilter(FilterSlot):
 
     def __init__(self, filterer: ShapeFilterer, pod: PodInfo, cluster: Cluster) -> None:
         plugin = filterer.plugin
-        super().__init__(plugin.name, has_pre_filter=filterer.has_pre_filter)
+        super().__init__(plugin.name, counts_pre_filter=filterer.counts_pre_filter)
         self._plugin = plugin
         self._cluster = cluster
         self._refreshed = filterer.refreshed
@@ -229,7 +229,7 @@ class PodFilter(FilterSlot):
     def __init__(
         self, plugin: FilterPlugin[Any], pod: PodInfo, cluster: Cluster, found: PreFilterResult[Any] | Status
     ) -> None:
-        super().__init__(plugin.name, has_pre_filter=has_pre_filter(plugin))
+        super().__init__(plugin.name, counts_pre_filter=counts_pre_filter(plugin))
         self._plugin = plugin
         self._pod = pod
         self._cluster = cluster
@@ -261,7 +261,7 @@ class NodeFilter(FilterSlot):
     """A plugin that judges one node at a time, and only nodes that everybody before it accepted."""
 
     def __init__(self, plugin: NodeFilterPlugin, pod: PodInfo, cluster: Cluster, cycle: CycleState) -> None:
-        super().__init__(plugin.name, has_pre_filter=isinstance(plugin, NodePreFilterPlugin))
+        super().__init__(plugin.name, counts_pre_filter=isinstance(plugin, NodePreFilterPlugin))
         self._plugin = plugin
         self._pod = pod
         self._cluster = cluster
@@ -332,6 +332,6 @@ class Funnel:
         return self.feasible, self._number, [said for _, _, said in self._stages if said is not None]
 
 
-def has_pre_filter(plugin: object) -> bool:
+def counts_pre_filter(plugin: object) -> bool:
     """Plugins that are known to have no PreFilter of their own say so; theirs is a detail of how they are written."""
-    return bool(getattr(plugin, "has_pre_filter", True))
+    return bool(getattr(plugin, "counts_pre_filter", True))

@@ -9,7 +9,7 @@ from typing import Any
 
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.shapes import PodInfo, Sight
-from mooring.scheduler.filtering import PassingFilter, ShapeFilterer, has_pre_filter
+from mooring.scheduler.filtering import PassingFilter, ShapeFilterer, counts_pre_filter
 from mooring.scheduler.framework import (
     CycleState,
     FilterPlugin,
@@ -75,11 +75,11 @@ class Plan:
         if not isinstance(plugin, FilterPlugin):
             return plugin
         if plugin.scope is Scope.POD:
-            return PodFilterer(plugin, PassingFilter(plugin.name, has_pre_filter=has_pre_filter(plugin)))
+            return PodFilterer(plugin, PassingFilter(plugin.name, counts_pre_filter=counts_pre_filter(plugin)))
         refreshed = plugin if isinstance(plugin, RefreshedFilter) else None
         like = plugin if isinstance(plugin, LikeRows) else None
         resources = plugin if isinstance(plugin, ResourceFilter) else None
-        return ShapeFilterer(plugin, self._sight(plugin), refreshed, like, resources, has_pre_filter(plugin))
+        return ShapeFilterer(plugin, self._sight(plugin), refreshed, like, resources, counts_pre_filter(plugin))
 
     def _sight(self, plugin: Plugin) -> Sight:
         return (self._profile, plugin.name), getattr(plugin, "signs", Part.ALL)

@@ -26,7 +26,7 @@ _RETRY = Backoff(initial=0.5, maximum=10.0, jitter=0.5)
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class NotScheduled:
     """Why a pod was not scheduled (no reason: as before), and the node it was nominated for (None: as before)."""
 
     reason: str
@@ -44,7 +44,7 @@ class Reports:
         self._recorders = recorders
         self._latest = latest
         self._queue: WorkQueue[str] = WorkQueue(client.clock, _RETRY)
-        self._open: dict[str, tuple[Pod, Verdict]] = {}
+        self._open: dict[str, tuple[Pod, NotScheduled]] = {}
         self._writers: list[asyncio.Task[None]] = []
 
     # -- telling
@@ -55,18 +55,18 @@ class Reports:
         note = f"Successfully assigned {meta.namespace}/{meta.name} to {node}"
         self._event(pod, "Normal", "Scheduled", note, "Binding")
 
-    def not_scheduled(self, pod: Pod, verdict: Verdict) -> None:
+    def not_scheduled(self, pod: Pod, told: NotScheduled) -> None:
         key = pod_key(pod)
-        self._event(pod, "Warning", "FailedScheduling", verdict.message, "Scheduling")
-        self._open[key] = (pod, verdict)
+        self._event(pod, "Warning", "FailedScheduling", told.message, "Scheduling")
+        self._open[key] = (pod, told)
         self._queue.add(key)
 
     def not_nominated(self, pod: Pod) -> None:
         """A more important pod was promised the node that this one was."""
         key = pod_key(pod)
         said = self._open.get(key)
-        verdict = said[1] if said is not None else Verdict("", "")
-        self._open[key] = (pod, replace(verdict, nominated=""))
+        told = said[1] if said is not None else NotScheduled("", "")
+        self._open[key] = (pod, replace(told, nominated=""))
         self._queue.add(key)
 
     def preempted(self, victim: Pod, by: Pod, node: str) -> None:
@@ -140,23 +140,23 @@ class Reports:
             del self._open[key]
 
 
-def status_change(pod: Pod, verdict: Verdict, now: str) -> dict[str, Any]:
+def status_change(pod: Pod, told: NotScheduled, now: str) -> dict[str, Any]:
     """What to change in a pod's status so that it says this; nothing if it does."""
     change: dict[str, Any] = {}
     current = next((entry for entry in pod.status.conditions if entry.type == "PodScheduled"), None)
     said = None if current is None else (current.status, current.reason, current.message)
-    if verdict.reason and said != ("False", verdict.reason, verdict.message):
+    if told.reason and said != ("False", told.reason, told.message):
         since = current.last_transition_time if current is not None and current.status == "False" else now
         change["conditions"] = [
             {
                 "type": "PodScheduled",
                 "status": "False",
-                "reason": verdict.reason,
-                "message": verdict.message,
+                "reason": told.reason,
+                "message": told.message,
                 "lastProbeTime": None,
                 "lastTransitionTime": since,
             }
         ]
-    if verdict.nominated is not None and verdict.nominated != pod.status.nominated_node_name:
-        change["nominatedNodeName"] = verdict.nominated or None
+    if told.nominated is not None and told.nominated != pod.status.nominated_node_name:
+        change["nominatedNodeName"] = told.nominated or None
     return change

@@ -22,7 +22,7 @@ from mooring.constraints.expressions import node_expressions, taint_expressions
 from mooring.scheduler.assumptions import Assumptions
 from mooring.scheduler.cycle import Cycle
 from mooring.scheduler.engine import Engine
-from mooring.scheduler.events import DEVICES, OTHER_KINDS, ClusterFeed
+from mooring.scheduler.events import DEVICES, OTHER_KINDS, EventHandlers
 from mooring.scheduler.framework.registry import PluginError
 from mooring.scheduler.metrics import SchedulerMetrics
 from mooring.scheduler.options import ComponentOptions, SchedulerConfig
@@ -97,7 +97,7 @@ class Scheduler:
             waiting=self.waiting,
             latest=self._latest,
         )
-        self._feed = ClusterFeed(self.engine, self.queue, self.assumptions, self._reports, self.waiting)
+        self._handlers = EventHandlers(self.engine, self.queue, self.assumptions, self._reports, self.waiting)
         self._ready = asyncio.Event()
         self.is_standing_by = False
         """Whether it takes part in an election; while another one leads, there is nothing to do."""
@@ -144,15 +144,15 @@ class Scheduler:
 
     async def _follow(self) -> None:
         """Connect informers with what they feed."""
-        self._informers.of(Node).add_batch_handler(self._feed.nodes)
+        self._informers.of(Node).add_batch_handler(self._handlers.nodes)
         served = await self._served()
         for cls, kind in OTHER_KINDS.items():
             if cls in served:
                 informer: Informer[Any] = (self._device_informers if cls in DEVICES else self._informers).of(cls)
-                informer.add_batch_handler(self._feed.other(kind))
+                informer.add_batch_handler(self._handlers.other(kind))
                 if cls in DEVICES:
                     self._devices[cls] = informer
-        self._pods.add_batch_handler(self._feed.pods)
+        self._pods.add_batch_handler(self._handlers.pods)
 
     async def _served(self) -> set[type[Resource]]:
         """The kinds that there are at the versions that are emulated."""

@@ -41,7 +41,7 @@ class ScoreSlot:
     def __init__(self, plugin: VectorPlugin[Any] | NodeScorePlugin, weight: int) -> None:
         self.name = plugin.name
         self.weight = weight
-        self.has_pre_score = hasattr(plugin, "pre_score") and bool(getattr(plugin, "has_pre_score", True))
+        self.counts_pre_score = hasattr(plugin, "pre_score") and bool(getattr(plugin, "counts_pre_score", True))
         """Whether asking its `pre_score` is counted."""
         self.is_active = True
         """Whether it scores the pod at all."""

@@ -8,7 +8,7 @@ from mooring.api.core_v1 import Node, Pod
 from mooring.client import Change, Client, EventRecorder
 from mooring.scheduler.assumptions import AssumedPod, Assumptions
 from mooring.scheduler.engine import Engine
-from mooring.scheduler.events import ClusterFeed
+from mooring.scheduler.events import EventHandlers
 from mooring.scheduler.framework import CycleState
 from mooring.scheduler.queue import SchedulingQueue
 from mooring.scheduler.reports import Reports
@@ -29,7 +29,7 @@ class Lab:
         self.assumptions = Assumptions(self.engine)
         client = Client(FakeTransport(MemoryApi().answer), user_agent="t", clock=self.clock)
         reports = Reports(client, {"default-scheduler": EventRecorder(client, "t")}, lambda pod: pod)
-        self.feed = ClusterFeed(self.engine, self.queue, self.assumptions, reports, WaitingPods())
+        self.feed = EventHandlers(self.engine, self.queue, self.assumptions, reports, WaitingPods())
         self.nodes(None, node("n1", cpu="1"))
         self.nodes(None, node("n2", cpu="1"))
 

@@ -33,7 +33,7 @@ class ImageLocality:
     score_scope = Scope.SHAPE
     signs = Part.IMAGES
     score_reads = Reads.NODE
-    has_pre_score = False  # in kube-scheduler it has none, and is counted so
+    counts_pre_score = False  # kube-scheduler's has no such point of its own
 
     def __init__(self, _arguments: PluginArguments, _handle: Handle) -> None:
         pass

@@ -325,6 +325,8 @@ class InterPodAffinity:
         chosen_after = new is not None and self._choose_all(terms.affinity, new)
         if terms.affinity and chosen_after and not chosen_before:
             return QueueingHint.QUEUE
+        if terms.affinity and chosen_before and not chosen_after and self._choose_all(terms.affinity, pod):
+            return QueueingHint.QUEUE  # it may have been the last: then a pod of the same kind may begin anywhere
         before = old is not None and self._keep_apart(terms, pod, old)
         after = new is not None and self._keep_apart(terms, pod, new)
         return QueueingHint.of(before and not after)

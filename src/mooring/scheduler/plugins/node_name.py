@@ -31,7 +31,7 @@ class NodeName:
     name = "NodeName"
     scope = Scope.POD
     reads = Reads.NODE
-    has_pre_filter = False  # in kube-scheduler it has none, and is counted so
+    counts_pre_filter = False  # kube-scheduler's has no such point of its own
 
     def __init__(self, _arguments: PluginArguments, _handle: Handle) -> None:
         pass

@@ -36,7 +36,7 @@ class NodeUnschedulable:
     scope = Scope.SHAPE
     signs = Part.TOLERATIONS
     reads = Reads.NODE
-    has_pre_filter = False  # in kube-scheduler it has none, and is counted so
+    counts_pre_filter = False  # kube-scheduler's has no such point of its own
 
     def __init__(self, _arguments: PluginArguments, handle: Handle) -> None:
         self._options: ConstraintOptions = handle.features.constraints

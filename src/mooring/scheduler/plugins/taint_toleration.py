@@ -65,7 +65,7 @@ class TaintToleration(Proportional):
     scope = score_scope = Scope.SHAPE
     signs = Part.TOLERATIONS
     reads = score_reads = Reads.NODE
-    has_pre_filter = False  # in kube-scheduler it has none, and is counted so
+    counts_pre_filter = False  # kube-scheduler's has no such point of its own
 
     def __init__(self, _arguments: PluginArguments, handle: Handle) -> None:
         super().__init__(reverse=True)

@@ -4,12 +4,12 @@
     backoff         to be tried again when their time has come
     unschedulable   nothing has happened yet that could help them; or gated
 
-    queued_pod   a pod in the queue, with what happened to it so far
-    heap         a heap from which anything can be taken
-    hints        which events help which pods
-    in_flight    the pods that are being tried, and what happened meanwhile
-    pods_apart   the unschedulable pool, where pods that would get the same hint stand together
-    scheduling_queue   all of it together
+    queued_pod           a pod in the queue, with what happened to it so far
+    heap                 a heap from which anything can be taken
+    hints                which events help which pods
+    in_flight            the pods that are being tried, and what happened meanwhile
+    unschedulable_pods   the unschedulable pool, where pods that would get the same hint stand together
+    scheduling_queue     all of it together
 
 Called by ``scheduler/cycle.py`` (pop, requeue, done) and ``scheduler/events.py`` (add, update, delete, move).
 """

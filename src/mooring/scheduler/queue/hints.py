@@ -40,7 +40,7 @@ class Help(Enum):
 
 
 class Refusal(NamedTuple):
-    """What pods apart have in common: who refused them, and which PreEnqueue plugin keeps them out, if any."""
+    """What unschedulable pods have in common: who refused them, and which PreEnqueue plugin keeps them out, if any."""
 
     profile: str
     refused_by: frozenset[str]

@@ -27,8 +27,8 @@ from mooring.scheduler.profiles import Profile
 from mooring.scheduler.queue.heap import Heap
 from mooring.scheduler.queue.hints import EVERYTHING, Help, Hints
 from mooring.scheduler.queue.in_flight import InFlight
-from mooring.scheduler.queue.pods_apart import Crowd, PodsApart
 from mooring.scheduler.queue.queued_pod import NOBODY, QueuedPod
+from mooring.scheduler.queue.unschedulable_pods import Crowd, UnschedulablePods
 
 log = logs.get(__name__)
 
@@ -85,7 +85,7 @@ class SchedulingQueue:
         self._active = Heap()
         self._backoff = Heap()
         self._error_backoff = Heap()
-        self._apart = PodsApart(self._hints)
+        self._unschedulable = UnschedulablePods(self._hints)
         self._in_flight = InFlight()
         self._held: dict[str, str] = {}
         """By key of a pod, the plugin for which it waits until victims are deleted."""
@@ -97,23 +97,23 @@ class SchedulingQueue:
         return {
             Pool.ACTIVE: len(self._active),
             Pool.BACKOFF: len(self._backoff) + len(self._error_backoff),
-            Pool.UNSCHEDULABLE: len(self._apart) - self._apart.gated,
-            Pool.GATED: self._apart.gated,
+            Pool.UNSCHEDULABLE: len(self._unschedulable) - self._unschedulable.gated,
+            Pool.GATED: self._unschedulable.gated,
         }
 
     @property
     def somebody_waits(self) -> bool:
         """Whether any pod waits for something to happen."""
-        return bool(self._apart)
+        return bool(self._unschedulable)
 
     def find(self, key: str) -> QueuedPod | None:
         """The entry of a pod, wherever it is, also in flight."""
-        waiting = self._active.get(key) or self._apart.get(key) or self._in_flight.get(key)
+        waiting = self._active.get(key) or self._unschedulable.get(key) or self._in_flight.get(key)
         return waiting or self._backoff.get(key) or self._error_backoff.get(key)
 
     def refused_by(self) -> Iterable[tuple[str, str]]:
         """Plugin and profile, once for every waiting pod and plugin that refused it."""
-        for pool in (self._apart, self._backoff, self._error_backoff, self._active):
+        for pool in (self._unschedulable, self._backoff, self._error_backoff, self._active):
             for queued in pool:
                 for plugin in queued.refused_by:
                     yield plugin, queued.profile
@@ -146,7 +146,7 @@ class SchedulingQueue:
         if backing_off is not None:
             backing_off.pod = new
             return
-        queued = self._apart.get(key)
+        queued = self._unschedulable.get(key)
         if queued is None:
             self.add(new)
             return
@@ -154,17 +154,17 @@ class SchedulingQueue:
         for event in events:
             help_ = self._hints.help_for(queued, event, old, new)
             if help_ is not Help.NONE:
-                self._apart.take(key)
-                self._leave_apart(queued, help_, "PodUpdate")
+                self._unschedulable.take(key)
+                self._leave_unschedulable(queued, help_, "PodUpdate")
                 return
-        self._apart.take(key)
-        self._apart.put(queued)  # it may refer to other objects now
+        self._unschedulable.take(key)
+        self._unschedulable.put(queued)  # it may refer to other objects now
 
     def delete(self, pod: Pod) -> None:
         """A pod is gone, or has a node: nobody needs to look for one any more. In flight, `done` has the last word."""
         key = pod_key(pod)
         self._held.pop(key, None)
-        for pool in (self._active, self._backoff, self._error_backoff, self._apart):
+        for pool in (self._active, self._backoff, self._error_backoff, self._unschedulable):
             if pool.take(key) is not None:
                 return
 
@@ -207,9 +207,9 @@ class SchedulingQueue:
         missed = self._missed(queued)
         self._in_flight.end(queued.key)
         if missed is Help.NONE:
-            self._put_apart(queued, "ScheduleAttemptFailure")
+            self._put_unschedulable(queued, "ScheduleAttemptFailure")
         else:
-            self._leave_apart(queued, missed, "ScheduleAttemptFailure")
+            self._leave_unschedulable(queued, missed, "ScheduleAttemptFailure")
 
     def retry(self, queued: QueuedPod) -> None:
         """Something went wrong with a pod that had nothing to do with it: try it again after a backoff."""
@@ -217,7 +217,7 @@ class SchedulingQueue:
         queued.errors += 1
         queued.queued_at = self._clock.monotonic()
         self._in_flight.end(queued.key)
-        self._leave_apart(queued, Help.AFTER_BACKOFF, "ScheduleAttemptFailure")
+        self._leave_unschedulable(queued, Help.AFTER_BACKOFF, "ScheduleAttemptFailure")
 
     # -- events
 
@@ -228,7 +228,7 @@ class SchedulingQueue:
         """
         self._in_flight.note(event, old, new, but=but)
         woken = 0
-        for refusal, group in self._apart.groups():
+        for refusal, group in self._unschedulable.groups():
             for crowd in group.concerned(self._hints.concerned(refusal, event, old, new)):
                 help_ = self._hints.help_for(crowd.speaker, event, old, new)
                 if help_ is not Help.NONE:
@@ -238,9 +238,9 @@ class SchedulingQueue:
     def _wake_all(self, crowd: Crowd, help_: Help, label: str) -> int:
         keys = list(crowd.pods)
         for key in keys:
-            queued = self._apart.take(key)
+            queued = self._unschedulable.take(key)
             if queued is not None:
-                self._leave_apart(queued, help_, label)
+                self._leave_unschedulable(queued, help_, label)
         return len(keys)
 
     def hold(self, key: str, plugin: str) -> None:
@@ -250,15 +250,15 @@ class SchedulingQueue:
     def release(self, key: str, *, wake: bool = False) -> None:
         """The opposite of `hold`; the deletion of the last victim wakes the pod, or `wake` does it now."""
         self._held.pop(key, None)
-        queued = self._apart.take(key)
+        queued = self._unschedulable.take(key)
         if queued is None:
             return
         if queued.is_held:
             queued.gated_by, queued.is_held = "", False
         if wake:
-            self._leave_apart(queued, Help.AT_ONCE, "ForceActivate")
+            self._leave_unschedulable(queued, Help.AT_ONCE, "ForceActivate")
         else:
-            self._apart.put(queued)
+            self._unschedulable.put(queued)
 
     # -- time
 
@@ -273,9 +273,9 @@ class SchedulingQueue:
     def flush_unschedulable(self) -> None:
         """Try pods again that have waited for too long, in case a hint was wrong. Every half minute."""
         limit = self._clock.monotonic() - self._backoffs.unschedulable
-        for queued in [each for each in self._apart if each.queued_at < limit and not each.gated_by]:
-            self._apart.take(queued.key)
-            self._leave_apart(queued, Help.AFTER_BACKOFF, "UnschedulableTimeout")
+        for queued in [each for each in self._unschedulable if each.queued_at < limit and not each.gated_by]:
+            self._unschedulable.take(queued.key)
+            self._leave_unschedulable(queued, Help.AFTER_BACKOFF, "UnschedulableTimeout")
 
     # -- how
 
@@ -289,7 +289,7 @@ class SchedulingQueue:
         ]
         return next((help_ for help_ in (Help.AT_ONCE, Help.AFTER_BACKOFF) if help_ in found), Help.NONE)
 
-    def _leave_apart(self, queued: QueuedPod, help_: Help, label: str) -> None:
+    def _leave_unschedulable(self, queued: QueuedPod, help_: Help, label: str) -> None:
         """To the active pool, or first to the backoff pool."""
         over = floor((queued.queued_at + self._backoff_of(queued)) / _WINDOW)
         if help_ is Help.AT_ONCE or over <= floor(self._clock.monotonic() / _WINDOW):
@@ -316,7 +316,7 @@ class SchedulingQueue:
         queued.gated_by, queued.is_held = refusal, queued.key in self._held
         if refusal:
             queued.refused_by |= {refusal}
-            self._put_apart(queued, label)
+            self._put_unschedulable(queued, label)
         return bool(refusal)
 
     def _gate_of(self, queued: QueuedPod) -> str:
@@ -332,10 +332,10 @@ class SchedulingQueue:
                     log.exception("a plugin failed; the pod is let through", extra={"fields": {"plugin": name}})
         return ""
 
-    def _put_apart(self, queued: QueuedPod, label: str) -> None:
+    def _put_unschedulable(self, queued: QueuedPod, label: str) -> None:
         if queued.key in self._held:
             queued.gated_by, queued.is_held = self._held[queued.key], True
-        self._apart.put(queued)
+        self._unschedulable.put(queued)
         self._tell(queued, Pool.GATED if queued.gated_by else Pool.UNSCHEDULABLE, label)
 
     def _put_active(self, queued: QueuedPod) -> None:

@@ -50,7 +50,7 @@ class _Place(NamedTuple):
     references: tuple[str, ...]
 
 
-class PodsApart:
+class UnschedulablePods:
     def __init__(self, hints: Hints) -> None:
         self._hints = hints
         self._groups: dict[Refusal, Group] = {}
