@@ -52,6 +52,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+D = TypeVar("D", bound=Dynamic)
 TypeOf = Callable[[str, str], type[T] | None]
 """Finds the type for an apiVersion and a kind; the scheme has one."""
 
@@ -68,7 +69,7 @@ def decode(body: bytes, cls: type[T], validation: FieldValidation = FieldValidat
     """The object of type `cls` that JSON says. Raises DecodeError, and TooLargeError beyond 3 MiB."""
     check_limits(body)
     if issubclass(cls, Dynamic):
-        return Decoded(*from_tree(_tree(body, validation), cls, validation))
+        return Decoded(*_decode_dynamic(body, cls, validation))
     try:
         value: T = _decoder(cls).decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -182,15 +183,15 @@ def _encoded(value: Any) -> Any:
     raise NotImplementedError(f"no way to encode {type(value)}")
 
 
-def _tree(body: bytes, validation: FieldValidation) -> Any:
-    """The plain values that JSON says; fields that are there twice are remembered where somebody wants to know."""
+def _decode_dynamic(body: bytes, cls: type[D], validation: FieldValidation) -> tuple[D, tuple[str, ...]]:
+    """A custom object; fields that are there twice are looked for where they may be, and where somebody cares."""
     try:
         tree = _UNTYPED.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return json_tree(body)
+        return dynamic.read(json_tree(body), cls, validation)
     if validation is not FieldValidation.IGNORE and _may_repeat_a_field(body):
-        return json_tree(body)
-    return tree
+        return dynamic.read(json_tree(body), cls, validation)
+    return dynamic.read(tree, cls, validation, repeats=False)
 
 
 _DECODERS: dict[type, msgspec.json.Decoder[Any]] = {}

@@ -51,13 +51,16 @@ def is_dynamic(cls: type) -> bool:
     return issubclass(cls, Dynamic)
 
 
-def read(tree: Any, cls: type[D], validation: FieldValidation) -> tuple[D, tuple[str, ...]]:
-    """The object that a client's tree says, pruned, and warnings. The tree's parts become the object's."""
+def read(tree: Any, cls: type[D], validation: FieldValidation, *, repeats: bool = True) -> tuple[D, tuple[str, ...]]:
+    """The object that a client's tree says, pruned, and warnings. The tree's parts become the object's.
+
+    `repeats` is false where no field can be there twice.
+    """
     if not isinstance(tree, dict):
         raise DecodeError("expected an object")
     obj, strange = _head(tree, cls, validation)
     obj.content = {name: value for name, value in tree.items() if name not in _HEAD}
-    if validation is not FieldValidation.IGNORE:
+    if repeats and validation is not FieldValidation.IGNORE:
         report = Report()
         report_repeated(obj.content, None, report)
         if report.strange:

@@ -15,7 +15,7 @@ from mooring.api import field_errors
 from mooring.api.apiextensions_v1 import JSONSchemaProps
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
-from mooring.cel.regex import compile_pattern
+from mooring.cel.regex import matches
 
 Place = tuple[Any, str | int] | None
 """Where a value stands: the place of what it stands in, and its field or index there; None for the whole."""
@@ -267,7 +267,7 @@ def checks_made(schema: JSONSchemaProps, value: Any) -> int:
 def _text_checks(schema: JSONSchemaProps) -> list[Check]:
     found: list[Check] = []
     longest, shortest = schema.max_length, schema.min_length
-    pattern = compile_pattern(schema.pattern) if schema.pattern else None
+    pattern = schema.pattern
     if longest is not None or shortest is not None or schema.pattern:
 
         def check(value: Any, place: Place, findings: Findings) -> None:
@@ -276,8 +276,8 @@ def _text_checks(schema: JSONSchemaProps) -> list[Check]:
                 findings.add(place, field_errors.too_long(findings.at(place), longest))
             elif shortest is not None and size < shortest:
                 _tell_value(findings, place, value, f"should be at least {shortest} chars long")
-            elif pattern is not None and not pattern.search(value):
-                _tell_value(findings, place, value, f"should match '{schema.pattern}'")
+            elif pattern and not matches(value, pattern):
+                _tell_value(findings, place, value, f"should match '{pattern}'")
 
         found.append(check)
     known = _known_format(schema)
