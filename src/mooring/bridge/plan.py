@@ -38,8 +38,8 @@ from mooring.constraints.options import ConstraintOptions
 
 OPTIONS = ConstraintOptions()
 """The bridge itself knows all words, whatever the server's gates are."""
-RELEASED = "constraints.mooring.dev/released"
-"""The annotation of a pod that was released: a digest of the constraints that it was released with."""
+RELEASED = annotations.RELEASED
+"""Its value is a digest of the constraints that the pod was released with."""
 MOST_TOLERATIONS = 1000
 """A pod gets no more tolerations than this: objects have a limit, and so has the patience of who reads them."""
 Labels = Mapping[str, str]

@@ -38,6 +38,10 @@ TOLERATIONS: Final = "constraints.mooring.dev/tolerations"
 NODE_AFFINITY: Final = "constraints.mooring.dev/node-affinity"
 GATE: Final = "constraints.mooring.dev/bridge"
 """The scheduling gate that holds a pod until the bridge has said its constraints in stock words."""
+RELEASED: Final = "constraints.mooring.dev/released"
+"""The annotation of a pod that the bridge has released: its spec says in stock words what the annotations say."""
+UNREADABLE: Final = "constraints.mooring.dev/unreadable"
+"""Only in memory: why the annotations of a pod cannot be obeyed. See `as_scheduled`."""
 MOST_BYTES: Final = 64 * 1024
 """As long as one annotation may be. (All annotations of an object may have 256 KiB.)"""
 MOST_TERMS: Final = 64
@@ -124,6 +128,37 @@ def as_in_spec(pod: Pod) -> Pod:
     if not are_in(pod.metadata.annotations):
         return pod
     return structs.replace(pod, spec=_with(pod.spec, read(pod.metadata.annotations)))
+
+
+def as_scheduled(pod: Pod) -> Pod:
+    """The pod as a scheduler that knows the new words has to take it; itself where it has no annotations.
+
+    What the bridge has released says everything in its spec. What cannot be read fails closed: no node will do, and
+    `UNREADABLE` says why.
+    """
+    given = pod.metadata.annotations
+    if not given or not are_in(given) or RELEASED in given:
+        return pod
+    try:
+        return as_in_spec(pod)
+    except AnnotationError as error:
+        noted = {**given, UNREADABLE: f"metadata.annotations[{error.key}]: {error}"}
+        nowhere = NodeAffinity(required_during_scheduling_ignored_during_execution=NodeSelector())
+        affinity = structs.replace(pod.spec.affinity or Affinity(), node_affinity=nowhere)
+        return structs.replace(
+            pod,
+            metadata=structs.replace(pod.metadata, annotations=noted),
+            spec=structs.replace(pod.spec, affinity=affinity),
+        )
+
+
+def without_bridge(pod: Pod) -> Pod:
+    """The same without the bridge's gate, for questions: a pod does not wait for what has been read already."""
+    taken = as_scheduled(pod)
+    if taken is pod or UNREADABLE in taken.metadata.annotations:
+        return taken
+    gates = [gate for gate in taken.spec.scheduling_gates if gate.name != GATE]
+    return structs.replace(taken, spec=structs.replace(taken.spec, scheduling_gates=gates))
 
 
 def _with(spec: PodSpec, constraints: Constraints) -> PodSpec:

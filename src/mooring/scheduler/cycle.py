@@ -18,6 +18,7 @@ from mooring.api.errors import NotFound
 from mooring.base import logs
 from mooring.base.clock import Clock
 from mooring.client import Client
+from mooring.constraints.annotations import as_scheduled
 from mooring.scheduler.assumptions import AssumedPod, Assumptions
 from mooring.scheduler.attempt import Attempts, logged, name_of
 from mooring.scheduler.binding import Binder
@@ -118,8 +119,8 @@ class Cycle:
         pod = self._latest(queued.pod)
         if pod is None or pod.spec.node_name or pod.metadata.deletion_timestamp is not None:
             return None
-        queued.pod = pod
-        return pod
+        queued.pod = as_scheduled(pod)
+        return queued.pod
 
     # -- what attempts lead to
 

@@ -27,13 +27,14 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.policy_v1 import PodDisruptionBudget
 from mooring.base import logs
 from mooring.client import Change
+from mooring.constraints.annotations import UNREADABLE, as_scheduled
 from mooring.scheduler.assumptions import Assumptions
 from mooring.scheduler.columns import requests
 from mooring.scheduler.columns.cluster import pod_key
 from mooring.scheduler.engine import Engine
 from mooring.scheduler.framework import Action, ClusterEvent, Kind
 from mooring.scheduler.queue import SchedulingQueue
-from mooring.scheduler.reports import Reports
+from mooring.scheduler.reports import UNSCHEDULABLE, NotScheduled, Reports
 from mooring.scheduler.waiting import WaitingPods
 
 log = logs.get(__name__)
@@ -119,7 +120,7 @@ class EventHandlers:
         elif new.spec.node_name:
             self._placed(old, new)
         elif new.spec.scheduler_name in self._ours:
-            self._waits(old, new)
+            self._waits(old and as_scheduled(old), as_scheduled(new))
 
     def _placed(self, old: Pod | None, new: Pod) -> None:
         """A pod on a node. What was assumed about it is over."""
@@ -142,6 +143,12 @@ class EventHandlers:
         """A pod that we are to find a node for."""
         if self._assumptions.get(pod_key(new)) is not None:
             return  # it is on its way; what is new about it is looked up if it comes back
+        wrong = new.metadata.annotations.get(UNREADABLE)
+        if old is not None and old.metadata.annotations.get(UNREADABLE) != wrong:
+            self._queue.delete(old)
+            old = None
+        if wrong is not None and old is None:
+            self._reports.not_scheduled(new, NotScheduled(UNSCHEDULABLE, wrong))
         if new.status.nominated_node_name and old is None:
             self._engine.nominations.put(new, new.status.nominated_node_name)
         if old is None:

@@ -7,7 +7,7 @@ Called by ``linter.py`` with the object as the server would store it. Read next:
 import re
 from collections.abc import Iterable, Iterator
 
-from mooring.advisor.lint import expressions, rules, specs, terms
+from mooring.advisor.lint import bridged, expressions, rules, specs, terms
 from mooring.advisor.lint.cluster import Cluster
 from mooring.advisor.lint.findings import Problem
 from mooring.advisor.lint.specs import PodSpecAt, TermAt
@@ -20,6 +20,7 @@ def advice(obj: Resource, cluster: Cluster | None) -> Iterator[Problem]:
     """All advice about an object."""
     pod = specs.pod_spec(obj)
     if pod is not None:
+        yield from bridged.advice(pod)
         yield from _on_pod(pod, cluster)
     for at in specs.volume_terms(obj):
         yield from _on_term(at, {}, cluster)

@@ -53,6 +53,10 @@ NEVER_MATCHES = Rule("M022", "never-matches", Severity.WARNING, "A CEL expressio
 CONTRADICTION = Rule("M023", "contradiction", Severity.WARNING, "Conditions of a term that can never hold together")
 MATCHES_ALL = Rule("M024", "matches-everything", Severity.WARNING, "A CEL expression that is true for all of them")
 UNGUARDED = Rule("M025", "unguarded-read", Severity.WARNING, "An expression fails where something it reads is absent")
+WRONG_CONSTRAINTS = Rule(
+    "M026", "wrong-constraints", Severity.ERROR, "Constraints in annotations, for the bridge, are not valid"
+)
+NO_GATE = Rule("M027", "no-gate", Severity.WARNING, "Pods with constraints in annotations do not wait for the bridge")
 NOT_A_NUMBER = Rule("M030", "not-a-number", Severity.WARNING, "Gt or Lt on a key whose values on nodes are no numbers")
 NOT_A_VERSION = Rule(
     "M031", "not-a-version", Severity.WARNING, "A version operator on a key whose values on nodes are no versions"
@@ -87,6 +91,8 @@ RULES = (
     CONTRADICTION,
     MATCHES_ALL,
     UNGUARDED,
+    WRONG_CONSTRAINTS,
+    NO_GATE,
     NOT_A_NUMBER,
     NOT_A_VERSION,
     FAILS_ON_NODES,

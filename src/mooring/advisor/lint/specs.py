@@ -3,7 +3,7 @@
 Paths are texts as in the errors of the API server. Called by ``advice.py``.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from mooring.api import apps_v1, batch_v1, core_v1
@@ -15,6 +15,11 @@ class PodSpecAt(NamedTuple):
 
     spec: core_v1.PodSpec
     path: str
+    annotations: Mapping[str, str]
+
+    @property
+    def annotations_path(self) -> str:
+        return f"{self.path.removesuffix('spec')}metadata.annotations"
 
 
 class TermAt(NamedTuple):
@@ -28,29 +33,29 @@ class TermAt(NamedTuple):
 _TEMPLATE = "spec.template.spec"
 
 
-def _of_template(obj: Any) -> core_v1.PodSpec | None:
-    template = obj.spec.template
-    return template.spec if template is not None else None
+def _of_template(obj: Any) -> core_v1.PodTemplateSpec | None:
+    template: core_v1.PodTemplateSpec | None = obj.spec.template
+    return template
 
 
-_WHERE: dict[type, tuple[str, Callable[[Any], core_v1.PodSpec | None]]] = {
-    core_v1.Pod: ("spec", lambda obj: obj.spec),
-    core_v1.PodTemplate: ("template.spec", lambda obj: obj.template.spec),
+_WHERE: dict[type, tuple[str, Callable[[Any], core_v1.Pod | core_v1.PodTemplateSpec | None]]] = {
+    core_v1.Pod: ("spec", lambda obj: obj),
+    core_v1.PodTemplate: ("template.spec", lambda obj: obj.template),
     core_v1.ReplicationController: (_TEMPLATE, _of_template),
     apps_v1.DaemonSet: (_TEMPLATE, _of_template),
     apps_v1.Deployment: (_TEMPLATE, _of_template),
     apps_v1.ReplicaSet: (_TEMPLATE, _of_template),
     apps_v1.StatefulSet: (_TEMPLATE, _of_template),
     batch_v1.Job: (_TEMPLATE, _of_template),
-    batch_v1.CronJob: ("spec.jobTemplate.spec.template.spec", lambda obj: obj.spec.job_template.spec.template.spec),
+    batch_v1.CronJob: ("spec.jobTemplate.spec.template.spec", lambda obj: obj.spec.job_template.spec.template),
 }
 
 
 def pod_spec(obj: Resource) -> PodSpecAt | None:
     """The spec of the pods that an object is or makes."""
     path, read = _WHERE.get(type(obj), ("", None))
-    spec = read(obj) if read is not None else None
-    return PodSpecAt(spec, path) if spec is not None else None
+    found = read(obj) if read is not None else None
+    return PodSpecAt(found.spec, path, found.metadata.annotations) if found is not None else None
 
 
 def pod_terms(pod: PodSpecAt) -> Iterator[TermAt]:

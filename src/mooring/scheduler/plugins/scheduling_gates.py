@@ -1,8 +1,12 @@
-"""SchedulingGates: a pod with gates is not tried before they are all removed."""
+"""SchedulingGates: a pod with gates is not tried before they are all removed.
+
+Nor is one whose constraints in annotations cannot be read (``mooring.constraints.annotations``).
+"""
 
 from collections.abc import Sequence
 
 from mooring.api.core_v1 import Pod
+from mooring.constraints.annotations import UNREADABLE
 from mooring.scheduler.framework import (
     SUCCESS,
     Action,
@@ -25,7 +29,8 @@ class SchedulingGates:
 
     def pre_enqueue(self, pod: Pod) -> Status:
         if not pod.spec.scheduling_gates:
-            return SUCCESS
+            wrong = pod.metadata.annotations.get(UNREADABLE)
+            return SUCCESS if wrong is None else unresolvable(wrong)
         names = " ".join(gate.name for gate in pod.spec.scheduling_gates)
         return unresolvable(f"waiting for scheduling gates: [{names}]")
 
