@@ -12,6 +12,7 @@ aside and placed when it comes.
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -39,6 +40,7 @@ log = logs.get(__name__)
 
 T = TypeVar("T", bound=Resource)
 _CAPACITY = 64
+_NOTHING_HELD: Mapping[str, Any] = MappingProxyType({})
 _ENDED = frozenset({"Succeeded", "Failed"})
 
 
@@ -70,14 +72,23 @@ class PlacedPod:
     shape: PodShape
     node_name: str
     group: Hashable
+    held: Mapping[str, Any] = field(default_factory=lambda: _NOTHING_HELD)
+    """What plugins have given it on its node, such as a card, by plugin. It leaves and comes back with the pod."""
+
+    def hold(self, plugin: str, value: object) -> None:
+        self.held = {**self.held, plugin: value}
 
 
 class PodObserver(Protocol):
-    """Told when a pod comes to a node or leaves it: for plugins that keep counts of their own."""
+    """Told when a pod comes to a node or leaves it, also for a try: for plugins that have columns of their own.
 
-    def pod_placed(self, pod: Pod, node: NodeInfo) -> None: ...
+    `pod_left` is the exact opposite of `pod_placed`. What has to be the same when the pod comes back, such as the card
+    that was chosen for it, is kept in `placed.held`.
+    """
 
-    def pod_left(self, pod: Pod, node: NodeInfo) -> None: ...
+    def pod_placed(self, placed: PlacedPod, node: NodeInfo) -> None: ...
+
+    def pod_left(self, placed: PlacedPod, node: NodeInfo) -> None: ...
 
 
 def pod_key(pod: Pod) -> str:
@@ -280,6 +291,7 @@ class Cluster:
             if before.node_name == node_name and before.shape is placed.shape and before.group == placed.group:
                 self._replace(before, pod)
                 return
+            placed.held = before.held if before.node_name == node_name else placed.held
             self.displace(before)
         if node_name not in self.row_of:
             self._homeless.setdefault(node_name, {})[key] = placed
@@ -365,7 +377,7 @@ class Cluster:
         self.pod_changes.note(row)
         for observer in self.observers:
             try:
-                observer.pod_placed(pod, info)
+                observer.pod_placed(placed, info)
             except Exception as problem:
                 _log_failure(observer, problem)
 
@@ -389,7 +401,7 @@ class Cluster:
         self.pod_changes.note(row)
         for observer in self.observers:
             try:
-                observer.pod_left(placed.pod, info)
+                observer.pod_left(placed, info)
             except Exception as problem:
                 _log_failure(observer, problem)
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Final
 
 from mooring.api.core_v1 import Pod, Volume
-from mooring.scheduler.columns.cluster import Cluster, NodeInfo, object_key, pod_key
+from mooring.scheduler.columns.cluster import Cluster, NodeInfo, PlacedPod, object_key, pod_key
 
 _DISKS: Final = ("gce_persistent_disk", "aws_elastic_block_store", "rbd", "iscsi")
 
@@ -20,18 +20,20 @@ class VolumeUse:
         self.disks: dict[str, dict[str, Pod]] = {}
         """By node, the pods that use disks which cannot be mounted twice."""
         for info in cluster.node_infos():
-            for pod in info.pods:
-                self.pod_placed(pod, info)
+            for placed in info.placed.values():
+                self.pod_placed(placed, info)
         cluster.observers.append(self)
 
-    def pod_placed(self, pod: Pod, node: NodeInfo) -> None:
+    def pod_placed(self, placed: PlacedPod, node: NodeInfo) -> None:
+        pod = placed.pod
         if not pod.spec.volumes:
             return
         self.claims.update(_named_claims(pod))
         if has_disks(pod):
             self.disks.setdefault(node.name, {})[pod_key(pod)] = pod
 
-    def pod_left(self, pod: Pod, node: NodeInfo) -> None:
+    def pod_left(self, placed: PlacedPod, node: NodeInfo) -> None:
+        pod = placed.pod
         if not pod.spec.volumes:
             return
         for name in _named_claims(pod):
