@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from asgi_calls import ADMIN, Caller, running
+from mooring.admission.limit_range import ANNOTATION
 
 DATA = Path(__file__).parent / "data" / "api"
 Tree = dict[str, Any]
@@ -23,8 +24,8 @@ def said(code: int, body: Tree, warnings: list[str]) -> Tree:
     spec = body.get("spec", {})
     containers = [*spec.get("containers", []), *spec.get("initContainers", [])]
     resources = [each.get("resources") or {} for each in containers]
-    annotations = body["metadata"].get("annotations") or {}
-    return {"code": code, "annotations": annotations, "resources": resources, "warnings": warnings}
+    annotation = (body["metadata"].get("annotations") or {}).get(ANNOTATION)
+    return {"code": code, "annotation": annotation, "resources": resources, "warnings": warnings}
 
 
 async def differences(directory: Path, cases: list[Tree]) -> list[tuple[str, Tree, Tree]]:
@@ -42,7 +43,7 @@ async def differences(directory: Path, cases: list[Tree]) -> list[tuple[str, Tre
 
 
 @pytest.mark.req("X.10")
-@pytest.mark.parametrize(("file", "count"), [("limits.jsonl", 40)])
+@pytest.mark.parametrize(("file", "count"), [("limits.jsonl", 40), ("pod-security.jsonl", 250)])
 def test_every_recorded_request_is_answered_word_by_word(file: str, count: int, tmp_path: Path) -> None:
     cases = [json.loads(line) for line in (DATA / file).read_text().splitlines()]
     assert asyncio.run(differences(tmp_path, cases)) == []

@@ -6,6 +6,7 @@ from mooring.admission import cron_schedule
 from mooring.admission.job import default_job_template, validate_job_spec
 from mooring.admission.numbers import non_negative
 from mooring.admission.pod.template import prepare_template, template_warnings
+from mooring.admission.pod_security.judging import check_template
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.admission.workload import SPEC, name_warnings
@@ -70,6 +71,9 @@ class CronJobStrategy(RuleStrategy[CronJob]):
         found = name_warnings(new.metadata) if old is None else []
         before = old.spec.job_template.spec.template if old is not None else None
         return found + template_warnings(new.spec.job_template.spec.template, before, _POD_TEMPLATE)
+
+    def judge(self, new: CronJob, old: CronJob | None, request: Request) -> None:
+        check_template(new.spec.job_template.spec.template, request)
 
 
 def _schedule(spec: CronJobSpec, old: CronJobSpec | None, path: Path) -> list[FieldError]:

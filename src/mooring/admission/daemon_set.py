@@ -3,6 +3,7 @@
 from mooring.admission.meta import immutable
 from mooring.admission.numbers import at_most_all, non_negative
 from mooring.admission.pod.template import default_template, prepare_template, template_warnings
+from mooring.admission.pod_security.judging import check_template
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.admission.workload import (
@@ -81,6 +82,9 @@ class DaemonSetStrategy(RuleStrategy[DaemonSet]):
 
     def warnings(self, new: DaemonSet, old: DaemonSet | None, request: Request) -> list[str]:
         return template_warnings(new.spec.template, old.spec.template if old is not None else None, TEMPLATE)
+
+    def judge(self, new: DaemonSet, old: DaemonSet | None, request: Request) -> None:
+        check_template(new.spec.template, request)
 
 
 def _update_strategy(strategy: DaemonSetUpdateStrategy, path: Path) -> list[FieldError]:

@@ -3,6 +3,7 @@
 from mooring.admission.meta import immutable
 from mooring.admission.numbers import at_most_all, non_negative
 from mooring.admission.pod.template import default_template, prepare_template, template_warnings
+from mooring.admission.pod_security.judging import check_template
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.admission.workload import (
@@ -93,6 +94,9 @@ class DeploymentStrategy(RuleStrategy[Deployment]):
     def warnings(self, new: Deployment, old: Deployment | None, request: Request) -> list[str]:
         found = name_warnings(new.metadata) if old is None else []
         return found + template_warnings(new.spec.template, old.spec.template if old is not None else None, TEMPLATE)
+
+    def judge(self, new: Deployment, old: Deployment | None, request: Request) -> None:
+        check_template(new.spec.template, request)
 
 
 def _default_strategy(strategy: UpdateStrategy) -> None:

@@ -9,6 +9,7 @@ from mooring.admission.job_policies import validate_failure_policy, validate_suc
 from mooring.admission.meta import IMMUTABLE, immutable
 from mooring.admission.numbers import non_negative
 from mooring.admission.pod.template import default_template, prepare_template, template_warnings, validate_template
+from mooring.admission.pod_security.judging import check_template
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.admission.workload import (
@@ -104,6 +105,9 @@ class JobStrategy(RuleStrategy[Job]):
     def warnings(self, new: Job, old: Job | None, request: Request) -> list[str]:
         found = name_warnings(new.metadata) if old is None else []
         return found + template_warnings(new.spec.template, old.spec.template if old is not None else None, TEMPLATE)
+
+    def judge(self, new: Job, old: Job | None, request: Request) -> None:
+        check_template(new.spec.template, request)
 
 
 def default_job_template(spec: JobSpec) -> None:

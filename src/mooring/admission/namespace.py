@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mooring.admission import meta
+from mooring.admission.pod_security.judging import check_namespace
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request, StatusStrategy, Strategy
 from mooring.api import field_errors, names
@@ -64,6 +65,9 @@ class NamespaceStrategy(RuleStrategy[Namespace]):
             return []
         detail = f"may only be '{wanted}' if `deletionTimestamp` {is_empty}"
         return [field_errors.invalid(_PHASE, new.status.phase, detail)]
+
+    def judge(self, new: Namespace, old: Namespace | None, request: Request) -> None:
+        check_namespace(new, old, request)
 
 
 class FinalizeStrategy(StatusStrategy[Namespace]):

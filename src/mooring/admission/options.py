@@ -96,6 +96,8 @@ class AdmissionOptions:
     """Names of Services may begin with a digit."""
     scale_to_zero: bool = True
     """An autoscaler may have no pods at least."""
+    pod_security_minor: int = BINARY.minor
+    """The minor version that `latest` means in the Pod Security labels of namespaces."""
     custom: CustomOptions = field(default_factory=CustomOptions)
     """What definitions of custom kinds may say."""
     judges: Judges = field(default_factory=lambda: judges_for(BINARY.minus(1)))
@@ -168,6 +170,7 @@ def for_component(component: Component) -> AdmissionOptions:
         pod_topology_labels=on(gates.POD_TOPOLOGY_LABELS),
         relaxed_service_names=component.versions.emulation >= RELAXED_SERVICE_NAMES,
         scale_to_zero=component.versions.emulation >= SCALE_TO_ZERO,
+        pod_security_minor=component.versions.emulation.minor,
         relaxed_env_names=compatible >= RELAXED_ENV_NAMES,
         relaxed_dns_searches=compatible >= RELAXED_DNS_SEARCHES,
         container_restart_policy=compatible >= CONTAINER_RESTART_POLICY,

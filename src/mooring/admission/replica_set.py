@@ -3,6 +3,7 @@
 from mooring.admission.meta import immutable
 from mooring.admission.numbers import non_negative
 from mooring.admission.pod.template import default_template, prepare_template, template_warnings, validate_template
+from mooring.admission.pod_security.judging import check_template
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.admission.workload import (
@@ -66,6 +67,9 @@ class ReplicaSetStrategy(RuleStrategy[ReplicaSet]):
         found = name_warnings(new.metadata) if old is None else []
         return found + template_warnings(new.spec.template, old.spec.template if old is not None else None, TEMPLATE)
 
+    def judge(self, new: ReplicaSet, old: ReplicaSet | None, request: Request) -> None:
+        check_template(new.spec.template, request)
+
 
 class ReplicationControllerStrategy(RuleStrategy[ReplicationController]):
     """What ReplicaSets were before they had selectors with expressions."""
@@ -122,6 +126,10 @@ class ReplicationControllerStrategy(RuleStrategy[ReplicationController]):
             return found
         return found + template_warnings(new.spec.template, old.spec.template if old is not None else None, TEMPLATE)
 
+    def judge(self, new: ReplicationController, old: ReplicationController | None, request: Request) -> None:
+        if new.spec.template is not None:
+            check_template(new.spec.template, request)
+
 
 class PodTemplateStrategy(RuleStrategy[PodTemplate]):
     """A template that is kept for itself."""
@@ -146,6 +154,9 @@ class PodTemplateStrategy(RuleStrategy[PodTemplate]):
 
     def warnings(self, new: PodTemplate, old: PodTemplate | None, request: Request) -> list[str]:
         return template_warnings(new.template, old.template if old is not None else None, Path("template"))
+
+    def judge(self, new: PodTemplate, old: PodTemplate | None, request: Request) -> None:
+        check_template(new.template, request)
 
 
 def _status(status: ReplicaSetStatus | ReplicationControllerStatus, terminating: int | None) -> list[FieldError]:

@@ -8,6 +8,7 @@ from mooring.admission.meta import IMMUTABLE
 from mooring.admission.numbers import at_most_all, non_negative, number_or_percent
 from mooring.admission.persistent_volume_claim import default_claim
 from mooring.admission.pod.template import default_template, prepare_template, template_warnings
+from mooring.admission.pod_security.judging import check_template
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.admission.workload import (
@@ -123,6 +124,9 @@ class StatefulSetStrategy(RuleStrategy[StatefulSet]):
     def warnings(self, new: StatefulSet, old: StatefulSet | None, request: Request) -> list[str]:
         found = name_warnings(new.metadata) if old is None else []
         return found + template_warnings(new.spec.template, old.spec.template if old is not None else None, TEMPLATE)
+
+    def judge(self, new: StatefulSet, old: StatefulSet | None, request: Request) -> None:
+        check_template(new.spec.template, request)
 
 
 def _validate_spec(spec: StatefulSetSpec, old: StatefulSetSpec | None, request: Request) -> list[FieldError]:

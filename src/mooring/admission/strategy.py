@@ -17,7 +17,7 @@ in place (it was decoded for this request and nobody else has seen it), and neve
 A subresource such as `status` is a strategy of its own in `subresources`; `StatusStrategy` is the usual one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
@@ -28,7 +28,7 @@ from mooring.api import meta_v1
 from mooring.api.answer_limits import add_warning
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.base import copy_of
-from mooring.api.core_v1 import LimitRange, ServiceAccount
+from mooring.api.core_v1 import LimitRange, Pod, ServiceAccount
 from mooring.api.field_errors import FieldError
 from mooring.api.node_v1 import RuntimeClass
 
@@ -78,6 +78,12 @@ class Lookups(Protocol):
     def limit_ranges(self, namespace: str) -> Sequence[LimitRange]:
         """The LimitRanges of a namespace, by name."""
 
+    def security_labels(self, namespace: str) -> Mapping[str, str]:
+        """The labels of a namespace that say how secure its pods must be."""
+
+    def pods(self, namespace: str) -> tuple[int, Iterator[Pod]]:
+        """How many pods a namespace has, and all of them, one after the other."""
+
 
 class NoCluster:
     """Lookups without a cluster: every namespace exists, and nothing but the system's own PriorityClasses does."""
@@ -110,6 +116,12 @@ class NoCluster:
 
     def limit_ranges(self, namespace: str) -> Sequence[LimitRange]:
         return ()
+
+    def security_labels(self, namespace: str) -> Mapping[str, str]:
+        return {}
+
+    def pods(self, namespace: str) -> tuple[int, Iterator[Pod]]:
+        return 0, iter(())
 
 
 SYSTEM_PRIORITIES: Mapping[str, Priority] = {

@@ -1,10 +1,10 @@
-"""Requests that the rules of a namespace decide: LimitRanges. Prints them, for ``tools/record_requests.py``.
+"""Requests that the rules of a namespace decide, LimitRanges and Pod Security, for ``tools/record_requests.py``.
 
     python tests/conformance/recording/namespace_rules.py limits > requests.jsonl
     python tools/record_requests.py requests.jsonl --server https://127.0.0.1:6443 --token T > …/data/api/limits.jsonl
 
-The server is a fresh kube-apiserver (shared/real/control-plane.sh starts one). Recorded from v1.37. Requests are made
-in order: later ones speak of what earlier ones have made.
+The server is a fresh kube-apiserver (shared/real/control-plane.sh starts one) with --allow-privileged and without the
+ServiceAccount plugin. Recorded from v1.37. Requests are made in order: later ones speak of what earlier ones have made.
 """
 
 import json
@@ -154,6 +154,153 @@ LIMITED_PODS: list[tuple[str, str, Tree]] = [
 ]
 
 
+# -- Pod Security
+
+ENFORCE, WARN = "pod-security.kubernetes.io/enforce", "pod-security.kubernetes.io/warn"
+SAFE: Tree = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
+
+def secured(context: Tree | None = None, of_pod: Tree | None = None, **spec: Any) -> Tree:
+    """A pod of two containers that `restricted` allows, but for what is added to both of them and to the pod."""
+    containers = [{"name": name, "image": "i", "securityContext": {**SAFE, **(context or {})}} for name in "ab"]
+    return {"containers": containers, "securityContext": of_pod or {}, **spec}
+
+
+def http_get(host: str) -> Tree:
+    return {"httpGet": {"port": 80, "host": host}}
+
+
+INSECURE: dict[str, Tree] = {
+    "plain": {"containers": [{"name": "c", "image": "i"}]},
+    "safe": secured(),
+    "app-armor": secured({"appArmorProfile": {"type": "Unconfined"}}, {"appArmorProfile": {"type": "Unconfined"}}),
+    "capabilities": secured({"capabilities": {"add": ["SYS_ADMIN", "CHOWN", "NET_BIND_SERVICE"], "drop": ["ALL"]}}),
+    "capabilities-kept": secured({"capabilities": {"drop": ["NET_RAW"]}}),
+    "host-namespaces": secured(hostNetwork=True, hostPID=True, hostIPC=True),
+    "host-path": secured(volumes=[{"name": "v", "hostPath": {"path": "/"}}]),
+    "volume-types": secured(
+        volumes=[
+            {"name": "v", "hostPath": {"path": "/"}},
+            {"name": "n", "nfs": {"server": "s", "path": "/"}},
+            {"name": "e", "emptyDir": {}},
+        ]
+    ),
+    "host-ports": {
+        "containers": [
+            {"name": "a", "image": "i", "ports": [{"containerPort": 1, "hostPort": 90}], "securityContext": SAFE},
+            {"name": "b", "image": "i", "ports": [{"containerPort": 1, "hostPort": 8080}], "securityContext": SAFE},
+        ]
+    },
+    "probes": {
+        "containers": [
+            {
+                "name": "c",
+                "image": "i",
+                "securityContext": SAFE,
+                "livenessProbe": http_get("example.com"),
+                "readinessProbe": {"tcpSocket": {"port": 80, "host": "10.0.0.1"}},
+                "lifecycle": {"preStop": http_get("example.org")},
+            }
+        ]
+    },
+    "privileged": secured({"privileged": True, "allowPrivilegeEscalation": None}),
+    "proc-mount": secured({"procMount": "Unmasked"}, hostUsers=False),
+    "selinux": secured({"seLinuxOptions": {"type": "spc_t"}}, {"seLinuxOptions": {"user": "u", "role": "r"}}),
+    "selinux-engine": secured({"seLinuxOptions": {"type": "container_engine_t"}}),
+    "seccomp": secured({"seccompProfile": {"type": "Unconfined"}}, {"seccompProfile": {"type": "Unconfined"}}),
+    "seccomp-missing": secured({"seccompProfile": None}),
+    "seccomp-of-pod": secured({"seccompProfile": None}, {"seccompProfile": {"type": "RuntimeDefault"}}),
+    "sysctls": secured(
+        of_pod={"sysctls": [{"name": name, "value": "1"} for name in ("kernel.msgmax", "net.ipv4.tcp_rmem")]}
+    ),
+    "root": secured({"runAsNonRoot": False}, {"runAsNonRoot": False}),
+    "root-unsaid": secured({"runAsNonRoot": None}),
+    "root-by-number": secured({"runAsNonRoot": None, "runAsUser": 0}, {"runAsUser": 0}),
+    "root-of-user-namespace": secured({"runAsNonRoot": None, "runAsUser": 0}, hostUsers=False),
+    "windows": {"containers": [{"name": "c", "image": "i"}], "os": {"name": "windows"}},
+    "host-process": secured(
+        {"windowsOptions": {"hostProcess": True}}, {"windowsOptions": {"hostProcess": True}}, hostNetwork=True
+    ),
+    "escalation": secured({"allowPrivilegeEscalation": True}),
+    "init": {**secured(), "initContainers": [{"name": "i", "image": "i"}]},
+}
+STANDARDS = {
+    "baseline": {ENFORCE: "baseline"},
+    "restricted": {ENFORCE: "restricted"},
+    "restricted-1-24": {ENFORCE: "restricted", f"{ENFORCE}-version": "v1.24"},
+    "restricted-1-18": {ENFORCE: "restricted", f"{ENFORCE}-version": "v1.18"},
+    "baseline-1-30": {ENFORCE: "baseline", f"{ENFORCE}-version": "v1.30"},
+    "future": {ENFORCE: "restricted", f"{ENFORCE}-version": "v1.99"},
+    "warned": {WARN: "restricted", ENFORCE: "baseline"},
+    "lax": {ENFORCE: "privileged", "pod-security.kubernetes.io/audit": "restricted"},
+}
+LABELS = {
+    "bad-level": {ENFORCE: "strict"},
+    "bad-version": {ENFORCE: "baseline", f"{ENFORCE}-version": "1.30", f"{WARN}-version": "v1.030"},
+    "bad-warn": {WARN: "Restricted", "pod-security.kubernetes.io/audit": "x", f"{ENFORCE}-version": "v2.0"},
+}
+
+
+def security() -> Iterator[Tree]:
+    for name, labels in {**STANDARDS, **LABELS}.items():
+        yield from namespace(name, **labels)
+    for space in STANDARDS:
+        for name, spec in INSECURE.items():
+            yield pod(space, name, spec)
+    yield from templates()
+    old = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tightened", "labels": {}}}
+    yield from namespace("tightened")
+    for name in ("plain", "safe", "host-path", "app-armor", "init"):
+        yield pod("tightened", name, INSECURE[name])
+    for name in ("second", "third"):
+        yield pod("tightened", name, INSECURE["plain"])
+    steps: list[Tree] = [{ENFORCE: level} for level in ("nothing", "restricted", "baseline")]
+    for index, labels in enumerate([*steps, {ENFORCE: "baseline", f"{ENFORCE}-version": "v1.20"}, {}]):
+        body = {**old, "metadata": {"name": "tightened", "labels": labels}}
+        yield {"id": f"tighten-{index}", "method": "PUT", "path": "/api/v1/namespaces/tightened", "body": body}
+
+
+def templates() -> Iterator[Tree]:
+    """Every kind with a template of pods."""
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": INSECURE["plain"]}
+    once = {"metadata": {}, "spec": {**INSECURE["plain"], "restartPolicy": "Never"}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    for kind, plural, version, body in (
+        ("Deployment", "deployments", "apps/v1", {"spec": spec}),
+        ("ReplicaSet", "replicasets", "apps/v1", {"spec": spec}),
+        ("DaemonSet", "daemonsets", "apps/v1", {"spec": spec}),
+        ("StatefulSet", "statefulsets", "apps/v1", {"spec": {**spec, "serviceName": "s"}}),
+        ("Job", "jobs", "batch/v1", {"spec": {"template": once}}),
+        (
+            "CronJob",
+            "cronjobs",
+            "batch/v1",
+            {"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": once}}}},
+        ),
+        (
+            "ReplicationController",
+            "replicationcontrollers",
+            "v1",
+            {"spec": {"selector": {"a": "b"}, "template": template}},
+        ),
+        ("PodTemplate", "podtemplates", "v1", {"template": template}),
+    ):
+        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        for space in ("restricted", "warned", "lax"):
+            tree = {"apiVersion": version, "kind": kind, "metadata": {"name": "x"}, **body}
+            yield post(f"{space}-{kind}", f"{root}/namespaces/{space}/{plural}", tree)
+        if kind == "Job":
+            continue  # its selector is made up, so that it cannot be sent again
+        tree = {"apiVersion": version, "kind": kind, "metadata": {"name": "x", "labels": {"new": "yes"}}, **body}
+        path = f"{root}/namespaces/restricted/{plural}/x"
+        yield {"id": f"again-{kind}", "method": "PUT", "path": path, "body": tree}
+
+
 if __name__ == "__main__":
-    for request in {"limits": limits}[sys.argv[1]]():
+    for request in {"limits": limits, "security": security}[sys.argv[1]]():
         print(json.dumps(request))

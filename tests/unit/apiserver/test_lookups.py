@@ -121,3 +121,20 @@ async def test_a_limit_range_counts_as_long_as_it_is_there_and_in_its_namespace(
     assert await limit_of("changed") == "2"
     await api.delete(f"{ranges.format('default')}/l")
     assert await limit_of("after") is None
+
+
+@pytest.mark.req("X.10")
+async def test_the_security_labels_of_a_namespace_count_at_once(api: ApiCaller) -> None:
+    async def code_of(name: str) -> int:
+        return int((await api.post(PODS, pod(name, hostPID=True))).code)
+
+    assert await code_of("before") == 201
+    space = (await api.get("/api/v1/namespaces/default")).body
+    space["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] = "baseline"
+    answer = await api.put("/api/v1/namespaces/default", space)
+    assert answer.code == 200
+    assert await code_of("with") == 403
+    space = answer.body
+    del space["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
+    await api.put("/api/v1/namespaces/default", space)
+    assert await code_of("after") == 201

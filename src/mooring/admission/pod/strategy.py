@@ -27,6 +27,7 @@ from mooring.admission.pod.update import (
     validate_spec_update,
     validate_status_update,
 )
+from mooring.admission.pod_security import judging as pod_security
 from mooring.admission.runtime_class import apply_runtime_class
 from mooring.admission.strategy import Request, StatusStrategy, Strategy, keep_status
 from mooring.api import field_errors
@@ -114,6 +115,7 @@ class PodStrategy(Strategy[Pod]):
         """An update of the main resource cannot change what containers ask for."""
         if old is None:
             limit_range.check_pod(new, request)
+        pod_security.check_pod(new, old, request)
 
 
 class PodStatusStrategy(StatusStrategy[Pod]):
@@ -155,6 +157,9 @@ class EphemeralContainersStrategy(Strategy[Pod]):
         errors += _validate_pod(new, rules)
         errors += validate_annotation_updates(new.metadata, old.metadata, _ANNOTATIONS)
         return errors + validate_ephemeral_update(new.spec.ephemeral_containers, old.spec.ephemeral_containers)
+
+    def judge(self, new: Pod, old: Pod | None, request: Request) -> None:
+        pod_security.check_pod(new, old, request)
 
 
 class ResizeStrategy(Strategy[Pod]):

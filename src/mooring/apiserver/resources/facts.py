@@ -5,12 +5,13 @@ does not know what the request names, what other servers may know. So a namespac
 was acknowledged, by whichever server. Decoding is spared as long as nothing has changed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import msgspec
 
+from mooring.admission.pod_security.judging import security_labels
 from mooring.admission.strategy import Priority
 from mooring.api import codec
 from mooring.api.core_v1 import LimitRange, Namespace, PersistentVolumeClaim, Pod, ServiceAccount
@@ -37,6 +38,10 @@ def _no_limits(namespace: str) -> Sequence[LimitRange]:  # noqa: ARG001 - no nam
     return ()
 
 
+def _no_pods(namespace: str) -> tuple[int, Iterator[Pod]]:  # noqa: ARG001 - as above
+    return 0, iter(())
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """The `Lookups` of one request."""
@@ -52,6 +57,8 @@ class Facts:
     """The topology labels of the node that a pod names."""
     limits: Callable[[str], Sequence[LimitRange]] = _no_limits
     """Asked only by those who need it, as this server knows of them without waiting."""
+    security: Mapping[str, str] = field(default_factory=dict)
+    pods_of: Callable[[str], tuple[int, Iterator[Pod]]] = _no_pods
 
     def namespace_phase(self, name: str) -> str | None:
         return self.phases.get(name)
@@ -84,6 +91,20 @@ class Facts:
     def limit_ranges(self, namespace: str) -> Sequence[LimitRange]:
         return self.limits(namespace)
 
+    def security_labels(self, namespace: str) -> Mapping[str, str]:
+        return self.security if namespace in self.phases else {}
+
+    def pods(self, namespace: str) -> tuple[int, Iterator[Pod]]:
+        return self.pods_of(namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class _NamespaceFacts:
+    """What admission needs of a namespace."""
+
+    phase: str
+    security: Mapping[str, str]
+
 
 class _Labels(msgspec.Struct):
     labels: dict[str, str] = {}
@@ -100,7 +121,7 @@ class ClusterFacts:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._namespaces: dict[str, tuple[int, str]] = {}
+        self._namespaces: dict[str, tuple[int, _NamespaceFacts]] = {}
         self._accounts = AccountFacts(store)
         self._priorities = Collection(store, "/registry/priorityclasses/", PriorityClass, _priorities)
         self._nodes: BoundedCache[str, tuple[int, Mapping[str, str]]] = BoundedCache(_NODES_KNOWN)
@@ -111,8 +132,9 @@ class ClusterFacts:
 
     async def about(self, obj: Resource | None, namespace: str) -> Facts:
         """The facts for a write of `obj` in a namespace."""
-        phase = await self.namespace_phase(namespace) if namespace else None
-        phases = {namespace: phase} if phase else {}
+        found = await self._namespace(namespace) if namespace else None
+        phases = {namespace: found.phase} if found else {}
+        security = found.security if found else {}
         if isinstance(obj, Pod):
             priorities, default = self._priorities.summary()
             if obj.spec.priority_class_name and obj.spec.priority_class_name not in priorities:
@@ -126,11 +148,14 @@ class ClusterFacts:
                 runtime_classes=await self._runtime_class(obj.spec.runtime_class_name),
                 node_labels=self.topology_labels(obj.spec.node_name),
                 limits=self.limit_ranges,
+                security=security,
             )
         if isinstance(obj, PersistentVolumeClaim):
             default_class, expandable = self._storage_classes.summary()
             return Facts(phases, storage_class=default_class, expandable_classes=expandable, limits=self.limit_ranges)
-        return Facts(phases)
+        if isinstance(obj, Namespace):
+            return Facts(pods_of=self.pods)
+        return Facts(phases, security=security)
 
     async def _runtime_class(self, name: str | None) -> dict[str, RuntimeClass]:
         kv = await self._store.get(f"/registry/runtimeclasses/{name}") if name else None
@@ -161,6 +186,15 @@ class ClusterFacts:
 
     async def namespace_phase(self, name: str) -> str | None:
         """The phase of a namespace now, None when there is none of that name."""
+        found = await self._namespace(name)
+        return found.phase if found else None
+
+    def pods(self, namespace: str) -> tuple[int, Iterator[Pod]]:
+        """How many pods a namespace has, and all of them, each decoded when it is asked for."""
+        items = self._store.peek_all(f"/registry/pods/{namespace}/")
+        return len(items), (codec.decode_own(kv.value, Pod) for kv in items)
+
+    async def _namespace(self, name: str) -> "_NamespaceFacts | None":
         key = f"/registry/namespaces/{name}"
         kv = self._store.peek(key) or await self._store.get(key)
         if kv is None:
@@ -168,8 +202,9 @@ class ClusterFacts:
             return None
         known = self._namespaces.get(name)
         if known is None or known[0] != kv.mod_revision:
-            phase = codec.decode_own(kv.value, Namespace).status.phase or "Active"
-            known = self._namespaces[name] = (kv.mod_revision, phase)
+            namespace = codec.decode_own(kv.value, Namespace)
+            facts = _NamespaceFacts(namespace.status.phase or "Active", security_labels(namespace.metadata.labels))
+            known = self._namespaces[name] = (kv.mod_revision, facts)
         return known[1]
 
 

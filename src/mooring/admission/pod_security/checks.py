@@ -1,0 +1,441 @@
+"""What the standards forbid: every check with the versions of its rules. Called by ``judging.py``.
+
+A rule looks at a pod, or at the template of one, and returns the text of what is wrong with it, or nothing. The checks
+of a level are in the order in which Kubernetes tells of them: by name, those of `baseline` before the others.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+import msgspec
+
+from mooring.admission.pod_security.policy import BASELINE, RESTRICTED
+from mooring.api.core_v1 import Container, Pod, PodSpec, PodTemplateSpec
+from mooring.api.core_v1.container import LifecycleHandler, Probe, SecurityContext
+from mooring.api.core_v1.pod import PodSecurityContext
+from mooring.api.core_v1.pod_volume import Volume
+from mooring.api.quoting import quoted
+
+Subject = Pod | PodTemplateSpec
+Context = SecurityContext | PodSecurityContext
+_NO_CONTEXT = SecurityContext()
+_NO_POD_CONTEXT = PodSecurityContext()
+_APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
+_SECCOMP_OF_POD = "seccomp.security.alpha.kubernetes.io/pod"
+_SECCOMP_OF_CONTAINER = "container.seccomp.security.alpha.kubernetes.io/"
+_PROFILES = ("RuntimeDefault", "Localhost")
+_ALL = "ALL"
+_DEFAULT_CAPABILITIES = frozenset(
+    {
+        "AUDIT_WRITE",
+        "CHOWN",
+        "DAC_OVERRIDE",
+        "FOWNER",
+        "FSETID",
+        "KILL",
+        "MKNOD",
+        "NET_BIND_SERVICE",
+        "SETFCAP",
+        "SETGID",
+        "SETPCAP",
+        "SETUID",
+        "SYS_CHROOT",
+    }
+)
+_SELINUX_TYPES = frozenset({"", "container_t", "container_init_t", "container_kvm_t"})
+_SYSCTLS = frozenset(
+    {
+        "kernel.shm_rmid_forced",
+        "net.ipv4.ip_local_port_range",
+        "net.ipv4.tcp_syncookies",
+        "net.ipv4.ping_group_range",
+        "net.ipv4.ip_unprivileged_port_start",
+    }
+)
+_SYSCTLS_27 = _SYSCTLS | {"net.ipv4.ip_local_reserved_ports"}
+_SYSCTLS_29 = _SYSCTLS_27 | {
+    "net.ipv4.tcp_keepalive_time",
+    "net.ipv4.tcp_fin_timeout",
+    "net.ipv4.tcp_keepalive_intvl",
+    "net.ipv4.tcp_keepalive_probes",
+}
+_SYSCTLS_32 = _SYSCTLS_29 | {"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"}
+_SYSCTLS_37 = _SYSCTLS_32 | {"net.ipv4.tcp_slow_start_after_idle", "net.ipv4.tcp_notsent_lowat"}
+_VOLUMES = frozenset(
+    {
+        "configMap",
+        "csi",
+        "downwardAPI",
+        "emptyDir",
+        "ephemeral",
+        "image",
+        "persistentVolumeClaim",
+        "projected",
+        "secret",
+    }
+)
+_VOLUME_FIELDS = [(each.name, each.encode_name) for each in msgspec.structs.fields(Volume) if each.name != "name"]
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """What a check has against a pod, in short and in full."""
+
+    reason: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.reason} ({self.detail})"
+
+
+Rule = Callable[[Subject], Violation | None]
+
+
+# -- words
+
+
+def _quoted_list(items: list[str]) -> str:
+    return ", ".join(f'"{item}"' for item in items)
+
+
+def _counted(noun: str, items: list[str]) -> str:
+    return f"{_plural(noun, items)} {_quoted_list(items)}"
+
+
+def _plural(noun: str, items: list[str]) -> str:
+    return noun if len(items) == 1 else f"{noun}s"
+
+
+def _use(items: list[str]) -> str:
+    return "uses" if len(items) == 1 else "use"
+
+
+# -- what to look at
+
+
+def _containers(spec: PodSpec) -> Iterator[tuple[Container, SecurityContext]]:
+    for container in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers):
+        yield container, container.security_context or _NO_CONTEXT
+
+
+def _named(spec: PodSpec, is_bad: Callable[[SecurityContext], bool]) -> list[str]:
+    return [container.name for container, context in _containers(spec) if is_bad(context)]
+
+
+def _pod_context(spec: PodSpec) -> PodSecurityContext:
+    return spec.security_context or _NO_POD_CONTEXT
+
+
+def _setters(spec: PodSpec, is_bad: Callable[[Context], bool]) -> list[str]:
+    """Who sets something bad: the pod, and its containers by name."""
+    setters = ["pod"] if is_bad(_pod_context(spec)) else []
+    containers = _named(spec, is_bad)
+    return [*setters, _counted("container", containers)] if containers else setters
+
+
+def _contexts(spec: PodSpec) -> list[Context]:
+    return [_pod_context(spec), *(context for _, context in _containers(spec))]
+
+
+def _not_on_windows(rule: Rule) -> Rule:
+    """Windows has none of it, which `spec.os` says since 1.25."""
+    return lambda pod: None if pod.spec.os is not None and pod.spec.os.name == "windows" else rule(pod)
+
+
+def _not_in_user_namespace(rule: Rule) -> Rule:
+    """Root of a user namespace is nobody on the host."""
+    return lambda pod: None if pod.spec.host_users is False else rule(pod)
+
+
+# -- baseline
+
+
+def _app_armor(pod: Subject) -> Violation | None:
+    def is_bad(context: Context) -> bool:
+        return context.app_armor_profile is not None and context.app_armor_profile.type not in _PROFILES
+
+    setters = _setters(pod.spec, is_bad)
+    values = sorted(
+        {each.app_armor_profile.type for each in _contexts(pod.spec) if each.app_armor_profile and is_bad(each)}
+    )
+    annotations = sorted(
+        f"{key}={quoted(value)}"
+        for key, value in pod.metadata.annotations.items()
+        if key.startswith(_APP_ARMOR) and value not in ("", "runtime/default") and not value.startswith("localhost/")
+    )
+    if annotations:
+        setters.append(_plural("annotation", annotations))
+        values += annotations
+    if not setters:
+        return None
+    detail = f"{' and '.join(setters)} must not set AppArmor profile type to {_quoted_list(values)}"
+    return Violation(_plural("forbidden AppArmor profile", values), detail)
+
+
+def _default_capabilities(pod: Subject) -> Violation | None:
+    return _added(pod.spec, _DEFAULT_CAPABILITIES, "non-default capabilities")
+
+
+def _added(spec: PodSpec, allowed: frozenset[str], reason: str) -> Violation | None:
+    """Capabilities that containers add and must not."""
+
+    def forbidden(context: SecurityContext) -> set[str]:
+        return set() if context.capabilities is None else set(context.capabilities.add) - allowed
+
+    names = _named(spec, lambda context: bool(forbidden(context)))
+    if not names:
+        return None
+    values = sorted(set().union(*(forbidden(context) for _, context in _containers(spec))))
+    what = f"{_quoted_list(values)} in securityContext.capabilities.add"
+    return Violation(reason, f"{_counted('container', names)} must not include {what}")
+
+
+def _host_namespaces(pod: Subject) -> Violation | None:
+    shared = (("hostNetwork", pod.spec.host_network), ("hostPID", pod.spec.host_pid), ("hostIPC", pod.spec.host_ipc))
+    found = [f"{name}=true" for name, is_shared in shared if is_shared]
+    return Violation("host namespaces", ", ".join(found)) if found else None
+
+
+def _host_paths(pod: Subject) -> Violation | None:
+    found = [volume.name for volume in pod.spec.volumes if volume.host_path is not None]
+    return Violation("hostPath volumes", _counted("volume", found)) if found else None
+
+
+def _host_ports(pod: Subject) -> Violation | None:
+    found = {
+        container.name: [str(port.host_port) for port in container.ports if port.host_port]
+        for container, _ in _containers(pod.spec)
+    }
+    names = [name for name, ports in found.items() if ports]
+    ports = sorted({port for ports in found.values() for port in ports})
+    what = f"{_plural('hostPort', ports)} {', '.join(ports)}"
+    return Violation("hostPort", f"{_counted('container', names)} {_use(names)} {what}") if names else None
+
+
+def _other_hosts(pod: Subject) -> Violation | None:
+    found = {container.name: _hosts(container) for container, _ in _containers(pod.spec)}
+    names = sorted(name for name, hosts in found.items() if hosts)
+    hosts = sorted(set().union(*found.values()))
+    what = _counted("probe or lifecycle host", hosts)
+    detail = f"{_counted('container', names)} {_use(names)} {what}"
+    return Violation("probe or lifecycle host", detail) if names else None
+
+
+def _hosts(container: Container) -> set[str]:
+    """The hosts that probes and handlers of a container name."""
+    handlers: list[Probe | LifecycleHandler | None] = [
+        container.liveness_probe,
+        container.readiness_probe,
+        container.startup_probe,
+    ]
+    if container.lifecycle is not None:
+        handlers += [container.lifecycle.post_start, container.lifecycle.pre_stop]
+    return {
+        action.host
+        for handler in handlers
+        if handler is not None
+        for action in (handler.http_get, handler.tcp_socket)
+        if action is not None and action.host
+    }
+
+
+def _privileged(pod: Subject) -> Violation | None:
+    names = _named(pod.spec, lambda context: context.privileged is True)
+    detail = f"{_counted('container', names)} must not set securityContext.privileged=true"
+    return Violation("privileged", detail) if names else None
+
+
+def _proc_mount(pod: Subject) -> Violation | None:
+    def is_bad(context: SecurityContext) -> bool:
+        return context.proc_mount not in (None, "Default")
+
+    names = _named(pod.spec, is_bad)
+    values = sorted({context.proc_mount or "" for _, context in _containers(pod.spec) if is_bad(context)})
+    detail = f"{_counted('container', names)} must not set securityContext.procMount to {_quoted_list(values)}"
+    return Violation("procMount", detail) if names else None
+
+
+def _se_linux(types: frozenset[str], pod: Subject) -> Violation | None:
+    def is_bad(context: Context) -> bool:
+        options = context.se_linux_options
+        return options is not None and bool(options.type not in types or options.user or options.role)
+
+    setters = _setters(pod.spec, is_bad)
+    if not setters:
+        return None
+    given = [context.se_linux_options for context in _contexts(pod.spec) if context.se_linux_options is not None]
+    wrong = sorted({options.type for options in given} - types)
+    said = [_counted("type", wrong)] if wrong else []
+    said += ["user may not be set"] if any(options.user for options in given) else []
+    said += ["role may not be set"] if any(options.role for options in given) else []
+    detail = f"{' and '.join(setters)} set forbidden securityContext.seLinuxOptions: {'; '.join(said)}"
+    return Violation("seLinuxOptions", detail)
+
+
+def _seccomp_annotations(pod: Subject) -> Violation | None:
+    keys = [_SECCOMP_OF_POD, *(_SECCOMP_OF_CONTAINER + container.name for container, _ in _containers(pod.spec))]
+    given = [(key, pod.metadata.annotations[key]) for key in keys if key in pod.metadata.annotations]
+    found = sorted(
+        f"{key}={quoted(value)}"
+        for key, value in given
+        if value not in ("runtime/default", "docker/default") and not value.startswith("localhost/")
+    )
+    detail = f"forbidden {_plural('annotation', found)} {', '.join(found)}"
+    return Violation("seccompProfile", detail) if found else None
+
+
+def _seccomp(pod: Subject) -> Violation | None:
+    def is_bad(context: Context) -> bool:
+        return context.seccomp_profile is not None and context.seccomp_profile.type not in _PROFILES
+
+    setters = _setters(pod.spec, is_bad)
+    values = sorted(
+        {each.seccomp_profile.type for each in _contexts(pod.spec) if each.seccomp_profile and is_bad(each)}
+    )
+    what = f"securityContext.seccompProfile.type to {_quoted_list(values)}"
+    return Violation("seccompProfile", f"{' and '.join(setters)} must not set {what}") if setters else None
+
+
+def _sysctls(allowed: frozenset[str], pod: Subject) -> Violation | None:
+    found = [each.name for each in _pod_context(pod.spec).sysctls if each.name not in allowed]
+    return Violation("forbidden sysctls", ", ".join(found)) if found else None
+
+
+def _host_process(pod: Subject) -> Violation | None:
+    def is_bad(context: Context) -> bool:
+        return context.windows_options is not None and context.windows_options.host_process is True
+
+    setters = _setters(pod.spec, is_bad)
+    detail = f"{' and '.join(setters)} must not set securityContext.windowsOptions.hostProcess=true"
+    return Violation("hostProcess", detail) if setters else None
+
+
+# -- restricted
+
+
+def _escalation(pod: Subject) -> Violation | None:
+    names = _named(pod.spec, lambda context: context.allow_privilege_escalation is not False)
+    detail = f"{_counted('container', names)} must set securityContext.allowPrivilegeEscalation=false"
+    return Violation("allowPrivilegeEscalation != false", detail) if names else None
+
+
+def _no_capabilities(pod: Subject) -> Violation | None:
+    reason = "unrestricted capabilities"
+    names = _named(pod.spec, lambda context: context.capabilities is None or _ALL not in context.capabilities.drop)
+    details = [f'{_counted("container", names)} must set securityContext.capabilities.drop=["ALL"]'] if names else []
+    added = _added(pod.spec, frozenset({"NET_BIND_SERVICE"}), reason)
+    details += [added.detail] if added else []
+    return Violation(reason, "; ".join(details)) if details else None
+
+
+def _volume_types(pod: Subject) -> Violation | None:
+    types = {volume.name: _volume_type(volume) for volume in pod.spec.volumes}
+    names = [name for name, kind in types.items() if kind not in _VOLUMES]
+    kinds = sorted(set(types.values()) - _VOLUMES)
+    detail = f"{_counted('volume', names)} {_use(names)} {_counted('restricted volume type', kinds)}"
+    return Violation("restricted volume types", detail) if names else None
+
+
+def _volume_type(volume: Volume) -> str:
+    return next((shown for name, shown in _VOLUME_FIELDS if getattr(volume, name) is not None), "unknown")
+
+
+def _non_root(pod: Subject) -> Violation | None:
+    reason = "runAsNonRoot != true"
+    setters = _setters(pod.spec, lambda context: context.run_as_non_root is False)
+    if setters:
+        return Violation(reason, f"{' and '.join(setters)} must not set securityContext.runAsNonRoot=false")
+    if _pod_context(pod.spec).run_as_non_root:
+        return None
+    names = _named(pod.spec, lambda context: context.run_as_non_root is None)
+    detail = f"pod or {_counted('container', names)} must set securityContext.runAsNonRoot=true"
+    return Violation(reason, detail) if names else None
+
+
+def _not_user_0(pod: Subject) -> Violation | None:
+    setters = _setters(pod.spec, lambda context: context.run_as_user == 0)
+    return Violation("runAsUser=0", f"{' and '.join(setters)} must not set runAsUser=0") if setters else None
+
+
+def _seccomp_set(pod: Subject) -> Violation | None:
+    wrong = _seccomp(pod)
+    if wrong is not None or _pod_context(pod.spec).seccomp_profile is not None:
+        return wrong
+    names = _named(pod.spec, lambda context: context.seccomp_profile is None)
+    what = 'securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"'
+    return Violation("seccompProfile", f"pod or {_counted('container', names)} must set {what}") if names else None
+
+
+# -- levels and versions
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A check: its rules by the minor version that each came with, and the baseline check that it makes needless."""
+
+    name: str
+    rules: dict[int, Rule]
+    instead_of: str = ""
+
+    def rule(self, minor: int) -> Rule | None:
+        since = max((version for version in self.rules if version <= minor), default=None)
+        return None if since is None else self.rules[since]
+
+
+_BASELINE = (
+    Check("appArmorProfile", {0: _app_armor}),
+    Check("capabilities_baseline", {0: _default_capabilities}),
+    Check("hostNamespaces", {0: _host_namespaces}),
+    Check("hostPathVolumes", {0: _host_paths}),
+    Check("hostPorts", {0: _host_ports}),
+    Check("hostProbesAndHostLifecycle", {34: _other_hosts}),
+    Check("privileged", {0: _privileged}),
+    Check("procMount", {0: _proc_mount, 35: _not_in_user_namespace(_proc_mount)}),
+    Check(
+        "seLinuxOptions",
+        {0: partial(_se_linux, _SELINUX_TYPES), 31: partial(_se_linux, _SELINUX_TYPES | {"container_engine_t"})},
+    ),
+    Check("seccompProfile_baseline", {0: _seccomp_annotations, 19: _seccomp}),
+    Check(
+        "sysctls",
+        {
+            0: partial(_sysctls, _SYSCTLS),
+            27: partial(_sysctls, _SYSCTLS_27),
+            29: partial(_sysctls, _SYSCTLS_29),
+            32: partial(_sysctls, _SYSCTLS_32),
+            37: partial(_sysctls, _SYSCTLS_37),
+        },
+    ),
+    Check("windowsHostProcess", {0: _host_process}),
+)
+_RESTRICTED = (
+    Check("allowPrivilegeEscalation", {8: _escalation, 25: _not_on_windows(_escalation)}),
+    Check(
+        "capabilities_restricted",
+        {22: _no_capabilities, 25: _not_on_windows(_no_capabilities)},
+        instead_of="capabilities_baseline",
+    ),
+    Check("procMount_restricted", {35: _proc_mount}, instead_of="procMount"),
+    Check("restrictedVolumes", {0: _volume_types}, instead_of="hostPathVolumes"),
+    Check("runAsNonRoot", {0: _non_root, 35: _not_in_user_namespace(_non_root)}),
+    Check("runAsUser", {23: _not_user_0, 35: _not_in_user_namespace(_not_user_0)}),
+    Check(
+        "seccompProfile_restricted",
+        {19: _seccomp_set, 25: _not_on_windows(_seccomp_set)},
+        instead_of="seccompProfile_baseline",
+    ),
+)
+NEWEST = max(version for check in (*_BASELINE, *_RESTRICTED) for version in check.rules)
+"""The newest version that has a rule of its own."""
+
+
+@lru_cache(maxsize=2 * (NEWEST + 1))
+def rules_of(level: str, minor: int) -> tuple[Rule, ...]:
+    """The rules of a level in a version, in the order in which they are told of."""
+    if level not in (BASELINE, RESTRICTED):
+        return ()
+    stricter = [check for check in _RESTRICTED if level == RESTRICTED and check.rule(minor)]
+    needless = {check.instead_of for check in stricter}
+    checks = [check for check in _BASELINE if check.name not in needless] + stricter
+    return tuple(rule for check in checks if (rule := check.rule(minor)) is not None)

@@ -1,0 +1,113 @@
+"""Refuses pods, and warns of pods, templates and namespaces, by the labels of a namespace.
+
+Called by the strategies of pods, of everything with a pod template, and of namespaces, after validation.
+"""
+
+from collections.abc import Iterable
+from itertools import islice
+
+from mooring.admission.pod_security.checks import NEWEST, Subject, Violation, rules_of
+from mooring.admission.pod_security.policy import PREFIX, PRIVILEGED, Policy, Standard, policy_of
+from mooring.admission.strategy import Request
+from mooring.api import errors
+from mooring.api.core_v1 import Namespace, Pod, PodSpec, PodTemplateSpec
+
+MOST_PODS = 500
+"""How many pods of a namespace are looked at when its level changes; Kubernetes stops at 3000, or after a second."""
+
+
+def check_pod(pod: Pod, old: Pod | None, request: Request) -> None:
+    """Raises Forbidden for a pod that its namespace does not want, or warns of it."""
+    policy = _policy(request)
+    if policy is None or (old is not None and not _has_new_images(pod.spec, old.spec)):
+        return
+    found = _violations(policy.enforce, pod, request)
+    if found:
+        why = f'violates PodSecurity "{policy.enforce}": {_told(found)}'
+        raise errors.forbidden("pods", pod.metadata.name, why)
+    _warn(policy.warn, pod, request)
+
+
+def check_template(template: PodTemplateSpec, request: Request) -> None:
+    """Warn of a template whose pods would be refused or warned of."""
+    policy = _policy(request)
+    if policy is not None:
+        _warn(policy.warn, template, request)
+
+
+def check_namespace(new: Namespace, old: Namespace | None, request: Request) -> None:
+    """Raises Invalid for labels that mean nothing, and warns of pods that a stricter level would refuse."""
+    labels = _security_labels(new)
+    before = _security_labels(old) if old is not None else {}
+    if labels == before:
+        return
+    policy, was = policy_of(labels), policy_of(before)
+    if policy.errors and policy.errors != was.errors:
+        raise errors.invalid("Namespace", new.metadata.name, list(policy.errors))
+    enforce = policy.enforce
+    relaxed = enforce.version == was.enforce.version and enforce.strictness <= was.enforce.strictness
+    if old is not None and enforce.level != PRIVILEGED and not relaxed:
+        _warn_of_pods(new.metadata.name, enforce, request)
+
+
+def _policy(request: Request) -> Policy | None:
+    labels = request.lookups.security_labels(request.namespace)
+    return policy_of(labels) if labels else None
+
+
+def security_labels(labels: dict[str, str]) -> dict[str, str]:
+    """Those of the labels of a namespace that say something about the security of its pods."""
+    return {key: value for key, value in labels.items() if key.startswith(PREFIX)}
+
+
+def _security_labels(namespace: Namespace) -> dict[str, str]:
+    return security_labels(namespace.metadata.labels)
+
+
+def _violations(standard: Standard, pod: Subject, request: Request) -> list[Violation]:
+    newest = min(NEWEST, request.options.pod_security_minor)
+    found = (rule(pod) for rule in rules_of(standard.level, standard.minor(newest)))
+    return [violation for violation in found if violation is not None]
+
+
+def _told(found: Iterable[Violation]) -> str:
+    return ", ".join(map(str, found))
+
+
+def _warn(standard: Standard, pod: Subject, request: Request) -> None:
+    found = _violations(standard, pod, request)
+    if found:
+        request.warn(f'would violate PodSecurity "{standard}": {_told(found)}')
+
+
+def _has_new_images(new: PodSpec, old: PodSpec) -> bool:
+    """Whether an update changes what Pod Security has a say in: images, and containers that come in addition."""
+    if [each.image for each in new.init_containers] != [each.image for each in old.init_containers]:
+        return True
+    if [each.image for each in new.containers] != [each.image for each in old.containers]:
+        return True
+    known = {each.name: each.image for each in old.ephemeral_containers}
+    return any(known.get(each.name) != each.image for each in new.ephemeral_containers)
+
+
+def _warn_of_pods(namespace: str, enforce: Standard, request: Request) -> None:
+    total, pods = request.lookups.pods(namespace)
+    names: dict[str, list[str]] = {}
+    for pod in islice(pods, MOST_PODS):
+        found = _violations(enforce, pod, request)
+        if found:
+            names.setdefault(", ".join(violation.reason for violation in found), []).append(pod.metadata.name)
+    if total > MOST_PODS:
+        first = f"the first {MOST_PODS} of {total} existing pods"
+        request.warn(f"new PodSecurity enforce level only checked against {first}")
+    if names:
+        request.warn(f'existing pods in namespace "{namespace}" violate the new PodSecurity enforce level "{enforce}"')
+    for text in sorted(f"{_first_of(pods_so)}: {reasons}" for reasons, pods_so in names.items()):
+        request.warn(text)
+
+
+def _first_of(names: list[str]) -> str:
+    others = len(names) - 1
+    if not others:
+        return names[0]
+    return f"{min(names)} (and {others} other {'pod' if others == 1 else 'pods'})"

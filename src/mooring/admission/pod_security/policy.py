@@ -1,0 +1,78 @@
+"""What the labels of a namespace say about the security of its pods: a level and a version for each of three modes."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from mooring.api import field_errors
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+
+PREFIX = "pod-security.kubernetes.io/"
+PRIVILEGED, BASELINE, RESTRICTED = LEVELS = ("privileged", "baseline", "restricted")
+"""From the laxest to the strictest."""
+_LATEST = "latest"
+_VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)")
+_LARGEST_MINOR = 2**63 - 1
+_LABELS = Path("metadata", "labels")
+
+
+@dataclass(frozen=True, slots=True)
+class Standard:
+    """A level in one of its versions."""
+
+    level: str = PRIVILEGED
+    version: str = _LATEST
+
+    def __str__(self) -> str:
+        return f"{self.level}:{self.version}"
+
+    @property
+    def strictness(self) -> int:
+        return LEVELS.index(self.level)
+
+    def minor(self, newest: int) -> int:
+        """The minor version that it means where `newest` is the newest one known."""
+        return newest if self.version == _LATEST else min(int(self.version.removeprefix("v1.")), newest)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What is refused and what is warned of. What is to be audited is checked, and noted nowhere."""
+
+    enforce: Standard
+    warn: Standard
+    errors: tuple[FieldError, ...]
+    """Labels that cannot be read: a pod is then judged by the strictest level."""
+
+
+def policy_of(labels: Mapping[str, str]) -> Policy:
+    """Read the labels of a namespace."""
+    errors: list[FieldError] = []
+
+    def read(name: str, is_known: Callable[[str], bool], rule: str, otherwise: str) -> str | None:
+        """The value of a label; `otherwise` where it is wrong, None where it is not there."""
+        value = labels.get(PREFIX + name)
+        if value is None or is_known(value):
+            return value
+        errors.append(field_errors.invalid(_LABELS.key(PREFIX + name), value, rule))
+        return otherwise
+
+    def mode(name: str, otherwise: str) -> tuple[str | None, str | None]:
+        level = read(name, LEVELS.__contains__, f"must be one of {', '.join(LEVELS)}", otherwise)
+        return level, read(f"{name}-version", _is_version, 'must be "latest" or "v1.x"', _LATEST)
+
+    level, version = mode("enforce", RESTRICTED)
+    enforce = Standard(level or PRIVILEGED, version or _LATEST)
+    mode("audit", PRIVILEGED)
+    warn_level, warn_version = mode("warn", PRIVILEGED)
+    if warn_level is None and labels.get(PREFIX + "enforce") in LEVELS:
+        warn = Standard(enforce.level, warn_version or enforce.version)
+    else:
+        warn = Standard(warn_level or PRIVILEGED, warn_version or _LATEST)
+    return Policy(enforce, warn, tuple(errors))
+
+
+def _is_version(text: str) -> bool:
+    found = _VERSION.fullmatch(text)
+    return text == _LATEST or (found is not None and int(found[1]) <= _LARGEST_MINOR)
