@@ -133,14 +133,15 @@ def as_in_spec(pod: Pod) -> Pod:
 def as_scheduled(pod: Pod) -> Pod:
     """The pod as a scheduler that knows the new words has to take it; itself where it has no annotations.
 
-    What the bridge has released says everything in its spec. What cannot be read fails closed: no node will do, and
-    `UNREADABLE` says why.
+    The annotations are gone from it, since its spec has them. What the bridge has released says everything in its spec.
+    What cannot be read fails closed: no node will do, and `UNREADABLE` says why.
     """
     given = pod.metadata.annotations
     if not given or not are_in(given) or RELEASED in given:
         return pod
     try:
-        return as_in_spec(pod)
+        rest = {key: text for key, text in given.items() if key not in (TOLERATIONS, NODE_AFFINITY)}
+        return structs.replace(as_in_spec(pod), metadata=structs.replace(pod.metadata, annotations=rest))
     except AnnotationError as error:
         noted = {**given, UNREADABLE: f"metadata.annotations[{error.key}]: {error}"}
         nowhere = NodeAffinity(required_during_scheduling_ignored_during_execution=NodeSelector())

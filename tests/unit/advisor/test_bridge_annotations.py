@@ -2,15 +2,21 @@
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from mooring.advisor.lint.linter import Linter
 from mooring.advisor.lint.options import Settings
+from mooring.api import codec
+from mooring.api.core_v1 import Node
 from mooring.base.component import resolve
+from mooring.cli.main import mooring
 from mooring.constraints.annotations import GATE, NODE_AFFINITY, TOLERATIONS
+from scheduler_objects import node
 
 TOLERATES = json.dumps([{"key": "sla", "operator": "Gt", "value": "950", "effect": "NoSchedule"}])
 NEW_KERNEL = json.dumps(
@@ -94,3 +100,60 @@ def test_lint_judges_annotations_by_the_rules_of_the_spec(case: Case) -> None:
 def test_lint_judges_annotations_alike_for_servers_that_know_none_of_the_words() -> None:
     linter = Linter(Settings(resolve(emulation="1.31")))
     assert linter.lint("f.yaml", yaml.safe_dump(pod(BOTH, GATE))).findings == []
+
+
+CLUSTER = [
+    node("old", kernel="5.9.0", taints=[("sla", "960", "NoSchedule")]),
+    node("low", kernel="6.1.0", taints=[("sla", "940", "NoSchedule")]),
+]
+GOOD = node("good", kernel="6.2.0", taints=[("sla", "960", "NoSchedule")])
+
+
+def asked(tmp_path: Path, nodes: list[Node], *arguments: str, subject: dict[str, Any]) -> Any:
+    """What a command says about a manifest and a cluster; `FILE` stands for the manifest."""
+    cluster, manifest = tmp_path / "cluster.yaml", tmp_path / "web.yaml"
+    trees = [{"apiVersion": "v1", "kind": "Node", **codec.to_tree(each)} for each in nodes]
+    cluster.write_text(yaml.safe_dump_all(trees))
+    manifest.write_text(yaml.safe_dump(subject))
+    words = [str(manifest) if word == "FILE" else word for word in arguments]
+    done = CliRunner().invoke(mooring, [*words, "--from", str(cluster), "-o", "json"])
+    assert done.exception is None, done.output
+    return json.loads(done.stdout)
+
+
+SUBJECTS = [
+    pytest.param(pod(BOTH, GATE), id="a pod with the gate"),
+    pytest.param(pod(BOTH), id="a pod without the gate"),
+    pytest.param(deployment(BOTH, GATE), id="a template"),
+]
+
+
+@pytest.mark.req("B.10")
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_explain_reads_annotations_as_if_they_stood_in_the_spec(subject: dict[str, Any], tmp_path: Path) -> None:
+    found = asked(tmp_path, CLUSTER, "explain", "-f", "FILE", subject=subject)
+    assert {refusal["plugin"] for refusal in found["refusals"]} == {"NodeAffinity", "TaintToleration"}
+    found = asked(tmp_path, [*CLUSTER, GOOD], "explain", "-f", "FILE", subject=subject)
+    assert found["summary"].endswith("1 of 3 nodes would do, good is the best")
+
+
+@pytest.mark.req("B.10")
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_simulate_reads_annotations_as_if_they_stood_in_the_spec(subject: dict[str, Any], tmp_path: Path) -> None:
+    counts = asked(tmp_path, CLUSTER, "simulate", "--add", "FILE", subject=subject)["counts"]
+    assert (counts["placed"], counts["pending"]) == (0, 1)
+    counts = asked(tmp_path, [*CLUSTER, GOOD], "simulate", "--add", "FILE", subject=subject)["counts"]
+    assert (counts["placed"], counts["pending"]) == (1, 0)
+
+
+@pytest.mark.req("B.10")
+@pytest.mark.parametrize(
+    ("gates", "expected"),
+    [((), NODE_AFFINITY), ((GATE,), GATE), ((GATE, "other.dev/gate"), "other.dev/gate")],
+    ids=["no gate", "the bridge's gate", "another gate, too"],
+)
+def test_explain_says_what_keeps_a_pod_whose_annotations_cannot_be_read(
+    gates: tuple[str, ...], expected: str, tmp_path: Path
+) -> None:
+    found = asked(tmp_path, [GOOD], "explain", "-f", "FILE", subject=pod({NODE_AFFINITY: "{"}, *gates))
+    assert expected in found["summary"]

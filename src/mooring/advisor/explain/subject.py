@@ -27,6 +27,7 @@ from mooring.api.quoting import quoted
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.states import controller_of
 from mooring.api.storage_v1 import StorageClass
+from mooring.constraints.annotations import without_bridge
 from mooring.controllers.workloads.daemon_nodes import daemon_tolerations
 from mooring.controllers.workloads.stateful_pods import new_pod, ordinals
 
@@ -95,7 +96,16 @@ def find(snapshot: Snapshot, kind: str, namespace: str, name: str, options: Admi
 
 
 def of(snapshot: Snapshot, obj: Resource, options: AdmissionOptions | None = None, *, file: str = "") -> Subject:
-    """The subject that an object is: a pod, or a workload. Raises `NotThereError` for any other kind."""
+    """The subject that an object is: a pod, or a workload. Raises `NotThereError` for any other kind.
+
+    Constraints in annotations count as if they stood in its spec.
+    """
+    subject = _of(snapshot, obj, options, file)
+    pod = without_bridge(subject.pod)
+    return subject if pod is subject.pod else replace(subject, pod=pod)
+
+
+def _of(snapshot: Snapshot, obj: Resource, options: AdmissionOptions | None, file: str) -> Subject:
     if isinstance(obj, Pod):
         return _of_pod(snapshot, obj, options, file)
     path = _PATHS.get(type(obj))

@@ -26,6 +26,7 @@ from mooring.api.policy_v1 import PodDisruptionBudget
 from mooring.api.resource_v1 import ResourceClaimTemplate
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.states import has_ended
+from mooring.constraints.annotations import without_bridge
 from mooring.scheduler.events import OTHER_KINDS, POD_DELETED, node_action, on_node
 from mooring.scheduler.framework import Action, ClusterEvent, Kind
 from mooring.scheduler.profiles import DEFAULT_SCHEDULER
@@ -73,7 +74,7 @@ class World:
             self.admission.learn(snapshot.all(kind))
         self.workloads.load(snapshot)
         for given in snapshot.all(Pod):
-            pod = given
+            pod = without_bridge(given)
             if has_ended(pod):
                 continue
             if not pod.spec.scheduler_name:  # no server has seen it yet
@@ -107,7 +108,8 @@ class World:
     # -- pods
 
     def create(self, pod: Pod, owner: Workload | None, slot: str = "", instead_of: SimulatedPod | None = None) -> None:
-        """A pod that the server has admitted."""
+        """A pod that the server has admitted. Constraints in its annotations count as if they stood in its spec."""
+        pod = without_bridge(pod)
         if pod.spec.resource_claims or pod.spec.volumes:
             pod = self.claims.prepare(pod)
         made = SimulatedPod(pod, owner, created_at=self.clock.monotonic(), slot=slot)
