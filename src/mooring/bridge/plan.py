@@ -7,10 +7,12 @@ what the annotations say: where stock words cannot say the same, they say less.
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Protocol
+
+from msgspec import structs
 
 from mooring.api import codec
 from mooring.api.core_v1 import (
@@ -42,6 +44,7 @@ RELEASED = annotations.RELEASED
 """Its value is a digest of the constraints that the pod was released with."""
 MOST_TOLERATIONS = 1000
 """A pod gets no more tolerations than this: objects have a limit, and so has the patience of who reads them."""
+_MOST_REMEMBERED = 4096
 Labels = Mapping[str, str]
 Operation = dict[str, Any]
 
@@ -94,12 +97,24 @@ class SelectorRule:
 
 @dataclass(frozen=True)
 class ClusterFacts:
-    """What of a cluster decides how constraints are said."""
+    """What of a cluster decides how constraints are said. Made anew when taints change."""
 
     taints: Sequence[Taint]
     """The distinct taints of all nodes."""
     values: Mapping[str, Collection[str]]
     """The values of each label that nodes have."""
+    _missing: dict[object, list[Toleration]] = field(default_factory=dict, repr=False)
+    """What was worked out already: pods of one template lack the same."""
+
+    def missing_from(self, own: Sequence[Toleration], wanted: Sequence[Toleration], text: str) -> list[Toleration]:
+        """The tolerations that the annotation `text` asks for, which says `wanted`, beside the spec's own."""
+        key = (text, *map(structs.astuple, own))
+        if key not in self._missing:
+            if len(self._missing) >= _MOST_REMEMBERED:
+                self._missing.clear()
+            lowered = lower_tolerations([*own, *wanted], self.taints, OPTIONS, OPTIONS, foreign_from=len(own))
+            self._missing[key] = lowered[len(own) :]
+        return self._missing[key]
 
 
 def is_gated(pod: Pod) -> bool:
@@ -173,7 +188,7 @@ def release(pod: Pod, facts: ClusterFacts) -> list[Operation]:
     found = annotations.read(pod.metadata.annotations)
     operations: list[Operation] = [
         {"op": "test", "path": "/metadata/resourceVersion", "value": pod.metadata.resource_version},
-        *_adding_tolerations(pod, missing_tolerations(pod, facts.taints)),
+        *_adding_tolerations(pod, missing_tolerations(pod, facts)),
         *_affinity(pod, found, facts),
         {"op": "add", "path": f"/metadata/annotations/{_escaped(RELEASED)}", "value": digest(pod)},
     ]
@@ -182,14 +197,14 @@ def release(pod: Pod, facts: ClusterFacts) -> list[Operation]:
     return operations
 
 
-def additions(pod: Pod, taints: Iterable[Taint]) -> list[Operation]:
+def additions(pod: Pod, facts: ClusterFacts) -> list[Operation]:
     """The patch that lets a released pod tolerate taints which it should; nothing if it does. Raises as `release`."""
-    found = missing_tolerations(pod, taints)
+    found = missing_tolerations(pod, facts)
     test = {"op": "test", "path": "/metadata/resourceVersion", "value": pod.metadata.resource_version}
     return [test, *_adding_tolerations(pod, found)] if found else []
 
 
-def missing_tolerations(pod: Pod, taints: Iterable[Taint]) -> list[Toleration]:
+def missing_tolerations(pod: Pod, facts: ClusterFacts) -> list[Toleration]:
     """The `Equal` tolerations that a pod's annotations ask for and its spec does not have yet.
 
     All of the annotations' tolerations are said so, those in stock words too: they can come only behind the others, and
@@ -199,7 +214,7 @@ def missing_tolerations(pod: Pod, taints: Iterable[Taint]) -> list[Toleration]:
     if not found:
         return []
     own = pod.spec.tolerations
-    missing = lower_tolerations([*own, *found], taints, OPTIONS, OPTIONS, foreign_from=len(own))[len(own) :]
+    missing = facts.missing_from(own, found, pod.metadata.annotations[TOLERATIONS])
     if len(own) + len(missing) > MOST_TOLERATIONS:
         raise TooManyTaintsError(
             f"the taints of the cluster have so many values that the pod would need {len(missing)} tolerations; "

@@ -128,7 +128,7 @@ class PodConstraints(Controller):
         """Let a released pod tolerate what it should."""
         if plan.RELEASED not in pod.metadata.annotations and pod.spec.node_name:
             return  # it never waited for the bridge: nobody promised anything
-        operations = plan.additions(pod, self._cluster.facts().taints)
+        operations = plan.additions(pod, self._cluster.facts())
         if operations:
             await patch_pod(self.client, pod, operations)
 

@@ -82,13 +82,14 @@ class NodeReviews:
         return _allowed()
 
     async def _let_tolerate(self, node: str, taints: list[Taint]) -> None:
+        facts = plan.ClusterFacts(taints, {})
         found = await self._client.list(Pod, field_selector=f"spec.nodeName={node}", managed_fields=False)
-        await asyncio.gather(*(self._prepare(pod, taints) for pod in found.items))
+        await asyncio.gather(*(self._prepare(pod, facts) for pod in found.items))
 
-    async def _prepare(self, pod: Pod, taints: list[Taint]) -> None:
+    async def _prepare(self, pod: Pod, facts: plan.ClusterFacts) -> None:
         """Let one pod tolerate what it should, however often others write to it meanwhile."""
         for left in reversed(range(_ATTEMPTS)):
-            operations = _due(pod, taints)
+            operations = _due(pod, facts)
             if not operations:
                 return
             try:
@@ -103,11 +104,11 @@ class NodeReviews:
                 return
 
 
-def _due(pod: Pod, taints: list[Taint]) -> list[plan.Operation]:
+def _due(pod: Pod, facts: plan.ClusterFacts) -> list[plan.Operation]:
     if has_ended(pod) or pod.metadata.annotations.get(plan.RELEASED) != plan.digest(pod) or problems(pod):
         return []
     try:
-        return plan.additions(pod, taints)
+        return plan.additions(pod, facts)
     except plan.TooManyTaintsError:
         return []  # the bridge tells it at the pod; the node is not held up for it
 

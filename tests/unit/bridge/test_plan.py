@@ -302,7 +302,7 @@ def test_stock_rules_on_the_bridged_pod_equal_new_rules_on_the_original(
         if moment is first:
             tree = released(bridged, facts)
         else:
-            tree = json_patcher(plan.additions(bridged, facts.taints))(codec.to_tree(bridged))
+            tree = json_patcher(plan.additions(bridged, facts))(codec.to_tree(bridged))
         bridged = made(Pod, tree)
         spec = codec.to_tree(bridged)["spec"]
         for node in nodes:
