@@ -138,6 +138,13 @@ def test_explain_reads_annotations_as_if_they_stood_in_the_spec(subject: dict[st
 
 
 @pytest.mark.req("B.10")
+def test_explain_knows_the_words_of_the_bridge_where_the_server_does_not(tmp_path: Path) -> None:
+    words = ("explain", "-f", "FILE", "--emulation-version", "1.31")
+    found = asked(tmp_path, [*CLUSTER, GOOD], *words, subject=pod(BOTH, GATE))
+    assert found["summary"].endswith("1 of 3 nodes would do, good is the best")
+
+
+@pytest.mark.req("B.10")
 @pytest.mark.parametrize("subject", SUBJECTS)
 def test_simulate_reads_annotations_as_if_they_stood_in_the_spec(subject: dict[str, Any], tmp_path: Path) -> None:
     counts = asked(tmp_path, CLUSTER, "simulate", "--add", "FILE", subject=subject)["counts"]
@@ -157,3 +164,38 @@ def test_explain_says_what_keeps_a_pod_whose_annotations_cannot_be_read(
 ) -> None:
     found = asked(tmp_path, [GOOD], "explain", "-f", "FILE", subject=pod({NODE_AFFINITY: "{"}, *gates))
     assert expected in found["summary"]
+
+
+def _term(**conditions: Any) -> dict[str, Any]:
+    return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [conditions]}}
+
+
+@pytest.mark.req("B.1")
+@pytest.mark.parametrize(
+    ("key", "place", "value"),
+    [
+        (TOLERATIONS, "spec.tolerations", [{"key": "sla", "operator": "Gt", "value": "0950"}]),
+        (TOLERATIONS, "spec.tolerations", [{"key": "cni", "operator": "SemverLt", "value": "newest"}]),
+        (TOLERATIONS, "spec.tolerations", [{"expression": "taint.key + 1"}, {"key": "a b", "operator": "Exists"}]),
+        (NODE_AFFINITY, "spec.affinity.nodeAffinity", _term(matchCELExpressions=["node.labels['rack'] > 5"])),
+        (
+            NODE_AFFINITY,
+            "spec.affinity.nodeAffinity",
+            _term(matchExpressions=[{"key": "kernel", "operator": "SemverGt", "values": ["6.0", "x"]}]),
+        ),
+    ],
+    ids=["a number", "a version", "an expression and a key", "an expression on nodes", "two versions"],
+)
+def test_annotations_are_refused_in_the_words_of_the_spec(key: str, place: str, value: Any) -> None:
+    linter = Linter(Settings(resolve()))
+    in_spec, in_annotation = pod({}), pod({key: json.dumps(value)}, GATE)
+    if key == TOLERATIONS:
+        in_spec["spec"]["tolerations"] = value
+    else:
+        in_spec["spec"]["affinity"] = {"nodeAffinity": value}
+    told, said = (
+        [(found.field, found.message) for found in linter.lint("f.yaml", json.dumps(manifest)).findings]
+        for manifest in (in_spec, in_annotation)
+    )
+    assert told
+    assert said == [(field.replace(place, f"metadata.annotations[{key}]"), message) for field, message in told]

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from mooring.advisor.explain import patches
 from mooring.advisor.explain import subject as subjects
@@ -32,6 +33,7 @@ from mooring.api.resource_v1 import ResourceClaimTemplate
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.states import has_ended, priority
 from mooring.base.natural import natural
+from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.columns.cluster import NodeInfo
 from mooring.scheduler.diagnosis import FEASIBLE, Diagnosis
 from mooring.scheduler.engine import NO_NODES, NOTHING_DONE, Outcome, fit_message
@@ -69,6 +71,8 @@ def explain(
     """Why a pod (or the pod of a workload's template) is where it is, or nowhere, and what would help."""
     subject = pod if isinstance(pod, Subject) else subjects.of(snapshot, pod)
     features = features or SchedulerFeatures()
+    if subject.is_bridged:
+        features = replace(features, constraints=ConstraintOptions())
     engine = AskingEngine(profiles, features=features, registry=registry, seed=seed)
     load(engine, snapshot)
     for obj in (*snapshot.all(ResourceClaimTemplate), *companions(snapshot, subject)):

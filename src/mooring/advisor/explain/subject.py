@@ -66,6 +66,8 @@ class Subject:
     facts: tuple[str, ...] = ()
     exists: bool = True
     """Whether the pod is there, and not only a template for it."""
+    is_bridged: bool = False
+    """Whether constraints from annotations are in its spec: the bridge knows all words, whatever the server knows."""
 
     def edited(self, edit: Callable[[PodSpec], bool]) -> "Subject | None":
         """With a change of the pod's spec, in the pod and in its source; None when it cannot be made."""
@@ -102,7 +104,7 @@ def of(snapshot: Snapshot, obj: Resource, options: AdmissionOptions | None = Non
     """
     subject = _of(snapshot, obj, options, file)
     pod = without_bridge(subject.pod)
-    return subject if pod is subject.pod else replace(subject, pod=pod)
+    return subject if pod is subject.pod else replace(subject, pod=pod, is_bridged=True)
 
 
 def _of(snapshot: Snapshot, obj: Resource, options: AdmissionOptions | None, file: str) -> Subject:
