@@ -7,6 +7,7 @@ and a rule is judged once for each distinct set of values that it reads.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cached_property
 
 from mooring.api.core_v1 import Node, Taint
 from mooring.bridge.plan import ClusterFacts, Labels, NodeRule, TermRule, own_labels
@@ -29,6 +30,11 @@ class RuleInUse:
         constraint = rule.constraint if isinstance(rule, TermRule) else None
         self.reads = constraint.reads if constraint is not None else None
         """The keys of the labels that decide; None when any of them may."""
+
+    @cached_property
+    def matters_by(self) -> tuple[str | None, ...]:
+        """The labels by which a node can meet it; None when it may be met without any of them."""
+        return (None,) if self.reads is None or self.holds_on("", {}) else self.reads
 
     def holds_on(self, name: str, labels: Labels) -> bool:
         if self.reads is None:
@@ -63,7 +69,11 @@ class BridgedCluster:
         """The labels that a pod waits for are on all nodes."""
         self.rules: dict[str, RuleInUse] = {}
         self._readers: dict[str | None, set[str]] = defaultdict(set)
-        """The rules that read a label, by its key; under None those that may read any."""
+        """The rules that read a label, by its key; under None those that may hold on a node without any of theirs."""
+        self._bearing: dict[str, set[str]] = defaultdict(set)
+        """The nodes that have a label, by its key."""
+        self._stale_on: dict[str, set[str]] = defaultdict(set)
+        """The rules whose labels have to be written to a node."""
         self._nodes: dict[str, Node] = {}
         self._own: dict[str, dict[str, str]] = {}
         """The labels of each node that are not the bridge's."""
@@ -81,7 +91,8 @@ class BridgedCluster:
         self._nodes[name] = node
         self._own[name] = own_labels(node.metadata.labels)
         self._count_labels(self._own[name].items(), +1)
-        self._judge(node, self.rules)
+        self._bear((), node.metadata.labels, name)
+        self._judge(node, self._concerned({}, node.metadata.labels) | self._readers[None])
         self._count_taints(node, +1)
 
     def node_changed(self, old: Node, new: Node) -> None:
@@ -92,6 +103,7 @@ class BridgedCluster:
             self._own[name] = now
             self._count_labels(before.items() - now.items(), -1)
             self._count_labels(now.items() - before.items(), +1)
+            self._bear(old.metadata.labels, new.metadata.labels, name)
             self._judge(new, self._concerned(old.metadata.labels, new.metadata.labels))
         if old.spec.taints != new.spec.taints:
             self._count_taints(old, -1)
@@ -102,10 +114,16 @@ class BridgedCluster:
         self._nodes.pop(name, None)
         self._count_labels(self._own.pop(name, {}).items(), -1)
         self._count_taints(node, -1)
-        for rule in self.rules.values():
-            if name in rule.stale:
-                rule.stale.discard(name)
-                self._tell_current(rule)
+        self._bear(node.metadata.labels, (), name)
+        for label in self._stale_on.pop(name, set()):
+            self.rules[label].stale.discard(name)
+            self._tell_current(self.rules[label])
+
+    def _bear(self, old: Collection[str], new: Collection[str], name: str) -> None:
+        for key in set(old) - set(new):
+            self._bearing[key].discard(name)
+        for key in set(new) - set(old):
+            self._bearing[key].add(name)
 
     def _count_labels(self, labels: Iterable[tuple[str, str]], by: int) -> None:
         for label, value in labels:
@@ -128,7 +146,7 @@ class BridgedCluster:
         if is_new:
             self.on_new_taints()
 
-    def _concerned(self, old: Labels, new: Labels) -> Collection[str]:
+    def _concerned(self, old: Labels, new: Labels) -> set[str]:
         """The rules whose verdict, or whose label, may be another after a change of labels."""
         changed = {key for key, _ in old.items() ^ new.items()}
         found = {key for key in changed if key in self.rules}
@@ -138,15 +156,19 @@ class BridgedCluster:
         return found
 
     def _judge(self, node: Node, concerned: Iterable[str]) -> None:
-        name, labels = node.metadata.name, self._own[node.metadata.name]
+        name = node.metadata.name
         for label in concerned:
             rule = self.rules[label]
             was_stale = name in rule.stale
-            rule.look_at(node, labels)
+            self._look(rule, name)
             if was_stale and not rule.stale:
                 self._tell_current(rule)
         if self.changes_on(name):
             self.on_stale(name)
+
+    def _look(self, rule: RuleInUse, name: str) -> None:
+        rule.look_at(self._nodes[name], self._own[name])
+        (self._stale_on[name].add if name in rule.stale else self._stale_on[name].discard)(rule.rule.label)
 
     def _tell_current(self, rule: RuleInUse) -> None:
         if not rule.stale:
@@ -165,7 +187,6 @@ class BridgedCluster:
         for label, rule in wanted.items():
             if label not in self.rules:
                 self.rules[label] = self._judged(rule)
-                self._read_by(label, self.rules[label].reads)
             self.rules[label].pods.add(pod)
         if wanted:
             self._asking[pod] = tuple(wanted)
@@ -177,15 +198,15 @@ class BridgedCluster:
 
     def _judged(self, rule: NodeRule) -> RuleInUse:
         found = RuleInUse(rule)
-        for name, node in self._nodes.items():
-            found.look_at(node, self._own[name])
+        keys = found.matters_by
+        for key in keys:
+            self._readers[key].add(rule.label)
+        near = self._nodes.keys() if None in keys else set().union(*(self._bearing.get(key, ()) for key in keys if key))
+        for name in near | self._bearing.get(rule.label, set()):
+            self._look(found, name)
         for name in found.stale:
             self.on_stale(name)
         return found
-
-    def _read_by(self, label: str, reads: Iterable[str] | None) -> None:
-        for key in [None] if reads is None else reads:
-            self._readers[key].add(label)
 
     def _forget(self, pod: str, labels: Iterable[str]) -> None:
         """What nobody asks for any more is taken from the nodes."""
@@ -196,8 +217,10 @@ class BridgedCluster:
             rule.pods.discard(pod)
             if not rule.pods:
                 del self.rules[label]
-                for key in [None] if rule.reads is None else rule.reads:
+                for key in rule.matters_by:
                     self._readers[key].discard(label)
+                for name in rule.stale:
+                    self._stale_on[name].discard(label)
                 for node in self._nodes.values():
                     if label in node.metadata.labels:
                         self.on_stale(node.metadata.name)
@@ -214,9 +237,8 @@ class BridgedCluster:
             return {}
         labels = self._own[name]
         changes: dict[str, str | None] = {
-            label: LABEL_VALUE if rule.holds_on(name, labels) else None
-            for label, rule in self.rules.items()
-            if name in rule.stale
+            label: LABEL_VALUE if self.rules[label].holds_on(name, labels) else None
+            for label in self._stale_on.get(name, ())
         }
         there = self._nodes[name].metadata.labels
         return changes | {key: None for key in there if key.startswith(LABEL_PREFIX) and key not in self.rules}

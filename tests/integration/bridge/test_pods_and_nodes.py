@@ -110,6 +110,7 @@ async def test_of_two_copies_one_writes_and_the_other_takes_over() -> None:
             assert sorted(each.is_ready for each in bridges) == [False, True]
             first = next(number for number, each in enumerate(bridges) if each.is_ready)
             work[first].cancel()
+            await asyncio.gather(work[first], return_exceptions=True)
             await cluster.create(gated("two", [SLA]))
             assert tolerated(await cluster.until_released("two"), "sla") == {"960"}
             assert bridges[1 - first].is_ready
