@@ -15,7 +15,7 @@ from mooring.api import codec
 from mooring.api.core_v1 import Node
 from mooring.base.component import resolve
 from mooring.cli.main import mooring
-from mooring.constraints.annotations import GATE, NODE_AFFINITY, TOLERATIONS
+from mooring.constraints.annotations import GATE, NODE_AFFINITY, RELEASED, TOLERATIONS
 from scheduler_objects import node
 
 TOLERATES = json.dumps([{"key": "sla", "operator": "Gt", "value": "950", "effect": "NoSchedule"}])
@@ -199,3 +199,17 @@ def test_annotations_are_refused_in_the_words_of_the_spec(key: str, place: str, 
     )
     assert told
     assert said == [(field.replace(place, f"metadata.annotations[{key}]"), message) for field, message in told]
+
+
+@pytest.mark.req("B.10")
+def test_audit_knows_that_no_gate_breaks_what_the_bridge_has_written(tmp_path: Path) -> None:
+    lowered = {"key": "sla", "operator": "Equal", "value": "960", "effect": "NoExecute"}
+    running = pod({TOLERATIONS: TOLERATES.replace("NoSchedule", "NoExecute"), RELEASED: "0"})
+    running["metadata"] |= {"namespace": "default", "uid": "1"}
+    running["spec"] |= {"nodeName": "n1", "tolerations": [lowered]}
+    tree = {"apiVersion": "v1", "kind": "Node", **codec.to_tree(node("n1", taints=[("sla", "960", "NoExecute")]))}
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [tree, running]}))
+    words = ["audit", "--from", str(cluster), "--disable-gate", "TaintTolerationComparisonOperators"]
+    done = CliRunner().invoke(mooring, words)
+    assert (done.exit_code, "nothing breaks" in done.output) == (0, True), done.output
