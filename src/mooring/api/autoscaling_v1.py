@@ -81,7 +81,7 @@ class HorizontalPodAutoscalerStatus(Object):
 class HorizontalPodAutoscaler(Resource):
     """Scales a workload by its use of cpu."""
 
-    spec: HorizontalPodAutoscalerSpec = always(HorizontalPodAutoscalerSpec)
+    spec: HorizontalPodAutoscalerSpec = required(HorizontalPodAutoscalerSpec)
     """What is scaled, and how far."""
     status: HorizontalPodAutoscalerStatus = always(HorizontalPodAutoscalerStatus)
     """What it has seen and done."""

@@ -277,7 +277,7 @@ class HorizontalPodAutoscalerStatus(Object):
 class HorizontalPodAutoscaler(Resource):
     """Scales a workload by what is measured."""
 
-    spec: HorizontalPodAutoscalerSpec = always(HorizontalPodAutoscalerSpec)
+    spec: HorizontalPodAutoscalerSpec = required(HorizontalPodAutoscalerSpec)
     """What is scaled, by what, and how far."""
     status: HorizontalPodAutoscalerStatus = always(HorizontalPodAutoscalerStatus)
     """What it has seen and done."""

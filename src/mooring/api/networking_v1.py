@@ -132,7 +132,7 @@ class IngressStatus(Object):
 class Ingress(Resource):
     """Rules by which requests from outside reach services."""
 
-    spec: IngressSpec = always(IngressSpec)
+    spec: IngressSpec = required(IngressSpec)
     """Which requests go where."""
     status: IngressStatus = always(IngressStatus)
     """Its state."""
@@ -175,7 +175,7 @@ class IngressClassSpec(Object):
 class IngressClass(Resource):
     """A class of Ingresses that one controller implements."""
 
-    spec: IngressClassSpec = always(IngressClassSpec)
+    spec: IngressClassSpec = required(IngressClassSpec)
     """Who implements it."""
 
 
@@ -254,7 +254,7 @@ class NetworkPolicySpec(Object):
 class NetworkPolicy(Resource):
     """The traffic that a set of pods may have."""
 
-    spec: NetworkPolicySpec = always(NetworkPolicySpec)
+    spec: NetworkPolicySpec = required(NetworkPolicySpec)
     """Which pods, and which traffic."""
 
 
@@ -291,7 +291,7 @@ class IPAddressSpec(Object):
 class IPAddress(Resource):
     """One address that is taken; its name is the address. Who creates it has it."""
 
-    spec: IPAddressSpec = always(IPAddressSpec)
+    spec: IPAddressSpec = required(IPAddressSpec)
     """Whom it belongs to."""
 
 
@@ -319,7 +319,7 @@ class ServiceCIDRStatus(Object):
 class ServiceCIDR(Resource):
     """Networks from which Services get their cluster IPs."""
 
-    spec: ServiceCIDRSpec = always(ServiceCIDRSpec)
+    spec: ServiceCIDRSpec = required(ServiceCIDRSpec)
     """The networks."""
     status: ServiceCIDRStatus = always(ServiceCIDRStatus)
     """Its state."""

@@ -200,6 +200,15 @@ CASES = [
         others=["delete pod default/big, which frees 500m cpu on node a"],
     ),
     Case(
+        "a kubelet that lacks a feature is upgraded",
+        "NodeDeclaredFeatures",
+        [node("a")],
+        pod("web", spec={"hostNetwork": True, "hostUsers": False}),
+        "node(s) didn't match Pod's required features",
+        "upgrade the kubelet of node a, so that it declares UserNamespacesHostNetworkSupport",
+        "",
+    ),
+    Case(
         "a node with too many pods gets company or loses one",
         "NodeResourcesFit",
         [node("a", pods="1"), pod("only", on="a")],

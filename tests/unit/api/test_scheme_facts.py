@@ -14,8 +14,6 @@ from mooring.api.lifecycles import lifecycle_of, since
 
 LIFECYCLES = json.loads((Path(__file__).parent / "upstream-api-lifecycles.json").read_text())
 
-NOT_HERE = {"attach", "exec", "log", "portforward", "proxy"}
-"""Subresources that reach into a node."""
 GONE_FROM_THE_CLIENT = {("networking.k8s.io", "v1beta1"), ("storage.k8s.io", "v1beta1")}
 """Removed in the client's release."""
 
@@ -56,8 +54,6 @@ def verbs_by_path(group: str, version: str) -> dict[str, set[str]]:
             continue
         namespaced = rest.startswith("namespaces/{namespace}/")
         plural, *below = rest.removeprefix("namespaces/{namespace}/").split("/")
-        if set(below) & NOT_HERE:
-            continue
         resource = "/".join([plural, *below[1:]])
         verbs = ITEM_VERBS if below else COLLECTION_VERBS
         found[resource] |= {verbs[method]} | ({"namespaced"} if namespaced else set())

@@ -33,6 +33,7 @@ OURS_ALONE = {
 
 WITHOUT_MODEL = {  # bases, query options, Table, what is no kind and the kinds of our own
     "advisor_v1.Audit",
+    "core_v1.RangeAllocation",
     "advisor_v1.SchedulingExplanation",
     "apiextensions_v1.CustomResourceSubresourceStatus",
     "advisor_v1.Simulation",

@@ -32,6 +32,7 @@ _BY_PLUGIN: Mapping[str, Callable[[View, NodeInfo, Status], Iterator[Remedy]]] =
     "NodeName": nodes.node_name,
     "TaintToleration": nodes.taints,
     "NodeAffinity": nodes.affinity,
+    "NodeDeclaredFeatures": nodes.declared_features,
     "NodePorts": nodes.ports,
     "NodeResourcesFit": nodes.resources,
     "VolumeRestrictions": storage.restrictions,

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from mooring.advisor.explain import labels as label_values
 from mooring.advisor.explain import patches
 from mooring.advisor.explain.amounts import amount, quantity
@@ -38,6 +40,7 @@ from mooring.scheduler.columns import requests
 from mooring.scheduler.columns.cluster import NodeInfo
 from mooring.scheduler.columns.shapes import host_ports
 from mooring.scheduler.framework import Status
+from mooring.scheduler.plugins.node_declared_features import needed_features
 
 _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 _SYSTEM = "node.kubernetes.io/"
@@ -442,6 +445,22 @@ def _in_the_way(view: View, info: NodeInfo, shortages: Sequence[Shortage]) -> li
         if all(left <= 0 for left in missing.values()):
             return chosen
     return []
+
+
+# -- features of the kubelet
+
+
+def declared_features(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
+    missing = sorted(needed_features(view.pod.spec) - set(info.node.status.declared_features))
+
+    def upgrade(node: Node) -> None:
+        node.status.declared_features = sorted({*node.status.declared_features, *missing})
+
+    summary = f"upgrade the kubelet of node {info.name}, so that it declares {' and '.join(missing)}"
+    idea = Remedy("NodeDeclaredFeatures", "upgrade kubelet", LARGE, summary)
+    changed = node_change(idea, info.node, upgrade)
+    change = structs.replace(changed.changes[0], command="")  # nothing that kubectl could do
+    yield replace(changed, changes=(change,))
 
 
 # -- ports
