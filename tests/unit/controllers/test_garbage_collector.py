@@ -38,7 +38,7 @@ async def test_dependents_go_in_the_background_and_theirs_too(plane: ControlPlan
     await plane.create(Secret, metadata={"name": "leaf", "namespace": "default", "ownerReferences": [owner(middle)]})
     await plane.client.delete(ConfigMap, "top", "default", propagation_policy="Background")
     await plane.run(0)
-    assert await plane.names(ConfigMap) == []
+    assert await plane.names(ConfigMap, "default") == []
     assert await plane.names(Secret) == []
 
 
@@ -64,7 +64,7 @@ async def test_foreground_deletion_waits_for_dependents_that_block(plane: Contro
     await plane.client.patch(ConfigMap, "slow", {"metadata": {"$deleteFromPrimitiveList/finalizers": [
         "example.com/wait"]}}, "default")  # fmt: skip
     await plane.run(0)
-    assert await plane.names(ConfigMap) == []
+    assert await plane.names(ConfigMap, "default") == []
 
 
 async def test_foreground_deletion_goes_down_the_tree(plane: ControlPlane) -> None:
@@ -73,7 +73,7 @@ async def test_foreground_deletion_goes_down_the_tree(plane: ControlPlane) -> No
     await config(plane, "leaf", owner(middle))
     await plane.client.delete(ConfigMap, "top", "default", propagation_policy="Foreground")
     await plane.run(0)
-    assert await plane.names(ConfigMap) == []
+    assert await plane.names(ConfigMap, "default") == []
 
 
 async def test_foreground_deletion_ends_where_owners_go_in_a_circle(plane: ControlPlane) -> None:
@@ -84,7 +84,7 @@ async def test_foreground_deletion_ends_where_owners_go_in_a_circle(plane: Contr
     await plane.run(0)
     await plane.client.delete(ConfigMap, "one", "default", propagation_policy="Foreground")
     await plane.run(1)
-    assert await plane.names(ConfigMap) == []
+    assert await plane.names(ConfigMap, "default") == []
 
 
 async def test_dependents_that_do_not_block_do_not_hold_the_owner(plane: ControlPlane) -> None:
@@ -92,7 +92,7 @@ async def test_dependents_that_do_not_block_do_not_hold_the_owner(plane: Control
     await config(plane, "slow", owner(top, blocks=False), finalizers=["example.com/wait"])
     await plane.client.delete(ConfigMap, "top", "default", propagation_policy="Foreground")
     await plane.run(0)
-    assert await plane.names(ConfigMap) == ["slow"]
+    assert await plane.names(ConfigMap, "default") == ["slow"]
 
 
 async def test_orphans_stay_without_their_reference(plane: ControlPlane) -> None:
@@ -101,7 +101,7 @@ async def test_orphans_stay_without_their_reference(plane: ControlPlane) -> None
     await plane.client.delete(ConfigMap, "top", "default", propagation_policy="Orphan")
     await plane.run(0)
     child = await plane.find(ConfigMap, "child")
-    assert await plane.names(ConfigMap) == ["child"]
+    assert await plane.names(ConfigMap, "default") == ["child"]
     assert child is not None
     assert child.metadata.owner_references == []
 
@@ -111,24 +111,24 @@ async def test_an_object_whose_owner_never_was_goes(plane: ControlPlane) -> None
     wrong = {**owner(top), "uid": "00000000-0000-0000-0000-000000000000"}
     await config(plane, "child", wrong)
     await plane.run(0)
-    assert await plane.names(ConfigMap) == ["top"]
+    assert await plane.names(ConfigMap, "default") == ["top"]
 
 
 async def test_an_owner_of_a_kind_that_nobody_knows_is_left_alone(plane: ControlPlane) -> None:
     unknown: dict[str, object] = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "a", "uid": "1"}
     await config(plane, "child", unknown)
     await plane.run(0)
-    assert await plane.names(ConfigMap) == ["child"]
+    assert await plane.names(ConfigMap, "default") == ["child"]
 
 
 async def test_owners_of_the_whole_cluster_count(plane: ControlPlane) -> None:
     node = await plane.node("n")
     await config(plane, "child", owner(node, "Node"))
     await plane.run(0)
-    assert await plane.names(ConfigMap) == ["child"]
+    assert await plane.names(ConfigMap, "default") == ["child"]
     await plane.client.delete(Node, "n")
     await plane.run(0)
-    assert await plane.names(ConfigMap) == []
+    assert await plane.names(ConfigMap, "default") == []
 
 
 async def test_what_was_deleted_while_nobody_looked_is_found(plane: ControlPlane) -> None:
