@@ -203,3 +203,10 @@ class RangeAllocation(Resource):
     """The range, as 30000-32767."""
     data: bytes = required(bytes)
     """A bit for each number."""
+
+
+class RangeAllocationList(ResourceList):
+    """Several RangeAllocations."""
+
+    items: list[RangeAllocation] = required(list)
+    """The allocations."""
