@@ -124,7 +124,9 @@ def fields_of(cls: type[msgspec.Struct], seen: set[type]) -> list[str]:
 def test_the_table_has_every_field_of_every_kind() -> None:
     seen: set[type] = set()
     assert [name for kind in KINDS for name in fields_of(kind.type, seen)] == []
-    assert [name for kind in KINDS if kind.list_type for name in fields_of(kind.list_type, seen)] == []
+    assert [
+        name for kind in KINDS if kind.list_type and not kind.is_internal for name in fields_of(kind.list_type, seen)
+    ] == []
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.version != message_of(kind.type).name.split(".")[1]])
