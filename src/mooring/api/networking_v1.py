@@ -132,7 +132,7 @@ class IngressStatus(Object):
 class Ingress(Resource):
     """Rules by which requests from outside reach services."""
 
-    spec: IngressSpec = required(IngressSpec)
+    spec: IngressSpec = always(IngressSpec)
     """Which requests go where."""
     status: IngressStatus = always(IngressStatus)
     """Its state."""
@@ -175,7 +175,7 @@ class IngressClassSpec(Object):
 class IngressClass(Resource):
     """A class of Ingresses that one controller implements."""
 
-    spec: IngressClassSpec = required(IngressClassSpec)
+    spec: IngressClassSpec = always(IngressClassSpec)
     """Who implements it."""
 
 
@@ -254,7 +254,7 @@ class NetworkPolicySpec(Object):
 class NetworkPolicy(Resource):
     """The traffic that a set of pods may have."""
 
-    spec: NetworkPolicySpec = required(NetworkPolicySpec)
+    spec: NetworkPolicySpec = always(NetworkPolicySpec)
     """Which pods, and which traffic."""
 
 
@@ -273,18 +273,18 @@ class ParentReference(Object):
 
     group: str = ""
     """Its group."""
-    resource: str = ""
+    resource: str = required(str)
     """Its resource, such as services."""
     namespace: str = ""
     """Its namespace."""
-    name: str = ""
+    name: str = required(str)
     """Its name."""
 
 
 class IPAddressSpec(Object):
     """Whom an address belongs to."""
 
-    parent_ref: ParentReference | None = None
+    parent_ref: ParentReference | None = required(lambda: None)
     """The object that has the address."""
 
 
@@ -319,7 +319,7 @@ class ServiceCIDRStatus(Object):
 class ServiceCIDR(Resource):
     """Networks from which Services get their cluster IPs."""
 
-    spec: ServiceCIDRSpec = required(ServiceCIDRSpec)
+    spec: ServiceCIDRSpec = always(ServiceCIDRSpec)
     """The networks."""
     status: ServiceCIDRStatus = always(ServiceCIDRStatus)
     """Its state."""

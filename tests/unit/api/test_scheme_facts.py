@@ -17,6 +17,8 @@ LIFECYCLES = json.loads((Path(__file__).parent / "upstream-api-lifecycles.json")
 GONE_FROM_THE_CLIENT = {("networking.k8s.io", "v1beta1"), ("storage.k8s.io", "v1beta1")}
 """Removed in the client's release."""
 
+BESIDE_VERBS = {"HEAD", "OPTIONS"}
+"""Methods of proxies that are no verbs."""
 ITEM_VERBS = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "POST": "create"}
 COLLECTION_VERBS = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 
@@ -51,6 +53,8 @@ def verbs_by_path(group: str, version: str) -> dict[str, set[str]]:
     for method, path in set(re.findall(r"method='(\w+)',\s*resource_path='([^']+)'", source)):
         rest = path.removeprefix(prefix)
         if rest == path or rest.startswith("watch/") or not rest:
+            continue
+        if method in BESIDE_VERBS or rest.endswith("/{path}"):
             continue
         namespaced = rest.startswith("namespaces/{namespace}/")
         plural, *below = rest.removeprefix("namespaces/{namespace}/").split("/")

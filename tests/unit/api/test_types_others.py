@@ -122,7 +122,7 @@ def test_how_fields_merge(case: Merged) -> None:
 def test_every_kind_has_the_types_of_a_resource_and_its_list(kind: Kind) -> None:
     assert issubclass(kind.type, Resource)
     assert kind.type.__name__ == kind.kind
-    if kind.stored and not kind.is_internal:
+    if kind.stored:
         assert kind.list_type is not None
         assert issubclass(kind.list_type, ResourceList)
         assert kind.list_type.__name__ == kind.list_kind
