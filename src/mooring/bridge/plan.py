@@ -142,7 +142,22 @@ def own_labels(labels: Labels) -> dict[str, str]:
 def wanted(pod: Pod) -> list[NodeRule]:
     """The rules whose labels a pod's lowered affinity asks for. Raises `AnnotationError`."""
     text = pod.metadata.annotations.get(NODE_AFFINITY)
-    return [] if text is None else list(_rules(text, has_own=_own_required(pod) is not None))
+    if text is None:
+        return []
+    if is_gated(pod):
+        return list(_rules(text, has_own=_own_required(pod) is not None))
+    used = _labels_used(pod)  # a released pod's affinity is the lowered one, which does not say what was its own
+    return [rule for has_own in (False, True) for rule in _rules(text, has_own=has_own) if rule.label in used]
+
+
+def _labels_used(pod: Pod) -> set[str]:
+    affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
+    if not affinity:
+        return set()
+    terms = [each.preference for each in affinity.preferred_during_scheduling_ignored_during_execution]
+    required = affinity.required_during_scheduling_ignored_during_execution
+    terms += required.node_selector_terms if required else []
+    return {entry.key for term in terms for entry in term.match_expressions if entry.key.startswith(LABEL_PREFIX)}
 
 
 @lru_cache(maxsize=4096)

@@ -29,9 +29,10 @@ _NO_CONSTRAINTS = (
 
 def problems(pod: Pod) -> list[str]:
     """What is wrong with the constraints in a pod's annotations."""
-    if pod.spec.affinity is not None:
-        return _judged(pod)
     given = pod.metadata.annotations
+    is_lowered = plan.RELEASED in given and not plan.is_gated(pod)
+    if pod.spec.affinity is not None and not is_lowered:
+        return _judged(pod)
     return list(_problems(given.get(annotations.TOLERATIONS), given.get(annotations.NODE_AFFINITY)))
 
 
