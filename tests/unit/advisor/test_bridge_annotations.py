@@ -26,6 +26,7 @@ NEW_KERNEL = json.dumps(
         }
     }
 )
+NUMBERS, VERSIONS = "TaintTolerationComparisonOperators", "TolerationAffinitySemverOperators"
 BOTH = {TOLERATIONS: TOLERATES, NODE_AFFINITY: NEW_KERNEL}
 
 
@@ -213,3 +214,50 @@ def test_audit_knows_that_no_gate_breaks_what_the_bridge_has_written(tmp_path: P
     words = ["audit", "--from", str(cluster), "--disable-gate", "TaintTolerationComparisonOperators"]
     done = CliRunner().invoke(mooring, words)
     assert (done.exit_code, "nothing breaks" in done.output) == (0, True), done.output
+
+
+def audited(tmp_path: Path, subject: dict[str, Any], *words: str) -> list[tuple[str, str, str, bool]]:
+    """Field, value, gate, and whether it breaks."""
+    cluster = tmp_path / "cluster.json"
+    cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [subject]}))
+    done = CliRunner().invoke(mooring, ["audit", "--from", str(cluster), "-o", "json", *words])
+    assert done.exit_code == 0, done.output
+    return [
+        (found["field"], found["value"], found["feature"], found.get("breaks", False))
+        for found in json.loads(done.output).get("findings", [])
+    ]
+
+
+@pytest.mark.req("B.10")
+@pytest.mark.parametrize("flags", [[], ["--disable-gate", NUMBERS, "--disable-gate", VERSIONS]])
+@pytest.mark.parametrize(
+    ("subject", "place"),
+    [
+        (pod(BOTH, GATE), "metadata"),
+        (deployment(BOTH, GATE), "spec.template.metadata"),
+        (deployment(BOTH), "spec.template.metadata"),
+    ],
+    ids=["a pod that waits", "a template", "a template that gets its gate from the webhook"],
+)
+def test_audit_lists_what_annotations_use_and_knows_that_the_bridge_keeps_it_from_breaking(
+    subject: dict[str, Any], place: str, flags: list[str], tmp_path: Path
+) -> None:
+    subject["metadata"] |= {"namespace": "default", "uid": "1"}
+    term = "requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].operator"
+    assert audited(tmp_path, subject, *flags) == [
+        (f"{place}.annotations[{TOLERATIONS}][0].operator", "sla Gt 950", NUMBERS, False),
+        (f"{place}.annotations[{NODE_AFFINITY}].{term}", "kernel SemverGt 6.0", VERSIONS, False),
+    ]
+
+
+@pytest.mark.req("B.10")
+@pytest.mark.parametrize(
+    "subject",
+    [pod({**BOTH, RELEASED: "0"}), pod(BOTH), pod({NODE_AFFINITY: "{"}, GATE)],
+    ids=["released", "nobody will lower it", "cannot be read"],
+)
+def test_audit_lists_no_annotation_that_the_bridge_has_not_yet_to_lower(
+    subject: dict[str, Any], tmp_path: Path
+) -> None:
+    subject["metadata"] |= {"namespace": "default", "uid": "1"}
+    assert audited(tmp_path, subject) == []

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from mooring.advisor.audit import judging, scheduler_config
+from mooring.advisor.audit import bridged, judging, scheduler_config
 from mooring.advisor.audit import options as audit_options
 from mooring.advisor.audit.options import Options, Question
 from mooring.advisor.audit.outcomes import Outcomes, Subject
@@ -88,7 +88,7 @@ class _Auditor:
 
     def _judged(self, subject: Subject) -> list[Finding]:
         try:
-            return list(self._outcomes.of(subject))
+            return [*self._outcomes.of(subject), *bridged.findings(subject, self._uses)]
         except Exception as error:  # one object that Mooring fails on must not hide what happens to others
             failure = f"Mooring failed: {type(error).__name__}: {error}; please report it"
             self._notes.append(f"{subject.reference}: not judged: {failure}")
