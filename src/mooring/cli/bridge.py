@@ -21,7 +21,7 @@ from mooring.cli.garbage import collect_garbage_less
 from mooring.cli.health_server import HealthServer
 from mooring.cli.leadership import run_and_stand_again, show_who_works
 from mooring.cli.lease_flags import ChangedTimes, lease_flags
-from mooring.cli.output import print_table
+from mooring.cli.output import output_option, print_data, print_table
 from mooring.cli.worker_flags import worker_flags
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ DEFAULT_PORT = 10253
     help="The Service in front of the webhooks.",
 )
 @click.option("--check", is_flag=True, help="Say what the cluster lacks for the bridge, and end.")
+@output_option("table", "json", "yaml")
 @lease_flags
 @worker_flags(DEFAULT_PORT)
 @click.pass_context
@@ -70,6 +71,7 @@ def bridge(
     webhook_address: str,
     webhook_service: str,
     check: bool,
+    output: str,
     lease_times: ChangedTimes,
     bind_address: str,
     port: int,
@@ -84,18 +86,21 @@ def bridge(
     \b
     Examples:
       mooring bridge --check
+      mooring bridge --check -o json
       mooring bridge --kubeconfig ~/.kube/config
       mooring bridge convert -f pod.yaml | kubectl apply -f -
     """
     if ctx.invoked_subcommand is not None:
         return
+    if output != "table" and not check:
+        raise click.UsageError("-o is about what --check prints: give both")
     from mooring.api.errors import StatusError  # noqa: PLC0415 - `--help` should not wait for it
     from mooring.client import ClientError, LeaseTimes  # noqa: PLC0415 - as above
 
     logs.configure(verbose, "json" if log_format == "json" else "text")
     try:
         if check:
-            sys.exit(asyncio.run(_check(kubeconfig, context, namespace)))
+            sys.exit(asyncio.run(_check(kubeconfig, context, namespace, output)))
         run_and_stand_again(
             lambda: _run(
                 reach=(kubeconfig, context),
@@ -110,16 +115,24 @@ def bridge(
         raise click.ClickException(str(error)) from error
 
 
-async def _check(kubeconfig: str | None, context: str, namespace: str) -> int:
+async def _check(kubeconfig: str | None, context: str, namespace: str, output: str) -> int:
     from mooring.bridge.checking import check  # noqa: PLC0415 - as above
     from mooring.client import connect, user_agent  # noqa: PLC0415 - as above
 
     async with connect(kubeconfig, context, user_agent=user_agent("mooring-bridge", BINARY)) as client:
         found = [each async for each in check(client, namespace)]
-    words = {True: click.style("yes", fg="green"), False: click.style("no", fg="red")}
-    rows = [[each.what, words[each.is_there], "" if each.is_there else each.hint] for each in found]
-    print_table(["NEEDED", "THERE", "WITHOUT IT"], rows)
-    return int(any(each.is_needed and not each.is_there for each in found))
+    is_lacking = any(each.is_needed and not each.is_there for each in found)
+    if output == "table":
+        words = {True: click.style("yes", fg="green"), False: click.style("no", fg="red")}
+        rows = [[each.what, words[each.is_there], "" if each.is_there else each.hint] for each in found]
+        print_table(["NEEDED", "THERE", "WITHOUT IT"], rows)
+    else:
+        needs = [
+            {"what": each.what, "there": each.is_there, "required": each.is_needed, "withoutIt": each.hint}
+            for each in found
+        ]
+        print_data({"works": not is_lacking, "needs": needs}, output)
+    return int(is_lacking)
 
 
 async def _run(
