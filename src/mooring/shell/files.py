@@ -13,6 +13,8 @@ Store: TypeAlias = dict[str, tuple[float, str]]
 """By path below the place: when the file was written, and what it holds. A directory is a path that ends with `/`."""
 DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/termination-log"})
 MOST = 1000
+_ROOT = frozenset(["bin", "dev", "etc", "home", "lib", "proc", "root", "sys", "tmp", "usr", "var"])
+"""The directories that nearly every image has."""
 
 
 @dataclass(slots=True)
@@ -67,7 +69,10 @@ class Files:
         return inside
 
     def names(self, path: str, now: float) -> list[str]:
-        """What is in a directory."""
+        """What is in a directory. Raises NotUnderstood where only the image knows."""
+        if not path.strip("/"):
+            paths = [*self.places, *(name for name, (since, _) in self.own.items() if since <= now)]
+            return sorted(_ROOT | {path.strip("/").partition("/")[0] for path in paths} - {""})
         store, rest, known = self._find(f"{path.rstrip('/')}/")
         if not known:
             raise NotUnderstood(f"the directory {path} of an image")

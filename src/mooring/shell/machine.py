@@ -68,6 +68,20 @@ class Outcome:
         return "".join(each.text for each in self.output)
 
 
+def command_line(command: Sequence[str], arguments: Sequence[str]) -> list[str]:
+    """What a container runs, as far as its pod tells; nothing where its image decides.
+
+    Arguments alone follow the image's entry point. A whole `sh -c SCRIPT` makes sense only where there is none, or one
+    that ends by running them: so they stand for themselves.
+    """
+    if command:
+        return [*command, *arguments]
+    match arguments:
+        case [shell, option, *_] if shell.rpartition("/")[2] in SHELLS and option.strip("-elux") == "c":
+            return list(arguments)
+    return []
+
+
 def run(
     command: Sequence[str],
     variables: Mapping[str, str | None] | None = None,

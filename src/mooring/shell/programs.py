@@ -3,6 +3,7 @@
 `PROGRAMS` lists them. An option that a program does not know makes the whole script not understood.
 """
 
+import gzip
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -219,6 +220,15 @@ def _date(host: Host, words: list[str], stdin: str) -> int:
     return 0
 
 
+def _uptime(host: Host, words: list[str], stdin: str) -> int:
+    """Of a machine that does nothing and has just begun."""
+    del stdin
+    if words:
+        raise NotUnderstood(f"uptime {' '.join(words)[:40]}")
+    host.print(f" {datetime.fromtimestamp(host.now, UTC):%H:%M:%S} up 0 min,  load average: 0.00, 0.00, 0.00\n")
+    return 0
+
+
 def _sleep(host: Host, words: list[str], stdin: str) -> int:
     del stdin
     for word in words:
@@ -357,6 +367,20 @@ def _grep(host: Host, words: list[str], stdin: str) -> int:
     return int(not found)
 
 
+def _gzip(host: Host, words: list[str], stdin: str) -> int:
+    """From its input to its output."""
+    _, paths = _options(words, "c")
+    if paths:
+        raise NotUnderstood("gzip of files")
+    host.print(gzip.compress(bytes_of(stdin), mtime=0).decode(errors="surrogateescape"))
+    return 0
+
+
+def bytes_of(text: str) -> bytes:
+    """What was printed, also by programs whose output is no text: they keep their bytes as lone surrogates."""
+    return text.encode(errors="surrogateescape")
+
+
 PROGRAMS: dict[str, Program] = {
     "true": _true,
     ":": _true,
@@ -375,6 +399,7 @@ PROGRAMS: dict[str, Program] = {
     "printenv": _printenv,
     "whoami": _whoami,
     "date": _date,
+    "uptime": _uptime,
     "sleep": _sleep,
     "test": _test,
     "[": _bracket,
@@ -388,6 +413,7 @@ PROGRAMS: dict[str, Program] = {
     "mv": _move,
     "ls": _ls,
     "grep": _grep,
+    "gzip": _gzip,
     "sync": _true,
 }
 """By the name behind the last `/`."""

@@ -218,9 +218,18 @@ async def test_unusable_rules_for_commands_are_named(rules: str) -> None:
 
 async def test_input_is_repeated_by_cat_and_run_by_a_shell() -> None:
     assert await run(pod(), "cat", stdin=b"some\ninput") == (0, b"some\ninput", b"")
+    assert await run(pod(), "/bin/sh", "-c", "cat", stdin=b"input") == (0, b"input", b"")
     script = b"echo one\n\necho two >&2; false\nexit 7\necho never\n"
     assert await run(pod(), "sh", stdin=script) == (7, b"one\n", b"two\n")
     assert await run(pod(), "sh", stdin=b"false\n") == (1, b"", b"")
+
+
+def test_a_script_in_the_arguments_is_what_a_container_logs() -> None:
+    of = pod()
+    of.spec.containers[0].args = ["/bin/sh", "-c", "while true; do echo $A; sleep 5; done"]
+    outcome = commands.main_process(Surroundings(of, "c", MockClock()), Run(START))
+    assert outcome is not None
+    assert [tuple(printed) for printed in outcome.output[:2]] == [(0.0, "b\n", 1), (5.0, "b\n", 1)]
 
 
 async def test_a_terminal_shows_what_is_typed_and_knows_its_keys() -> None:

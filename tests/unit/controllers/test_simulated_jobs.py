@@ -21,9 +21,9 @@ async def plane() -> AsyncIterator[ControlPlane]:
         yield running
 
 
-def template(script: str) -> dict[str, Any]:
+def template(script: str, words: str = "command") -> dict[str, Any]:
     mounts = [{"name": "data", "mountPath": "/data"}]
-    container = {"name": "c", "image": "busybox", "command": ["sh", "-c", script], "volumeMounts": mounts}
+    container = {"name": "c", "image": "busybox", words: ["sh", "-c", script], "volumeMounts": mounts}
     volumes = [{"name": "data", "hostPath": {"path": "/srv/data"}}]
     spec = {"restartPolicy": "Never", "nodeName": "node-0", "containers": [container], "volumes": volumes}
     return {"spec": spec}
@@ -36,6 +36,11 @@ async def ended(plane: ControlPlane, script: str, **spec: Any) -> tuple[str, Job
     await plane.run(60)
     job = await plane.client.get(Job, "work", "default")
     return next((each.reason for each in job.status.conditions if each.type in ("Complete", "Failed")), ""), job
+
+
+async def test_a_script_may_stand_in_the_arguments(plane: ControlPlane) -> None:
+    reason, job = await ended(plane, "", template=template("exit 1", "args"), backoffLimit=0)
+    assert (reason, job.status.failed) == ("BackoffLimitExceeded", 1)
 
 
 async def test_all_indexes_are_tried_though_some_fail(plane: ControlPlane) -> None:

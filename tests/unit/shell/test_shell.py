@@ -1,12 +1,13 @@
 """What scripts come to: their words, their way through commands, their time and their files."""
 
+import gzip
 from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mooring.shell import Files, NotUnderstood, Outcome, run
+from mooring.shell import Files, NotUnderstood, Outcome, bytes_of, command_line, run
 
 pytestmark = pytest.mark.req("S.4")
 
@@ -52,6 +53,15 @@ PRINTED = [
         "echo a > /tmp/f; echo b >> /tmp/f; cat < /tmp/f; cat /tmp/f | grep -q b && echo yes",
         "a\nb\nyes\n",
     ),
+    (
+        "the directories of every image, and what the script adds",
+        "mkdir /data; ls /",
+        "".join(
+            f"{name}\n"
+            for name in ["bin", "data", "dev", "etc", "home", "lib", "proc", "root", "sys", "tmp", "usr", "var"]
+        ),
+    ),
+    ("how long the machine runs", "uptime", " 00:00:00 up 0 min,  load average: 0.00, 0.00, 0.00\n"),
     ("output to nowhere", "echo a > /dev/null; echo b 2>&1", "b\n"),
 ]
 
@@ -110,6 +120,26 @@ def test_moving_copying_and_removing_files() -> None:
     )
     assert sh(script, files).text == "a\nd\n"
     assert sh("[ -d /data/d ] && [ ! -e /data/b ] && rm -f /data/none && rm /data/none", files).exit_code == 1
+
+
+def test_output_that_is_no_text_keeps_its_bytes() -> None:
+    packed = sh("echo -n 'a test' | gzip > /tmp/a; cat /tmp/a").text
+    assert gzip.decompress(bytes_of(packed)) == b"a test"
+
+
+LINES = [
+    ("a command with its arguments", ["sleep"], ["5"], ["sleep", "5"]),
+    ("arguments that are a script", [], ["/bin/sh", "-c", "exit 3"], ["/bin/sh", "-c", "exit 3"]),
+    ("a shell without a script may be the entry point's", [], ["sh"], []),
+    ("other arguments are the entry point's", [], ["sleep", "5"], []),
+]
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "line"), [case[1:] for case in LINES], ids=[case[0] for case in LINES]
+)
+def test_what_a_container_runs(command: list[str], arguments: list[str], line: list[str]) -> None:
+    assert command_line(command, arguments) == line
 
 
 NOT_UNDERSTOOD = [

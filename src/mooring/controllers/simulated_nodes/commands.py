@@ -13,7 +13,7 @@ from datetime import datetime
 from mooring.api.core_v1 import Container, Pod
 from mooring.api.environment import UnknownValueError, environment_of, with_references
 from mooring.controllers.simulated_nodes.rules import PodRules
-from mooring.shell import Files, NotUnderstood, Outcome, run
+from mooring.shell import Files, NotUnderstood, Outcome, command_line, run
 from mooring.shell.files import Store
 
 _ENDLESS_IMAGES = frozenset({"pause"})
@@ -67,7 +67,7 @@ class Commands:
 
     def run_of(self, pod: Pod, rules: PodRules, restarts: int, now: datetime) -> Run:
         """How a run goes that starts now, or has started: the same whenever it is asked."""
-        if rules.is_explicit or not any(container.command for container in pod.spec.containers):
+        if rules.is_explicit or not any(_words(container) for container in pod.spec.containers):
             return self._by_rules(pod, rules, restarts)
         key = (pod.metadata.uid, restarts)
         if key not in self._runs:
@@ -78,7 +78,7 @@ class Commands:
 
     def failed_init(self, pod: Pod, rules: PodRules, attempt: int, now: datetime) -> Failure | None:
         """The first init container whose command fails; what is not understood does its work."""
-        if rules.is_explicit or not any(container.command for container in pod.spec.init_containers):
+        if rules.is_explicit or not any(_words(container) for container in pod.spec.init_containers):
             return None
         key = (pod.metadata.uid, attempt)
         if key not in self._inits:
@@ -89,7 +89,7 @@ class Commands:
 
     def _first_failure(self, pod: Pod, attempt: int, now: datetime) -> Failure | None:
         for container in pod.spec.init_containers:
-            if container.command and container.restart_policy != "Always":
+            if _words(container) and container.restart_policy != "Always":
                 outcome = self._outcome(pod, container, attempt, now)
                 if outcome is not None and outcome.exit_code:
                     return Failure(container.name, outcome.exit_code)
@@ -129,7 +129,7 @@ class Commands:
         """What a container's command comes to; None if it is not understood."""
         try:
             variables = environment_of(pod, container)
-            words = [with_references(word, variables) for word in (*container.command, *container.args)]
+            words = [with_references(word, variables) for word in _words(container)]
             seed = f"{pod.metadata.uid}/{container.name}/{restarts}"
             known = variables | dict.fromkeys(_NOT_KNOWN - variables.keys())
             return run(words, known, self._files(pod, container), began=now.timestamp(), seed=seed)
@@ -161,6 +161,10 @@ class Commands:
 def _restarts(pod: Pod) -> int:
     statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
     return max((status.restart_count for status in statuses), default=0)
+
+
+def _words(container: Container) -> list[str]:
+    return command_line(container.command, container.args)
 
 
 def _is_endless(container: Container) -> bool:

@@ -20,7 +20,7 @@ from mooring.apiserver.streams.simulated.container import Run, spec_of
 from mooring.apiserver.streams.simulated.rules import command_rule, files
 from mooring.apiserver.streams.simulated.terminal import Interrupted, Stdio
 from mooring.base.clock import Clock
-from mooring.shell import Files, NotUnderstood, Outcome
+from mooring.shell import Files, NotUnderstood, Outcome, bytes_of, command_line
 from mooring.shell import run as work_out
 from mooring.shell.machine import SHELLS
 
@@ -57,11 +57,12 @@ class Surroundings:
 def main_process(here: Surroundings, run: Run) -> Outcome | None:
     """What the container's own command does in a run; None if that cannot be told."""
     spec = spec_of(here.pod, here.container)
-    if spec is None or not spec.command:
+    line = command_line(spec.command, spec.args) if spec else []
+    if spec is None or not line:
         return None
     try:
         variables = environment_of(here.pod, spec)
-        words = [with_references(word, variables) for word in (*spec.command, *spec.args)]
+        words = [with_references(word, variables) for word in line]
         return here.work_out(words, run.began, f"{here.pod.metadata.uid}/{here.container}/{run.restarts}")
     except (NotUnderstood, UnknownValueError):
         return None
@@ -79,6 +80,8 @@ async def run(here: Surroundings, words: Sequence[str], stdio: Stdio) -> int:
     try:
         match posixpath.basename(words[0]), *words[1:]:
             case ["cat"] | ["cat", "-"]:
+                return await _cat(stdio)
+            case [shell, "-c", script] if shell in SHELLS and script.strip() in {"cat", "cat -"}:
                 return await _cat(stdio)
             case ["tar", *rest]:
                 return await _tar(here, rest, stdio)
@@ -104,7 +107,7 @@ async def _play(here: Surroundings, words: Sequence[str], stdio: Stdio) -> int:
         if printed.second > passed:
             await here.clock.sleep(printed.second - passed)
             passed = printed.second
-        await (stdio.out if printed.stream == 1 else stdio.err)(printed.text.encode())
+        await (stdio.out if printed.stream == 1 else stdio.err)(bytes_of(printed.text))
     if outcome.exit_code is None:
         await asyncio.Event().wait()  # until the client leaves
     if outcome.seconds > passed:

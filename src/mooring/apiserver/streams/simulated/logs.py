@@ -14,7 +14,7 @@ from mooring.apiserver.streams.questions import LogOptions
 from mooring.apiserver.streams.simulated.container import Run
 from mooring.apiserver.streams.simulated.rules import LogRule
 from mooring.base.clock import Clock
-from mooring.shell import Outcome
+from mooring.shell import Outcome, bytes_of
 
 KEPT_LINES = 10_000
 _LOOK_SECONDS = 1.0
@@ -138,4 +138,4 @@ def _line(log: Log, index: int, options: LogOptions) -> bytes:
     text = log.text(index)
     if options.timestamps:
         text = f"{times.to_microseconds(log.time(index))[:-1]}000Z {text}"
-    return f"{text}\n".encode()
+    return bytes_of(f"{text}\n")
