@@ -23,7 +23,7 @@ from mooring.api.meta_v1 import ObjectMeta
 from mooring.apiserver.security.pki import Pki, PkiError
 from mooring.base import logs
 from mooring.bridge.webhooks import Json, NodeReviews, PodReviews, ReviewError, answer, reviewed
-from mooring.client import Client
+from mooring.client import Client, ClientError
 
 AUTHORITY = "mooring-bridge-authority"
 """The name of the Secret."""
@@ -32,7 +32,8 @@ CONFIGURATIONS = {
     "validatingwebhookconfigurations": "mooring-bridge",
 }
 _FILES = ("ca.crt", "ca.key")
-_RENEW_SECONDS = 3600.0
+_FRESH_SECONDS = 300.0
+"""So often certificates are renewed where it is time, and configurations that were replaced get the authority back."""
 _SECONDS = 30.0
 """An API server waits no longer for a webhook."""
 _MOST_BYTES = 8 * 1024 * 1024
@@ -143,31 +144,35 @@ class WebhookServer:
 
     async def _keep_fresh(self) -> None:
         while True:
-            await asyncio.sleep(_RENEW_SECONDS)
+            await self._client.clock.sleep(_FRESH_SECONDS)
             self._renew()
+            try:
+                await self.publish()
+            except (errors.StatusError, ClientError) as error:
+                log.warning("cannot write the authority of the webhooks into their configurations: %s", error)
 
     async def publish(self) -> list[str]:
-        """Write the authority into the webhook configurations that there are; their names."""
+        """Write the authority into the webhook configurations that there are and that we may write; their names."""
         found = []
         bundle = base64.b64encode(self.authority).decode()
         for plural, name in CONFIGURATIONS.items():
             path = f"{_API}/{plural}/{name}"
-            try:
-                current = codec.json_tree((await self._client.raw("GET", path)).body)
-            except (errors.NotFound, errors.Forbidden):
-                continue
-            hooks = current.get("webhooks") or []
-            stale = [
-                index for index, hook in enumerate(hooks) if hook.get("clientConfig", {}).get("caBundle") != bundle
-            ]
-            operations = [
-                {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": bundle} for index in stale
-            ]
-            if operations:
-                body = codec.encode(operations)
-                await self._client.raw("PATCH", path, body=body, content_type="application/json-patch+json")
-            found.append(f"{plural}/{name}")
+            with suppress(errors.NotFound, errors.Forbidden):
+                await self._trust(path, bundle)
+                found.append(f"{plural}/{name}")
         return found
+
+    async def _trust(self, path: str, bundle: str) -> None:
+        """Write the authority into one configuration, where it is not there."""
+        current = codec.json_tree((await self._client.raw("GET", path)).body)
+        operations = [
+            {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": bundle}
+            for index, hook in enumerate(current.get("webhooks") or [])
+            if hook.get("clientConfig", {}).get("caBundle") != bundle
+        ]
+        if operations:
+            body = codec.encode(operations)
+            await self._client.raw("PATCH", path, body=body, content_type="application/json-patch+json")
 
     # -- requests
 

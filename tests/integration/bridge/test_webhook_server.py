@@ -5,17 +5,21 @@ import base64
 import json
 import ssl
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from bridged_cluster import ADMIN, StockCluster, gated, stock_cluster, tolerated, tree_of
 from mooring.api.core_v1 import Node, Pod, Secret
-from mooring.bridge.serving import AUTHORITY, WebhookServer
+from mooring.apiserver.in_process import handler
+from mooring.bridge.serving import AUTHORITY, CONFIGURATIONS, WebhookServer
 from mooring.bridge.webhooks import NodeReviews
-from mooring.client import PatchType
-from mooring.client.transport import Request
+from mooring.client import Client, PatchType
+from mooring.client.in_process import Answer, InProcessTransport
+from mooring.client.transport import Request, Response
 from mooring.testing.builders import taint
+from mooring.testing.clock import MockClock
 
 SLA = {"key": "sla", "operator": "Gt", "value": "950", "effect": "NoExecute"}
 DRY = {"dryRun": True}
@@ -210,3 +214,61 @@ async def test_an_address_that_is_taken_is_told() -> None:
         other = WebhookServer(cluster.client, address="127.0.0.1", port=one.port, namespace="default", service="bridge")
         with pytest.raises(OSError, match="choose another --webhook-port"):
             await other.__aenter__()
+
+
+@dataclass
+class Configurations:
+    """A stock server's webhook configurations, as far as the bridge looks at them; the rest goes to the server."""
+
+    cluster: StockCluster
+    bundles: dict[str, str] = field(default_factory=dict)
+    """By kind: what the API server trusts."""
+    failing: int = 0
+    """With this status writes are answered."""
+
+    def replace(self) -> None:
+        """As `kubectl replace` of the manifests, which have no bundle."""
+        self.bundles = dict.fromkeys(CONFIGURATIONS, "")
+
+    def client(self, clock: MockClock) -> Client:
+        send = handler(self.cluster.server.app, ADMIN)
+
+        async def asked(request: Request) -> Answer:
+            plural = request.path.split("/")[-2]
+            if plural not in self.bundles:
+                return await send(request)
+            if request.method == "PATCH" and self.failing:
+                return Response(self.failing, {}, b"no", ())
+            if request.method == "PATCH":
+                (operation,) = json.loads(request.body)
+                assert operation["path"] == "/webhooks/0/clientConfig/caBundle"
+                self.bundles[plural] = operation["value"]
+            tree = {"webhooks": [{"clientConfig": {"caBundle": self.bundles[plural]}}]}
+            return Response(200, {"content-type": "application/json"}, json.dumps(tree).encode(), ())
+
+        return Client(InProcessTransport(asked), user_agent="test", scheme=self.cluster.server.scheme, clock=clock)
+
+
+@pytest.mark.req("B.5", "B.7")
+async def test_configurations_that_are_replaced_are_told_again_whom_to_trust() -> None:
+    async with stock_cluster() as cluster:
+        clock, configurations = MockClock(), Configurations(cluster)
+        client = configurations.client(clock)
+        async with WebhookServer(client, address="127.0.0.1", port=0, namespace="default", service="bridge") as one:
+            authority = base64.b64encode(one.authority).decode()
+            trusting = dict.fromkeys(CONFIGURATIONS, authority)
+            for failing in (0, 422, 0):
+                configurations.replace()
+                configurations.failing = failing
+                await clock.run(301)
+                assert configurations.bundles == (dict.fromkeys(CONFIGURATIONS, "") if failing else trusting)
+
+
+@pytest.mark.req("B.9")
+async def test_a_server_that_may_not_write_configurations_serves_all_the_same() -> None:
+    async with stock_cluster() as cluster:
+        configurations = Configurations(cluster, failing=403)
+        configurations.replace()
+        client = configurations.client(MockClock())
+        async with WebhookServer(client, address="127.0.0.1", port=0, namespace="default", service="bridge") as one:
+            assert await one.publish() == []
