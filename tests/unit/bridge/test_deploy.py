@@ -89,6 +89,16 @@ def test_webhooks_have_the_names_that_the_bridge_looks_for_and_lead_to_its_servi
             assert service["path"] in ("/pods", "/nodes")
 
 
+@pytest.mark.req("B.9")
+def test_the_network_policy_is_about_the_bridge_and_knows_all_its_ports() -> None:
+    policy, template = only("NetworkPolicy")["spec"], only("Deployment")["spec"]["template"]
+    assert policy["podSelector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+    (container,) = template["spec"]["containers"]
+    allowed = {port["port"]: "from" in rule for rule in policy["ingress"] for port in rule["ports"]}
+    assert allowed == {"webhooks": True, "metrics": False}  # whether callers are named
+    assert set(allowed) == {port["name"] for port in container["ports"]}
+
+
 def _container_arguments() -> list[str]:
     (container,) = only("Deployment")["spec"]["template"]["spec"]["containers"]
     return list(container["args"])
