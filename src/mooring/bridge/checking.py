@@ -48,6 +48,13 @@ class Right:
 _NO_AUTHORITY = "without it there are no webhooks: the bridge does not begin with --webhook-port"
 RIGHTS = (
     Right("", "pods", ("list", "watch", "patch"), "without it no pod is released"),
+    Right(
+        "",
+        "pods",
+        ("get",),
+        "without it the webhook on nodes refuses a taint while others write to the pods there",
+        is_needed=False,
+    ),
     Right("", "nodes", ("list", "watch", "patch"), "without it nodes get no labels, and pods with node affinity wait"),
     Right(
         "", "persistentvolumes", ("list", "watch"), "without it the bridge does not begin: volumes ask for labels, too"

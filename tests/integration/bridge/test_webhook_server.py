@@ -6,22 +6,27 @@ import json
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from bridged_cluster import ADMIN, StockCluster, gated, stock_cluster, tolerated, tree_of
+from mooring.api.authentication_v1 import UserInfo
 from mooring.api.core_v1 import Node, Pod, Secret
+from mooring.api.rbac_v1 import ClusterRole, ClusterRoleBinding
 from mooring.apiserver.in_process import handler
 from mooring.bridge.serving import AUTHORITY, CONFIGURATIONS, WebhookServer
 from mooring.bridge.webhooks import NodeReviews
 from mooring.client import Client, PatchType
 from mooring.client.in_process import Answer, InProcessTransport
 from mooring.client.transport import Request, Response
-from mooring.testing.builders import taint
+from mooring.testing.builders import made, taint
 from mooring.testing.clock import MockClock
 
 SLA = {"key": "sla", "operator": "Gt", "value": "950", "effect": "NoExecute"}
+RIGHTS = Path(__file__).parents[3] / "deploy" / "bridge" / "rights.yaml"
 DRY = {"dryRun": True}
 
 
@@ -78,7 +83,15 @@ async def test_pods_tolerate_the_new_value_before_the_node_has_it(
         assert tolerated(await cluster.find("plain"), "sla") == set()
 
 
-@pytest.mark.req("B.5", "B.7")
+async def shipped_account(cluster: StockCluster) -> UserInfo:
+    """The account of the bridge, with its rights in the whole cluster."""
+    trees = {tree["kind"]: tree for tree in yaml.safe_load_all(RIGHTS.read_text())}
+    await cluster.client.create(made(ClusterRole, trees["ClusterRole"]))
+    await cluster.client.create(made(ClusterRoleBinding, trees["ClusterRoleBinding"]))
+    return UserInfo(username="system:serviceaccount:mooring-bridge:mooring-bridge", groups=["system:authenticated"])
+
+
+@pytest.mark.req("B.5", "B.7", "B.9")
 async def test_a_pod_that_others_change_meanwhile_is_prepared_all_the_same() -> None:
     async with stock_cluster() as cluster:
         node = await running(cluster)
@@ -90,7 +103,7 @@ async def test_a_pod_that_others_change_meanwhile_is_prepared_all_the_same() -> 
                 left -= 1
                 await cluster.annotate("web", {"beat": str(left)})
 
-        client = cluster.client_of(ADMIN, interfere)
+        client = cluster.client_of(await shipped_account(cluster), interfere)
         assert (await NodeReviews(client).review(review(node, "sla=970:NoExecute")))["allowed"]
         assert tolerated(await cluster.find("web"), "sla") == {"960", "970"}
 
