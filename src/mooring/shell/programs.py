@@ -214,6 +214,9 @@ def _date(host: Host, words: list[str], stdin: str) -> int:
             text = f"{now:%a %b} {now.day:2} {now:%H:%M:%S} UTC {now:%Y}"
         case [form] if form.startswith("+") and re.fullmatch(r"(?:%[aAbBdFHIjmMpsSTyYZ%]|[^%\0])*", form[1:]):
             text = now.strftime(form[1:].replace("%s", str(int(host.now))))
+        case [word] if re.fullmatch(r"[^-+].*", word) and not re.search(r"\d", word):
+            host.print(f"date: invalid date '{word}'\n", 2)  # one to set the clock by has digits
+            return 1
         case _:
             raise NotUnderstood(f"date {' '.join(words)[:40]}")
     host.print(f"{text}\n")

@@ -62,6 +62,7 @@ PRINTED = [
         ),
     ),
     ("how long the machine runs", "uptime", " 00:00:00 up 0 min,  load average: 0.00, 0.00, 0.00\n"),
+    ("no date", "date foo 2>&1 || echo $?", "date: invalid date 'foo'\n1\n"),
     ("output to nowhere", "echo a > /dev/null; echo b 2>&1", "b\n"),
 ]
 
@@ -150,6 +151,7 @@ NOT_UNDERSTOOD = [
     "case a in a) echo;; esac",
     "cat <<EOF\na\nEOF",
     "ls /etc",
+    "date 11160900",
     "cat /etc/hostname",
     "echo *",
     "grep 'a.*b' /tmp/x",
