@@ -81,14 +81,16 @@ def requests(draw: st.DrawFn) -> dict[str, Any]:
     template = draw(st.sampled_from(sorted(PATHS)))
     item = PATHS[template]
     path = template.replace("{namespace}", draw(NAMES)).replace("{name}", draw(NAMES))
+    path = path.replace("{path}", draw(NAMES))
     declared = [method for method in METHODS if method in item]
     method = draw(st.sampled_from(declared if draw(st.integers(0, 9)) else METHODS))
-    operation = item.get(method, {"parameters": []})
-    names = [parameter["name"] for parameter in operation["parameters"] if parameter["in"] == "query"]
+    # Streams and proxies name their parameters for all methods together, at the path, and none at a method.
+    parameters = [*item.get("parameters", []), *item.get(method, {}).get("parameters", [])]
+    names = sorted({parameter["name"] for parameter in parameters if parameter.get("in") == "query"})
     names = [name for name in names if name != "watch"]
     chosen = draw(st.lists(st.sampled_from(names), max_size=3, unique=True)) if names else []
     query = "&".join(f"{name}={draw(ODD)}" for name in chosen)
-    body = next((each["schema"] for each in operation["parameters"] if each["in"] == "body"), None)
+    body = next((each["schema"] for each in parameters if each.get("in") == "body"), None)
     content = (
         json.dumps(_value(draw, body, 0)).encode() if body and draw(st.integers(0, 9)) else draw(st.binary(max_size=20))
     )
