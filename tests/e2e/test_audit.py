@@ -120,7 +120,7 @@ def test_a_patch_that_comes_too_late_does_nothing(plane: RunningControlPlane) ->
     command = found["steps"][0]["commands"][0]["run"]
     changed = '[{"op": "replace", "path": "/spec/template/spec/tolerations/0/value", "value": "51"}]'
     kubectl("patch", "deploy", "web", "--type=json", "-p", changed)
-    assert "test failed" in kubectl.shell(command)
+    assert "the server rejected our request due to an error in our request" in kubectl.shell(command)
     spec = kubectl.get("deploy", "web")["spec"]["template"]["spec"]
     assert spec["tolerations"][0]["value"] == "51"
 

@@ -5,12 +5,12 @@ import pytest
 from kubectl_caller import Kubectl
 
 pytestmark = pytest.mark.req("S.1")
-INGRESS = '{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "x"}}'
+GATEWAY = '{"apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": {"name": "x"}}'
 
 
 def test_a_kind_that_does_not_exist_is_told(kubectl: Kubectl) -> None:
-    said = kubectl("apply", "-f", "-", stdin=INGRESS, code=1)
-    assert 'no matches for kind "Ingress" in version "networking.k8s.io/v1"' in said
+    said = kubectl("apply", "-f", "-", stdin=GATEWAY, code=1)
+    assert 'no matches for kind "Gateway" in version "gateway.networking.k8s.io/v1"' in said
 
 
 def test_fields_are_explained(kubectl: Kubectl) -> None:

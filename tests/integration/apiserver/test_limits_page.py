@@ -25,9 +25,6 @@ ABSENT = [
     Absent("webhooks", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"),
     Absent("aggregated servers", "/apis/apiregistration.k8s.io/v1/apiservices"),
     Absent("metrics of nodes", "/apis/metrics.k8s.io/v1beta1/nodes"),
-    Absent("the autoscaler", "/apis/autoscaling/v2/horizontalpodautoscalers"),
-    Absent("ingresses", "/apis/networking.k8s.io/v1/ingresses"),
-    Absent("runtime classes", "/apis/node.k8s.io/v1/runtimeclasses"),
     Absent("flow schemas", "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"),
 ]
 
@@ -51,8 +48,8 @@ def test_a_quota_is_kept_and_limits_nothing(plane: RunningControlPlane) -> None:
     assert plane.wait_for_pod("beyond").spec.node_name
 
 
-def test_a_service_gets_no_address(plane: RunningControlPlane) -> None:
+def test_a_service_gets_an_address(plane: RunningControlPlane) -> None:
     plane.create(
         "{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {ports: [{port: 80}], selector: {app: web}}}"
     )
-    assert plane.get(Service, "web").spec.cluster_ip == ""
+    assert plane.get(Service, "web").spec.cluster_ip.startswith("10.")

@@ -56,7 +56,8 @@ def usage_of(cluster: Cluster) -> Usage:
     table = cluster.resources
     allocatable: dict[str, NDArray[np.float64]] = {}
     requested: dict[str, NDArray[np.float64]] = {}
-    for resource, line in table.resources().items():
+    lines = sorted(table.resources().items(), key=lambda entry: entry[0] == PODS)  # everybody looks at the others first
+    for resource, line in lines:
         has = table.allocatable[line, rows].astype(np.float64)
         if has.any():
             unit = 1000.0 if resource == CPU else 1.0  # the columns reckon in thousandths of a core

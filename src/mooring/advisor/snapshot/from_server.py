@@ -64,7 +64,7 @@ def _wanted(kinds: Collection[type[Resource]]) -> list[tuple[Kind, ...]]:
     families = dict.fromkeys(
         scheme().family(kind)
         for kind in scheme().known
-        if kind.plural and "list" in kind.verbs and kind.plural not in NOT_READ
+        if kind.plural and "list" in kind.verbs and kind.plural not in NOT_READ and not kind.is_internal
     )
     return [family for family in families if not kinds or any(kind.type in kinds for kind in family)]
 
