@@ -130,8 +130,10 @@ def test_kubectl_goes_through_proxies(kubectl: Kubectl) -> None:
 
 
 @pytest.fixture
-def core(kubeconfig: Path) -> Any:
-    return official.client.CoreV1Api(official.config.new_client_from_config(str(kubeconfig)))
+def core(kubeconfig: Path) -> Iterator[Any]:
+    with official.config.new_client_from_config(str(kubeconfig)) as api:
+        yield official.client.CoreV1Api(api)
+        api.rest_client.pool_manager.clear()  # or the garbage collector complains in another test
 
 
 def test_the_official_client_reads_logs_and_runs_commands(core: Any) -> None:
@@ -172,6 +174,8 @@ def test_the_official_client_forwards_ports(core: Any) -> None:
         received += data
     assert received.endswith(b"\r\n\r\nhello\n")
     assert forwarded.error(80) is None
+    connection.close()
+    forwarded.websocket.close()
 
 
 def _streams(*, stdin: bool = False) -> dict[str, bool]:
