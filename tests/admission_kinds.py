@@ -32,7 +32,7 @@ def _certificate_request(encoding: serialization.Encoding) -> str:
 
 def name_for(kind: str) -> str:
     """The name that tests give to their object of a kind."""
-    return "192.0.2.7" if kind == "IPAddress" else "x"
+    return {"IPAddress": "192.0.2.7", "CustomResourceDefinition": "widgets.example.com"}.get(kind, "x")
 
 
 EXAMPLES: dict[str, tuple[str, Tree]] = {
