@@ -25,6 +25,7 @@ pytestmark = pytest.mark.req("S.7", "4330.5", "4330.8", "4330.13")
 BETA = "api/beta=true"
 POD = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
 OBJECTS = {"Pod": ("v1", POD), **EXAMPLES}
+DEFINITION = "CustomResourceDefinition"
 PODS = "/api/v1/namespaces/default/pods"
 CLAIM = "/registry/resourceclaims/default/x"
 
@@ -81,7 +82,7 @@ async def test_each_reads_what_the_other_writes(etcd: EtcdServers, tmp_path: Pat
             name = "by-old" if writer is both[0] else "by-new"
             for kind in _writable(writer):
                 made = await writer.create(_collection(kind), _object(kind, name))
-                await _check_is_read(made, kind, reader, name)
+                await _check_is_read(made, kind, reader)
             stored, scheme = await _stored(writer, name), writer.plane.server.scheme
             assert len(stored) > len(OBJECTS) // 2
             for body in stored:
@@ -166,23 +167,39 @@ def _writable(server: Started) -> list[Kind]:
     return list(found.values())
 
 
-def _object(kind: Kind, name: str) -> dict[str, Any]:
-    return {"metadata": {"name": name}, **OBJECTS[kind.kind][1]}
+def _name(kind: str, writer: str) -> str:
+    """The writer's own; two kinds have names that say what they are."""
+    match kind:
+        case "IPAddress":
+            return {"by-old": "192.0.2.7", "by-new": "192.0.2.8"}[writer]
+        case "CustomResourceDefinition":
+            return f"widgets.{writer}.example.com"
+    return writer
 
 
-async def _check_is_read(made: dict[str, Any], kind: Kind, reader: Started, name: str) -> None:
+def _object(kind: Kind, writer: str) -> dict[str, Any]:
+    made = {**OBJECTS[kind.kind][1], "metadata": {"name": _name(kind.kind, writer)}}
+    if kind.kind == DEFINITION:
+        made["spec"] = {**made["spec"], "group": f"{writer}.example.com"}
+    return made
+
+
+async def _check_is_read(made: dict[str, Any], kind: Kind, reader: Started) -> None:
     """In the version it was written in, if that is served, and in all others that are."""
     for each in reader.plane.server.scheme.served:
         if each.kind == kind.kind and each.group == kind.group:
-            found = await reader.get(f"{_collection(each)}/{name}")
+            found = await reader.get(f"{_collection(each)}/{made['metadata']['name']}")
             assert found["metadata"]["uid"] == made["metadata"]["uid"]
-            if each.version == kind.version:
+            if kind.kind == DEFINITION:  # its status comes from whichever server is first, a moment after the write
+                assert found["spec"] == made["spec"]
+            elif each.version == kind.version:
                 assert found == made
 
 
-async def _stored(server: Started, name: str) -> list[dict[str, Any]]:
+async def _stored(server: Started, writer: str) -> list[dict[str, Any]]:
     page = await server.plane.server.store.range("/registry/")
-    return [json.loads(item.value) for item in page.items if item.key.endswith(f"/{name}")]
+    ends = tuple(f"/{_name(kind, writer)}" for kind in OBJECTS)
+    return [json.loads(item.value) for item in page.items if item.key.endswith(ends)]
 
 
 def _is_known(scheme: Scheme, kind: Kind, pair: Pair) -> bool:
