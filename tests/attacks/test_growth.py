@@ -56,7 +56,13 @@ def _no_memo(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 Admission = Callable[[Kind, Callable[[int], Any], int], Callable[[], None]]
-EACH_KIND = pytest.mark.parametrize(("kind", "fields"), KINDS, ids=[kind.kind for kind, _ in KINDS])
+LARGE = {"CustomResourceDefinition"}
+"""Schemas have so many fields that these alone would take as long as all others."""
+EACH_KIND = pytest.mark.parametrize(
+    ("kind", "fields"),
+    [pytest.param(*each, marks=pytest.mark.slow if each[0].kind in LARGE else ()) for each in KINDS],
+    ids=[kind.kind for kind, _ in KINDS],
+)
 
 
 @EACH_KIND
