@@ -264,7 +264,7 @@ def test_a_cluster_can_come_through_a_pipe() -> None:
 @pytest.mark.usefixtures("examples")
 def test_ctrl_c_prints_what_is_known(tmp_path: Path) -> None:
     """With a terminal for standard error: a line shows how far it is, and the first Ctrl-C ends it."""
-    command = [sys.executable, "-m", "mooring", "simulate", "--nodes", "2000", "--add", "web.yaml", "--until-full"]
+    command = [sys.executable, "-m", "mooring", "simulate", "--nodes", "5000", "--add", "web.yaml", "--until-full"]
     ours, theirs = pty.openpty()
     with (tmp_path / "out").open("w") as out:
         process = subprocess.Popen(command, stdout=out, stderr=theirs)
@@ -279,7 +279,7 @@ def test_ctrl_c_prints_what_is_known(tmp_path: Path) -> None:
     text = (tmp_path / "out").read_text()
     assert code == 130, text
     assert "pods run" in shown.decode()
-    assert "on 2000 nodes" in text
+    assert "on 5000 nodes" in text
     assert "at least" in text or "INTERRUPTED" in text
 
 

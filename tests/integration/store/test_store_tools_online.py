@@ -218,7 +218,7 @@ def interrupted(command: list[str | Path], appears: Path) -> tuple[int, str, str
 
 
 def test_ctrl_c_leaves_a_copy_that_is_clearly_not_finished(tmp_path: Path) -> None:
-    fill(tmp_path / "a", keys=20_000)
+    fill(tmp_path / "a", keys=60_000)
     command: list[str | Path] = ["copy", "--from", tmp_path / "a", "--to", tmp_path / "b"]
     code, _, errors = interrupted(command, tmp_path / "b" / "state.db.incomplete")
     assert code == 130
