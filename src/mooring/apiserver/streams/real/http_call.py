@@ -18,6 +18,9 @@ from mooring.apiserver.connection import CHUNK, Connection, ConnectionLostError
 
 CONNECT_SECONDS = 5.0
 HEAD_SECONDS = 30.0
+_AHEAD = 2 * 1024 * 1024
+"""How far a kubelet may be ahead of its reader, times two. What asyncio's TLS has not decrypted while reading is paused
+is lost if the kubelet closes just then, so reading is paused late; docs/streams.md says so."""
 _HEAD_BYTES = 64 * 1024
 
 
@@ -78,7 +81,7 @@ async def call(address: Address, asked: Call) -> "Answer":
 async def _connect(address: Address) -> Connection:
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
-            reader, writer = await asyncio.open_connection(address.host, address.port, ssl=address.tls, limit=CHUNK)
+            reader, writer = await asyncio.open_connection(address.host, address.port, ssl=address.tls, limit=_AHEAD)
     except TimeoutError:
         raise CallError(f"no connection to {address} within {CONNECT_SECONDS:g} s") from None
     except ssl.SSLCertVerificationError as error:
