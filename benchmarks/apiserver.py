@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import uvloop
 import yaml
 
-_START = "from mooring.cli.apiserver import apiserver; apiserver()"
+_START = "from mooring.cli.commands.apiserver import apiserver; apiserver()"
 _PODS = "/api/v1/namespaces/default/pods"
 _SECONDS = 3.0
 _WATCHERS = 500

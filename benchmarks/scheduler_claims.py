@@ -12,7 +12,7 @@ from typing import Any
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.api.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
 from mooring.api.storage_v1 import StorageClass
-from mooring.scheduler.engine import Engine
+from mooring.scheduler.deciding.engine import Engine
 from mooring.testing.builders import HOSTNAME, made, node, pod
 
 NODES = [int(text) for text in os.environ.get("NODES", "100,1000,5000,15000").split(",")]

@@ -39,7 +39,7 @@ from mooring.api.core_v1 import (
 )
 from mooring.api.meta_v1 import LabelSelector, ObjectMeta
 from mooring.api.quantity import parse
-from mooring.scheduler.engine import Engine, fit_message
+from mooring.scheduler.deciding.engine import Engine, fit_message
 
 NODES = [int(text) for text in os.environ.get("NODES", "100,1000,5000,15000,50000").split(",")]
 PODS = int(os.environ.get("PODS", "2000"))

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from benchmarks.scheduler_engine import WORKLOADS, _node, _pod, _tolerating
 from mooring.api.core_v1 import PodSpec, Toleration
 from mooring.constraints.options import ConstraintOptions
-from mooring.scheduler.engine import Engine
+from mooring.scheduler.deciding.engine import Engine
 from mooring.scheduler.framework import SchedulerFeatures
 
 NODES = int(os.environ.get("NODES", "5000"))

@@ -22,7 +22,7 @@ from mooring.api.quantity import Quantity, parse
 from mooring.constraints import node_selector, tolerations
 from mooring.constraints.options import ConstraintOptions
 from mooring.constraints.pod_affinity import AffinityTerm, affinity_term
-from mooring.scheduler.engine import Engine
+from mooring.scheduler.deciding.engine import Engine
 
 T = TypeVar("T", bound=Resource)
 OPTIONS = ConstraintOptions()

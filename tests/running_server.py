@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-_START = "from mooring.cli.apiserver import apiserver; apiserver()"
+_START = "from mooring.cli.commands.apiserver import apiserver; apiserver()"
 _SECONDS = 30
 
 

@@ -24,8 +24,8 @@ from mooring.base.component import resolve
 from mooring.client import Client, ConnectError, DisconnectedError, Informers
 from mooring.client.in_process import InProcessStream, InProcessTransport
 from mooring.client.transport import Request, Response
-from mooring.scheduler.options import SchedulerConfig, for_component
-from mooring.scheduler.runtime import Scheduler
+from mooring.scheduler.running.options import SchedulerConfig, for_component
+from mooring.scheduler.running.runtime import Scheduler
 from scheduler_objects import node, pod
 
 COMPONENT = resolve()

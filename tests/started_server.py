@@ -22,8 +22,8 @@ from mooring.base import component
 from mooring.base.component import Component
 from mooring.base.gates import Gate
 from mooring.base.known_gates import KNOWN
-from mooring.cli.control_plane import ControlPlane, in_process
-from mooring.cli.worker_process import WorkerConfig
+from mooring.cli.support.control_plane import ControlPlane, in_process
+from mooring.cli.support.worker_process import WorkerConfig
 from mooring.store.etcd.config import EtcdConfig
 
 

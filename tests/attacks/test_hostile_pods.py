@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from mooring.api.core_v1 import Pod
 from mooring.scheduler.columns import resources
-from mooring.scheduler.engine import Engine
+from mooring.scheduler.deciding.engine import Engine
 from mooring.scheduler.plugins import node_resources_fit
 from mooring.testing.builders import node, pod
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from eventually import eventually
 from kubectl_caller import KUBECTL, Kubectl
-from mooring.cli.explain import explain
+from mooring.cli.commands.explain import explain
 from mooring.cli.main import mooring
 from running_up import RunningUp, running_up
 

@@ -53,7 +53,7 @@ def _dependencies(folder: Path) -> str:
 def test_the_wheel_has_the_package_its_types_the_examples_and_what_deploys_it(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    assert {"mooring/py.typed", "mooring/cli/up.py", "mooring/examples/tour/web.yaml"} <= set(names)
+    assert {"mooring/py.typed", "mooring/cli/commands/up.py", "mooring/examples/tour/web.yaml"} <= set(names)
     assert "mooring/deploy/bridge/kustomization.yaml" in names
     entries = next(name for name in names if name.endswith("entry_points.txt"))
     text = zipfile.ZipFile(wheel).read(entries).decode()

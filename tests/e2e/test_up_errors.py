@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from mooring.cli.up import up
+from mooring.cli.commands.up import up
 
 
 @dataclass(frozen=True)

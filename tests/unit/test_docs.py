@@ -41,3 +41,19 @@ def test_every_page_is_in_the_menu_of_the_site() -> None:
     pages = {str(page.relative_to(docs)) for page in docs.rglob("*.md") if page.parent.name != "decisions"}
     assert pages - menu == set(), "add them to nav in mkdocs.yml"
     assert menu - pages == set()
+
+
+def test_files_that_the_architecture_names_exist() -> None:
+    package = ROOT / "src" / "mooring"
+    named = re.findall(r"`((?:[\w*]+/)*\w+\.py)`", (ROOT / "ARCHITECTURE.md").read_text())
+    assert named
+    places = ROOT, package, package / "scheduler", package / "apiserver", package / "advisor" / "explain"
+    assert [name for name in named if not any((place / name).is_file() for place in places)] == []
+
+
+@pytest.mark.parametrize("folder", ["running", "deciding"])
+def test_the_way_of_a_pod_names_every_file_of_the_scheduler_that_it_passes(folder: str) -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    way = page.partition("### A pod's way through the files")[2].partition("###")[0]
+    files = (ROOT / "src" / "mooring" / "scheduler" / folder).glob("[!_]*.py")
+    assert [file.name for file in files if f"`{folder}/{file.name}`" not in way] == []

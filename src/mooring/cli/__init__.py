@@ -1,1 +1,1 @@
-"""One file per command; the only place that puts components together."""
+"""The command `mooring`: ``main.py`` finds a command in `commands/`, and `support/` has what commands share."""

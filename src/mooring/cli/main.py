@@ -2,7 +2,6 @@
 
 import os
 import sys
-from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
@@ -11,35 +10,27 @@ import click
 
 import mooring as package
 
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """Where a command is, and what `mooring --help` says of it: loading them all for that would take a second."""
-
-    place: str
-    about: str
-
-
 COMMANDS = {
-    "up": _Entry("mooring.cli.up:up", "Run a whole control plane with simulated nodes."),
-    "demo": _Entry("mooring.cli.demo:demo", "Show five Kubernetes proposals in two minutes."),
-    "explain": _Entry("mooring.cli.explain:explain", "Say why a pod is pending, and what would help."),
-    "simulate": _Entry("mooring.cli.simulate:simulate", "Say where pods would go if the cluster were changed."),
-    "audit": _Entry("mooring.cli.audit:audit", "Say what breaks when versions or gates change."),
-    "lint": _Entry("mooring.cli.lint:lint", "Judge manifests as an API server would, with advice."),
-    "dump": _Entry("mooring.cli.dump:dump", "Write a cluster into one file, for the questions above."),
-    "bridge": _Entry("mooring.cli.bridge:bridge", "Bring the new constraints to a stock Kubernetes cluster."),
-    "cel": _Entry("mooring.cli.cel:cel", "Check, evaluate and price CEL expressions."),
-    "gates": _Entry("mooring.cli.gates:gates", "List the feature gates at a version."),
-    "version": _Entry("mooring.cli.version:version", "Show the versions of this binary."),
-    "apiserver": _Entry("mooring.cli.apiserver:apiserver", "Run the API server alone."),
-    "scheduler": _Entry("mooring.cli.scheduler:scheduler", "Run the scheduler alone, also for another cluster."),
-    "controllers": _Entry("mooring.cli.controllers:controllers", "Run the controllers alone."),
-    "join-config": _Entry("mooring.cli.join_config:join_config", "Write what a real node needs to join the cluster."),
-    "store": _Entry("mooring.cli.store:store", "Copy, back up, restore, check and measure stores."),
-    "completion": _Entry("mooring.cli.completion:completion", "Print the completion script of a shell."),
+    "up": "Run a whole control plane with simulated nodes.",
+    "demo": "Show five Kubernetes proposals in two minutes.",
+    "explain": "Say why a pod is pending, and what would help.",
+    "simulate": "Say where pods would go if the cluster were changed.",
+    "audit": "Say what breaks when versions or gates change.",
+    "lint": "Judge manifests as an API server would, with advice.",
+    "dump": "Write a cluster into one file, for the questions above.",
+    "bridge": "Bring the new constraints to a stock Kubernetes cluster.",
+    "cel": "Check, evaluate and price CEL expressions.",
+    "gates": "List the feature gates at a version.",
+    "version": "Show the versions of this binary.",
+    "apiserver": "Run the API server alone.",
+    "scheduler": "Run the scheduler alone, also for another cluster.",
+    "controllers": "Run the controllers alone.",
+    "join-config": "Write what a real node needs to join the cluster.",
+    "store": "Copy, back up, restore, check and measure stores.",
+    "completion": "Print the completion script of a shell.",
 }
-"""The commands in the order of `mooring --help`: what a newcomer tries first comes first."""
+"""What `mooring --help` says of each command (loading them all for that would take a second), in its order: what a
+newcomer tries first comes first. A command is a function in a module of its own name in `mooring.cli.commands`."""
 
 
 class _LazyGroup(click.Group):
@@ -51,14 +42,14 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click sets the signature
         if cmd_name not in COMMANDS:
             return None
-        module, _, attribute = COMMANDS[cmd_name].place.partition(":")
-        command = getattr(import_module(module), attribute)
+        name = cmd_name.replace("-", "_")
+        command = getattr(import_module(f"mooring.cli.commands.{name}"), name)
         assert isinstance(command, click.Command)  # noqa: S101 - the table above is ours
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
         with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.about) for name, entry in COMMANDS.items()])
+            formatter.write_dl(list(COMMANDS.items()))
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, Any, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):

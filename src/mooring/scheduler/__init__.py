@@ -1,11 +1,11 @@
 """The scheduler: a queue, a cycle and plugins over columns.
 
-    runtime, cycle, queue/, …       who works: informers, attempts, binding, events, metrics (start at ``cycle.py``)
-    engine                          who decides: where a pod should go as things are, without any I/O
-    plan, evaluation, filtering, scoring, diagnosis, nominations, preemption      how it decides
-    profiles, plugins/, framework/  the policy, its parts, and what a part may be (start at ``framework/plugins.py``)
-    columns/                        what is known: the cluster as arrays over nodes
+    running/                        who works: informers, attempts, binding, events, metrics (start at ``cycle.py``)
+    facade                          what advice, which runs nothing, asks of the others
+    deciding/, queue/, plugins/     who decides: where a pod should go, which pod is next, by which rules
     volumes/, dra/                  what the plugins for volumes and devices need
+    framework/                      what a plugin may be (start at ``framework/plugins.py``)
+    columns/                        what is known: the cluster as arrays over nodes
 
-Each imports only from those below it.
+Each imports only from those below it, and `lint-imports` keeps it so.
 """

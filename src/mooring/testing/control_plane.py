@@ -5,7 +5,7 @@
         plane.wait_for_pod("web")
 
 Tests call it without `await`; whatever it has no word for goes through `plane.run(plane.client.…)`. Programs and async
-tests reach it by `plane.kubeconfig`. It keeps its objects in memory. Read next: ``mooring.cli.control_plane``.
+tests reach it by `plane.kubeconfig`. It keeps its objects in memory. Read next: ``mooring.cli.support.control_plane``.
 """
 
 import asyncio
@@ -32,9 +32,9 @@ from mooring.api.scheme import parse_runtime_config
 from mooring.apiserver.options import ServerConfig
 from mooring.base import component
 from mooring.base.clock import Clock
-from mooring.cli.control_plane import ControlPlane, in_process
-from mooring.cli.manifests import object_of, read_objects
-from mooring.cli.worker_process import WorkerConfig
+from mooring.cli.support.control_plane import ControlPlane, in_process
+from mooring.cli.support.manifests import object_of, read_objects
+from mooring.cli.support.worker_process import WorkerConfig
 from mooring.client import Client, PatchType
 from mooring.controllers.options import for_component as controller_options
 from mooring.controllers.simulated_nodes import create_nodes, numbered

@@ -19,7 +19,7 @@ from mooring.api.scheme import SchemeError
 from mooring.base.gates import Gate, GateError, Spec, Stage
 from mooring.base.known_gates import COMPARISON_OPERATORS, KNOWN, LABEL_KEYS_IN_POD_AFFINITY, SEMVER_OPERATORS
 from mooring.base.version import Version
-from mooring.cli.apiserver import apiserver
+from mooring.cli.commands.apiserver import apiserver
 from started_server import Start, Started, started
 
 pytestmark = pytest.mark.req("4330.3")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = pytest.mark.req("S.6")
-COMMAND = [sys.executable, "-c", "from mooring.cli.apiserver import apiserver; apiserver()"]
+COMMAND = [sys.executable, "-c", "from mooring.cli.commands.apiserver import apiserver; apiserver()"]
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from kubectl_caller import Kubectl
-from mooring.cli.join_config import join_config
+from mooring.cli.commands.join_config import join_config
 from running_server import RunningServer, start_server
 
 pytestmark = pytest.mark.req("N.5", "N.12")

@@ -12,7 +12,7 @@ from urllib.request import urlopen
 import pytest
 from click.testing import CliRunner
 
-from mooring.cli.controllers import controllers
+from mooring.cli.commands.controllers import controllers
 from running_server import running_server
 
 pytestmark = pytest.mark.req("S.4")

@@ -18,10 +18,10 @@ from mooring.api.errors import Conflict, NotFound
 from mooring.client import LeaseTimes
 from mooring.scheduler.columns import requests
 from mooring.scheduler.columns.cluster import pod_key
-from mooring.scheduler.engine import Engine
-from mooring.scheduler.options import LeaderElection, SchedulerConfig
+from mooring.scheduler.deciding.engine import Engine
 from mooring.scheduler.queue import Backoffs
-from mooring.scheduler.runtime import Scheduler
+from mooring.scheduler.running.options import LeaderElection, SchedulerConfig
+from mooring.scheduler.running.runtime import Scheduler
 from scheduler_rig import Rig, rig
 
 pytestmark = pytest.mark.req("S.3")

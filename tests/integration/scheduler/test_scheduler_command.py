@@ -15,7 +15,7 @@ import yaml
 from click.testing import CliRunner
 
 from mooring.api.core_v1 import Pod
-from mooring.cli.scheduler import scheduler
+from mooring.cli.commands.scheduler import scheduler
 from mooring.client import Client, connect
 from promql import evaluate
 from running_server import RunningServer, running_server

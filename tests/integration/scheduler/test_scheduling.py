@@ -11,11 +11,11 @@ from mooring.api.events_v1 import Event
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.client import LeaseTimes
+from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.framework import SUCCESS, Code, EventWithHint, Handle, PluginArguments, Status, unschedulable
 from mooring.scheduler.framework.registry import Factory
-from mooring.scheduler.options import LeaderElection, SchedulerConfig
-from mooring.scheduler.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.queue import Backoffs
+from mooring.scheduler.running.options import LeaderElection, SchedulerConfig
 from scheduler_rig import Rig, rig
 
 pytestmark = pytest.mark.req("S.3")

@@ -9,10 +9,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from mooring.api.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
-from mooring.scheduler import cycle
-from mooring.scheduler.options import SchedulerConfig
 from mooring.scheduler.queue import Backoffs
-from mooring.scheduler.runtime import Scheduler
+from mooring.scheduler.running import cycle
+from mooring.scheduler.running.options import SchedulerConfig
+from mooring.scheduler.running.runtime import Scheduler
 from mooring.testing.builders import made
 from scheduler_rig import Rig, rig
 
@@ -38,7 +38,7 @@ async def test_the_choice_of_a_node_that_takes_long_is_logged_with_where_the_tim
     monkeypatch.setattr(cycle, "_SLOW_SECONDS", 0.0)
     await cluster.add_node("n1")
     cluster.start(QUICK)
-    with caplog.at_level(logging.WARNING, "mooring.scheduler.cycle"):
+    with caplog.at_level(logging.WARNING, "mooring.scheduler.running.cycle"):
         await cluster.add_pod("web")
         await cluster.until(lambda: cluster.node_of("web"))
     [record] = [entry for entry in caplog.records if entry.message == "choosing a node took long"]

@@ -9,9 +9,9 @@ import pytest
 from mooring.api.core_v1 import Node, Pod
 from mooring.base.component import resolve
 from mooring.client import Client, connect, user_agent
-from mooring.scheduler.options import SchedulerConfig, for_component
 from mooring.scheduler.queue import Backoffs
-from mooring.scheduler.runtime import Scheduler
+from mooring.scheduler.running.options import SchedulerConfig, for_component
+from mooring.scheduler.running.runtime import Scheduler
 from running_server import start_server
 from scheduler_objects import node, pod
 

@@ -23,7 +23,7 @@ from mooring.base.known_gates import (
     SEMVER_OPERATORS,
 )
 from mooring.cli.main import mooring
-from mooring.scheduler.config import read as read_scheduler_config
+from mooring.scheduler.running.config import read as read_scheduler_config
 
 pytestmark = [pytest.mark.req("S.5"), pytest.mark.req("5471.12")]
 RECORDED = Path(__file__).parents[2] / "conformance" / "data" / "api"

@@ -20,7 +20,7 @@ from mooring.api.resource_v1 import DeviceClass, ResourceClaimTemplate, Resource
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.storage_v1 import StorageClass
 from mooring.apiserver.patch.json_patch import json_patcher
-from mooring.cli.explain import explain as command
+from mooring.cli.commands.explain import explain as command
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.framework import SchedulerFeatures
 from mooring.testing.builders import made, node, pod

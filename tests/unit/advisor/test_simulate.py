@@ -32,7 +32,7 @@ from mooring.advisor.snapshot import Snapshot
 from mooring.api.core_v1 import Taint as NodeTaint
 from mooring.api.meta_v1 import Resource
 from mooring.base import component
-from mooring.scheduler.profiles import ProfileSpec
+from mooring.scheduler.deciding.profiles import ProfileSpec
 from mooring.testing import builders
 
 pytestmark = pytest.mark.req("S.5")

@@ -15,8 +15,8 @@ import yaml
 from kubectl_caller import KUBECTL
 from mooring.bridge.checking import RIGHTS, Scope
 from mooring.bridge.serving import CONFIGURATIONS
-from mooring.cli.bridge import bridge
-from mooring.cli.up import up
+from mooring.cli.commands.bridge import bridge
+from mooring.cli.commands.up import up
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 FOLDERS = ("bridge", "bridge-with-policy")

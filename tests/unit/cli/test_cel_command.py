@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from mooring.cli.cel import cel
+from mooring.cli.commands.cel import cel
 
 PAGE = (Path(__file__).parents[3] / "docs" / "cel.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -7,8 +7,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from mooring.cli.etcd_flags import etcd_flags
-from mooring.cli.up import up
+from mooring.cli.commands.up import up
+from mooring.cli.support.etcd_flags import etcd_flags
 from mooring.store.etcd.config import EtcdConfig, Server
 
 pytestmark = pytest.mark.req("S.7")

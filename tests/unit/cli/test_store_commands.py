@@ -16,7 +16,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from mooring.cli.main import mooring
-from mooring.cli.progress import Progress
+from mooring.cli.support.progress import Progress
 from mooring.store.kv import Put
 from mooring.store.sqlite import SqliteStore
 

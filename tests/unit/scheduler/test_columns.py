@@ -17,7 +17,7 @@ from mooring.scheduler.columns.priorities import NOBODY
 from mooring.scheduler.columns.revisions import NO_ROWS, Derived, Reader, RowLog
 from mooring.scheduler.columns.shapes import Shapes
 from mooring.scheduler.columns.topology import RowCounts, Topology
-from mooring.scheduler.engine import Engine
+from mooring.scheduler.deciding.engine import Engine
 from mooring.testing.builders import ZONE, node, pod
 
 

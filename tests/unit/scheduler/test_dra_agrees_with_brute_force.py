@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.api.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
-from mooring.scheduler.engine import Engine
+from mooring.scheduler.deciding.engine import Engine
 from mooring.testing.builders import made, node, pod
 
 DRIVER = "d"

@@ -17,7 +17,7 @@ from mooring.client import Client, DisconnectedError
 from mooring.client.bulk_call import StatusList
 from mooring.client.bulk_claims import ResourceClaimList
 from mooring.client.transport import Response
-from mooring.scheduler.engine import Engine, Outcome
+from mooring.scheduler.deciding.engine import Engine, Outcome
 from mooring.scheduler.framework import QueueingHint, Status
 from mooring.scheduler.plugins.dynamic_resources import DynamicResources
 from mooring.testing.builders import made, node, pod

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.api.core_v1 import Pod
-from mooring.scheduler import evaluation
 from mooring.scheduler.columns import domains
-from mooring.scheduler.engine import Engine
+from mooring.scheduler.deciding import evaluation
+from mooring.scheduler.deciding.engine import Engine
 from naive_scheduler import OK, SCORES, Twins, Verdict
 
 pytestmark = pytest.mark.req("S.3", "5471.6", "5721.2", "5500.5", "3633.5")

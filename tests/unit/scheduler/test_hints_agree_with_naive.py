@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Resource
-from mooring.scheduler.events import node_action, pod_action
+from mooring.scheduler.deciding.changes import node_action, pod_action
 from mooring.scheduler.framework import Action, ClusterEvent, Kind
 from mooring.scheduler.queue.hints import Help, Hints
 from mooring.scheduler.queue.queued_pod import QueuedPod

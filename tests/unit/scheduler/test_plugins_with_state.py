@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from mooring.api.core_v1 import Pod
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo, PlacedPod
-from mooring.scheduler.engine import Engine
+from mooring.scheduler.deciding.engine import Engine
+from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.framework import SKIP, Factory, Part, PreFilterResult, Reads, Scope, Status, Verdicts
 from mooring.scheduler.plugins import IN_TREE
-from mooring.scheduler.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.testing.builders import node, pod
 
 pytestmark = pytest.mark.req("S.3")

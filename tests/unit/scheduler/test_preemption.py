@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from mooring.api.core_v1 import Pod
 from mooring.api.policy_v1 import PodDisruptionBudget
-from mooring.scheduler import preemption
-from mooring.scheduler.engine import NOTHING_DONE, Engine, fit_message
+from mooring.scheduler.deciding import preemption
+from mooring.scheduler.deciding.engine import NOTHING_DONE, Engine, fit_message
+from mooring.scheduler.deciding.preemption import Candidate, harm_of
+from mooring.scheduler.deciding.profiles import ProfileSpec
 from mooring.scheduler.framework import PostFilterResult
-from mooring.scheduler.preemption import Candidate, harm_of
-from mooring.scheduler.profiles import ProfileSpec
 from mooring.testing.builders import made, node, pod
 
 pytestmark = pytest.mark.req("S.3")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.policy_v1 import PodDisruptionBudget
-from mooring.scheduler.engine import Engine
+from mooring.scheduler.deciding.engine import Engine
 from naive_scheduler import NO, OK, Naive, Twins, made
 
 pytestmark = pytest.mark.req("S.3")

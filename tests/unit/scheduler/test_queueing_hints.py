@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mooring.scheduler.engine import Engine
+from mooring.scheduler.deciding.engine import Engine
 from mooring.scheduler.framework import Action, ClusterEvent, EnqueueExtensions, EventWithHint, Kind, QueueingHint
 from mooring.testing.builders import HOSTNAME, ZONE, node, pod
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mooring.base import logs
-from mooring.scheduler.engine import Engine
-from mooring.scheduler.profiles import ProfileSpec
+from mooring.scheduler.deciding.engine import Engine
+from mooring.scheduler.deciding.profiles import ProfileSpec
 from mooring.testing.builders import node, pod
 
 pytestmark = pytest.mark.req("5471.4", "5721.7", "5500.6")

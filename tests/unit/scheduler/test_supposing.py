@@ -14,7 +14,8 @@ from mooring.api.core_v1 import Pod
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.pod_sets import PodChoice
 from mooring.scheduler.columns.shapes import ANY_ADDRESS, HostPort
-from mooring.scheduler.engine import Engine, NodeExplanation
+from mooring.scheduler.deciding.engine import Engine, NodeExplanation
+from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.framework import (
     SUCCESS,
     Derived,
@@ -27,7 +28,6 @@ from mooring.scheduler.framework import (
     Verdicts,
 )
 from mooring.scheduler.plugins import IN_TREE
-from mooring.scheduler.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.testing.builders import node, pod
 
 pytestmark = pytest.mark.req("S.3")

@@ -9,7 +9,7 @@ from mooring.api.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, P
 from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from mooring.api.storage_v1 import CSINode, StorageClass, VolumeAttachment
-from mooring.scheduler.engine import Engine
+from mooring.scheduler.deciding.engine import Engine
 from mooring.testing.builders import HOSTNAME, made, node, pod
 
 pytestmark = pytest.mark.req("S.3")

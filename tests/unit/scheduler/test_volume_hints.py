@@ -11,7 +11,7 @@ from mooring.api.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, P
 from mooring.api.meta_v1 import Resource
 from mooring.api.storage_v1 import StorageClass
 from mooring.constraints.options import ConstraintOptions
-from mooring.scheduler.engine import Engine
+from mooring.scheduler.deciding.engine import Engine
 from mooring.scheduler.framework import Action, ClusterEvent, EnqueueExtensions, Kind, QueueingHint, SchedulerFeatures
 from mooring.testing.builders import made, node, pod
 

@@ -8,7 +8,7 @@ import pytest
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.storage_v1 import CSINode, StorageClass, VolumeAttachment
-from mooring.scheduler.engine import Engine
+from mooring.scheduler.deciding.engine import Engine
 from mooring.scheduler.framework import QueueingHint
 from mooring.scheduler.plugins import IN_TREE
 from mooring.scheduler.plugins.volume_zone import VolumeZone

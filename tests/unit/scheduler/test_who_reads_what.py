@@ -18,10 +18,10 @@ from mooring.api.quantity import Quantity
 from mooring.scheduler.columns import requests
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.shapes import Part, Shapes, host_ports, images, pod_terms
-from mooring.scheduler.engine import Engine
+from mooring.scheduler.deciding.engine import Engine
+from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.framework import Factory, PreFilterResult, Reads, Scope, Verdicts
 from mooring.scheduler.plugins import IN_TREE
-from mooring.scheduler.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.testing.builders import made, node, pod
 
 pytestmark = pytest.mark.req("S.3")

@@ -6,13 +6,13 @@ from msgspec import structs
 from client_fakes import FakeTransport, MemoryApi
 from mooring.api.core_v1 import Node, Pod
 from mooring.client import Change, Client, EventRecorder
-from mooring.scheduler.assumptions import AssumedPod, Assumptions
-from mooring.scheduler.engine import Engine
-from mooring.scheduler.events import EventHandlers
+from mooring.scheduler.deciding.assumptions import AssumedPod, Assumptions
+from mooring.scheduler.deciding.engine import Engine
 from mooring.scheduler.framework import CycleState
+from mooring.scheduler.framework.waiting import WaitingPods
 from mooring.scheduler.queue import SchedulingQueue
-from mooring.scheduler.reports import Reports
-from mooring.scheduler.waiting import WaitingPods
+from mooring.scheduler.running.event_handlers import EventHandlers
+from mooring.scheduler.running.reports import Reports
 from mooring.testing.clock import MockClock
 from scheduler_objects import node, pod
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from mooring.scheduler import config
-from mooring.scheduler.engine import Engine
+from mooring.scheduler.deciding.engine import Engine
 from mooring.scheduler.framework import registry
 from mooring.scheduler.framework.registry import ENTRY_POINTS, PluginError
 from mooring.scheduler.plugins import IN_TREE
+from mooring.scheduler.running import config
 from scheduler_objects import node, pod
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "scheduler-plugin"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mooring.scheduler.engine import Engine
+from mooring.scheduler.deciding.engine import Engine
 from scheduler_objects import node, pod
 
 pytestmark = pytest.mark.req("S.3")

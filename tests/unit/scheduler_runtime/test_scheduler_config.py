@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import pytest
 
 from mooring.constraints.options import ConstraintOptions
-from mooring.scheduler import config
-from mooring.scheduler.config import SchedulerConfigError
-from mooring.scheduler.engine import Engine
+from mooring.scheduler.deciding.engine import Engine
+from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, PluginUse
 from mooring.scheduler.framework import SchedulerFeatures
 from mooring.scheduler.framework.registry import PluginError
-from mooring.scheduler.profiles import DEFAULT_PLUGINS, PluginUse
+from mooring.scheduler.running import config
+from mooring.scheduler.running.config import SchedulerConfigError
 from scheduler_objects import node, pod
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

@@ -10,12 +10,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mooring.api.core_v1 import Pod
 from mooring.base.metrics import Histograms, exponential
-from mooring.scheduler.engine import Engine
+from mooring.scheduler.deciding.engine import Engine
+from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.framework import SUCCESS, Status, error, unschedulable
-from mooring.scheduler.metrics import SchedulerMetrics
-from mooring.scheduler.plugin_times import PluginTimes
 from mooring.scheduler.plugins import IN_TREE
-from mooring.scheduler.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
+from mooring.scheduler.running.metrics import SchedulerMetrics
+from mooring.scheduler.running.plugin_times import PluginTimes
 from scheduler_objects import node, pod
 
 pytestmark = pytest.mark.req("5471.10")

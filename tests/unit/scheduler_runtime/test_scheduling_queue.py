@@ -13,11 +13,11 @@ from msgspec import structs
 from mooring.api.core_v1 import Node, Pod, PodResourceClaimStatus, PodStatus
 from mooring.api.meta_v1 import OwnerReference
 from mooring.api.resource_v1 import ResourceClaim
-from mooring.scheduler.engine import Engine
-from mooring.scheduler.events import node_action, pod_action
+from mooring.scheduler.deciding.changes import node_action, pod_action
+from mooring.scheduler.deciding.engine import Engine
+from mooring.scheduler.deciding.profiles import Profile
 from mooring.scheduler.framework import Action, ClusterEvent, EventWithHint, Kind, QueueingHint, Scope
 from mooring.scheduler.plugins.dynamic_resources import DynamicResources
-from mooring.scheduler.profiles import Profile
 from mooring.scheduler.queue import Backoffs, Pool, QueuedPod, SchedulingQueue
 from mooring.testing.builders import made
 from mooring.testing.clock import MockClock

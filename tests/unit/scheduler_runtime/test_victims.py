@@ -6,12 +6,12 @@ from client_fakes import Answer, FakeTransport, json_response, lost
 from mooring.api import errors
 from mooring.client import Client, EventRecorder
 from mooring.client.transport import Request
-from mooring.scheduler.engine import Engine
+from mooring.scheduler.deciding.engine import Engine
 from mooring.scheduler.framework import Action, ClusterEvent, Kind
+from mooring.scheduler.framework.waiting import WaitingPods
 from mooring.scheduler.queue import SchedulingQueue
-from mooring.scheduler.reports import Reports
-from mooring.scheduler.victims import Victims
-from mooring.scheduler.waiting import WaitingPods
+from mooring.scheduler.running.reports import Reports
+from mooring.scheduler.running.victims import Victims
 from mooring.testing.clock import MockClock
 from scheduler_objects import pod
 

@@ -23,8 +23,8 @@ from mooring.constraints.tolerations import NO_EXECUTE
 from mooring.controllers.device_taint_eviction import claim_keys
 from mooring.controllers.eviction import bound_at
 from mooring.controllers.taint_eviction import no_execute_taints
-from mooring.scheduler.engine import UnknownSchedulerError
-from mooring.scheduler.profiles import ProfileSpec
+from mooring.scheduler.deciding.engine import UnknownSchedulerError
+from mooring.scheduler.deciding.profiles import ProfileSpec
 
 Key = tuple[str, str]
 

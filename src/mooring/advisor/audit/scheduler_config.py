@@ -13,10 +13,10 @@ from mooring.advisor.snapshot import Snapshot
 from mooring.api import codec, core_v1
 from mooring.api.core_v1 import Node
 from mooring.constraints import node_selector
-from mooring.scheduler.config import API_VERSION, KIND
+from mooring.scheduler.deciding.profiles import ProfileSpec
 from mooring.scheduler.plugins import arguments
 from mooring.scheduler.plugins.node_affinity import NodeAffinity, NodeAffinityArgs
-from mooring.scheduler.profiles import ProfileSpec
+from mooring.scheduler.running.config import API_VERSION, KIND
 
 _ARGUMENTS = "profiles[%d].pluginConfig[NodeAffinity].args.addedAffinity"
 _IN_POD = "spec.affinity.nodeAffinity"

@@ -7,10 +7,10 @@ With `cluster.supposing` one engine serves any number of questions about a large
 import numpy as np
 
 from mooring.api.core_v1 import Pod
-from mooring.scheduler.diagnosis import Diagnosis, diagnose
-from mooring.scheduler.engine import Engine
-from mooring.scheduler.evaluation import Judgement
-from mooring.scheduler.filtering import FilterSlot
+from mooring.scheduler.deciding.diagnosis import Diagnosis, diagnose
+from mooring.scheduler.deciding.engine import Engine
+from mooring.scheduler.deciding.evaluation import Judgement
+from mooring.scheduler.deciding.filtering import FilterSlot
 from mooring.scheduler.framework import SUCCESS, Status, unresolvable
 from mooring.scheduler.framework.status import first_rejection
 from mooring.scheduler.framework.verdicts import status_of

@@ -35,12 +35,12 @@ from mooring.api.states import has_ended, priority
 from mooring.base.natural import natural
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.columns.cluster import NodeInfo
-from mooring.scheduler.diagnosis import FEASIBLE, Diagnosis
-from mooring.scheduler.engine import NO_NODES, NOTHING_DONE, Outcome, fit_message
-from mooring.scheduler.evaluation import Judgement
-from mooring.scheduler.events import OTHER_KINDS
+from mooring.scheduler.deciding.changes import OTHER_KINDS
+from mooring.scheduler.deciding.diagnosis import FEASIBLE, Diagnosis
+from mooring.scheduler.deciding.engine import NO_NODES, NOTHING_DONE, Outcome, fit_message
+from mooring.scheduler.deciding.evaluation import Judgement
+from mooring.scheduler.deciding.profiles import ProfileSpec
 from mooring.scheduler.framework import PostFilterResult, Registry, SchedulerFeatures, Status
-from mooring.scheduler.profiles import ProfileSpec
 
 KINDS: tuple[type[Resource], ...] = (
     Pod,

@@ -1,7 +1,7 @@
 """What can be done to a cluster in a simulation, as plain values, and a scenario: changes in their order.
 
-Read from the command line (``cli/simulate.py``) and from files (``scenario_file.py``); ``applying.py`` carries them
-out. Nodes are meant by name or by pattern: `worker-3`, `worker-*`.
+Read from the command line (``cli/commands/simulate.py``) and from files (``scenario_file.py``); ``applying.py`` carries
+them out. Nodes are meant by name or by pattern: `worker-3`, `worker-*`.
 """
 
 from dataclasses import dataclass

@@ -26,8 +26,8 @@ from mooring.api.core_v1 import (
 from mooring.api.meta_v1 import ObjectMeta, OwnerReference
 from mooring.api.resource_v1 import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
 from mooring.api.storage_v1 import CSINode, StorageClass
-from mooring.scheduler.assumptions import AssumedPod
 from mooring.scheduler.columns.cluster import object_key
+from mooring.scheduler.deciding.assumptions import AssumedPod
 
 if TYPE_CHECKING:
     from mooring.advisor.simulate.world import World

@@ -1,7 +1,7 @@
 """How pods get nodes: the scheduler's attempts without a server, pod by pod, until nobody is left to try.
 
-The steps are ``scheduler/attempt.py``, of which this is a driver as ``scheduler/cycle.py`` is. A pod that is placed
-runs at once, and one that is displaced is gone at once.
+The steps are ``scheduler/deciding/attempt.py``, of which this is a driver as ``scheduler/running/cycle.py`` is. A pod
+that is placed runs at once, and one that is displaced is gone at once.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from mooring.advisor.simulate.world import World
 from mooring.api.core_v1 import Pod
-from mooring.scheduler.assumptions import AssumedPod
-from mooring.scheduler.attempt import Attempts
 from mooring.scheduler.columns.cluster import pod_key
 from mooring.scheduler.columns.shapes import PodShape
-from mooring.scheduler.engine import NOTHING_DONE, Outcome
+from mooring.scheduler.deciding.assumptions import AssumedPod
+from mooring.scheduler.deciding.attempt import Attempts
+from mooring.scheduler.deciding.engine import NOTHING_DONE, Outcome
 from mooring.scheduler.framework import PostFilterResult, Status
 from mooring.scheduler.queue import QueuedPod
 

@@ -27,9 +27,9 @@ from mooring.api.resource_v1 import ResourceClaimTemplate
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.states import has_ended
 from mooring.constraints.annotations import without_bridge
-from mooring.scheduler.events import OTHER_KINDS, POD_DELETED, node_action, on_node
+from mooring.scheduler.deciding.changes import OTHER_KINDS, POD_DELETED, node_action, on_node
+from mooring.scheduler.deciding.profiles import DEFAULT_SCHEDULER
 from mooring.scheduler.framework import Action, ClusterEvent, Kind
-from mooring.scheduler.profiles import DEFAULT_SCHEDULER
 from mooring.scheduler.queue import SchedulingQueue
 
 _POD_ADDED = ClusterEvent(Kind.ASSIGNED_POD, Action.ADD)

@@ -6,10 +6,10 @@ from mooring.advisor.snapshot.objects import Snapshot
 from mooring.api.core_v1 import Namespace, Node, Pod
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.states import has_ended
-from mooring.scheduler.engine import Engine
-from mooring.scheduler.events import OTHER_KINDS
+from mooring.scheduler.deciding.changes import OTHER_KINDS
+from mooring.scheduler.deciding.engine import Engine
+from mooring.scheduler.deciding.profiles import ProfileSpec
 from mooring.scheduler.framework import Registry, SchedulerFeatures
-from mooring.scheduler.profiles import ProfileSpec
 
 _NAME_LABEL = "kubernetes.io/metadata.name"
 

@@ -20,7 +20,8 @@ A plugin has a `name` and any of these methods. Filter and Score come in two for
 What `pre_filter` and `pre_score` return as state is handed to the later calls; plugins keep nothing about a pod in
 themselves, so one instance serves all pods. Plugins whose state is needed after filtering find it in `CycleState`.
 Everything up to `reserve` is synchronous and does no I/O; `pre_bind` and `bind` may.
-Read next: ``scheduler/plugins/taint_toleration.py`` for a vectorised plugin, ``scheduler/profiles.py`` for the order.
+Read next: ``scheduler/plugins/taint_toleration.py`` for a vectorised plugin, ``scheduler/deciding/profiles.py`` for the
+order.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -40,7 +41,7 @@ from mooring.scheduler.framework.status import Status
 from mooring.scheduler.framework.verdicts import Mask, Rows, Scores, Verdicts
 
 if TYPE_CHECKING:  # they are made from what the framework's plugins have said
-    from mooring.scheduler.refusals import Refusals
+    from mooring.scheduler.deciding.refusals import Refusals
 
 S = TypeVar("S")
 S_contra = TypeVar("S_contra", contravariant=True)

@@ -16,8 +16,8 @@ from mooring.scheduler.framework.plugins import Plugin
 
 if TYPE_CHECKING:  # simulations need no client, and should not wait for it to be loaded
     from mooring.client import Client
-    from mooring.scheduler.nominations import Nominations
-    from mooring.scheduler.waiting import WaitingPods
+    from mooring.scheduler.framework.nominations import Nominations
+    from mooring.scheduler.framework.waiting import WaitingPods
 
 ENTRY_POINTS = "mooring.scheduler.plugins"
 

@@ -1,14 +1,14 @@
 """DefaultPreemption: lets a pod displace pods of lower priority when no node has room for it.
 
-The work is `scheduler/preemption.py`.
+The work is `scheduler/deciding/preemption.py`.
 """
 
 from mooring.api.base import Int32, Object
-from mooring.scheduler import preemption
 from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.deciding import preemption
+from mooring.scheduler.deciding.refusals import Refusals
 from mooring.scheduler.framework import Handle, PluginArguments, PostFilterResult
 from mooring.scheduler.plugins import arguments as plugin_arguments
-from mooring.scheduler.refusals import Refusals
 
 
 class DefaultPreemptionArgs(Object):

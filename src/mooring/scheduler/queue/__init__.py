@@ -11,7 +11,7 @@
     unschedulable_pods   the unschedulable pool, where pods that would get the same hint stand together
     scheduling_queue     all of it together
 
-Called by ``scheduler/cycle.py`` (pop, requeue, done) and ``scheduler/events.py`` (add, update, delete, move).
+Called by ``running/cycle.py`` (pop, requeue, done) and ``running/event_handlers.py`` (add, update, delete, move).
 """
 
 from mooring.scheduler.queue.hints import Hints

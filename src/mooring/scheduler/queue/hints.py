@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from mooring.api.core_v1 import Pod
 from mooring.base import logs
+from mooring.scheduler.deciding.profiles import Profile
 from mooring.scheduler.framework import (
     Action,
     ClusterEvent,
@@ -22,7 +23,6 @@ from mooring.scheduler.framework import (
     Scope,
 )
 from mooring.scheduler.framework.events import AboutFunction, HintFunction
-from mooring.scheduler.profiles import Profile
 from mooring.scheduler.queue.queued_pod import QueuedPod
 
 log = logs.get(__name__)

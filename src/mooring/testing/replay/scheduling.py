@@ -18,8 +18,8 @@ from mooring.api.codec import DecodeError, FieldValidation, from_tree
 from mooring.api.core_v1 import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.storage_v1 import StorageClass
-from mooring.scheduler.engine import Engine, NodeExplanation
-from mooring.scheduler.profiles import DEFAULT_PLUGINS, ProfileSpec
+from mooring.scheduler.deciding.engine import Engine, NodeExplanation
+from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, ProfileSpec
 from mooring.testing.replay.result import Result, UnreadableFileError
 
 T = TypeVar("T", bound=Resource)

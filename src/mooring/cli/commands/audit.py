@@ -1,0 +1,175 @@
+"""`mooring audit`: what breaks when versions or gates change, in which order to act, and what really happens on a copy.
+
+Exit codes: 0 when nothing breaks (always, for an inventory), 1 when something does, 2 for a wrong call.
+"""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mooring.base.component import Component
+from mooring.cli.support import completions
+from mooring.cli.support.cluster_source import (
+    ClusterSource,
+    SchedulerChoice,
+    cluster_source,
+    scheduler_flags,
+    show_notes,
+)
+from mooring.cli.support.live_server import are_versions_given, live_component
+from mooring.cli.support.output import output_option, print_data
+
+if TYPE_CHECKING:
+    from mooring.advisor.audit import Audit, Question
+    from mooring.advisor.snapshot import Snapshot
+
+_COLOURS = {"bad": {"fg": "red"}, "good": {"fg": "green"}, "title": {"bold": True}, "quiet": {"dim": True}}
+
+
+@click.command()
+@cluster_source
+@click.option(
+    "--to-emulation-version",
+    metavar="VERSION",
+    shell_complete=completions.emulation_versions,
+    help="Ask about this --emulation-version.",
+)
+@click.option(
+    "--to-min-compatibility",
+    metavar="VERSION",
+    shell_complete=completions.min_compatibility_versions,
+    help="Ask about this --min-compatibility-version.",
+)
+@click.option(
+    "--disable-gate",
+    metavar="GATE",
+    multiple=True,
+    shell_complete=completions.gate_names,
+    help="Ask about this gate switched off. Repeatable.",
+)
+@click.option(
+    "--enable-gate",
+    metavar="GATE",
+    multiple=True,
+    shell_complete=completions.gate_names,
+    help="Ask about this gate switched on. Repeatable.",
+)
+@click.option("--to-runtime-config", metavar="API=BOOL,…", help="Ask about this --runtime-config.")
+@click.option(
+    "--runtime-config", metavar="API=BOOL,…", default="", help="The --runtime-config that the server has now."
+)
+@click.option("--rehearse", is_flag=True, help="Try it on a copy in a control plane of its own, and compare.")
+@click.option(
+    "--rehearsal-seconds",
+    type=click.FloatRange(1, 600),
+    default=10.0,
+    show_default=True,
+    help="How long the copy may take to come to rest.",
+)
+@output_option("table", "wide", "json", "yaml", "sarif")
+@scheduler_flags
+def audit(
+    *,
+    source: ClusterSource,
+    running: Component,
+    scheduler: SchedulerChoice,
+    to_emulation_version: str | None,
+    to_min_compatibility: str | None,
+    disable_gate: tuple[str, ...],
+    enable_gate: tuple[str, ...],
+    to_runtime_config: str | None,
+    runtime_config: str,
+    rehearse: bool,
+    rehearsal_seconds: float,
+    output: str,
+) -> None:
+    """Say what breaks when versions or gates change; without a change, list what uses gated features.
+
+    --emulation-version, --min-compatibility-version and --feature-gates say how the cluster runs now; a live server
+    is asked if none of them is given. Nothing is changed.
+
+    \b
+    Examples:
+      mooring audit
+      mooring audit --to-emulation-version 1.36
+      mooring audit --disable-gate TaintTolerationComparisonOperators --rehearse
+      mooring audit --from cluster.yaml --to-min-compatibility 1.34 -o json
+      mooring audit --from deploy/ --to-emulation-version 1.36 -o sarif > audit.sarif
+    """
+    from mooring.advisor.audit import QuestionError, ask  # noqa: PLC0415 - `--help` should not wait for it
+    from mooring.api.scheme import SchemeError, parse_runtime_config  # noqa: PLC0415 - as above
+
+    current, notes = running, tuple[str, ...]()
+    if source.is_live and not are_versions_given():
+        current, notes = live_component(source)
+    try:
+        config = parse_runtime_config(runtime_config)
+        question = ask(
+            current,
+            to_emulation=to_emulation_version,
+            to_min_compatibility=to_min_compatibility,
+            disable=disable_gate,
+            enable=enable_gate,
+            runtime_config=config,
+            to_runtime_config=None if to_runtime_config is None else parse_runtime_config(to_runtime_config),
+        )
+        if rehearse and question.target is None:
+            raise click.UsageError("--rehearse needs something to rehearse, such as --to-emulation-version")
+        snapshot = source.read(quiet=True)
+        if snapshot.forbidden and not snapshot.raw():  # nothing would break
+            why = next(iter(snapshot.forbidden.values()))
+            raise click.ClickException(f"nothing of {snapshot.origin} can be read: {why}")
+        show_notes(snapshot)
+        found = _answer(snapshot, question, scheduler, source, rehearsal_seconds if rehearse else None)
+    except (QuestionError, SchemeError) as error:
+        raise click.UsageError(str(error)) from error
+    told = {str(note) for note in snapshot.notes}  # by `source.read`
+    for note in (*notes, *found.notes):
+        if note not in told and "are left out: not allowed" not in note:
+            click.echo(f"Note: {note}", err=True)
+    _print(found, output)
+    differs = found.rehearsal is not None and (found.rehearsal.broken or found.rehearsal.differences)
+    sys.exit(1 if found.breaks or differs else 0)
+
+
+def _answer(
+    snapshot: "Snapshot",
+    question: "Question",
+    scheduler: SchedulerChoice,
+    source: ClusterSource,
+    seconds: float | None,
+) -> "Audit":
+    from mooring.advisor.audit import audit as answer  # noqa: PLC0415 - as above
+
+    found = answer(
+        snapshot,
+        question,
+        profiles=scheduler.profiles,
+        scheduler_config_file=_config_file(),
+        has_stored_versions=source.data_dir is not None,
+    )
+    if seconds is None:
+        return found
+    from mooring.cli.support.rehearsal import rehearsed  # noqa: PLC0415 - as above
+
+    return rehearsed(snapshot, question, found, scheduler.profiles, seconds)
+
+
+def _config_file() -> Path | None:
+    value = click.get_current_context().params.get("scheduler_config")
+    return value if isinstance(value, Path) else None
+
+
+def _print(found: "Audit", output: str) -> None:
+    from mooring.advisor.audit import reports  # noqa: PLC0415 - as above
+
+    if output == "sarif":
+        click.echo(reports.as_sarif(found))
+    elif output in ("json", "yaml"):
+        print_data(found.tree(), output)
+    else:
+        for line in reports.lines(found, lambda text, tone: click.style(text, **_COLOURS[tone]), wide=output == "wide"):  # type: ignore[arg-type] # click takes them by name
+            click.echo(line)
+        click.echo(f"\n{reports.summary(found)}")

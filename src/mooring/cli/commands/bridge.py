@@ -1,0 +1,222 @@
+"""`mooring bridge`: version, number and CEL constraints on the cluster you have.
+
+Exit codes: 0 when it was told to stop, or when `--check` finds all that is needed; 1 when something is missing; 2 for a
+wrong call.
+"""
+
+import asyncio
+import signal
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mooring.base import logs
+from mooring.base.component import resolve
+from mooring.base.metrics import registry_of
+from mooring.base.version import BINARY
+from mooring.cli.support.gc_settings import collect_garbage_less
+from mooring.cli.support.health_server import HealthServer
+from mooring.cli.support.leadership import run_and_stand_again, show_who_works
+from mooring.cli.support.lease_flags import ChangedTimes, lease_flags
+from mooring.cli.support.output import output_option, print_data, print_table
+from mooring.cli.support.worker_flags import worker_flags
+
+if TYPE_CHECKING:
+    from mooring.bridge.run import Bridge
+    from mooring.client import LeaseTimes
+
+DEFAULT_PORT = 10253
+
+
+@click.group(invoke_without_command=True)
+@click.option("--kubeconfig", metavar="FILE", help="The cluster; as kubectl finds it if not given.")
+@click.option(
+    "--context", default="", metavar="NAME", help="The context of the kubeconfig.  [default: its current one]"
+)
+@click.option("--namespace", default="mooring-bridge", show_default=True, metavar="NAME", help="Where its Lease is.")
+@click.option("--leader-elect/--no-leader-elect", show_default=True, help="Whether to wait until no other copy works.")
+@click.option(
+    "--webhook-port",
+    type=click.IntRange(-1, 65535),
+    default=-1,
+    show_default=True,
+    help="Port of the webhooks, which the API server calls. -1: none.",
+)
+@click.option(
+    "--webhook-address", default="127.0.0.1", show_default=True, metavar="IP", help="Where the webhooks listen."
+)
+@click.option(
+    "--webhook-service",
+    default="mooring-bridge",
+    show_default=True,
+    metavar="NAME",
+    help="The Service in front of the webhooks.",
+)
+@click.option("--check", is_flag=True, help="Say what the cluster lacks for the bridge, and end.")
+@output_option("table", "json", "yaml")
+@lease_flags
+@worker_flags(DEFAULT_PORT)
+@click.pass_context
+def bridge(
+    ctx: click.Context,
+    *,
+    kubeconfig: str | None,
+    context: str,
+    namespace: str,
+    leader_elect: bool,
+    webhook_port: int,
+    webhook_address: str,
+    webhook_service: str,
+    check: bool,
+    output: str,
+    lease_times: ChangedTimes,
+    bind_address: str,
+    port: int,
+    verbose: int,
+    log_format: str,
+) -> None:
+    """Bring version, number and CEL constraints to a stock Kubernetes cluster (1.30 and later).
+
+    Pods say them in annotations; the bridge says them again in tolerations, node labels and node affinity, which
+    every cluster understands, and keeps them current. Nothing is replaced. docs/bridge.md has the rest.
+
+    \b
+    Examples:
+      mooring bridge --check
+      mooring bridge --check -o json
+      mooring bridge --kubeconfig ~/.kube/config
+      mooring bridge convert -f pod.yaml | kubectl apply -f -
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    if output != "table" and not check:
+        raise click.UsageError("-o is about what --check prints: give both")
+    from mooring.api.errors import StatusError  # noqa: PLC0415 - `--help` should not wait for it
+    from mooring.client import ClientError, LeaseTimes  # noqa: PLC0415 - as above
+
+    logs.configure(verbose, "json" if log_format == "json" else "text")
+    try:
+        if check:
+            sys.exit(asyncio.run(_check(kubeconfig, context, namespace, output)))
+        run_and_stand_again(
+            lambda: _run(
+                reach=(kubeconfig, context),
+                namespace=namespace,
+                elected=leader_elect,
+                times=lease_times(LeaseTimes()),
+                webhooks=(webhook_address, webhook_port, webhook_service),
+                listen=(bind_address, port),
+            )
+        )
+    except (ClientError, StatusError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+async def _check(kubeconfig: str | None, context: str, namespace: str, output: str) -> int:
+    from mooring.bridge.checking import check  # noqa: PLC0415 - as above
+    from mooring.client import connect, user_agent  # noqa: PLC0415 - as above
+
+    async with connect(kubeconfig, context, user_agent=user_agent("mooring-bridge", BINARY)) as client:
+        found = [each async for each in check(client, namespace)]
+    is_lacking = any(each.is_needed and not each.is_there for each in found)
+    if output == "table":
+        words = {True: click.style("yes", fg="green"), False: click.style("no", fg="red")}
+        rows = [[each.what, words[each.is_there], "" if each.is_there else each.hint] for each in found]
+        print_table(["NEEDED", "THERE", "WITHOUT IT"], rows)
+    else:
+        needs = [
+            {"what": each.what, "there": each.is_there, "required": each.is_needed, "withoutIt": each.hint}
+            for each in found
+        ]
+        print_data({"works": not is_lacking, "needs": needs}, output)
+    return int(is_lacking)
+
+
+async def _run(
+    *,
+    reach: tuple[str | None, str],
+    namespace: str,
+    elected: bool,
+    times: "LeaseTimes",
+    webhooks: tuple[str, int, str],
+    listen: tuple[str, int],
+) -> bool:
+    """Work until a signal comes; False when the lease was lost."""
+    from mooring.bridge.run import Bridge  # noqa: PLC0415 - as above
+    from mooring.bridge.serving import WebhookServer  # noqa: PLC0415 - as above
+    from mooring.client import connect, user_agent  # noqa: PLC0415 - as above
+
+    registry = registry_of(resolve())
+    async with AsyncExitStack() as stack:
+        agent = user_agent("mooring-bridge", BINARY)
+        client = await stack.enter_async_context(connect(*reach, user_agent=agent))
+        running = Bridge(client, namespace=namespace, lease_times=times, registry=registry)
+        show_who_works(registry, {"mooring-bridge": running})
+        address, port, service = webhooks
+        if port >= 0:
+            server = WebhookServer(client.unguarded(), address=address, port=port, namespace=namespace, service=service)
+            await stack.enter_async_context(server)
+            told = ", ".join(await server.publish()) or "nobody yet"
+            click.echo(f"Webhooks listen on {address}:{server.port}; trusted by {told}", err=True)
+        if listen[1] >= 0:
+            pages = HealthServer(*listen, registry, lambda: running.is_ready or running.is_standing_by)
+            click.echo(f"Health and metrics are at {(await stack.enter_async_context(pages)).url}", err=True)
+        work = asyncio.create_task(running.run_elected() if elected else _forever(running))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, work.cancel)
+        announce = asyncio.create_task(_announce(running))
+        try:
+            return await work
+        except asyncio.CancelledError:
+            return True
+        finally:
+            announce.cancel()
+
+
+async def _forever(running: "Bridge") -> bool:
+    await running.run()
+    return True
+
+
+async def _announce(running: "Bridge") -> None:
+    await running.wait_until_ready()
+    click.echo("The bridge is ready")
+    collect_garbage_less()
+
+
+@bridge.command("convert")
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    required=True,
+    type=click.Path(exists=True, allow_dash=True, dir_okay=False, path_type=Path),
+    help="A manifest, or - for standard input. Can be repeated.",
+)
+def convert(files: tuple[Path, ...]) -> None:
+    """Rewrite manifests that use the new constraints in their spec: they say them in annotations, for the bridge.
+
+    \b
+    Examples:
+      mooring bridge convert -f deploy.yaml > bridged.yaml
+      kustomize build . | mooring bridge convert -f - | kubectl apply -f -
+    """
+    from mooring.api import codec  # noqa: PLC0415 - `--help` should not wait for it
+    from mooring.bridge.convert import convert as rewrite  # noqa: PLC0415 - as above
+
+    changed = 0
+    trees = []
+    for file in files:
+        try:
+            text = sys.stdin.read() if str(file) == "-" else file.read_text()
+            documents = [document.tree for document in codec.read_yaml(text)]
+            changed += sum(rewrite(tree) for tree in documents)
+        except (codec.DecodeError, OSError, UnicodeDecodeError) as error:
+            raise click.ClickException(f"{click.format_filename(file)}: {error}") from error
+        trees += documents
+    click.echo(codec.to_yaml(trees), nl=False)
+    click.echo(f"{changed} of {len(trees)} objects were rewritten", err=True)

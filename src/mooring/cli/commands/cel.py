@@ -1,0 +1,285 @@
+"""`mooring cel`: check, evaluate and price the CEL expressions of tolerations and node affinity, without a server.
+
+An expression is judged as the API server would judge a new one (`--version` is its minimum compatibility version), or
+with `--stored` as one that is already stored. Inputs are taints or nodes in JSON or YAML: a plain object, a Kubernetes
+object, a list of either, or several documents.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import IO, Any, TypeVar
+
+import click
+import yaml
+
+from mooring.base.version import BINARY, Version, VersionError
+from mooring.cel.environment import Environment, Program
+from mooring.cel.errors import EvaluationError
+from mooring.cel.types import BOOL
+from mooring.cel.values import Duration, Optional, Timestamp, from_key
+from mooring.cli.support.output import output_option, print_data, print_table
+from mooring.constraints.celenv import COST_LIMIT, NODE, TAINT, Environments
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+_ENVIRONMENTS = {each.variable: each for each in (TAINT, NODE)}
+_DEFAULT_VERSION = BINARY.minus(1)
+
+
+class _VersionType(click.ParamType[Version]):
+    name = "version"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Version:
+        try:
+            return value if isinstance(value, Version) else Version.parse(value)
+        except VersionError as error:
+            self.fail(str(error), param, ctx)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """An expression, compiled where the options say."""
+
+    variable: str
+    program: Program
+
+    def refuse_if_wrong(self, output: str) -> None:
+        """Prints what is wrong with the expression and ends the command with 1."""
+        if not self.program.issues:
+            return
+        if output == "table":
+            for issue in self.program.issues:
+                click.echo(click.style(str(issue), fg="red"), err=True)
+        else:
+            print_data({"valid": False, "issues": [_issue_data(issue) for issue in self.program.issues]}, output)
+        sys.exit(1)
+
+
+def _asking(command: Command) -> Command:
+    """The expression and the options that say where it is compiled."""
+    for decorate in (
+        click.option("--stored", is_flag=True, help="Judge it as an expression that is already stored."),
+        click.option(
+            "--version",
+            "at",
+            type=_VersionType(),
+            default=_DEFAULT_VERSION,
+            show_default=str(_DEFAULT_VERSION),
+            help="The minimum compatibility version of the API server.",
+        ),
+        click.option("--env", type=click.Choice(list(_ENVIRONMENTS)), required=True, help="What it is evaluated on."),
+        click.argument("expression", metavar="EXPR"),
+    ):
+        command = decorate(command)
+    return command
+
+
+_input_option = click.option(
+    "--input", "file", type=click.File("rb"), help="Taints or nodes in JSON or YAML; - for standard input."
+)
+
+
+@click.group()
+def cel() -> None:
+    """Check, evaluate and price CEL expressions for tolerations and node affinity."""
+
+
+@cel.command()
+@_asking
+@output_option("table", "json", "yaml")
+def check(*, expression: str, env: str, at: Version, stored: bool, output: str) -> None:
+    """Say whether an expression would be accepted: its errors, its type and its estimated cost.
+
+    \b
+    Examples:
+      mooring cel check --env taint "taint.key == 'maintenance'"
+      mooring cel check --env node --version 1.35 "semver.compare(node.labels['kernel'], '>=5.10')"
+    """
+    asked = _ask(expression, env, at, stored)
+    asked.refuse_if_wrong(output)
+    problems = list(_objections(asked.program))
+    shown = {
+        "valid": not problems,
+        "type": str(asked.program.output_type),
+        "maxCost": asked.program.max_cost,
+        "costLimit": COST_LIMIT,
+    }
+    if problems:
+        shown["problems"] = problems
+    if output != "table":
+        print_data(shown, output)
+    else:
+        click.echo(f"type: {asked.program.output_type}")
+        click.echo(f"estimated cost: at most {asked.program.max_cost} of {COST_LIMIT}")
+        for problem in problems:
+            click.echo(click.style(problem, fg="red"), err=True)
+    sys.exit(1 if problems else 0)
+
+
+@cel.command("eval")
+@_asking
+@_input_option
+@output_option("table", "json", "yaml")
+def evaluate(*, expression: str, env: str, at: Version, stored: bool, file: IO[bytes] | None, output: str) -> None:
+    """Evaluate an expression on taints or nodes; without --input on one that has nothing set.
+
+    \b
+    Examples:
+      mooring cel eval --env node --input nodes.yaml "node.labels['zone'].startsWith('us-')"
+      kubectl get nodes -o json | mooring cel eval --env taint --input - "taint.effect == 'NoExecute'"
+    """
+    asked = _ask(expression, env, at, stored)
+    asked.refuse_if_wrong(output)
+    outcomes = [_evaluated(asked, name, value) for name, value in _inputs(file, _ENVIRONMENTS[env])]
+    if output != "table":
+        print_data(outcomes, output)
+    else:
+        rows = [[each["input"], each.get("error") or json.dumps(each["value"]), str(each["cost"])] for each in outcomes]
+        print_table(["INPUT", "RESULT", "COST"], rows)
+    sys.exit(1 if any("error" in each for each in outcomes) else 0)
+
+
+@cel.command()
+@_asking
+@_input_option
+@output_option("table", "json", "yaml")
+def cost(*, expression: str, env: str, at: Version, stored: bool, file: IO[bytes] | None, output: str) -> None:
+    """Say what an expression costs: the estimate, and with --input what evaluating it really costs.
+
+    \b
+    Examples:
+      mooring cel cost --env node "node.labels.all(k, k.startsWith('a'))"
+      mooring cel cost --env taint --input taint.yaml "taint.key.contains('/')" -o json
+    """
+    asked = _ask(expression, env, at, stored)
+    asked.refuse_if_wrong(output)
+    program = asked.program
+    shown: dict[str, Any] = {"minCost": program.min_cost, "maxCost": program.max_cost, "costLimit": COST_LIMIT}
+    if file is not None:
+        counted = [_evaluated(asked, name, value) for name, value in _inputs(file, _ENVIRONMENTS[env])]
+        shown["evaluations"] = [{"input": each["input"], "cost": each["cost"]} for each in counted]
+    if output != "table":
+        print_data(shown, output)
+    else:
+        click.echo(f"estimated cost: {program.min_cost} to {program.max_cost} (limit {COST_LIMIT})")
+        if file is not None:
+            print_table(["INPUT", "COST"], [[each["input"], str(each["cost"])] for each in shown["evaluations"]])
+    sys.exit(0 if program.max_cost <= COST_LIMIT else 1)
+
+
+def _ask(expression: str, env: str, at: Version, stored: bool) -> _Asked:
+    environments = _ENVIRONMENTS[env]
+    environment: Environment = environments.stored_expressions() if stored else environments.new_expressions(at)
+    return _Asked(env, environment.compile(expression))
+
+
+def _objections(program: Program) -> Iterator[str]:
+    """Why the API server would refuse an expression that compiles."""
+    if program.output_type != BOOL:
+        yield f"must evaluate to bool, not {program.output_type}"
+    if program.max_cost > COST_LIMIT:
+        yield f"the estimated cost {program.max_cost} exceeds the limit of {COST_LIMIT}"
+
+
+def _issue_data(issue: Any) -> dict[str, Any]:
+    return {"line": issue.line, "column": issue.column, "message": issue.message}
+
+
+def _evaluated(asked: _Asked, name: str, value: dict[str, Any]) -> dict[str, Any]:
+    try:
+        result, counted = asked.program.evaluate_counted({asked.variable: value}, limit=COST_LIMIT)
+    except EvaluationError as error:
+        return {"input": name, "error": error.message, "cost": None}
+    return {"input": name, "value": _plain(result), "cost": counted}
+
+
+def _plain(value: Any) -> Any:
+    """A CEL value as JSON has it."""
+    match value:
+        case Optional():
+            return _plain(value.value) if value.present else None
+        case dict():
+            return {str(from_key(key)): _plain(item) for key, item in value.items()}
+        case list():
+            return [_plain(item) for item in value]
+        case int() | str() | None:
+            return value
+        case float():
+            return value if value == value and abs(value) != float("inf") else str(value)  # noqa: PLR0124 - NaN
+        case bytes():
+            return value.decode(errors="replace")
+        case Timestamp() | Duration():
+            return str(value)
+    return repr(value)
+
+
+# Inputs
+
+
+def _inputs(file: IO[bytes] | None, environments: Environments) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each input with a name for it."""
+    if file is None:
+        yield "(empty)", {"labels": {}} if environments is NODE else {"key": "", "value": "", "effect": ""}
+        return
+    name = getattr(file, "name", "input")
+    try:
+        documents = list(yaml.load_all(file, Loader=_Loader))
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise click.ClickException(f"{name}: neither JSON nor YAML: {error}") from error
+    found = [each for document in documents for each in _items(document)]
+    read = _node if environments is NODE else _taints
+    for index, each in enumerate(found):
+        if not isinstance(each, dict):
+            raise click.ClickException(f"{name}: item {index} is not an object")
+        yield from read(index, each)
+
+
+class _Loader(yaml.CSafeLoader):
+    """Reads times as text: what they mean is for CEL to say."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _items(document: Any) -> list[Any]:
+    if document is None:
+        return []
+    if isinstance(document, list):
+        return document
+    if isinstance(document, dict) and isinstance(document.get("items"), list):
+        return list(document["items"])
+    return [document]
+
+
+def _node(index: int, given: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A node as Kubernetes writes it, or just its labels."""
+    metadata = given.get("metadata")
+    name, labels = f"[{index}]", given.get("labels")
+    if isinstance(metadata, dict):
+        name, labels = str(metadata.get("name") or name), metadata.get("labels")
+    labels = labels or {}
+    if not isinstance(labels, dict) or not all(isinstance(text, str) for pair in labels.items() for text in pair):
+        raise click.ClickException(f"the labels of {name} are not texts: put them into quotes")
+    yield name, {"labels": labels}
+
+
+def _taints(index: int, given: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A taint, or every taint of a node."""
+    spec = given.get("spec")
+    if isinstance(given.get("metadata"), dict) or isinstance(spec, dict):
+        name = str((given.get("metadata") or {}).get("name") or f"[{index}]")
+        taints = (spec.get("taints") if isinstance(spec, dict) else None) or []
+    else:
+        name, taints = f"[{index}]", [given]
+    for taint in taints:
+        if isinstance(taint, dict) and "key" not in taint:
+            raise click.ClickException(f"{name} is neither a taint, which has a key, nor a node")
+        if not isinstance(taint, dict) or not all(isinstance(value, str) for value in taint.values()):
+            raise click.ClickException(f"a taint of {name} has a field that is not a text: put it into quotes")
+        complete = {"key": "", "value": "", "effect": ""} | taint
+        label = f"{complete['key']}={complete['value']}:{complete['effect']}"
+        yield (label if taints == [given] else f"{name} {label}"), complete

@@ -1,0 +1,149 @@
+"""`mooring controllers`: the controllers on their own, for any API server that a kubeconfig names."""
+
+import asyncio
+import signal
+from dataclasses import replace
+
+import click
+from prometheus_client import CollectorRegistry
+
+from mooring.base import logs
+from mooring.base.component import Component
+from mooring.base.metrics import registry_of
+from mooring.cli.support.component_flags import component_flags
+from mooring.cli.support.duration import Duration
+from mooring.cli.support.gc_settings import collect_garbage_less
+from mooring.cli.support.health_server import HealthServer
+from mooring.cli.support.leadership import run_and_stand_again, show_who_works
+from mooring.cli.support.lease_flags import ChangedTimes, lease_flags
+from mooring.cli.support.worker_flags import worker_flags
+from mooring.client import ClientError, LeaseTimes, connect, user_agent
+from mooring.controllers.options import (
+    COMPONENT,
+    ControllerOptions,
+    LeaderElection,
+    UnknownControllerError,
+    for_component,
+)
+from mooring.controllers.run import Controllers, agree_on_versions
+
+DEFAULT_PORT = 10252
+_DEFAULTS = ControllerOptions()
+
+
+@click.command()
+@click.option("--kubeconfig", metavar="FILE", help="How to reach the API server; as kubectl finds it if not given.")
+@click.option(
+    "--context", default="", metavar="NAME", help="The context of the kubeconfig.  [default: its current one]"
+)
+@click.option(
+    "--controllers",
+    "names",
+    default="*",
+    show_default=True,
+    metavar="NAME,…",
+    help="Which controllers run: names, * for all, -NAME for all but one.",
+)
+@click.option(
+    "--leader-elect/--no-leader-elect", show_default=True, help="Whether to wait until no other instance works."
+)
+@click.option(
+    "--node-monitor-grace-period",
+    type=Duration(),
+    help=f"How long a node may be silent before it is unreachable.  [default: {_DEFAULTS.node_grace_seconds:g}s]",
+)
+@lease_flags
+@worker_flags(DEFAULT_PORT)
+@component_flags
+def controllers(
+    *,
+    running: Component,
+    kubeconfig: str | None,
+    context: str,
+    names: str,
+    leader_elect: bool,
+    node_monitor_grace_period: float | None,
+    lease_times: ChangedTimes,
+    bind_address: str,
+    port: int,
+    verbose: int,
+    log_format: str,
+) -> None:
+    """Run the controllers until they are told to stop, against Mooring or any Kubernetes cluster.
+
+    \b
+    Examples:
+      mooring controllers --kubeconfig ~/.mooring/controllers.kubeconfig
+      mooring controllers --controllers deployment,replicaset --leader-elect
+      mooring controllers --controllers '*,-cronjob' --port 0 -v
+    """
+    logs.configure(verbose, "json" if log_format == "json" else "text")
+    options = for_component(running)
+    if node_monitor_grace_period is not None:
+        if node_monitor_grace_period <= 0:
+            raise click.UsageError("--node-monitor-grace-period: must be longer than 0")
+        options = replace(options, node_grace_seconds=node_monitor_grace_period)
+    election = LeaderElection(enabled=leader_elect, times=lease_times(LeaseTimes()))
+    try:
+        run_and_stand_again(
+            lambda: _run(
+                names.split(","),
+                options,
+                election,
+                registry_of(running),
+                reach=(kubeconfig, context),
+                listen=(bind_address, port),
+            )
+        )
+    except UnknownControllerError as error:
+        raise click.UsageError(f"--controllers: {error}") from error
+    except (ClientError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+async def _run(
+    names: list[str],
+    options: ControllerOptions,
+    election: LeaderElection,
+    registry: CollectorRegistry,
+    *,
+    reach: tuple[str | None, str],
+    listen: tuple[str, int],
+) -> bool:
+    """Work until a signal comes; False when the lease was lost."""
+    agent = user_agent(COMPONENT, options.version)
+    kubeconfig, context = reach
+    async with connect(kubeconfig, context, user_agent=agent, scheme=options.scheme) as client:
+        await agree_on_versions(client)
+        running = Controllers(client, options, names=names, election=election, registry=registry)
+        show_who_works(registry, {election.name: running})
+        work = asyncio.create_task(running.run_elected() if election.enabled else _forever(running))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, work.cancel)
+        announce = asyncio.create_task(_announce(running))
+        address, port = listen
+        try:
+            if port < 0:
+                return await work
+            async with HealthServer(
+                address, port, registry, lambda: running.is_ready or running.is_standing_by
+            ) as pages:
+                click.echo(f"Health and metrics are at {pages.url}", err=True)
+                return await work
+        except asyncio.CancelledError:
+            return True
+        finally:
+            work.cancel()
+            announce.cancel()
+            await asyncio.gather(work, announce, return_exceptions=True)
+
+
+async def _forever(running: Controllers) -> bool:
+    await running.run()
+    return True
+
+
+async def _announce(running: Controllers) -> None:
+    await running.wait_until_ready()
+    click.echo(f"The controllers are ready: {', '.join(running.controllers)}")
+    collect_garbage_less()

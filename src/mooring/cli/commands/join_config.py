@@ -1,0 +1,160 @@
+"""`mooring join-config`: all that a kubelet needs to join the cluster, and nothing that is good for more.
+
+It makes a bootstrap token that lasts a day, and writes three files: the authority of the server, a kubeconfig with it,
+and a KubeletConfiguration. With them the kubelet asks for a certificate of its own, gets it, and renews it by itself.
+"""
+
+import shlex
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import click
+
+from mooring.cli.support.cluster_source import ClusterSource
+
+if TYPE_CHECKING:
+    from mooring.client import Client
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_STATE = Path("/var/lib/kubelet")
+
+
+@click.command("join-config")
+@click.argument("name")
+@click.option("--kubeconfig", metavar="FILE", help="The cluster to join; as kubectl finds it if not given.")
+@click.option(
+    "--context", default="", metavar="NAME", help="The context of the kubeconfig.  [default: its current one]"
+)
+@click.option(
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Where to write.  [default: ./NAME]",
+)
+@click.option("--server", metavar="URL", help="Where the node reaches the server.  [default: as the kubeconfig says]")
+@click.option(
+    "--ttl-hours",
+    type=click.IntRange(1, 24 * 365),
+    default=24,
+    show_default=True,
+    help="How long it may be used to join.",
+)
+@click.option(
+    "--runtime-endpoint",
+    default="unix:///run/containerd/containerd.sock",
+    show_default=True,
+    metavar="URL",
+    help="The socket of the container runtime.",
+)
+@click.option(
+    "--serving-certificate",
+    is_flag=True,
+    help="Let the kubelet ask for its serving certificate too, which somebody has to approve.",
+)
+def join_config(
+    *,
+    name: str,
+    kubeconfig: str | None,
+    context: str,
+    output: Path | None,
+    server: str | None,
+    ttl_hours: int,
+    runtime_endpoint: str,
+    serving_certificate: bool,
+) -> None:
+    """Write what the kubelet of the node NAME needs to join the cluster, and print how to start it.
+
+    The files hold a token with which a machine can ask for the certificate of a node, until its time is over. Whoever
+    has it can join as any node that is not there: copy it to that machine alone.
+
+    \b
+    Examples:
+      mooring join-config worker-1
+      mooring join-config worker-1 --server https://10.0.0.5:6443 --output /tmp/worker-1
+    """
+    from mooring.api import names  # noqa: PLC0415 - `--help` should not wait for it
+    from mooring.client import kubeconfig as files  # noqa: PLC0415 - as above
+
+    wrong = names.dns1123_subdomain(name)
+    if wrong:
+        raise click.BadParameter(f"{name!r} is no name for a node: {'; '.join(wrong)}", param_hint="NAME")
+    source = ClusterSource(kubeconfig, context, hint="start a server with mooring up")
+    source.origin  # noqa: B018 - tells what is wrong with the kubeconfig
+    connection = files.load(kubeconfig, context)
+    token = _make_token(source, name, timedelta(hours=ttl_hours))
+    url = server or connection.server
+    folder = (output or Path(name)).absolute()
+    _write(
+        folder, url, connection.certificate_authority, token, _kubelet(folder, runtime_endpoint, serving_certificate)
+    )
+    if urlsplit(url).hostname in _LOOPBACK:
+        click.echo(f"{url} can be reached from this machine alone: --server names another address", err=True)
+    click.echo(_command(folder, name))
+
+
+def _make_token(source: ClusterSource, name: str, life: timedelta) -> str:
+    from mooring.api import bootstrap_tokens  # noqa: PLC0415 - as above
+    from mooring.apiserver.security.users import JOINING_NODES  # noqa: PLC0415 - as above
+    from mooring.cli.support.live_server import asked  # noqa: PLC0415 - as above
+
+    token = bootstrap_tokens.new_token()
+    until = datetime.now(UTC) + life
+    secret = bootstrap_tokens.secret_for(token, [JOINING_NODES], until, f"for the node {name}")
+
+    async def create(client: "Client") -> None:
+        await client.create(secret)
+
+    asked(source, create)
+    return token
+
+
+def _kubelet(folder: Path, runtime: str, serving: bool) -> dict[str, Any]:
+    """A KubeletConfiguration that lets nobody in whom the API server does not let in."""
+    configuration: dict[str, Any] = {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": True},
+            "x509": {"clientCAFile": str(folder / "ca.crt")},
+        },
+        "authorization": {"mode": "Webhook"},
+        "containerRuntimeEndpoint": runtime,
+        "rotateCertificates": True,
+    }
+    return {**configuration, "serverTLSBootstrap": True} if serving else configuration
+
+
+def _write(folder: Path, server: str, authority: bytes, token: str, kubelet: dict[str, Any]) -> None:
+    import yaml  # noqa: PLC0415 - as above
+
+    from mooring.apiserver.security.pki import PkiError, write_private  # noqa: PLC0415 - as above
+
+    trust = {"certificate-authority": "ca.crt"} if authority else {}
+    bootstrap = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "mooring", "cluster": {"server": server, **trust}}],
+        "users": [{"name": "joining", "user": {"token": token}}],
+        "contexts": [{"name": "mooring", "context": {"cluster": "mooring", "user": "joining"}}],
+        "current-context": "mooring",
+    }
+    try:
+        write_private(folder / "ca.crt", authority)
+        write_private(folder / "bootstrap.kubeconfig", yaml.safe_dump(bootstrap, sort_keys=False).encode())
+        write_private(folder / "kubelet.yaml", yaml.safe_dump(kubelet, sort_keys=False).encode())
+    except PkiError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _command(folder: Path, name: str) -> str:
+    flags = {
+        "config": folder / "kubelet.yaml",
+        "bootstrap-kubeconfig": folder / "bootstrap.kubeconfig",
+        "kubeconfig": _STATE / "kubeconfig",
+        "cert-dir": _STATE / "pki",
+        "hostname-override": name,
+    }
+    return "kubelet " + " ".join(f"--{flag}={shlex.quote(str(value))}" for flag, value in flags.items())

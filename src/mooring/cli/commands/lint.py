@@ -1,0 +1,188 @@
+"""`mooring lint`: judge manifests as an API server of a given version would, and say what it would not.
+
+Exit codes: 0 when nothing was found that `--fail-if` names, 1 when something was, 2 for a wrong call.
+"""
+
+import os
+import sys
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+import click
+
+from mooring.advisor.lint import NodesError, Settings, Severity, reports, rules, runner, sources
+from mooring.advisor.lint.cluster import Node, read_nodes
+from mooring.advisor.lint.facts import ClusterFacts, facts_of
+from mooring.advisor.lint.sources import Source, UnreadableError
+from mooring.api.core_v1 import Namespace
+from mooring.api.core_v1 import Node as CoreNode
+from mooring.api.resource_v1 import DeviceClass
+from mooring.api.scheduling_v1 import PriorityClass
+from mooring.api.scheme import SchemeError, parse_runtime_config
+from mooring.api.storage_v1 import StorageClass
+from mooring.base.component import Component
+from mooring.cli.support.cluster_source import ClusterSource
+from mooring.cli.support.component_flags import component_flags
+from mooring.cli.support.live_server import are_versions_given, dumped_component, live_component, served_kinds
+from mooring.cli.support.output import output_option
+
+_COLOURS = {Severity.INFO: "cyan", Severity.WARNING: "yellow", Severity.ERROR: "red"}
+_SEVERITIES = {str(severity): severity for severity in reversed(Severity)}
+
+
+def _rules(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
+    """The numbers of the rules that are named, by number or name."""
+    named = [word.strip() for value in values for word in value.split(",") if word.strip()]
+    unknown = [word for word in named if word not in rules.BY_NAME]
+    if unknown:
+        raise click.BadParameter(f"{', '.join(unknown)} is no rule; docs/lint.md lists them")
+    return frozenset(rules.BY_NAME[word].id for word in named)
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="FILE|DIR|-…")
+@component_flags
+@click.option("--runtime-config", metavar="API=BOOL,…", default="", help="Switch API versions on or off.")
+@click.option(
+    "--nodes", "nodes_file", metavar="FILE", help="Compare with these nodes: what `kubectl get nodes -o yaml` prints."
+)
+@click.option("--cluster", is_flag=True, help="Compare with a live cluster, and judge by its versions and gates.")
+@click.option("--kubeconfig", metavar="FILE", help="The cluster that --cluster asks; as kubectl finds it if not given.")
+@click.option(
+    "--context", default="", metavar="NAME", help="The context of that kubeconfig.  [default: its current one]"
+)
+@click.option(
+    "--from",
+    "--cluster-from",
+    "cluster_from",
+    multiple=True,
+    metavar="FILE|DIR",
+    type=click.Path(exists=True, path_type=Path),
+    help="Compare with a dump of a cluster: what `mooring dump` wrote. Can be repeated.",
+)
+@click.option(
+    "--disable", metavar="RULE,…", multiple=True, callback=_rules, help="Do not look for this; number or name."
+)
+@click.option("--strict", is_flag=True, help="Count warnings as errors.")
+@click.option(
+    "--fail-if",
+    "--fail-on",
+    "fail_if",
+    type=click.Choice(list(_SEVERITIES)),
+    default="error",
+    show_default=True,
+    help="Exit with 1 when there is something this bad.",
+)
+@click.option("--jobs", type=click.IntRange(1, 256), help="How many processes may work.  [default: one a core]")
+@output_option("table", "json", "sarif", "junit")
+def lint(
+    running: Component,
+    *,
+    paths: tuple[str, ...],
+    runtime_config: str,
+    nodes_file: str | None,
+    cluster: bool,
+    kubeconfig: str | None,
+    context: str,
+    cluster_from: tuple[Path, ...],
+    disable: frozenset[str],
+    strict: bool,
+    fail_if: str,
+    jobs: int | None,
+    output: str,
+) -> None:
+    """Say what an API server would answer to manifests, and what it would not tell you.
+
+    Files are YAML or JSON with any number of documents, lists included; directories are searched for *.yaml, *.yml and
+    *.json; - is standard input. The flags say which server is meant.
+
+    \b
+    Examples:
+      mooring lint deploy/
+      mooring lint --emulation-version 1.36 --fail-if warning pod.yaml
+      helm template . | mooring lint - -o sarif > lint.sarif
+      kubectl get nodes -o yaml > nodes.yaml && mooring lint --nodes nodes.yaml deploy/
+      mooring lint --cluster deploy/
+    """
+    found = _sources(paths)
+    source = _cluster(cluster, kubeconfig, context, cluster_from)
+    facts = None
+    if source is not None:
+        running, facts = _facts(source, running)
+    nodes = _nodes(nodes_file) or (facts.nodes if facts else None) or None
+    try:
+        settings = Settings(running, parse_runtime_config(runtime_config), nodes, facts, disable, strict)
+        report = runner.run(found, settings, sys.stdin.buffer, jobs or _cores())
+    except SchemeError as error:
+        raise click.UsageError(str(error)) from error
+    except BrokenProcessPool as error:
+        raise click.ClickException(
+            "a process of the pool was ended, perhaps for lack of memory: try --jobs 1"
+        ) from error
+    threshold = _SEVERITIES[fail_if]
+    match output:
+        case "json":
+            click.echo(reports.as_json(report))
+        case "sarif":
+            click.echo(reports.as_sarif(report))
+        case "junit":
+            click.echo(reports.as_junit(report, threshold))
+        case _:
+            lines = reports.lines(report, lambda text, severity: click.style(text, fg=_COLOURS[severity]))
+            click.echo("".join(f"{line}\n" for line in lines), nl=False)
+            click.echo(reports.summary(report), err=True)
+    worst = report.worst()
+    sys.exit(1 if worst is not None and worst >= threshold else 0)
+
+
+def _sources(paths: tuple[str, ...]) -> list[Source]:
+    missing = [path for path in paths if path != sources.STDIN and not os.path.lexists(path)]
+    if missing:
+        raise click.UsageError(f"{click.format_filename(missing[0])} does not exist")
+    found = list(sources.find(paths))
+    if not found:
+        raise click.UsageError(f"there are no *.yaml, *.yml or *.json files in {', '.join(paths)}")
+    return found
+
+
+def _nodes(file: str | None) -> tuple[Node, ...] | None:
+    if file is None:
+        return None
+    try:
+        return read_nodes(sources.read(Source(file), sys.stdin.buffer))
+    except (NodesError, UnreadableError) as error:
+        raise click.UsageError(f"--nodes {click.format_filename(file)}: {error}") from error
+
+
+def _cluster(live: bool, kubeconfig: str | None, context: str, files: tuple[Path, ...]) -> ClusterSource | None:
+    """The cluster to compare with, if one is named."""
+    if files and (live or kubeconfig or context):
+        raise click.UsageError("--from and --cluster name different clusters: choose one")
+    if (kubeconfig or context) and not live:
+        raise click.UsageError("--kubeconfig and --context need --cluster")
+    if not live and not files:
+        return None
+    return ClusterSource(kubeconfig, context, files, hint="name a dump with --from")
+
+
+def _facts(source: ClusterSource, running: Component) -> tuple[Component, ClusterFacts]:
+    """What is known of a cluster, and the versions and gates to judge by: its own, unless flags name others."""
+    if not source.is_live:
+        snapshot = source.read()
+        if not are_versions_given():
+            running = _noted(*dumped_component(snapshot))
+        return running, facts_of(snapshot)
+    if not are_versions_given():
+        running = _noted(*live_component(source))
+    snapshot = source.read((CoreNode, Namespace, PriorityClass, DeviceClass, StorageClass), raw=False)
+    return running, facts_of(snapshot, served_kinds(source))
+
+
+def _noted(found: Component, notes: tuple[str, ...]) -> Component:
+    for note in notes:
+        click.echo(f"Note: {note}", err=True)
+    return found
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

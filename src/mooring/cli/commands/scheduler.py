@@ -1,0 +1,161 @@
+"""`mooring scheduler`: the scheduler on its own, for any API server that a kubeconfig names."""
+
+import asyncio
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import click
+from prometheus_client import CollectorRegistry
+
+from mooring.base import logs
+from mooring.base.component import Component
+from mooring.base.metrics import registry_of
+from mooring.cli.support.component_flags import component_flags
+from mooring.cli.support.gc_settings import collect_garbage_less
+from mooring.cli.support.health_server import HealthServer
+from mooring.cli.support.leadership import run_and_stand_again, show_who_works
+from mooring.cli.support.lease_flags import ChangedTimes, lease_flags
+from mooring.cli.support.worker_flags import worker_flags
+from mooring.client import ClientError, connect, user_agent
+from mooring.scheduler.framework.registry import PluginError, from_entry_points
+from mooring.scheduler.running import config as config_file
+from mooring.scheduler.running.config import SchedulerConfigError
+from mooring.scheduler.running.options import COMPONENT, ComponentOptions, SchedulerConfig, for_component
+from mooring.scheduler.running.runtime import Scheduler
+
+DEFAULT_PORT = 10251
+
+
+@click.command()
+@click.option("--kubeconfig", metavar="FILE", help="How to reach the API server; as kubectl finds it if not given.")
+@click.option(
+    "--context", default="", metavar="NAME", help="The context of the kubeconfig.  [default: its current one]"
+)
+@click.option(
+    "--config", "config_path", type=click.Path(path_type=Path, dir_okay=False), help="A KubeSchedulerConfiguration."
+)
+@click.option(
+    "--scheduler-name", metavar="NAME", help="The schedulerName of the pods to schedule, if there is one profile."
+)
+@click.option(
+    "--leader-elect/--no-leader-elect",
+    default=None,
+    help="Whether to wait until no other instance works.  [default: what --config says, else no]",
+)
+@lease_flags
+@worker_flags(DEFAULT_PORT)
+@component_flags
+def scheduler(
+    *,
+    running: Component,
+    kubeconfig: str | None,
+    context: str,
+    config_path: Path | None,
+    scheduler_name: str | None,
+    leader_elect: bool | None,
+    lease_times: ChangedTimes,
+    bind_address: str,
+    port: int,
+    verbose: int,
+    log_format: str,
+) -> None:
+    """Run the scheduler until it is told to stop, against Mooring or any Kubernetes cluster.
+
+    \b
+    Examples:
+      mooring scheduler --kubeconfig ~/.mooring/scheduler.kubeconfig
+      mooring scheduler --kubeconfig ~/.kube/config --scheduler-name mooring
+      mooring scheduler --config scheduler.yaml --leader-elect --port 0 -v
+    """
+    logs.configure(verbose, "json" if log_format == "json" else "text")
+    try:
+        config = _config(config_path, scheduler_name, leader_elect, lease_times)
+        options = for_component(running)
+        run_and_stand_again(
+            lambda: _run(
+                config,
+                options,
+                registry_of(running),
+                kubeconfig=kubeconfig,
+                context=context,
+                address=bind_address,
+                port=port,
+            )
+        )
+    except (SchedulerConfigError, PluginError, ClientError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _config(
+    path: Path | None, name: str | None, leader_elect: bool | None, lease_times: ChangedTimes
+) -> SchedulerConfig:
+    """The file, as the other flags change it."""
+    config = SchedulerConfig()
+    if path is not None:
+        try:
+            config = config_file.read(path.read_bytes())
+        except SchedulerConfigError as problem:
+            raise SchedulerConfigError(f"{path}: {problem}") from problem
+    if name is not None:
+        if not name:
+            raise click.UsageError("--scheduler-name: must not be empty, for no pod could ask for it")
+        if len(config.profiles) != 1:
+            raise click.UsageError(
+                "--scheduler-name: the configuration has several profiles, which name their schedulers"
+            )
+        config = replace(config, profiles=(replace(config.profiles[0], scheduler_name=name),))
+    election = replace(config.leader_election, times=lease_times(config.leader_election.times))
+    if leader_elect is not None:
+        election = replace(election, enabled=leader_elect)
+    return replace(config, leader_election=election, plugins=from_entry_points())
+
+
+async def _run(
+    config: SchedulerConfig,
+    options: ComponentOptions,
+    registry: CollectorRegistry,
+    *,
+    kubeconfig: str | None,
+    context: str,
+    address: str,
+    port: int,
+) -> bool:
+    """Schedule until a signal comes; False when the lease was lost."""
+    agent = user_agent(COMPONENT, options.version)
+    async with connect(
+        kubeconfig or config.kubeconfig or None, context, user_agent=agent, scheme=options.scheme
+    ) as client:
+        running = Scheduler(client, config, options)
+        running.metrics.register(registry)
+        show_who_works(registry, {config.leader_election.name: running})
+        work = asyncio.create_task(running.run_elected() if config.leader_election.enabled else _forever(running))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, work.cancel)
+        announce = asyncio.create_task(_announce(running))
+        try:
+            if port < 0:
+                return await work
+            async with HealthServer(
+                address, port, registry, lambda: running.is_ready or running.is_standing_by
+            ) as pages:
+                click.echo(f"Health and metrics are at {pages.url}", err=True)
+                return await work
+        except asyncio.CancelledError:
+            return True
+        finally:
+            work.cancel()
+            announce.cancel()
+            await asyncio.gather(work, announce, return_exceptions=True)
+
+
+async def _forever(running: Scheduler) -> bool:
+    await running.run()
+    return True
+
+
+async def _announce(running: Scheduler) -> None:
+    await running.wait_until_ready()
+    names = ", ".join(running.engine.profiles)
+    click.echo(f"The scheduler is ready: {names}")
+    collect_garbage_less()

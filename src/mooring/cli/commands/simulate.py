@@ -1,0 +1,298 @@
+"""`mooring simulate`: what would happen to a cluster if, told before it happens.
+
+Exit codes: 0 when all went well, 1 when it could not be done, 2 for a wrong call, 3 when a condition of `--fail-if`
+holds, 130 after Ctrl-C (what is known by then is printed).
+"""
+
+import gc
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mooring.base import component
+from mooring.base.component import Component
+from mooring.base.gates import GateError
+from mooring.base.version import VersionError
+from mooring.cli.support import completions
+from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
+from mooring.cli.support.output import output_option, print_data
+from mooring.cli.support.simulation_progress import SimulationProgress
+from mooring.cli.support.simulation_steps import CHANGES, InOrder, OrderedCommand, steps_of
+
+if TYPE_CHECKING:
+    from mooring.advisor.simulate import Scenario, Settings, Simulation
+    from mooring.advisor.simulate.conditions import Condition
+    from mooring.advisor.simulate.scenario_file import ClusterWanted
+    from mooring.advisor.snapshot import Snapshot
+    from mooring.api.core_v1 import Node
+
+FAILED, INTERRUPTED = 3, 130
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+def _changes(command: Any) -> Any:
+    """Add the options that change the cluster; their order on the command line counts."""
+    for name, metavar, help_ in reversed(CHANGES):
+        offer = completions.nodes if metavar.startswith("NODES") else None
+        command = click.option(
+            f"--{name}", cls=InOrder, multiple=True, metavar=metavar, shell_complete=offer, help=help_
+        )(command)
+    return command
+
+
+@click.command(cls=OrderedCommand)
+@cluster_source
+@click.option("--nodes", type=click.IntRange(0), metavar="N", help="A cluster of so many equal nodes instead.")
+@click.option(
+    "--template",
+    type=_FILE,
+    metavar="FILE",
+    help="What the nodes of --nodes and --add-nodes are like: one or more Nodes, in turn.  "
+    "[default: 32 cores, 128Gi, 110 pods, in three zones]",
+)
+@click.option("--scenario", "scenario_path", type=_FILE, metavar="FILE", help="Steps in time; see docs/simulate.md.")
+@_changes
+@click.option("--keep-pending", is_flag=True, help="Leave pods alone that are pending already.")
+@click.option("--until-full", is_flag=True, help="At the end, say how many more pods of the last --add fit.")
+@click.option("--seed", type=int, metavar="N", help="Decides among equally good nodes.  [default: 0]")
+@scheduler_flags
+@click.option(
+    "--compare-with",
+    metavar="FILE|GATE=BOOL,…",
+    help="Run it again with this scheduler configuration, or with these gates, and show what differs.",
+)
+@click.option(
+    "--fail-if",
+    "--fail-on",
+    "conditions",
+    multiple=True,
+    metavar="CONDITION",
+    help="Exit with 3 when this is so: pending, preempted, evicted, rejected, blocked, evicted>3, utilisation>90%, "
+    "cpu>85%. Can be repeated.",
+)
+@output_option("table", "wide", "json", "yaml", "csv")
+@click.option(
+    "--html",
+    "html_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a report with pictures too.",
+)
+def simulate(
+    *,
+    source: ClusterSource,
+    running: Component,
+    scheduler: SchedulerChoice,
+    nodes: int | None,
+    template: Path | None,
+    scenario_path: Path | None,
+    keep_pending: bool,
+    until_full: bool,
+    seed: int | None,
+    compare_with: str | None,
+    conditions: tuple[str, ...],
+    output: str,
+    html_path: Path | None,
+    **_changes: Any,
+) -> None:
+    """Say where every pod would go if the cluster were changed, without touching it.
+
+    Changes are made one after the other, each when the one before has come to rest. Nodes are named or given as a
+    pattern, with commas: worker-1,gpu-*.
+
+    \b
+    Examples:
+      mooring simulate --add web.yaml --replicas 200 --fail-if pending
+      mooring simulate --from cluster.yaml --drain worker-3 --html report.html
+      mooring simulate --nodes 5000 --add web.yaml --until-full
+      mooring simulate --taint 'worker-1=sla=940:NoExecute' --compare-with scheduler.yaml
+      mooring simulate --scenario black-friday.yaml -o json
+    """
+    import mooring.advisor.simulate as package  # noqa: PLC0415 - `--help` should not wait for it
+
+    wanted = [_condition(text) for text in conditions]
+    try:
+        templates = _templates(template)
+        scenario, cluster = _scenario(scenario_path)
+        scenario = _with_flags(
+            scenario,
+            steps=tuple(steps_of(click.get_current_context(), templates)),
+            keep_pending=keep_pending,
+            until_full=until_full,
+            seed=seed,
+        )
+        snapshot = _snapshot(source, cluster, scenario_path, nodes, templates)
+        settings = _settings(running, scheduler)
+        other = _other_settings(compare_with, running, scheduler)
+        gc.freeze()  # the snapshot stays: there is no use in looking through it again and again
+        with SimulationProgress() as tell:
+            result = package.simulate(snapshot, scenario, settings, tell=tell)
+            if other is not None and result.is_complete:
+                result = _compared(result, package.simulate(snapshot, scenario, other, tell=tell))
+    except package.ScenarioError as problem:
+        raise click.ClickException(str(problem)) from problem
+    if html_path is not None:  # before anything is printed: the reader may go away, as in `… | head`
+        _write_html(result, html_path)
+    _print(result, output)
+    if not result.is_complete:
+        sys.exit(INTERRUPTED)
+    held = [found for condition in wanted if (found := condition.violation(result))]
+    for found in held:
+        click.echo(f"Failed: {found}", err=True)
+    sys.exit(FAILED if held else 0)
+
+
+# -- what is asked for
+
+
+def _condition(text: str) -> "Condition":
+    from mooring.advisor.simulate.conditions import ConditionError, parse  # noqa: PLC0415 - as above
+
+    try:
+        return parse(text)
+    except ConditionError as problem:
+        raise click.UsageError(f"--fail-if: {problem}") from problem
+
+
+def _templates(path: Path | None) -> "tuple[Node, ...]":
+    from mooring.advisor.simulate.manifests import read_nodes  # noqa: PLC0415 - as above
+
+    return read_nodes(path.read_bytes(), str(path)) if path is not None else ()
+
+
+def _scenario(path: Path | None) -> "tuple[Scenario, ClusterWanted]":
+    from mooring.advisor.simulate import Scenario, ScenarioError, scenario_file  # noqa: PLC0415 - as above
+
+    if path is None:
+        return Scenario(), scenario_file.ClusterWanted()
+    try:
+        return scenario_file.read(path.read_bytes(), lambda name: (path.parent / name).read_bytes())
+    except ScenarioError as problem:
+        raise ScenarioError(f"{path}: {problem}") from problem
+
+
+def _with_flags(scenario: "Scenario", **flags: Any) -> "Scenario":
+    """The scenario as the command line changes it: its steps come after those of the file."""
+    from dataclasses import replace  # noqa: PLC0415 - as above
+
+    return replace(
+        scenario,
+        steps=(*scenario.steps, *flags["steps"]),
+        seed=scenario.seed if flags["seed"] is None else flags["seed"],
+        keep_pending=scenario.keep_pending or flags["keep_pending"],
+        until_full=scenario.until_full or flags["until_full"],
+    )
+
+
+def _snapshot(
+    source: ClusterSource,
+    wanted: "ClusterWanted",
+    scenario: Path | None,
+    nodes: int | None,
+    templates: "tuple[Node, ...]",
+) -> "Snapshot":
+    from mooring.advisor.simulate import kinds_of_interest  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.manifests import nodes_like  # noqa: PLC0415 - as above
+    from mooring.advisor.snapshot import Snapshot  # noqa: PLC0415 - as above
+
+    named = not source.is_live or bool(source.kubeconfig or source.context)
+    if nodes is not None and named:
+        raise click.UsageError("--nodes makes a cluster of its own: leave out the flags that name another")
+    if nodes is None and not named:
+        nodes, templates = wanted.nodes, templates or wanted.templates
+        here = scenario.parent if scenario is not None else Path()
+        if wanted.files:
+            source = ClusterSource(files=tuple(here / name for name in wanted.files))
+        elif wanted.data_dir:
+            source = ClusterSource(data_dir=here / wanted.data_dir)
+        elif wanted.objects and nodes is None:
+            nodes = 0
+    if nodes is None:
+        found = source.read(kinds_of_interest(), raw=False)
+    else:
+        found = Snapshot(f"{nodes} nodes", nodes_like(templates, nodes))
+    return found.replace(put=wanted.objects) if wanted.objects else found
+
+
+def _settings(running: Component, scheduler: SchedulerChoice, description: str = "") -> "Settings":
+    from mooring.advisor.simulate import options  # noqa: PLC0415 - as above
+
+    if not description:
+        changed = sorted(f"{name}={str(state.enabled).lower()}" for name, state in _switched(running))
+        version = f"emulating {running.versions.emulation}"
+        description = ", ".join((version, *changed))
+    return options.for_component(running, scheduler.profiles, scheduler.registry, scheduler.backoffs, description)
+
+
+def _switched(running: Component) -> Iterator[tuple[str, Any]]:
+    """Gates that are not as they are by default."""
+    plain = component.resolve(
+        emulation=str(running.versions.emulation), min_compatibility=str(running.versions.min_compatibility)
+    )
+    for name, state in running.gates.states.items():
+        before = plain.gates.states.get(name)
+        if before is not None and before.enabled != state.enabled:
+            yield name, state
+
+
+def _other_settings(text: str | None, running: Component, scheduler: SchedulerChoice) -> "Settings | None":
+    """The configuration to compare with: a file for the scheduler, or gates."""
+    from mooring.cli.support.cluster_source import scheduler_choice  # noqa: PLC0415 - as above
+
+    if text is None:
+        return None
+    path = Path(text)
+    if "=" not in text or path.exists():
+        if not path.is_file():
+            raise click.UsageError(f"--compare-with: {text} is neither a file nor of the form GATE=true,GATE=false")
+        return _settings(running, scheduler_choice(running, path), f"the configuration {path}")
+    try:
+        other = component.resolve(
+            gates=text,
+            emulation=str(running.versions.emulation),
+            min_compatibility=str(running.versions.min_compatibility),
+        )
+    except (GateError, VersionError) as problem:
+        raise click.UsageError(f"--compare-with: {problem}") from problem
+    return _settings(other, scheduler, text)
+
+
+# -- what comes out
+
+
+def _compared(result: "Simulation", other: "Simulation") -> "Simulation":
+    from msgspec import structs  # noqa: PLC0415 - as above
+
+    from mooring.advisor.simulate import compare  # noqa: PLC0415 - as above
+
+    return structs.replace(result, comparison=compare(result, other), is_complete=other.is_complete)
+
+
+def _print(result: "Simulation", output: str) -> None:
+    import msgspec  # noqa: PLC0415 - as above
+
+    from mooring.advisor.simulate import reports  # noqa: PLC0415 - as above
+
+    match output:
+        case "json":
+            click.echo(msgspec.json.format(msgspec.json.encode(result), indent=2).decode())
+        case "yaml":
+            print_data(msgspec.to_builtins(result), output)
+        case "csv":
+            click.echo(reports.as_csv(result), nl=False)
+        case _:
+            for line in reports.lines(result, wide=output == "wide"):
+                click.echo(click.style(line, bold=True) if line[:4].isupper() else line)
+
+
+def _write_html(result: "Simulation", path: Path) -> None:
+    from mooring.advisor.simulate.html import page  # noqa: PLC0415 - as above
+
+    try:
+        path.write_text(page(result), encoding="utf-8")
+    except OSError as problem:
+        raise click.ClickException(f"{path}: {problem.strerror}") from problem
+    click.echo(f"The report is in {click.format_filename(path)}", err=True)

@@ -1,0 +1,381 @@
+"""`mooring store`: copy, back up, restore, check and measure stores."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+import mooring
+from mooring.base.version import BINARY
+from mooring.cli.support.etcd_flags import EtcdAccess, access_flags
+from mooring.cli.support.output import output_option, print_data, print_table
+from mooring.cli.support.progress import Progress
+from mooring.cli.support.store_places import (
+    DEFAULT_PLACE,
+    EtcdPlace,
+    Place,
+    PlaceType,
+    are_same,
+    directory_of,
+    open_etcd,
+    open_source,
+    open_target,
+)
+from mooring.store.errors import NotEmpty, OpenError, StoreError
+from mooring.store.kv import KeyValue
+from mooring.store.sqlite import SqliteStore
+from mooring.store.sqlite_file import DATABASE, SqliteFile
+from mooring.store.tools import inventory, transfer
+from mooring.store.tools.backup_file import BackupSource, BackupTarget
+from mooring.store.tools.contents import Snapshot, Source, Target
+from mooring.store.tools.sqlite_source import SqliteSource
+
+DEFAULT_BUMP = 1_000_000_000
+_MOST_REMARKS = 20
+_PLACE = PlaceType()
+_T = TypeVar("_T", bound=Source | Target)
+_OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace what is there.")
+_FROM = click.option(
+    "--from", "origin", type=_PLACE, default=DEFAULT_PLACE, show_default=True, metavar="PLACE", help="Which store."
+)
+
+
+@click.group()
+def store() -> None:
+    """Copy, back up, restore, check and measure stores.
+
+    \b
+    A PLACE is one of
+      ~/.mooring                      a data directory
+      etcd://10.0.0.1:2379/registry   etcd, several servers with commas, and a prefix; etcds:// with TLS
+      monday.backup                   a backup, for verify and stats
+
+    Data directories and etcd can be read while servers run on them.
+    """
+
+
+@store.command()
+@click.option("--from", "origin", type=_PLACE, required=True, metavar="PLACE", help="The store to copy.")
+@click.option("--to", "destination", type=_PLACE, required=True, metavar="PLACE", help="The store to make.")
+@click.option("--follow", is_flag=True, help="Go on copying what changes, until Ctrl-C.")
+@_OVERWRITE
+@access_flags
+def copy(*, access: EtcdAccess, origin: Place, destination: Place, follow: bool, overwrite: bool) -> None:
+    """Copy a store: everything first, then what has changed meanwhile, until there is nothing new.
+
+    Nothing can be started on a copy that is not finished. A second run starts over, or in etcd goes on. To move a
+    cluster, copy, stop its servers, copy again with --overwrite, and start servers on the copy.
+
+    \b
+    Examples:
+      mooring store copy --from ~/.mooring --to etcd://10.0.0.1:2379/registry
+      mooring store copy --from etcd://10.0.0.1:2379 --to /var/lib/mooring --overwrite
+    """
+    _run(_copy(access, origin, destination, follow=follow, overwrite=overwrite))
+
+
+async def _copy(access: EtcdAccess, origin: Place, destination: Place, *, follow: bool, overwrite: bool) -> None:
+    if await are_same(origin, destination, access):
+        raise click.UsageError("--from and --to are the same store")
+    stop = asyncio.Event() if follow else None
+    async with (
+        _opened(open_target(destination, access, overwrite=overwrite)) as target,
+        _opened(open_source(origin, access)) as source,
+    ):
+        if stop is not None:
+            _on_ctrl_c(stop.set)
+            click.echo("Following what changes; Ctrl-C finishes the copy.", err=True)
+        with Progress("copied") as progress:
+            copied = await transfer.copy(source, target, progress, stop=stop)
+    click.echo(f"{target.name} holds {copied.keys:,} keys, as {source.name} did at revision {copied.revision}.")
+    if not copied.caught_up:
+        click.echo(f"{source.name} changes all the time; stop its servers and copy again with --overwrite.", err=True)
+
+
+@store.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@_FROM
+@_OVERWRITE
+@access_flags
+def backup(*, access: EtcdAccess, file: Path, origin: Place, overwrite: bool) -> None:
+    """Write everything in a store, as it is at one revision, to FILE.
+
+    FILE has every secret of the cluster, and can be read by its owner only.
+
+    \b
+    Examples:
+      mooring store backup --from ~/.mooring monday.backup
+      mooring store backup --from etcds://10.0.0.1:2379/registry --etcd-cafile ca.crt monday.backup
+    """
+    _run(_backup(access, file, origin, overwrite=overwrite))
+
+
+async def _backup(access: EtcdAccess, file: Path, origin: Place, *, overwrite: bool) -> None:
+    made_by = {"mooring": mooring.__version__, "binaryVersion": str(BINARY)}
+    target = BackupTarget(file, made_by, overwrite=overwrite)
+    async with _closed(target), _opened(open_source(origin, access)) as source:
+        if isinstance(source, BackupSource):
+            raise OpenError(f"{source.name} is a backup already; copy the file")
+        with Progress("backed up") as progress:
+            copied = await transfer.copy(source, target, progress, once=True)
+    click.echo(f"{file} has {copied.keys:,} keys of revision {copied.revision}, sha256 {target.sha256[:16]}…")
+
+
+@store.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option(
+    "--to",
+    "destination",
+    type=_PLACE,
+    default=DEFAULT_PLACE,
+    show_default=True,
+    metavar="PLACE",
+    help="The store to make.",
+)
+@click.option(
+    "--bump-revision",
+    type=click.IntRange(min=0, max=2**53),
+    default=DEFAULT_BUMP,
+    show_default=True,
+    help="How far resourceVersions jump, so that none that a client has seen comes again. Not in etcd.",
+)
+@_OVERWRITE
+@access_flags
+def restore(*, access: EtcdAccess, file: Path, destination: Place, bump_revision: int, overwrite: bool) -> None:
+    """Make a store from the backup in FILE. The whole file is checked first.
+
+    \b
+    Examples:
+      mooring store restore monday.backup --to /var/lib/mooring
+      mooring store restore monday.backup --to etcd://10.0.0.1:2379/registry
+    """
+    _run(_restore(access, file, destination, bump=bump_revision, overwrite=overwrite))
+
+
+async def _restore(access: EtcdAccess, file: Path, destination: Place, *, bump: int, overwrite: bool) -> None:
+    source = BackupSource(file)
+    await source.snapshot()  # before anything is locked or made
+    async with _opened(open_target(destination, access, overwrite=overwrite, bump=bump)) as target:
+        with Progress("restored") as progress:
+            copied = await transfer.copy(source, target, progress, once=True)
+    click.echo(f"{target.name} holds {copied.keys:,} keys, as they were at revision {copied.revision}.")
+
+
+@store.command()
+@click.argument("place", type=_PLACE, default=DEFAULT_PLACE)
+@output_option("table", "json", "yaml")
+@access_flags
+def verify(*, access: EtcdAccess, place: Place, output: str) -> None:
+    """Check a store or a backup: the file, and every object in it. Exits with 1 if something is wrong.
+
+    Remarks are about what the control plane itself puts right, such as an owner that is gone; they do not count.
+
+    \b
+    Examples:
+      mooring store verify ~/.mooring
+      mooring store verify monday.backup -o json
+    """
+    _run(_verify(access, place, output))
+
+
+async def _verify(access: EtcdAccess, place: Place, output: str) -> None:
+    from mooring.api.scheme import Scheme  # noqa: PLC0415 - loads all kinds, which the other commands do not need
+    from mooring.store.tools.verify import Problem, problems  # noqa: PLC0415 - the same
+
+    async with _opened(open_source(place, access)) as source:
+        found: list[Problem] = []
+        snapshot: Snapshot | None
+        if isinstance(source, SqliteSource):
+            damage, snapshot = source.examine()
+            found += [Problem(key, text) for key, text in damage]
+        else:
+            snapshot = await source.snapshot()
+        if snapshot is not None:
+            found += problems(snapshot, Scheme())
+    remarks = [each for each in found if each.is_remark]
+    wrong = len(found) - len(remarks)
+    if output != "table":
+        rows = [{"key": each.key, "text": each.text, "remark": each.is_remark} for each in found]
+        print_data({"place": source.name, "problems": rows}, output)
+    else:
+        for each in found:
+            if not each.is_remark:
+                click.echo(f"{click.style('problem', fg='red')}: {each.key or source.name}: {each.text}")
+        for each in remarks[:_MOST_REMARKS]:
+            click.echo(f"{click.style('remark', fg='yellow')}: {each.key}: {each.text}")
+        if len(remarks) > _MOST_REMARKS:
+            click.echo(f"… and {len(remarks) - _MOST_REMARKS:,} more remarks, all with -o json")
+    where = f"{len(snapshot.items):,} keys at revision {snapshot.revision}" if snapshot else "the file is damaged"
+    click.echo(f"{source.name}: {where}, {wrong} problem{'s' * (wrong != 1)}.", err=True)
+    if wrong:
+        sys.exit(1)
+
+
+@store.command()
+@click.argument("place", type=_PLACE, default=DEFAULT_PLACE)
+@click.option(
+    "--revision",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="The oldest revision to remember.  [default: the current one]",
+)
+@access_flags
+def compact(*, access: EtcdAccess, place: Place, revision: int | None) -> None:
+    """Forget how a store looked before a revision, and make its file as small as it can be.
+
+    Servers do this by themselves. A data directory can be compacted only while no server runs on it; etcd can be
+    at any time, but gives the space back only when you `etcdctl defrag` it.
+
+    \b
+    Examples:
+      mooring store compact ~/.mooring
+      mooring store compact etcd://10.0.0.1:2379/registry --revision 5000
+    """
+    _run(_compact_etcd(place, access, revision) if isinstance(place, EtcdPlace) else _compact_file(place, revision))
+
+
+async def _compact_etcd(place: EtcdPlace, access: EtcdAccess, revision: int | None) -> None:
+    await (await open_source(place, access)).close()  # who opens a store that is not there makes one
+    opened = await open_etcd(place, access)
+    try:
+        wanted = revision or await opened.revision()
+        await opened.compact(wanted)
+    finally:
+        await opened.close()
+    click.echo(f"{place.text} remembers revision {wanted} and later ones.")
+
+
+async def _compact_file(place: Path, revision: int | None) -> None:
+    directory = directory_of(place)
+    database = directory / DATABASE
+    if not database.exists():
+        raise OpenError(f"there is no store in {directory}")
+    before = database.stat().st_size
+    opened = await SqliteStore.open(directory)
+    try:
+        wanted = revision or await opened.revision()
+        await opened.compact(wanted)
+    finally:
+        await opened.close()
+    file = SqliteFile.open(directory)
+    try:
+        file.vacuum()
+    finally:
+        file.close()
+    click.echo(
+        f"{directory} remembers revision {wanted} and later ones;"
+        f" its file had {before:,} bytes and has {database.stat().st_size:,}."
+    )
+
+
+@store.command()
+@click.argument("place", type=_PLACE, default=DEFAULT_PLACE)
+@click.option("--largest", type=click.IntRange(min=0), default=5, show_default=True, help="How many objects to name.")
+@output_option("table", "json", "yaml")
+@access_flags
+def stats(*, access: EtcdAccess, place: Place, largest: int, output: str) -> None:
+    """Show how many objects a store or a backup has, how large they are, and how much history it keeps.
+
+    \b
+    Examples:
+      mooring store stats ~/.mooring
+      mooring store stats etcd://10.0.0.1:2379/registry -o json
+    """
+    _run(_stats(access, place, largest, output))
+
+
+async def _stats(access: EtcdAccess, place: Place, largest: int, output: str) -> None:
+    async with _opened(open_source(place, access)) as source:
+        snapshot = await source.snapshot()
+    counted = inventory.count(snapshot, largest)
+    if output == "table":
+        _print_stats(snapshot, counted)
+    else:
+        print_data(_stats_data(snapshot, counted), output)
+
+
+def _print_stats(snapshot: Snapshot, counted: inventory.Inventory) -> None:
+    sizes = [*counted.resources.items(), ("total", counted.total)]
+    rows = [[name or "-", f"{size.keys:,}", f"{size.value_bytes:,}", f"{size.largest:,}"] for name, size in sizes]
+    print_table(["RESOURCE", "KEYS", "BYTES", "LARGEST"], rows)
+    if counted.largest:
+        click.echo()
+        print_table(["LARGEST OBJECTS", "BYTES"], [[kv.key, f"{len(kv.value):,}"] for kv in counted.largest])
+    click.echo()
+    print_table(["STORE", snapshot.name], _numbers(snapshot, counted))
+
+
+def _numbers(snapshot: Snapshot, counted: inventory.Inventory) -> list[list[str]]:
+    numbers = [
+        ("revision", snapshot.revision),
+        ("oldest revision", snapshot.floor),
+        ("history, events", snapshot.history_events),
+        ("history, bytes", snapshot.history_bytes),
+        ("keys that expire", counted.expiring),
+        ("file, bytes", snapshot.file_bytes),
+    ]
+    return [[name, "-" if number is None else f"{number:,}"] for name, number in numbers]
+
+
+def _stats_data(snapshot: Snapshot, counted: inventory.Inventory) -> dict[str, Any]:
+    def size(each: inventory.Size) -> dict[str, int]:
+        return {"keys": each.keys, "bytes": each.value_bytes, "largest": each.largest}
+
+    def large(kv: KeyValue) -> dict[str, Any]:
+        return {"key": kv.key, "bytes": len(kv.value)}
+
+    return {
+        "place": snapshot.name,
+        "revision": snapshot.revision,
+        "oldestRevision": snapshot.floor,
+        "history": {"events": snapshot.history_events, "bytes": snapshot.history_bytes},
+        "expiringKeys": counted.expiring,
+        "fileBytes": snapshot.file_bytes,
+        "total": size(counted.total),
+        "resources": {name: size(each) for name, each in counted.resources.items()},
+        "largest": [large(kv) for kv in counted.largest],
+    }
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    """Do it, and tell what goes wrong in a sentence. SIGTERM ends it as Ctrl-C does, so that nothing is left over."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        asyncio.run(work)
+    except NotEmpty as error:
+        raise click.ClickException(f"{error}; --overwrite replaces it") from error
+    except StoreError as error:
+        raise click.ClickException(str(error)) from error
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _on_ctrl_c(act: Callable[[], None]) -> None:
+    """Do something else than end upon the first Ctrl-C; the second one ends."""
+    loop = asyncio.get_running_loop()
+
+    def pressed() -> None:
+        loop.remove_signal_handler(signal.SIGINT)
+        act()
+
+    loop.add_signal_handler(signal.SIGINT, pressed)
+
+
+@asynccontextmanager
+async def _opened(opening: Coroutine[Any, Any, _T]) -> AsyncIterator[_T]:
+    opened = await opening
+    async with _closed(opened):
+        yield opened
+
+
+@asynccontextmanager
+async def _closed(opened: Source | Target) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        await opened.close()

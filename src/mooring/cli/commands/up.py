@@ -1,0 +1,183 @@
+"""`mooring up`: a whole control plane with one command.
+
+This module reads the flags and starts the second process; ``foreground.py``, which loads while that one does, is the
+rest.
+"""
+
+import os
+import tempfile
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mooring.apiserver.service_network import ServiceNetwork
+from mooring.apiserver.streams.options import KubeletOptions
+from mooring.base import logs
+from mooring.base.component import Component
+from mooring.cli.support.component_flags import component_flags
+from mooring.cli.support.data_dir import DataDir
+from mooring.cli.support.etcd_flags import etcd_flags
+from mooring.cli.support.gc_settings import garbage_waits
+from mooring.cli.support.kubelet_flags import kubelet_flags
+from mooring.cli.support.service_flags import service_flags
+from mooring.cli.support.up_config import DEFAULT_NODES, UpConfig
+from mooring.cli.support.worker_process import WorkerConfig, WorkerProcess
+from mooring.store.etcd.config import EtcdConfig
+
+PARTS = ("scheduler", "controllers", "nodes")
+DEFAULT_DATA_DIR = "~/.mooring"
+
+
+class _Parts(click.ParamType[frozenset[str]]):
+    """Names of parts, with commas between them."""
+
+    name = "parts"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> frozenset[str]:
+        names = [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+        for name in names:
+            if name not in PARTS:
+                self.fail(f"there is no part {name!r}: name some of {', '.join(PARTS)}", param, ctx)
+        return frozenset(names)
+
+
+@click.command()
+@click.option(
+    "--data-dir",
+    type=DataDir(),
+    help="Where the store, the certificates and the kubeconfig files are kept.  "
+    f"[default: {DEFAULT_DATA_DIR}, with --ephemeral a temporary one]",
+)
+@click.option(
+    "--accept-lost-writes",
+    is_flag=True,
+    help="Start although the end of the store's log is damaged or missing, and go on without what it held.",
+)
+@click.option("--ephemeral", is_flag=True, help="Keep everything in memory: all is gone at the end.")
+@click.option("--port", type=click.IntRange(0, 65535), default=6443, show_default=True, help="0: any free one.")
+@click.option("--bind-address", default="127.0.0.1", show_default=True, metavar="IP", help="Where to listen.")
+@click.option(
+    "--nodes",
+    metavar="N|FILE",
+    help="Simulated nodes: how many, or a file of Node manifests. Those that exist are left as they are.  "
+    f"[default: {DEFAULT_NODES} if there is no node yet]",
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="OUT",
+    help="Write the administrator's kubeconfig to this file too.",
+)
+@click.option(
+    "--without",
+    type=_Parts(),
+    default="",
+    metavar="PART,…",
+    help=f"Leave parts out, to run them yourself: {', '.join(PARTS)}.",
+)
+@click.option(
+    "--single-process", is_flag=True, help="Run all parts in one process, also where there are several cores."
+)
+@click.option("--runtime-config", default="", metavar="API=BOOL,…", help="Switch APIs: api/beta=true, …")
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(-1, 65535),
+    help="Port of the scheduler's and the controllers' metrics. 0: any free one; -1: none.  "
+    "[default: 10251 if it is free]",
+)
+@click.option("-v", "--verbose", count=True, help="Log requests and more; twice for even more.")
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How log lines are written.",
+)
+@service_flags
+@kubelet_flags
+@etcd_flags
+@component_flags
+def up(
+    *,
+    running: Component,
+    etcd: EtcdConfig | None,
+    services: ServiceNetwork,
+    kubelets: KubeletOptions,
+    data_dir: Path | None,
+    accept_lost_writes: bool,
+    ephemeral: bool,
+    port: int,
+    bind_address: str,
+    nodes: str | None,
+    kubeconfig: Path | None,
+    without: frozenset[str],
+    single_process: bool,
+    runtime_config: str,
+    metrics_port: int | None,
+    verbose: int,
+    log_format: str,
+) -> None:
+    """Run a whole control plane: API server, scheduler, controllers and simulated nodes.
+
+    Everything is kept in the data directory, and found again at the next start. Ctrl-C stops it, twice at once.
+
+    \b
+    Examples:
+      mooring up
+      mooring up --nodes 5000
+      mooring up --ephemeral --port 0 --nodes nodes.yaml --kubeconfig /tmp/kubeconfig
+      mooring up --without scheduler --emulation-version 1.36
+      mooring up --etcd-servers http://127.0.0.1:2379
+    """
+    logs.configure(verbose, "json" if log_format == "json" else "text", over_status_line=True)
+    workers = WorkerConfig(
+        running,
+        scheduler="scheduler" not in without,
+        controllers="controllers" not in without,
+        nodes="nodes" not in without,
+        elected=etcd is not None,
+        metrics_port=metrics_port,
+        verbosity=verbose,
+        json_logs=log_format == "json",
+    )
+    if etcd and ephemeral:
+        raise click.UsageError("--ephemeral keeps nothing, and --etcd-servers keeps it in etcd: choose one of the two")
+    if nodes not in (None, "0") and not workers.nodes:
+        raise click.UsageError("--nodes wants simulated nodes, but --without leaves them out: choose one of the two")
+    with garbage_waits(), ExitStack() as stack:
+        folder = data_dir or _data_dir(stack, ephemeral=ephemeral)
+        config = UpConfig(
+            component=running,
+            data_dir=folder.expanduser().absolute(),
+            accept_lost_writes=accept_lost_writes,
+            ephemeral=ephemeral,
+            etcd=etcd,
+            kubelets=kubelets,
+            bind_address=bind_address,
+            port=port,
+            services=services,
+            nodes=nodes,
+            kubeconfig=kubeconfig,
+            runtime_config=runtime_config,
+            workers=workers,
+        )
+        process = None
+        if not single_process and not workers.is_empty and _cores() > 1:
+            process = stack.enter_context(WorkerProcess(replace(workers, kubeconfigs=config.data_dir)))
+        from mooring.cli.support import foreground  # noqa: PLC0415 - loads while the second process loads what it needs
+
+        foreground.run(config, process)
+
+
+def _data_dir(stack: ExitStack, *, ephemeral: bool) -> Path:
+    if ephemeral:
+        return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mooring-")))
+    return Path(DEFAULT_DATA_DIR)
+
+
+def _cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

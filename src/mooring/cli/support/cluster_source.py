@@ -1,0 +1,207 @@
+"""Which cluster a question is about: the flags of `mooring explain`, `simulate` and `audit`, and what they stand for.
+
+    @cluster_source
+    def explain(source: ClusterSource, …): snapshot = source.read()
+
+A live cluster is found as kubectl finds it. What goes wrong is told in a sentence (`click.ClickException`).
+`scheduler_flags` says which scheduler would decide: its versions and gates, and its configuration file.
+"""
+
+import asyncio
+import sys
+from collections.abc import Callable, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mooring.cli.support.component_flags import component_flags
+from mooring.cli.support.data_dir import DataDir
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from mooring.advisor.snapshot import Snapshot
+    from mooring.api.meta_v1 import Resource
+    from mooring.base.component import Component
+    from mooring.client import Client
+    from mooring.client.kubeconfig import Connection
+    from mooring.scheduler.deciding.profiles import ProfileSpec
+    from mooring.scheduler.framework import Registry, SchedulerFeatures
+    from mooring.scheduler.queue import Backoffs
+
+USER_AGENT = "mooring-advisor"
+_NOTES_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSource:
+    """Where to look."""
+
+    kubeconfig: str | None = None
+    context: str = ""
+    files: tuple[Path, ...] = ()
+    data_dir: Path | None = None
+    hint: str = "name a dump with --from, or a data directory with --data-dir"
+    """What else to do where no kubeconfig is found."""
+
+    @property
+    def is_live(self) -> bool:
+        return not self.files and self.data_dir is None
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that is meant where none is named: that of the kubeconfig's context."""
+        return self._connection().namespace if self.is_live else "default"
+
+    def read(self, kinds: "Collection[type[Resource]]" = (), *, raw: bool = True, quiet: bool = False) -> "Snapshot":
+        """The cluster; of a live one only some kinds, if any are given. Notes go to standard error."""
+        from mooring.advisor import snapshot  # noqa: PLC0415 - `--help` should not wait for it
+
+        try:
+            if self.files:
+                found = snapshot.dump(self.files, stdin=sys.stdin.buffer)
+            elif self.data_dir is not None:
+                found = snapshot.data_directory(self.data_dir)
+            else:
+                found = asyncio.run(self.read_live(kinds, raw=raw))
+        except snapshot.SnapshotError as error:
+            raise click.ClickException(str(error)) from error
+        if not quiet:
+            show_notes(found)
+        return found
+
+    async def read_live(self, kinds: "Collection[type[Resource]]" = (), *, raw: bool = True) -> "Snapshot":
+        """The live cluster. Raises `SnapshotError`."""
+        from mooring.advisor.snapshot import live  # noqa: PLC0415 - as above
+
+        async with self.client() as client:
+            return await live(client, self.origin, kinds=kinds, raw=raw)
+
+    @property
+    def origin(self) -> str:
+        """What to call it."""
+        if self.files:
+            return f"the dump {', '.join(map(str, self.files))}"
+        if self.data_dir is not None:
+            return f"the data directory {self.data_dir}"
+        return f"the cluster at {self._connection().server}"
+
+    @asynccontextmanager
+    async def client(self) -> "AsyncIterator[Client]":
+        """A client of the live cluster."""
+        from mooring.base.version import BINARY  # noqa: PLC0415 - as above
+        from mooring.client import connect, user_agent  # noqa: PLC0415 - as above
+
+        self._connection()  # tells what is wrong with it
+        async with connect(self.kubeconfig, self.context, user_agent=user_agent(USER_AGENT, BINARY)) as client:
+            yield client
+
+    def _connection(self) -> "Connection":
+        from mooring.client import ClientError, kubeconfig  # noqa: PLC0415 - as above
+
+        try:
+            return kubeconfig.load(self.kubeconfig, self.context)
+        except ClientError as error:
+            hint = "" if self.kubeconfig else f"; or {self.hint}"
+            raise click.ClickException(f"{error}{hint}") from error
+
+
+def cluster_source(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the flags to a command, which is given a `ClusterSource` as `source`."""
+
+    @click.option("--kubeconfig", metavar="FILE", help="A live cluster; as kubectl finds it if not given.")
+    @click.option(
+        "--context", default="", metavar="NAME", help="The context of the kubeconfig.  [default: its current one]"
+    )
+    @click.option(
+        "--from",
+        "files",
+        multiple=True,
+        metavar="FILE|DIR|-",
+        type=click.Path(exists=True, allow_dash=True, path_type=Path),
+        help="A dump instead: what `mooring dump` wrote, or manifests. Can be repeated.",
+    )
+    @click.option("--data-dir", type=DataDir(), metavar="DIR", help="A data directory of Mooring instead.")
+    @wraps(command)
+    def wrapped(
+        *args: Any, kubeconfig: str | None, context: str, files: tuple[Path, ...], data_dir: Path | None, **rest: Any
+    ) -> None:
+        chosen = [name for name, value in (("--from", files), ("--data-dir", data_dir)) if value]
+        chosen += ["--kubeconfig"] if kubeconfig else ["--context"] if context else []
+        if len(chosen) > 1:
+            raise click.UsageError(f"{' and '.join(chosen)} name different clusters: choose one")
+        command(*args, source=ClusterSource(kubeconfig, context, files, data_dir), **rest)
+
+    return wrapped
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerChoice:
+    """The scheduler that decides: arguments of `mooring.advisor.snapshot.engine`, and how long pods wait in between."""
+
+    profiles: "tuple[ProfileSpec, ...]"
+    features: "SchedulerFeatures"
+    registry: "Registry"
+    backoffs: "Backoffs"
+
+
+def scheduler_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Add versions, gates and `--scheduler-config`; the command is given `running` and a `scheduler`."""
+
+    @click.option(
+        "--scheduler-config",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="The KubeSchedulerConfiguration of the scheduler that decides.",
+    )
+    @component_flags
+    @wraps(command)
+    def wrapped(*args: Any, running: "Component", scheduler_config: Path | None, **rest: Any) -> None:
+        command(*args, running=running, scheduler=scheduler_choice(running, scheduler_config), **rest)
+
+    return wrapped
+
+
+def scheduler_choice(running: "Component", path: Path | None) -> SchedulerChoice:
+    """The scheduler of a configuration file, or the one without any."""
+    from mooring.scheduler.framework.registry import PluginError, from_entry_points  # noqa: PLC0415 - as above
+    from mooring.scheduler.plugins import IN_TREE  # noqa: PLC0415 - as above
+    from mooring.scheduler.running import config  # noqa: PLC0415 - as above
+    from mooring.scheduler.running.options import SchedulerConfig, for_component  # noqa: PLC0415 - as above
+
+    try:
+        chosen = SchedulerConfig() if path is None else config.read(path.read_bytes())
+        registry = {**IN_TREE, **from_entry_points()}
+    except config.SchedulerConfigError as error:
+        raise click.ClickException(f"{path}: {error}") from error
+    except (PluginError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    choice = SchedulerChoice(chosen.profiles, for_component(running).features, registry, chosen.backoffs)
+    if path is not None:
+        _try_out(choice, path)
+    return choice
+
+
+def _try_out(choice: SchedulerChoice, path: Path) -> None:
+    """A scheduler that would not start decides nothing."""
+    from mooring.scheduler.deciding.engine import Engine  # noqa: PLC0415 - as above
+    from mooring.scheduler.framework.registry import PluginError  # noqa: PLC0415 - as above
+
+    try:
+        Engine(choice.profiles, features=choice.features, registry=choice.registry)
+    except PluginError as error:
+        raise click.ClickException(f"{path}: {error}") from error
+
+
+def show_notes(snapshot: "Snapshot") -> None:
+    """Say on standard error what was left out."""
+    for note in snapshot.notes[:_NOTES_SHOWN]:
+        click.echo(f"Note: {note}", err=True)
+    if len(snapshot.notes) > _NOTES_SHOWN:
+        click.echo(f"Note: {len(snapshot.notes) - _NOTES_SHOWN} more notes", err=True)
+    for plural, why in snapshot.forbidden.items():
+        click.echo(f"Note: {plural} are left out: {why}", err=True)

@@ -1,0 +1,162 @@
+"""What `mooring up` does once its flags are read: start, tell how to go on, show how things are, stop when told."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import click
+import uvloop
+import yaml
+
+from mooring.api.core_v1 import Node
+from mooring.api.errors import StatusError
+from mooring.api.scheme import parse_runtime_config
+from mooring.apiserver.options import ServerConfig, for_component
+from mooring.apiserver.security.pki import write_private
+from mooring.cli.support.control_plane import Connect, ControlPlane, Crew, in_process
+from mooring.cli.support.gc_settings import collect_garbage_less
+from mooring.cli.support.object_counts import ObjectCounts
+from mooring.cli.support.signals import StopSignal
+from mooring.cli.support.start_errors import START_ERRORS
+from mooring.cli.support.status_line import StatusLine, tell
+from mooring.cli.support.up_config import DEFAULT_NODES, UpConfig
+from mooring.cli.support.worker_process import WorkerProcess, WorkersError
+from mooring.client import ClientError
+from mooring.controllers.options import for_component as controller_options
+from mooring.controllers.simulated_nodes import TemplateError, create_nodes, numbered, read_templates
+
+_MOST_NODES = 100_000
+
+
+def run(config: UpConfig, process: WorkerProcess | None) -> None:
+    """Run a control plane until it is told to stop."""
+    try:
+        server = ServerConfig(
+            data_dir=config.data_dir,
+            accept_lost_writes=config.accept_lost_writes,
+            component=config.component,
+            ephemeral=config.ephemeral,
+            etcd=config.etcd,
+            kubelets=config.kubelets,
+            bind_address=config.bind_address,
+            port=config.port,
+            services=config.services,
+            runtime_config=parse_runtime_config(config.runtime_config),
+        )
+        nodes = None if config.nodes is None else _nodes(config.nodes)
+        if config.kubeconfig:
+            _check_replaceable(config.kubeconfig)
+        crew: Callable[[Connect], Crew] | None = None
+        if process is not None:
+            crew = lambda _: process  # noqa: E731 - a function of its own would say no more
+        elif not config.workers.is_empty:
+            crew = in_process(config.workers)
+        uvloop.run(_serve(config, ControlPlane(server, crew), nodes))
+    except (*START_ERRORS, WorkersError, ClientError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _nodes(wanted: str) -> Sequence[Node]:
+    """The nodes that `--nodes` means."""
+    if wanted.isascii() and wanted.isdigit():
+        if int(wanted) > _MOST_NODES:
+            raise click.UsageError(f"--nodes: {wanted} are more than the {_MOST_NODES} that make sense here")
+        return numbered(int(wanted))
+    try:
+        return read_templates(Path(wanted).read_bytes())
+    except OSError as error:
+        why = f"it is neither a number nor a file that can be read ({error.strerror})"
+        raise click.UsageError(f"--nodes {wanted}: {why}") from error
+    except TemplateError as error:
+        raise click.ClickException(f"{wanted}: {error}") from error
+
+
+def _check_replaceable(path: Path) -> None:
+    """Refuse to write over a kubeconfig of other clusters."""
+    try:
+        found = yaml.safe_load(path.read_bytes())
+    except FileNotFoundError:
+        return
+    except (OSError, yaml.YAMLError):
+        found = None
+    clusters = found.get("clusters") if isinstance(found, dict) else None
+    names = [cluster.get("name") for cluster in clusters or () if isinstance(cluster, dict)]
+    if names != ["mooring"]:
+        raise click.UsageError(f"--kubeconfig {path}: the file is not Mooring's; name one that does not exist yet")
+
+
+async def _serve(config: UpConfig, plane: ControlPlane, nodes: Sequence[Node] | None) -> None:
+    stop = StopSignal()
+    async with AsyncExitStack() as opened:
+        if not await stop.unless(opened.enter_async_context(plane)):
+            return
+        stop.at_once = plane.stop_at_once
+        if await stop.unless(_start(config, plane, nodes)):
+            _tell(config, plane)
+            collect_garbage_less()
+            await stop.unless(_show(plane))
+        tell("Stopping; everything is kept." if not config.ephemeral else "Stopping.")
+        await plane.stop()
+
+
+async def _start(config: UpConfig, plane: ControlPlane, nodes: Sequence[Node] | None) -> None:
+    await plane.start()
+    if config.kubeconfig:
+        write_private(config.kubeconfig, plane.server.kubeconfig().read_bytes())
+    if nodes is None:
+        nodes = await _default_nodes(config, plane)
+    try:
+        await create_nodes(plane.client, nodes, controller_options(config.component).kubelet)
+    except* StatusError as refused:
+        first: BaseException = refused
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise click.ClickException(f"--nodes {config.nodes}: {first}") from None
+    await plane.wait_until_ready()
+
+
+async def _default_nodes(config: UpConfig, plane: ControlPlane) -> Sequence[Node]:
+    """Without any node the first Deployment would wait for ever, which is no welcome."""
+    if not config.workers.nodes or (await plane.client.list(Node, page_size=1)).items:
+        return ()
+    return numbered(DEFAULT_NODES)
+
+
+async def _show(plane: ControlPlane) -> None:
+    """Show how things are for as long as all is well. Raises what ends scheduler or controllers."""
+    counts = ObjectCounts(plane.server.store, plane.server.scheme)
+    line = StatusLine(counts, on_terminal=sys.stdout.isatty())
+    shown = asyncio.gather(counts.run(), line.run())
+    try:
+        await plane.wait_for_failure()
+    finally:
+        shown.cancel()
+        await asyncio.gather(shown, return_exceptions=True)
+
+
+def _tell(config: UpConfig, plane: ControlPlane) -> None:
+    """The address, and what to try next."""
+    kubeconfig = config.kubeconfig or plane.server.kubeconfig()
+    left_out = [name for name in ("scheduler", "controllers", "nodes") if not getattr(config.workers, name)]
+    rows = {
+        "Kubernetes": for_component(config.component).shown.git_version,
+        "data": "in memory, gone at the end"
+        if config.ephemeral
+        else f"{config.data_dir}, found again at the next start",
+        "metrics": plane.metrics_url,
+        "without": ", ".join(left_out),
+    }
+    tell(f"Mooring is ready at {plane.server.url}; kubectl finds it with KUBECONFIG={kubeconfig}")
+    for name, value in rows.items():
+        if value:
+            tell(f"  {name:<11}{value}")
+    tell(
+        "Try in another terminal:\n"
+        f"  export KUBECONFIG={kubeconfig}\n"
+        "  kubectl get nodes\n"
+        "  kubectl create deployment web --image=nginx --replicas=3\n"
+        "  kubectl get pods -o wide --watch\n"
+        "Ctrl-C stops Mooring."
+    )

@@ -1,0 +1,119 @@
+"""Where stores are: what users write in `mooring store`, and what is opened for it.
+
+~/.mooring                         a data directory, or the file `state.db` in it
+etcd://10.0.0.1:2379/registry      etcd, several servers with commas between them; etcds:// with TLS
+monday.backup                      a file that `mooring store backup` wrote
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mooring.cli.support.etcd_flags import EtcdAccess
+from mooring.store.errors import OpenError
+from mooring.store.etcd.config import DEFAULT_PREFIX, EtcdConfig, Server
+from mooring.store.etcd.loading import grpc_needed
+from mooring.store.kv import Store
+from mooring.store.sqlite_file import DATABASE, translated
+from mooring.store.tools.backup_file import BackupSource, is_backup
+from mooring.store.tools.contents import Source, Target
+from mooring.store.tools.sqlite_source import SqliteSource
+from mooring.store.tools.sqlite_target import SqliteTarget
+from mooring.store.tools.store_target import StoreTarget
+
+DEFAULT_PLACE = "~/.mooring"
+
+
+@dataclass(frozen=True, slots=True)
+class EtcdPlace:
+    """An address of etcd."""
+
+    text: str
+    addresses: tuple[str, ...]
+    prefix: str
+    tls: bool
+
+
+Place = Path | EtcdPlace
+
+
+class PlaceType(click.ParamType[Place]):
+    """Reads a place."""
+
+    name = "place"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Place:
+        if not isinstance(value, str):
+            return value  # type: ignore[no-any-return] # converted already
+        if not value:
+            self.fail("the name is empty; use . for the current directory", param, ctx)
+        scheme, mark, rest = value.partition("://")
+        if not mark:
+            return Path(value).expanduser()
+        if scheme not in ("etcd", "etcds"):
+            self.fail(f"{value!r}: write etcd://host:2379/prefix, or the name of a directory or a file", param, ctx)
+        servers, slash, prefix = rest.partition("/")
+        addresses = tuple(part.strip() for part in servers.split(",") if part.strip())
+        if not addresses:
+            self.fail(f"{value!r} names no server; write etcd://host:2379/prefix", param, ctx)
+        return EtcdPlace(value, addresses, slash + prefix.rstrip("/") if prefix else DEFAULT_PREFIX, scheme == "etcds")
+
+
+async def open_source(place: Place, access: EtcdAccess) -> Source:
+    """What is read. Raises `StoreError`."""
+    if isinstance(place, EtcdPlace):
+        with grpc_needed():
+            from mooring.store.tools.etcd_source import EtcdSource  # noqa: PLC0415 - few need gRPC
+
+        return await EtcdSource.open(etcd_config(place, access), place.text)
+    with translated(place):
+        if place.is_file() and is_backup(place):
+            return BackupSource(place)
+        if not place.exists():
+            raise OpenError(f"{place} does not exist")
+        return SqliteSource(place)
+
+
+async def open_target(place: Place, access: EtcdAccess, *, overwrite: bool, bump: int = 0) -> Target:
+    """What is written. Raises `StoreError`."""
+    if isinstance(place, EtcdPlace):
+        return StoreTarget(await open_etcd(place, access), place.text, overwrite=overwrite)
+    return SqliteTarget(directory_of(place), overwrite=overwrite, bump=bump)
+
+
+async def open_etcd(place: EtcdPlace, access: EtcdAccess) -> Store:
+    """A store in etcd. Raises `StoreError`."""
+    with grpc_needed():
+        from mooring.store.etcd.store import EtcdStore  # noqa: PLC0415 - few need gRPC
+
+    return await EtcdStore.open(etcd_config(place, access))
+
+
+def etcd_config(place: EtcdPlace, access: EtcdAccess) -> EtcdConfig:
+    """Certificates mean TLS, also where the address does not say so."""
+    scheme = "https" if place.tls or access.ca_file or access.cert_file else "http"
+    return access.config(tuple(Server.parse(f"{scheme}://{address}") for address in place.addresses), place.prefix)
+
+
+async def are_same(one: Place, other: Place, access: EtcdAccess) -> bool:
+    """Whether two places are one store. Raises `StoreError`."""
+    if isinstance(one, EtcdPlace) and isinstance(other, EtcdPlace):
+        if one.prefix != other.prefix:
+            return False
+        from mooring.store.tools.etcd_source import cluster_of  # noqa: PLC0415 - brings gRPC in, which few need
+
+        return await cluster_of(etcd_config(one, access)) == await cluster_of(etcd_config(other, access))
+    if isinstance(one, Path) and isinstance(other, Path):
+        return one.resolve() == other.resolve()
+    return False
+
+
+def directory_of(place: Path) -> Path:
+    """The data directory that a path means; raises `OpenError` for a file that is none's."""
+    if place.name == DATABASE and not place.is_dir():
+        return place.parent
+    if place.is_file():
+        raise OpenError(f"{place} is a file; name the data directory")
+    return place

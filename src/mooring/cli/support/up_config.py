@@ -1,0 +1,31 @@
+"""What the flags of `mooring up` say, handed by the command to ``foreground.py``."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mooring.apiserver.service_network import ServiceNetwork
+from mooring.apiserver.streams.options import KubeletOptions
+from mooring.base.component import Component
+from mooring.cli.support.worker_process import WorkerConfig
+from mooring.store.etcd.config import EtcdConfig
+
+DEFAULT_NODES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpConfig:
+    """A control plane to run in the foreground."""
+
+    component: Component
+    data_dir: Path
+    accept_lost_writes: bool
+    ephemeral: bool
+    etcd: EtcdConfig | None
+    bind_address: str
+    port: int
+    services: ServiceNetwork
+    nodes: str | None
+    kubeconfig: Path | None
+    runtime_config: str
+    workers: WorkerConfig
+    kubelets: KubeletOptions

@@ -1,0 +1,156 @@
+"""The second process of `mooring up`, seen from the first: scheduler and controllers on a core of their own.
+
+It is started before the first process loads the API server, so that both load at the same time; imports here are few
+for that reason. What they tell each other goes through the second one's standard input and output:
+
+    first  → second    a pickled `WorkerConfig`, then a line when the server listens: begin
+    second → first     a line of JSON when it works: {"metrics": "http://127.0.0.1:10251/metrics"}
+    first  → second    the end of the input: stop. It also comes when the first process is killed.
+
+The other side is ``workers.py``.
+"""
+
+import asyncio
+import json
+import pickle
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from mooring.base import logs
+from mooring.base.component import Component
+
+_PROGRAM = """
+from mooring.cli.support.gc_settings import garbage_waits
+with garbage_waits():
+    from mooring.cli.support.workers import main
+    main()
+"""
+COMMAND = [sys.executable, "-P", "-c", _PROGRAM]
+_STOP_SECONDS = 10.0
+_PAUSE_SECONDS = 1.0
+log = logs.get(__name__)
+
+
+class WorkersError(Exception):
+    """Scheduler or controllers cannot be started; the message says why."""
+
+
+class LeaseLostError(WorkersError):
+    """Another instance works now. Whoever begins again stands by until that one ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerConfig:
+    """What works besides the API server, and how."""
+
+    component: Component
+    kubeconfigs: Path | None = None
+    """Where a process of its own finds `scheduler.kubeconfig` and `controllers.kubeconfig`."""
+    scheduler: bool = True
+    controllers: bool = True
+    nodes: bool = True
+    """Whether simulated nodes live, and run pods."""
+    elected: bool = False
+    """Whether there may be others like them at the same store, in etcd: then one works, and the others stand by."""
+    metrics_port: int | None = -1
+    """Of the page of metrics and health. 0: any free one; -1: none; None: the usual one, or any if that is taken."""
+    verbosity: int = 0
+    json_logs: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.scheduler or self.controllers or self.nodes)
+
+
+class WorkerProcess:
+    """Scheduler and controllers in a process of their own, which ends with this one. A context."""
+
+    def __init__(self, config: WorkerConfig) -> None:
+        self._config = config
+        self._start()
+        self._ready = asyncio.Event()
+        self.metrics_url = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+        self._process.wait()
+        self._close_pipes()
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self._process.poll() is None:
+            self._process.kill()
+
+    async def wait_until_ready(self) -> None:
+        await self._ready.wait()
+
+    async def run(self) -> None:
+        """Let it work until cancelled. One that ends by itself is started again; all its state is in the API server."""
+        try:
+            while True:
+                self._send(b"begin\n")
+                await self._listen()
+                code = await asyncio.to_thread(self._process.wait)
+                self._close_pipes()
+                if not self._ready.is_set():
+                    raise WorkersError(f"scheduler and controllers ended with code {code} before they were ready")
+                log.error(
+                    "scheduler and controllers ended with code %s, starting them again in %g s", code, _PAUSE_SECONDS
+                )
+                await asyncio.sleep(_PAUSE_SECONDS)
+                self._ready.clear()
+                self._start()
+        finally:
+            await self._stop()
+
+    def _start(self) -> None:
+        self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            COMMAND,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            process_group=0,  # Ctrl-C is for the first process, which stops this one
+        )
+        self._send(pickle.dumps(self._config))
+
+    def _send(self, message: bytes) -> None:
+        pipe = self._process.stdin
+        with suppress(BrokenPipeError):  # it has ended already, which `run` finds out
+            if pipe is not None:
+                pipe.write(message)
+                pipe.flush()
+
+    async def _listen(self) -> None:
+        """Hear what it says until it ends."""
+        pipe = self._process.stdout
+        assert pipe is not None  # noqa: S101 - `_start` asks for it
+        while line := await asyncio.to_thread(pipe.readline):
+            said = json.loads(line)
+            if "error" in said:
+                raise WorkersError(said["error"])
+            self.metrics_url = said["metrics"]
+            self._ready.set()
+
+    async def _stop(self) -> None:
+        if self._process.stdin is not None:
+            with suppress(BrokenPipeError):
+                self._process.stdin.close()
+        try:
+            await asyncio.to_thread(self._process.wait, _STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def _close_pipes(self) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()

@@ -1,0 +1,194 @@
+"""Scheduler and controllers, put together: in the process of the API server, or in the second one of `mooring up`.
+
+`Workers` runs them in whatever event loop it is called from; `main` is the second process, whose first one is
+``worker_process.py``.
+"""
+
+import asyncio
+import json
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+import uvloop
+from prometheus_client import CollectorRegistry
+
+from mooring.api.scheme import Scheme
+from mooring.base import logs
+from mooring.base.metrics import registry_of
+from mooring.cli.support.gc_settings import collect_garbage_less
+from mooring.cli.support.health_server import HealthServer
+from mooring.cli.support.leadership import show_who_works
+from mooring.cli.support.worker_process import LeaseLostError, WorkerConfig, WorkersError
+from mooring.client import Client, ClientError, connect, user_agent
+from mooring.controllers import options as controllers_options
+from mooring.controllers.registry import CONTROLLERS
+from mooring.controllers.run import Controllers, agree_on_versions
+from mooring.scheduler.framework.registry import PluginError, from_entry_points
+from mooring.scheduler.running import options as scheduler_options
+from mooring.scheduler.running.options import SchedulerConfig
+from mooring.scheduler.running.runtime import Scheduler
+
+log = logs.get(__name__)
+
+SIMULATION = ("simulated-nodes", "simulated-pods")
+"""The controllers that are the kubelets of simulated nodes."""
+METRICS_PORT = 10251
+_METRICS_ADDRESS = "127.0.0.1"
+_STOP_SECONDS = 5.0
+
+
+class Workers:
+    """What works besides the API server. `run` raises WorkersError when it cannot begin."""
+
+    def __init__(
+        self,
+        config: WorkerConfig,
+        connect: Callable[[str, str, Scheme], Client],
+        registry: CollectorRegistry | None = None,
+    ) -> None:
+        self._config = config
+        self._connect = connect
+        self._registry = registry or registry_of(config.component)
+        self._ready = asyncio.Event()
+        self.scheduler: Scheduler | None = None
+        self.controllers: Controllers | None = None
+        self.metrics_url = ""
+
+    async def wait_until_ready(self) -> None:
+        await self._ready.wait()
+
+    def kill(self) -> None:
+        """Nothing to do: a task that was cancelled ends soon."""
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with AsyncExitStack() as stack:
+            await self._make(stack)
+            await self._show_metrics(stack)
+            lost = False
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    for part in self._parts.values():
+                        tasks.create_task(self._work(part))
+                    if not self._config.elected:
+                        for part in self._parts.values():
+                            await part.wait_until_ready()
+                    self._ready.set()
+            except* LeaseLostError:
+                lost = True
+            if lost:  # raised outside of `except*`, which would put it into a group again
+                raise LeaseLostError("a lease was lost to another instance, which works now")
+
+    @property
+    def _parts(self) -> dict[str, Scheduler | Controllers]:
+        """Those that there are, by the names of their leases."""
+        parts = {scheduler_options.COMPONENT: self.scheduler, controllers_options.COMPONENT: self.controllers}
+        return {name: part for name, part in parts.items() if part is not None}
+
+    async def _work(self, part: Scheduler | Controllers) -> None:
+        if not self._config.elected:
+            await part.run()
+        elif not await part.run_elected():
+            raise LeaseLostError
+
+    async def _make(self, stack: AsyncExitStack) -> None:
+        component = self._config.component
+        if self._config.scheduler:
+            options = scheduler_options.for_component(component)
+            agent = user_agent(scheduler_options.COMPONENT, options.version)
+            client = await stack.enter_async_context(self._connect("scheduler", agent, options.scheme))
+            try:
+                self.scheduler = Scheduler(client, SchedulerConfig(plugins=from_entry_points()), options)
+            except PluginError as error:
+                raise WorkersError(str(error)) from error
+            self.scheduler.metrics.register(self._registry)
+        names = self._controller_names()
+        if names:
+            settings = controllers_options.for_component(component)
+            agent = user_agent(controllers_options.COMPONENT, settings.version)
+            client = await stack.enter_async_context(self._connect("controllers", agent, settings.scheme))
+            await agree_on_versions(client)
+            self.controllers = Controllers(client, settings, names=names, registry=self._registry)
+        show_who_works(self._registry, self._parts)
+
+    def _controller_names(self) -> list[str]:
+        wanted = {True: self._config.nodes, False: self._config.controllers}
+        return [name for name in CONTROLLERS if wanted[name in SIMULATION]]
+
+    async def _show_metrics(self, stack: AsyncExitStack) -> None:
+        port = self._config.metrics_port
+        if port is not None and port < 0:
+            return
+        try:
+            pages = await stack.enter_async_context(self._pages(METRICS_PORT if port is None else port))
+        except OSError as error:
+            if port is not None:
+                raise WorkersError(str(error)) from error
+            pages = await stack.enter_async_context(self._pages(0))
+        self.metrics_url = f"{pages.url}/metrics"
+
+    def _pages(self, port: int) -> HealthServer:
+        return HealthServer(_METRICS_ADDRESS, port, self._registry, self._ready.is_set, flag="--metrics-port")
+
+
+# -- the second process
+
+
+def main() -> None:
+    """Do as the first process says, until it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        config: WorkerConfig = pickle.load(sys.stdin.buffer)  # noqa: S301 - the first process has written it
+    except EOFError:
+        return
+    if not sys.stdin.buffer.readline():
+        return
+    logs.configure(config.verbosity, "json" if config.json_logs else "text", over_status_line=True)
+    try:
+        uvloop.run(_work(config))
+    except LeaseLostError as error:
+        log.error("%s; this one begins again, to wait for its turn", error)
+        sys.exit(1)  # and the first process starts another one
+    except (WorkersError, ClientError) as error:
+        _say({"error": str(error)})
+
+
+async def _work(config: WorkerConfig) -> None:
+    def by_https(name: str, agent: str, scheme: Scheme) -> Client:
+        folder = config.kubeconfigs
+        return connect(folder / f"{name}.kubeconfig" if folder else None, user_agent=agent, scheme=scheme)
+
+    workers = Workers(config, by_https)
+    work = asyncio.create_task(workers.run())
+    announce = asyncio.create_task(_announce(workers))
+    told = asyncio.create_task(_input_ends())
+    await asyncio.wait({work, told}, return_when=asyncio.FIRST_COMPLETED)
+    announce.cancel()
+    if not work.done():
+        work.cancel()
+        _, late = await asyncio.wait({work}, timeout=_STOP_SECONDS)
+        if late:
+            os._exit(1)  # nothing is lost: the state is in the API server
+    if not work.cancelled():
+        await work
+
+
+async def _announce(workers: Workers) -> None:
+    await workers.wait_until_ready()
+    _say({"metrics": workers.metrics_url})
+    collect_garbage_less()
+
+
+async def _input_ends() -> None:
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    await reader.read()
+
+
+def _say(message: dict[str, str]) -> None:
+    print(json.dumps(message), flush=True)

@@ -1,0 +1,218 @@
+"""One attempt to schedule one pod: the same steps whether a cluster is live or simulated.
+
+    schedule ──┬─ a node ──► assume ──► reserve ──► permit ──► granted: the driver binds the pod, or lets it run
+               │                └──────────┴───────────┴─ give back, refuse
+               └─ none ────► post-filter ──► nominate ──► the driver displaces victims and tells why ──► wait
+
+Nothing here waits, so every pod is judged by the cluster as the pod before it left it. What is said and done about an
+outcome is the business of a `Driver`: ``cycle.py`` writes to the API server, ``advisor/simulate/scheduling.py`` into a
+simulated world.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Protocol
+
+from mooring.api.core_v1 import Pod
+from mooring.base import logs
+from mooring.scheduler.columns.ranked_pods import priority
+from mooring.scheduler.deciding.assumptions import AssumedPod
+from mooring.scheduler.deciding.diagnosis import Diagnosis
+from mooring.scheduler.deciding.engine import NO_NODES, Engine, Outcome
+from mooring.scheduler.framework import SUCCESS, Code, PostFilterResult, Status, error
+from mooring.scheduler.queue import QueuedPod, SchedulingQueue
+
+log = logs.get(__name__)
+
+
+class Driver(Protocol):
+    """What attempts lead to."""
+
+    def judged(self, queued: QueuedPod, outcome: Outcome, seconds: float) -> None:
+        """A node was chosen, or none, and it took so long."""
+
+    def ran(self, point: str, status: Status, profile: str, seconds: float, plugin: str = "") -> None:
+        """An extension point ran, or one plugin of it."""
+
+    def assume(self, assumed: AssumedPod) -> None:
+        """Reckon with a pod on its node."""
+
+    def forget(self, assumed: AssumedPod) -> bool:
+        """Take that back; whether the pod was still on its way."""
+
+    def granted(self, assumed: AssumedPod, timeouts: Mapping[str, float]) -> None:
+        """Everybody agrees to the pod on its node, except for plugins that let it wait for so many seconds."""
+
+    def displace(self, pod: Pod, found: PostFilterResult) -> None:
+        """Delete the victims for whose room a pod is nominated."""
+
+    def not_nominated(self, pod: Pod) -> None:
+        """A more important pod was promised the node that this one was."""
+
+    def refused(self, queued: QueuedPod, message: str, nominated: str | None, begun: float) -> None:
+        """A pod has to wait. It is nominated for a node, for none (""), or as before (None)."""
+
+    def failed(self, queued: QueuedPod, message: str, begun: float) -> None:
+        """Something went wrong; the pod is not to blame, and has to be put back into the queue."""
+
+
+class Attempts:
+    def __init__(
+        self,
+        engine: Engine,
+        queue: SchedulingQueue,
+        driver: Driver,
+        post_filter: Callable[[Outcome], PostFilterResult] | None = None,
+    ) -> None:
+        self._engine = engine
+        self._queue = queue
+        self._driver = driver
+        self._ask_post_filter = post_filter or engine.post_filter
+
+    def schedule(self, queued: QueuedPod, pod: Pod, begun: float) -> bool:
+        """Try to schedule a pod; whether the next one has to wait for the deletion of this one's victims."""
+        assumed: AssumedPod | None = None
+        try:
+            started = perf_counter()
+            outcome = self._engine.schedule(pod)
+            self._driver.judged(queued, outcome, perf_counter() - started)
+            if outcome.error is not None:
+                self._driver.failed(queued, outcome.error.message, begun)
+            elif outcome.node is None:
+                return self._fits_nowhere(queued, outcome, begun)
+            else:
+                assumed = AssumedPod(queued, pod, outcome.node, outcome.profile, outcome.cycle, begun)
+                self._assume(assumed)
+        except Exception as problem:  # a plugin's defect concerns its pod, not all others
+            log.exception("scheduling a pod failed", extra={"fields": {"pod": queued.name}})
+            status = error(f"{type(problem).__name__}: {problem}")
+            if assumed is not None:
+                self.back(assumed, status)
+            else:
+                self._driver.failed(queued, status.message, begun)
+        return False
+
+    # -- a node was found
+
+    def _assume(self, assumed: AssumedPod) -> None:
+        """Reckon with the pod on its node, and let the plugins claim what it needs there."""
+        self._driver.assume(assumed)
+        status = self._reserve(assumed)
+        timeouts: dict[str, float] = {}
+        if status.is_success:
+            status = self._permit(assumed, timeouts)
+        if status.is_success:
+            self._driver.granted(assumed, timeouts)
+        else:
+            self.back(assumed, status)
+
+    def _reserve(self, assumed: AssumedPod) -> Status:
+        started = begun = perf_counter()
+        status = SUCCESS
+        for plugin in assumed.profile.reserve:
+            status = plugin.reserve(assumed.cycle, assumed.pod, assumed.node).by(name_of(plugin))
+            started = self._plugin_ran("Reserve", status, assumed.profile.name, started, name_of(plugin))
+            if not status.is_success:
+                break
+        self._driver.ran("Reserve", status, assumed.profile.name, perf_counter() - begun)
+        return status
+
+    def _permit(self, assumed: AssumedPod, timeouts: dict[str, float]) -> Status:
+        """Ask whether the pod may be bound; plugins that let it wait are noted in `timeouts`."""
+        started = begun = perf_counter()
+        status = SUCCESS
+        for plugin in assumed.profile.permit:
+            status, seconds = plugin.permit(assumed.cycle, assumed.pod, assumed.node)
+            started = self._plugin_ran("Permit", status, assumed.profile.name, started, name_of(plugin))
+            if status.code is Code.WAIT:
+                timeouts[name_of(plugin)] = seconds
+                status = SUCCESS
+            elif not status.is_success:
+                status = status.by(name_of(plugin))
+                break
+        said = Status(Code.WAIT) if timeouts and status.is_success else status
+        self._driver.ran("Permit", said, assumed.profile.name, perf_counter() - begun)
+        return status
+
+    def _plugin_ran(self, point: str, status: Status, profile: str, started: float, plugin: str) -> float:
+        now = perf_counter()
+        self._driver.ran(point, status, profile, now - started, plugin)
+        return now
+
+    def back(self, assumed: AssumedPod, status: Status) -> None:
+        """A pod does not get its node after all: give back what was claimed, and let it wait or be tried again."""
+        if not self.give_back(assumed):
+            self._queue.done(assumed.key)
+        elif status.is_rejected:
+            self._driver.refused(assumed.queued, status.message, None, assumed.begun)
+            plugins = frozenset(filter(None, (status.plugin,)))
+            self._queue.requeue(assumed.queued, plugins, plugins if status.code is Code.PENDING else frozenset())
+        else:
+            self._driver.failed(assumed.queued, status.message, assumed.begun)
+
+    def give_back(self, assumed: AssumedPod) -> bool:
+        """Free the room and what plugins hold; whether the pod was still on its way."""
+        for plugin in reversed(assumed.profile.reserve):
+            with logged(plugin, "unreserve"):
+                plugin.unreserve(assumed.cycle, assumed.pod, assumed.node)
+        return self._driver.forget(assumed)
+
+    # -- no node was found
+
+    def _fits_nowhere(self, queued: QueuedPod, outcome: Outcome, begun: float) -> bool:
+        """Look for pods to displace, tell people why there is no node, and wait for something that helps."""
+        pod, diagnosis = outcome.pod, outcome.diagnosis
+        queued.shape = self._engine.cluster.info(pod).shape
+        if diagnosis is None or not len(self._engine.cluster):
+            self._driver.refused(queued, NO_NODES, None, begun)
+            self._queue.requeue(queued, frozenset())
+            return False
+        found = self._post_filter(outcome)
+        nominated = self._nominate(pod, found)
+        if found.nominated is not None and found.victims:
+            self._driver.displace(pod, found)
+        message = diagnosis.after_post_filter(found.status.message).message()
+        self._driver.refused(queued, message, nominated, begun)
+        self._queue.requeue(queued, diagnosis.plugins(), _waits_for(diagnosis))
+        return bool(found.victims) and not found.in_background
+
+    def _post_filter(self, outcome: Outcome) -> PostFilterResult:
+        started = perf_counter()
+        found = self._ask_post_filter(outcome)
+        self._driver.ran("PostFilter", found.status, outcome.profile.name, perf_counter() - started)
+        return found
+
+    def _nominate(self, pod: Pod, found: PostFilterResult) -> str | None:
+        """Promise the node to the pod, and take it from less important ones; or take an old promise back."""
+        nominations = self._engine.nominations
+        if found.nominated is None:
+            if found.keeps_nomination:
+                return None
+            nominations.remove(pod)
+            return ""
+        for other in nominations.on(found.nominated):
+            if priority(other) < priority(pod):
+                nominations.remove(other)
+                self._driver.not_nominated(other)
+        nominations.put(pod, found.nominated)
+        return found.nominated
+
+
+@contextmanager
+def logged(plugin: object, what: str) -> Iterator[None]:
+    """What may not fail: a plugin's defect there must not keep others from being told."""
+    try:
+        yield
+    except Exception:
+        log.exception("a plugin failed", extra={"fields": {"plugin": name_of(plugin), "extension_point": what}})
+
+
+def _waits_for(diagnosis: Diagnosis) -> frozenset[str]:
+    """The plugins that wait for something outside of the scheduler."""
+    refusal = diagnosis.pre_filter
+    return frozenset({refusal.plugin}) if refusal is not None and refusal.code is Code.PENDING else frozenset()
+
+
+def name_of(plugin: object) -> str:
+    return str(getattr(plugin, "name", type(plugin).__name__))

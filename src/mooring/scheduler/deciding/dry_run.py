@@ -1,0 +1,151 @@
+"""Trying many nodes at once: which pods would have to go on each, where nothing but resources decides.
+
+``preemption.py`` tries one node after the other by moving its pods on the columns and asking all filters. When every
+filter either sees nothing but the node or nothing but its resources, the same is reckoned here for all nodes together,
+in tables with a column for each node and a layer for each of its pods of lower priority, in the order in which they are
+given back:
+
+    without any of them   used - sum of all layers      fits? otherwise the node is refused
+    layer 0               + layer 0                     fits? it stays, else it is a victim and is taken off again
+    layer 1               + layer 1                     ...
+"""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.columns.ranked_pods import NOT_YET
+from mooring.scheduler.deciding.disruptions import Budgets
+from mooring.scheduler.deciding.evaluation import Judgement
+from mooring.scheduler.framework import Mask, Status, unresolvable
+
+NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
+OFFSET = 1 << 31
+"""Added to priorities in sums, so that one more victim is never better, whatever its priority."""
+Harm: TypeAlias = tuple[int, int, int, int, int]
+"""Compares nodes by kube-scheduler's rules, the better the smaller: broken budgets, the highest priority of a victim,
+the sum of their priorities, their number, and when the first of the most important was started, negated."""
+_Table: TypeAlias = NDArray[np.int64]
+
+
+class DryRun:
+    """What trying some nodes came to."""
+
+    def __init__(
+        self, harms: list[Harm | Status], columns: list[int], victims: Mask, orders: dict[int, list[int]]
+    ) -> None:
+        self.harms = harms
+        """For each row the harm, or why not even displacing all of them would help."""
+        self._columns = columns
+        self._victims = victims
+        self._orders = orders
+
+    def victims(self, place: int) -> list[int]:
+        """The pods that have to go from the node at a place in the list of rows, by rank among those that may."""
+        gone: list[int] = self._victims[:, self._columns[place]].nonzero()[0].tolist()
+        order = self._orders.get(place)
+        return gone if order is None else sorted(order[index] for index in gone)
+
+
+def dry_run(
+    judgement: Judgement, cluster: Cluster, tried: Sequence[int], least: int, budgets: Budgets
+) -> DryRun | None:
+    """Displace pods with a priority below `least` on some rows; None when more than resources decides."""
+    if judgement.refusal is not None:
+        return None
+    rows = np.array(tried, np.intp)
+    layers = _Layers(cluster, tried, least, budgets)
+    allocatable = cluster.resources.allocatable[:, rows]
+    used = cluster.resources.used[:, rows] - layers.usage.sum(axis=0)
+    harms: list[Harm | Status] = [NO_VICTIMS] * len(rows)
+    fits = layers.numbers > 0
+    for slot in judgement.filters:
+        ok = slot.fits_with(rows, allocatable, used)
+        if ok is None:
+            return None
+        refused = (fits & ~ok).nonzero()[0]
+        if len(refused):
+            statuses = slot.statuses_with(rows[refused], allocatable[:, refused], used[:, refused])
+            for place, status in zip(refused.tolist(), statuses, strict=True):
+                harms[place] = status
+            fits &= ok
+    left = fits.nonzero()[0]
+    layers.keep(left)
+    victims = _spare(judgement, rows[left], allocatable[:, left], used[:, left], layers)
+    columns = [-1] * len(rows)
+    for column, (place, harm) in enumerate(zip(left.tolist(), layers.harms(victims), strict=True)):
+        columns[place], harms[place] = column, harm
+    return DryRun(harms, columns, victims, layers.orders)
+
+
+def _spare(judgement: Judgement, rows: NDArray[np.intp], allocatable: _Table, used: _Table, layers: "_Layers") -> Mask:
+    """Give back one pod after the other where the new one still fits; by layer and node, who has to go."""
+    victims = layers.there.copy()
+    # Those that look at the node alone let it pass before and are not asked again.
+    filters = [slot for slot in judgement.filters if not slot.sees_only_node and not slot.status.is_skip]
+    for layer, usage in enumerate(layers.usage):
+        including = used + usage
+        refused = np.zeros(len(rows), np.bool_)
+        for slot in filters:
+            ok = slot.fits_with(rows, allocatable, including)
+            if ok is not None:
+                refused |= ~ok
+        used = np.where(refused, used, including)
+        victims[layer] &= refused
+    return victims
+
+
+class _Layers:
+    """The pods of lower priority, in the order in which they are given back: by layer and node."""
+
+    def __init__(self, cluster: Cluster, rows: Sequence[int], least: int, budgets: Budgets) -> None:
+        self.orders: dict[int, list[int]] = {}
+        """By place among `rows`, where pods are given back in another order than that of their importance."""
+        violating = [0] * len(rows)
+        tables: list[_Table] = []
+        has_budgets = len(budgets) > 0
+        for place, row in enumerate(rows):
+            ranked = cluster.ranked(row)
+            first = ranked.first_below(least)
+            table = ranked.table[:, first:] if first else ranked.table
+            if has_budgets:
+                broken, others = budgets.split(ranked.placed[first:])
+                if broken:
+                    self.orders[place], violating[place] = [*broken, *others], len(broken)
+                    table = table[:, self.orders[place]]
+            tables.append(table)
+        self._stack(tables, len(cluster.resources.used))
+        depths = np.arange(len(self.usage))[:, None]
+        self.there: Mask = depths < self.numbers
+        self._violating: Mask = depths < np.array(violating, np.int64)
+
+    def _stack(self, tables: list[_Table], lines: int) -> None:
+        """One table out of all, with so many layers as the fullest node has pods."""
+        self.numbers: _Table = np.array([table.shape[1] for table in tables], np.int64)
+        node = np.repeat(np.arange(len(tables)), self.numbers)
+        layer = np.arange(len(node)) - np.repeat(np.cumsum(self.numbers) - self.numbers, self.numbers)
+        stacked = np.zeros((int(self.numbers.max(initial=0)), 2 + lines, len(tables)), np.int64)
+        if tables:
+            stacked[layer, :, node] = np.concatenate(tables, axis=1).T
+        self._priorities, self._started, self.usage = -stacked[:, 0], stacked[:, 1], stacked[:, 2:]
+
+    def keep(self, columns: NDArray[np.intp]) -> None:
+        """Leave out all nodes but these."""
+        if len(columns) < len(self.numbers):
+            self.usage = self.usage[:, :, columns]
+            self._priorities, self._started = self._priorities[:, columns], self._started[:, columns]
+            self.there, self._violating = self.there[:, columns], self._violating[:, columns]
+
+    def harms(self, victims: Mask) -> list[Harm]:
+        violations = np.add.reduce(victims & self._violating, dtype=np.int64)
+        priorities = np.where(victims, self._priorities, -OFFSET)
+        highest = np.maximum.reduce(priorities, initial=-OFFSET)
+        sums = np.add.reduce(priorities + OFFSET)
+        numbers = np.add.reduce(victims, dtype=np.int64)
+        important = victims & (priorities == highest)
+        first = np.minimum.reduce(np.where(important, self._started, NOT_YET), initial=NOT_YET)
+        first[numbers == 0] = 0
+        return list(zip(*(key.tolist() for key in (violations, highest, sums, numbers, -first)), strict=True))

@@ -1,0 +1,453 @@
+"""All filters and scores of a profile for one shape, kept between pods that look alike.
+
+Each plugin has a slot with its verdicts or points for every row. When the next pod of the shape comes, a slot judges
+only the rows that have changed since (usually the one where the last pod went), or all rows when something that the
+plugin looks at beyond a row has changed. Plugins that look at the pod itself are asked every time.
+
+    cluster.node_changes ─┐                             ┌─► feasible ──► span of points
+    cluster.pod_changes  ─┼─► filter slots: ok by row ──┘                     │
+    plugin.refresh       ─┘   score slots: points by row ─────────────► total by row ──► best row
+
+Called by ``engine.py``; the outcome for one pod is a `Judgement`. Read next: ``plan.py``, ``filtering.py``,
+``scoring.py``.
+"""
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.scheduler.columns.cluster import Cluster, PlacedPod
+from mooring.scheduler.columns.revisions import (
+    EVERYTHING,
+    NEVER,
+    NO_ROWS,
+    NOTHING,
+    ChangedRows,
+    Changes,
+    Reader,
+    both,
+    next_revision,
+    union,
+)
+from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.deciding.filtering import FilterSlot, Funnel, NodeFilter, PodFilter, ShapeFilter, ShapeFilterer
+from mooring.scheduler.deciding.plan import Plan, PodFilterer, PodScorer
+from mooring.scheduler.deciding.scoring import BestRows, ScoreSlot, ShapeScore, ShapeScorer
+from mooring.scheduler.framework import (
+    SKIP,
+    SUCCESS,
+    CycleState,
+    Mask,
+    NodeFilterPlugin,
+    PreFilterResult,
+    Scores,
+    Status,
+    unresolvable,
+)
+from mooring.scheduler.framework.nominations import Expected
+from mooring.scheduler.framework.verdicts import status_of
+
+OUT = -1
+"""Instead of a total: the node is not feasible."""
+_MALUS = -(1 << 40)
+"""Added to a total, with the same meaning."""
+_FEW = 64
+"""So many named nodes are judged one by one instead of with all others."""
+_PART = 64
+"""Working on some rows costs less than on all when they are at most one in so many."""
+_NO_MASK: Mask = np.empty(0, np.bool_)
+_NO_POINTS: Scores = np.empty(0, np.int64)
+
+
+class Judgement:
+    """What the plugins say about one pod and all nodes. Arrays are by row and good until the cluster changes."""
+
+    __slots__ = (
+        "asked",
+        "best",
+        "considered",
+        "cycle",
+        "feasible",
+        "filters",
+        "is_shared",
+        "naming",
+        "number_feasible",
+        "overruled",
+        "pod",
+        "reached",
+        "refusal",
+        "scores",
+        "totals",
+    )
+
+    def __init__(self, pod: PodInfo) -> None:
+        self.pod = pod
+        self.cycle = CycleState()
+        self.filters: list[FilterSlot] = []
+        self.refusal: Status | None = None
+        """From a `pre_filter` that rules out all nodes; or an error."""
+        self.reached = "PreFilter"
+        """The last extension point that had something to do: a refusal is its."""
+        self.considered: Mask = _NO_MASK
+        """The nodes that were looked at: all, or those that a `pre_filter` named."""
+        self.naming: tuple[str, ...] = ()
+        """The plugins that named nodes."""
+        self.feasible: Mask = _NO_MASK
+        self.number_feasible = 0
+        self.overruled: dict[int, Status] = {}
+        """Rows that would do, were it not for pods that are expected there."""
+        self.is_shared = True
+        """Whether the next pod of the shape would find the same nodes feasible."""
+        self.asked: list[tuple[str, int, int, int]] = []
+        """By Filter plugin: how many nodes it was asked about, and how many it refused for now and for good."""
+        self.scores: list[ScoreSlot] = []
+        self.totals: Scores = _NO_POINTS
+        """Negative where the node is not feasible."""
+        self.best: BestRows | None = None
+
+
+class Evaluation:
+    """The plugins of a plan for one shape."""
+
+    def __init__(self, plan: Plan, pod: PodInfo, cluster: Cluster) -> None:
+        self._plan = plan
+        self._cluster = cluster
+        self.changed_at = 0
+        """When a verdict of the shape's may last have changed."""
+        self._begin(pod)
+
+    def _begin(self, pod: PodInfo) -> None:
+        """Start from nothing: for a new shape, or when the columns have got another form."""
+        cluster = self._cluster
+        self._layout = NEVER
+        self._reader = Reader(cluster.node_changes, cluster.pod_changes)
+        self._not_scored = EVERYTHING
+        """What has changed since points were last given."""
+        self._filters: list[ShapeFilter | PodFilterer | NodeFilterPlugin] = []
+        for entry in self._plan.filters:
+            slot = ShapeFilter(entry, pod, cluster) if isinstance(entry, ShapeFilterer) else entry
+            if not (isinstance(slot, ShapeFilter) and slot.status.is_skip):
+                self._filters.append(slot)
+        self._scores: list[ShapeScore | PodScorer] = []
+        for scorer in self._plan.scores:
+            found = ShapeScore(scorer, pod, cluster) if isinstance(scorer, ShapeScorer) else scorer
+            if not (isinstance(found, ShapeScore) and not found.is_active):
+                self._scores.append(found)
+        shared = [slot for slot in self._scores if isinstance(slot, ShapeScore)]
+        self._by_row = [slot for slot in shared if not slot.is_refreshed]
+        self._refreshed = [slot for slot in shared if slot.is_refreshed]
+        self._base: Scores = np.zeros(cluster.capacity, np.int64)
+        """The points of plugins that give them row by row."""
+        self._sums: Scores = self._base
+        """The points of all SHAPE plugins ..."""
+        self._totals: Scores = np.empty(0, np.int64)
+        """... and masked by who was feasible the last time."""
+        self._was_feasible: Mask | None = None
+        self._judged: Mask | None = None
+        self._malus: Scores | None = None
+        self._best: BestRows | None = None
+        self._funnel: Funnel | None = None
+        self._layout = cluster.layout
+
+    @property
+    def is_worth_keeping(self) -> bool:
+        """Whether another pod of the shape may come: not for pods that are made for a node, as those of DaemonSets."""
+        return all(slot.node_names is None for slot in self._filters if isinstance(slot, ShapeFilter))
+
+    def judge(self, pod: PodInfo, expected: Expected, *, needs_points: bool) -> Judgement:
+        """Filter and score all nodes for a pod of this shape.
+
+        `expected` are pods that have been promised room on some rows and that this one must leave it to. A single
+        feasible node is taken without scoring it, unless somebody `needs_points`.
+        """
+        if self._layout != self._cluster.resources.layout:
+            self._begin(pod)
+        judgement = Judgement(pod)
+        try:
+            self._pre_filter(judgement)
+            if judgement.refusal is None:
+                self._filter(judgement)
+            if judgement.refusal is None and expected:
+                self._leave_room(judgement, expected)
+            if judgement.refusal is None and judgement.number_feasible > (0 if needs_points else 1):
+                self._score(judgement)
+        except BaseException:
+            self._layout = NEVER  # some slots have missed the changes: start again
+            raise
+        return judgement
+
+    def judge_on(self, pod: PodInfo, row: int, expected: Sequence[PlacedPod]) -> Judgement:
+        """As `judge`, for one row alone: where the pod has been promised room."""
+        if self._layout != self._cluster.resources.layout:
+            self._begin(pod)
+        judgement = Judgement(pod)
+        judgement.is_shared = False
+        self._pre_filter(judgement)
+        if judgement.refusal is not None or not judgement.considered[row]:
+            return judgement
+        if status_on(judgement, row).is_success and status_with(judgement, self._cluster, row, expected).is_success:
+            judgement.asked = [(slot.name, 1, 0, 0) for slot in judgement.filters if not slot.status.is_skip]
+            judgement.feasible = np.zeros_like(judgement.considered)
+            judgement.feasible[row] = True
+            judgement.number_feasible = 1
+        return judgement
+
+    # -- filtering
+
+    def _pre_filter(self, judgement: Judgement) -> None:
+        """Find the filters that apply to the pod, until one rules out all nodes."""
+        pod, cycle, cluster = judgement.pod, judgement.cycle, self._cluster
+        naming: list[FilterSlot] = []
+        for entry in self._filters:
+            slot: FilterSlot
+            if isinstance(entry, ShapeFilter):
+                slot = entry
+            elif isinstance(entry, PodFilterer):
+                found = entry.plugin.pre_filter(pod, cluster)
+                if found is SKIP:
+                    continue
+                judgement.is_shared = judgement.is_shared and found is SUCCESS
+                slot = entry.passes if found is SUCCESS else PodFilter(entry.plugin, pod, cluster, found)
+                if isinstance(found, PreFilterResult):
+                    cycle.pre_filter[slot.name] = found.state
+            else:
+                slot = NodeFilter(entry, pod, cluster, cycle)
+                if slot.status.is_skip:
+                    continue
+                judgement.is_shared = False
+            if slot.node_names is not None:
+                naming.append(slot)
+            status = slot.status
+            if status is not SUCCESS and not (status.is_success or status.is_skip):
+                judgement.refusal = status
+                return
+            judgement.filters.append(slot)
+        judgement.considered = cluster.labels.nodes
+        if naming:
+            self._consider(judgement, naming)
+
+    def _consider(self, judgement: Judgement, naming: list[FilterSlot]) -> None:
+        """Look only at the nodes that all of `naming` name."""
+        judgement.naming = tuple(sorted(slot.name for slot in naming))
+        names = frozenset.intersection(*(slot.node_names for slot in naming if slot.node_names is not None))
+        if not names:
+            both = f"plugin(s) [{' '.join(judgement.naming)}] simultaneously"
+            one = f"plugin {judgement.naming[0]}"
+            judgement.refusal = unresolvable(f"node(s) didn't satisfy {one if len(naming) == 1 else both}")
+        rows = [row for name in names if (row := self._cluster.row_of.get(name)) is not None]
+        judgement.considered = np.zeros_like(judgement.considered)
+        judgement.considered[rows] = True
+
+    def _filter(self, judgement: Judgement) -> None:
+        judgement.reached = "Filter"
+        named = np.flatnonzero(judgement.considered) if judgement.naming else None
+        if named is not None and len(named) > _FEW:
+            named = None
+        changes = self._reader.changes() if named is None else NOTHING
+        self._not_scored = changes if self._not_scored is NOTHING else both(self._not_scored, changes)
+        has_new_nodes = changes.nodes is None or len(changes.nodes) > 0
+        if has_new_nodes:
+            self.changed_at = next_revision()
+        if judgement.is_shared and not judgement.naming:
+            self._filter_alike(judgement, changes, has_new_nodes=has_new_nodes)
+        else:
+            self._filter_alone(judgement, changes, named)
+
+    def _filter_alike(self, judgement: Judgement, changes: Changes, *, has_new_nodes: bool) -> None:
+        """For pods that the shape says everything about: as for the last one, up to the first new verdict."""
+        funnel, unchanged = self._funnel, 0
+        if has_new_nodes or funnel is None or funnel.filters != judgement.filters:
+            funnel = self._funnel = Funnel(judgement.considered, judgement.filters)
+        is_same = True
+        for slot in judgement.filters:
+            if slot.update(changes, judgement.considered):
+                is_same = False
+                self.changed_at = next_revision()
+            status = slot.status
+            if status is not SUCCESS and status is not SKIP and not (status.is_success or status.is_skip):
+                self._give_up(judgement, status)
+                return
+            unchanged += is_same
+        funnel.drain(unchanged)
+        judgement.feasible, judgement.number_feasible, judgement.asked = funnel.outcome()
+
+    def _filter_alone(self, judgement: Judgement, changes: Changes, named: NDArray[np.intp] | None) -> None:
+        self._funnel = None
+        funnel = Funnel(judgement.considered, judgement.filters)
+        for slot in judgement.filters:
+            if named is not None and isinstance(slot, ShapeFilter):
+                slot.judge_rows(named)
+            elif slot.update(changes, funnel.feasible):
+                self.changed_at = next_revision()
+            if not (slot.status.is_success or slot.status.is_skip):
+                self._give_up(judgement, slot.status)
+                return
+            funnel.take(slot)
+        judgement.feasible, judgement.number_feasible, judgement.asked = funnel.outcome()
+
+    def _give_up(self, judgement: Judgement, status: Status) -> None:
+        judgement.refusal = status
+        self._layout = NEVER  # the slots after this one have missed the changes: start again
+
+    def _leave_room(self, judgement: Judgement, expected: Expected) -> None:
+        """Judge rows again as if the pods that are expected there had come: one for all that look alike."""
+        judgement.is_shared = False
+        judgement.feasible = judgement.feasible.copy()
+        known: dict[Hashable, Status] = {}
+        for row, pods in expected.items():
+            if not judgement.feasible[row]:
+                continue
+            likeness = likeness_on(judgement, row, pods)
+            status = known.get(likeness) or status_with(judgement, self._cluster, row, pods)
+            if likeness is not None:
+                known[likeness] = status
+            if not status.is_success:
+                judgement.overruled[row] = status
+                judgement.feasible[row] = False
+                judgement.number_feasible -= 1
+
+    # -- scoring
+
+    def _score(self, judgement: Judgement) -> None:
+        judgement.reached = "Score"
+        feasible, cluster = judgement.feasible, self._cluster
+        changes, self._not_scored = self._not_scored, NOTHING
+        by_row: ChangedRows = NO_ROWS
+        refreshed: ChangedRows = NO_ROWS
+        own: list[Scores] = []
+        for entry in self._scores:
+            slot: ScoreSlot
+            if isinstance(entry, ShapeScore):
+                slot = entry
+                changed = entry.update(changes, feasible)
+                if entry.is_refreshed:
+                    refreshed = union(refreshed, changed)
+                else:
+                    by_row = union(by_row, changed)
+                if not slot.is_active:
+                    continue
+            else:
+                found = entry.score(judgement.pod, judgement.cycle, cluster, feasible)
+                if found is None:
+                    continue
+                slot = found
+                if slot is not entry.zero:
+                    own.append(slot.points)
+            judgement.scores.append(slot)
+        self._add_up(by_row, refreshed)
+        if own or judgement.naming or not judgement.is_shared:
+            judgement.totals = np.where(feasible, np.add.reduce([self._sums, *own]), OUT)
+            judgement.best = BestRows(judgement.totals)
+            self._was_feasible = None
+        else:
+            self._mask(feasible, union(by_row, refreshed))
+            judgement.totals = self._totals
+            if self._best is None:
+                self._best = BestRows(self._totals)
+            judgement.best = self._best
+
+    def _add_up(self, by_row: ChangedRows, refreshed: ChangedRows) -> None:
+        """Sum up anew where points have changed: those given row by row, and those given for the cluster as a whole."""
+        plain, others = self._by_row, [slot for slot in self._refreshed if slot.is_active]
+        if by_row is None:
+            self._base = _sum([slot.points for slot in plain]) if plain else np.zeros(self._cluster.capacity, np.int64)
+        elif len(by_row) == 1:
+            row = int(by_row[0])
+            self._base[row] = sum([slot.points.item(row) for slot in plain])
+        elif len(by_row):
+            self._base[by_row] = _sum([slot.points[by_row] for slot in plain])
+        if by_row is None or refreshed is None or (self._sums is self._base) == bool(others):
+            self._sums = _sum([self._base, *(slot.points for slot in others)])
+            self._was_feasible = None
+        elif others:
+            rows = union(by_row, refreshed)
+            if rows is not None and len(rows) == 1:
+                row = int(rows[0])
+                self._sums[row] = self._base.item(row) + sum([slot.points.item(row) for slot in others])
+            elif rows is not None and len(rows):
+                self._sums[rows] = _sum([self._base[rows], *(slot.points[rows] for slot in others)])
+
+    def _mask(self, feasible: Mask, changed: ChangedRows) -> None:
+        """Bring `_totals` up to date with `_sums`, of which `changed` rows are new, and with who is feasible now."""
+        moved: ChangedRows = NO_ROWS
+        if self._was_feasible is not None and feasible is not self._was_feasible:
+            differing = feasible != self._was_feasible
+            moved = differing.nonzero()[0] if _PART * np.count_nonzero(differing) < self._cluster.capacity else None
+        if changed is None or moved is None or self._was_feasible is None:
+            self._totals = self._masked(feasible)
+            self._best = None
+        else:
+            self._mask_rows(feasible, union(changed, moved))
+        self._was_feasible = feasible
+
+    def _masked(self, feasible: Mask) -> Scores:
+        """The sums where nodes are feasible. When the same ones are again, adding a malus is cheaper than choosing."""
+        if self._judged is not feasible:
+            self._judged, self._malus = feasible, None
+            return np.where(feasible, self._sums, OUT)
+        if self._malus is None:
+            self._malus = np.where(feasible, 0, _MALUS)
+        return self._sums + self._malus
+
+    def _mask_rows(self, feasible: Mask, rows: ChangedRows) -> None:
+        if rows is None or not len(rows):
+            return
+        if len(rows) == 1:
+            row = int(rows[0])
+            before, after = self._totals.item(row), self._sums.item(row) if feasible[row] else OUT
+            self._totals[row] = after
+            has_risen = after > before
+            highest = after
+        else:
+            totals = np.where(feasible[rows], self._sums[rows], OUT)
+            has_risen = bool((totals > self._totals[rows]).any())
+            self._totals[rows] = totals
+            highest = int(totals.max())
+        if has_risen and self._best is not None and highest >= self._best.highest:
+            self._best = None  # found again when it is asked for
+
+
+def _sum(arrays: list[Scores]) -> Scores:
+    total = arrays[0] if len(arrays) == 1 else arrays[0] + arrays[1]
+    for points in arrays[2:]:
+        total += points
+    return total
+
+
+def status_on(judgement: Judgement, row: int, *, only_pods_moved: bool = False) -> Status:
+    """What the filters say about one row as the cluster is now, whatever they said before.
+
+    When `only_pods_moved` since they let it pass, those that look at nothing but the node are not asked again.
+    """
+    rows = np.array([row], np.intp)
+    for slot in judgement.filters:
+        if only_pods_moved and slot.sees_only_node:
+            continue
+        verdicts = slot.verdicts(rows)
+        if isinstance(verdicts, Status):
+            return verdicts.by(slot.name)
+        if verdicts is not None and verdicts.codes[0]:
+            return status_of(int(verdicts.codes[0]), verdicts.reasons, slot.name)
+    return SUCCESS
+
+
+def status_with(
+    judgement: Judgement, cluster: Cluster, row: int, pods: Sequence[PlacedPod], *, only_pods_moved: bool = True
+) -> Status:
+    """As `status_on`, if some pods had come to the row."""
+    if not pods:
+        return SUCCESS
+    with cluster.supposing() as supposed:
+        for placed in pods:
+            supposed.place(placed)
+        return status_on(judgement, row, only_pods_moved=only_pods_moved)
+
+
+def likeness_on(judgement: Judgement, row: int, moved: Sequence[PlacedPod]) -> Hashable | None:
+    """Equal for rows about which `status_on` says the same, also when such pods as `moved` come or go there.
+
+    None when nobody knows.
+    """
+    seen = tuple(slot.likeness(row) for slot in judgement.filters)
+    return None if None in seen else (seen, tuple((placed.shape, placed.group) for placed in moved))

@@ -1,0 +1,254 @@
+"""Preemption: which pods of lower priority would have to go, on which node, so that a pod fits there.
+
+For each node that refused the pod for now (not for good), all pods of lower priority are taken away; if the pod fits
+then, they are given back one by one, the important and those whose disruption budget is exhausted first, as long as it
+still fits. The node with the least harm is chosen. Where resources alone decide, nodes are tried together
+(``dry_run.py``), otherwise one by one on the columns themselves, which is undone.
+The work of the plugin DefaultPreemption; deleting the victims is the business of ``victims.py``.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count, repeat
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.api.core_v1 import Pod
+from mooring.api.policy_v1 import PodDisruptionBudget
+from mooring.scheduler.columns.cluster import Cluster, NodeInfo, PlacedPod
+from mooring.scheduler.columns.ranked_pods import priority, started_at
+from mooring.scheduler.deciding.diagnosis import Diagnosis
+from mooring.scheduler.deciding.disruptions import Budgets
+from mooring.scheduler.deciding.dry_run import NO_VICTIMS, OFFSET, DryRun, Harm, dry_run
+from mooring.scheduler.deciding.evaluation import Judgement, likeness_on, status_on, status_with
+from mooring.scheduler.deciding.refusals import Refusals
+from mooring.scheduler.framework import SUCCESS, Code, Handle, PostFilterResult, Status, unschedulable
+from mooring.scheduler.framework.nominations import Expected, Nominations
+
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+_AT_ONCE = 1024
+"""So many nodes are tried together at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    node: str
+    victims: tuple[Pod, ...]
+    violations: int
+    """How many victims have no disruption left in their budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Spared:
+    """What trying a node came to: the pods that have to go, by index, and how many budgets that breaks."""
+
+    victims: tuple[int, ...]
+    violations: int
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """Everything that trying nodes needs."""
+
+    judgement: Judgement
+    cluster: Cluster
+    expected: Expected
+    """Pods that the new one has to leave room for."""
+    budgets: Budgets
+    refusals: Counter[Status] = field(default_factory=Counter)
+    """Why nodes that were tried would not do."""
+    known: dict[Hashable, _Spared | Status] = field(default_factory=dict)
+    """What trying came to on nodes that look alike."""
+    only_resources: bool = True
+    """Whether nodes can be tried together, as far as is known."""
+
+
+def preempt(refusals: Refusals, handle: Handle, candidates: Callable[[int], int]) -> PostFilterResult:
+    """Find the node where the pod does the least harm, among so many `candidates` of the nodes that might do."""
+    judgement, diagnosis, cluster = refusals.judgement, refusals.diagnosis, handle.cluster
+    nominations = handle.nominations or Nominations(cluster)
+    pod = judgement.pod
+    refusal = _ineligible(pod.pod, diagnosis, cluster, nominations)
+    if refusal:
+        return PostFilterResult(unschedulable(f"preemption: {refusal}"), keeps_nomination=True)
+    rows = diagnosis.rows_with(Code.UNSCHEDULABLE)
+    budgets = Budgets(cluster.objects(PodDisruptionBudget).values())
+    attempt = _Attempt(judgement, cluster, nominations.expected(pod.pod), budgets)
+    rows = np.roll(rows, -handle.lot.randrange(len(rows))) if len(rows) else rows
+    best = _least_harmful(attempt, _with_lower(attempt, rows), candidates(len(rows)))
+    if best is None:
+        return PostFilterResult(unschedulable(f"preemption: {_message(attempt, diagnosis.number_of_nodes)}"))
+    return PostFilterResult(SUCCESS, best.node, best.victims, in_background=handle.features.async_preemption)
+
+
+def _ineligible(pod: Pod, diagnosis: Diagnosis, cluster: Cluster, nominations: Nominations) -> str:
+    """Why the pod may not displace others (now); empty when it may."""
+    if pod.spec.preemption_policy == "Never":
+        return "not eligible due to preemptionPolicy=Never."
+    name = nominations.node_of(pod) or pod.status.nominated_node_name
+    info = cluster.node(name) if name else None
+    if info is None:
+        return ""
+    status = diagnosis.status_on(info.row)
+    if status is not None and status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+        return ""  # waiting for pods to go there is in vain
+    leaving = (other for other in info.pods if other.metadata.deletion_timestamp is not None)
+    if any(priority(other) < priority(pod) and _is_preempted(other) for other in leaving):
+        return "not eligible due to a terminating pod on the nominated node."
+    return ""
+
+
+def _is_preempted(pod: Pod) -> bool:
+    conditions = (entry for entry in pod.status.conditions if entry.type == "DisruptionTarget")
+    return any(entry.status == "True" and entry.reason == "PreemptionByScheduler" for entry in conditions)
+
+
+def _message(attempt: _Attempt, nodes: int) -> str:
+    reasons = Counter({NOT_HELPFUL: nodes - attempt.refusals.total()})
+    for status, number in attempt.refusals.items():
+        for reason in status.reasons:
+            reasons[reason] += number
+    parts = sorted(f"{number} {reason}" for reason, number in reasons.items() if number)
+    return f"0/{nodes} nodes are available: {', '.join(parts)}."
+
+
+def _with_lower(attempt: _Attempt, rows: NDArray[np.intp]) -> list[int]:
+    """The rows that have pods to displace."""
+    has_lower = attempt.cluster.priorities.lowest[rows] < priority(attempt.judgement.pod.pod)
+    attempt.refusals[NO_VICTIMS] = len(rows) - int(np.count_nonzero(has_lower))
+    found: list[int] = rows[has_lower].tolist()
+    return found
+
+
+class _Try(NamedTuple):
+    """A node that was tried: the harm, or why it would not do; and how to find its victims again."""
+
+    harm: Harm | Status
+    row: int
+    together: DryRun | None
+    place: int
+    """Among the nodes that were tried together."""
+
+
+def _least_harmful(attempt: _Attempt, rows: Sequence[int], wanted: int) -> Candidate | None:
+    """Try nodes until there are enough, of which one at least spares all budgets; the best, the first among equals."""
+    best: _Try | None = None
+    least: Harm | None = None
+    number, spares_budgets = 0, False
+    for tried in _tries(attempt, rows, at_once=max(1, min(wanted, _AT_ONCE))):
+        harm = tried.harm
+        if isinstance(harm, Status):
+            attempt.refusals[harm] += 1
+            continue
+        number += 1
+        spares_budgets = spares_budgets or not harm[0]
+        if least is None or harm < least:
+            best, least = tried, harm
+        if spares_budgets and number >= wanted:
+            break
+    return None if best is None else _candidate(attempt, best)
+
+
+def _tries(attempt: _Attempt, rows: Sequence[int], at_once: int) -> Iterator[_Try]:
+    for begin in range(0, len(rows), at_once):
+        part = rows[begin : begin + at_once]
+        together = _tried_together(attempt, part)
+        if together is not None and attempt.expected.keys().isdisjoint(part):
+            yield from map(_Try, together.harms, part, repeat(together), count())
+            continue
+        for place, row in enumerate(part):
+            if together is not None and row not in attempt.expected:
+                yield _Try(together.harms[place], row, together, place)
+            else:
+                found = _victims_on(attempt, row)
+                yield _Try(found if isinstance(found, Status) else harm_of(found), row, None, place)
+
+
+def _candidate(attempt: _Attempt, tried: _Try) -> Candidate | None:
+    info = attempt.cluster.nodes[tried.row]
+    if tried.together is None or info is None or isinstance(tried.harm, Status):
+        found = _victims_on(attempt, tried.row)
+        return None if isinstance(found, Status) else found
+    lower = _lower(attempt, tried.row)
+    victims = tuple(lower[index].pod for index in tried.together.victims(tried.place))
+    return Candidate(info.name, victims, tried.harm[0])
+
+
+def _tried_together(attempt: _Attempt, rows: Sequence[int]) -> DryRun | None:
+    if not attempt.only_resources:
+        return None
+    least = priority(attempt.judgement.pod.pod)
+    found = dry_run(attempt.judgement, attempt.cluster, rows, least, attempt.budgets)
+    attempt.only_resources = found is not None
+    return found
+
+
+def _lower(attempt: _Attempt, row: int) -> list[PlacedPod]:
+    """The pods on a row that may be displaced, the most important first."""
+    ranked = attempt.cluster.ranked(row)
+    return ranked.placed[ranked.first_below(priority(attempt.judgement.pod.pod)) :]
+
+
+def _victims_on(attempt: _Attempt, row: int) -> Candidate | Status:
+    info, lower = attempt.cluster.nodes[row], _lower(attempt, row)
+    if info is None or not lower:
+        return NO_VICTIMS
+    likeness = _likeness(attempt, info, lower)
+    found = attempt.known.get(likeness)
+    if found is None:
+        found = _tried(attempt, info, lower)
+        if likeness is not None:
+            attempt.known[likeness] = found
+    if isinstance(found, Status):
+        return found
+    return Candidate(info.name, tuple(lower[index].pod for index in found.victims), found.violations)
+
+
+def _likeness(attempt: _Attempt, info: NodeInfo, lower: Sequence[PlacedPod]) -> Hashable:
+    """Equal for nodes where trying comes to the same; None when the node has to be tried on its own."""
+    if attempt.budgets.name_pods:
+        return None
+    moved = (*lower, *attempt.expected.get(info.row, ()))
+    seen = likeness_on(attempt.judgement, info.row, moved)
+    return None if seen is None else (seen, tuple(priority(placed.pod) for placed in lower))
+
+
+def _tried(attempt: _Attempt, info: NodeInfo, lower: Sequence[PlacedPod]) -> _Spared | Status:
+    """Take all of `lower` away, and give back as many as possible."""
+    with attempt.cluster.supposing() as supposed:
+        for placed in lower:
+            supposed.displace(placed)
+        status = _fits(attempt, info)
+        if not status.is_success:
+            return status
+        violating, others = attempt.budgets.split(lower)
+        victims: list[int] = []
+        for index in (*violating, *others):
+            supposed.place(lower[index])
+            if not _fits(attempt, info, only_pods_moved=True).is_success:
+                supposed.displace(lower[index])
+                victims.append(index)
+        return _Spared(tuple(sorted(victims)), len(set(victims) & set(violating)))
+
+
+def _fits(attempt: _Attempt, info: NodeInfo, *, only_pods_moved: bool = False) -> Status:
+    """Whether the pod fits now, also when the pods come that it has to leave room for."""
+    expected = attempt.expected.get(info.row, ())
+    status = status_with(attempt.judgement, attempt.cluster, info.row, expected, only_pods_moved=only_pods_moved)
+    return status_on(attempt.judgement, info.row, only_pods_moved=only_pods_moved) if status.is_success else status
+
+
+def harm_of(candidate: Candidate) -> Harm:
+    priorities = [priority(pod) for pod in candidate.victims]
+    highest = max(priorities, default=-OFFSET)
+    started = [started_at(pod) for pod in candidate.victims if priority(pod) == highest]
+    return (
+        candidate.violations,
+        highest,
+        sum(value + OFFSET for value in priorities),
+        len(priorities),
+        -min(started, default=0),  # among the important victims, rather those that have run for a shorter time
+    )

@@ -1,0 +1,120 @@
+"""Binding: assumed pods become bound ones, in groups.
+
+Whatever was assumed while the last group was being written goes into the next one, without lingering: a lone pod is
+bound at once, and under load groups become large by themselves. Where the server does not answer, the pod is looked up
+until it is known whether it was bound, because a pod that was must not be tried again and one that was not must be.
+Called by ``cycle.py``, which is told the outcome of each pod.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from time import perf_counter
+
+from mooring.api import errors
+from mooring.api.core_v1 import Pod
+from mooring.api.errors import StatusError
+from mooring.base import logs
+from mooring.client import Backoff, Client, ClientError
+from mooring.scheduler.deciding.assumptions import AssumedPod
+from mooring.scheduler.framework import GroupBindPlugin
+
+log = logs.get(__name__)
+
+_GROUP = 500
+_AT_ONCE = 2
+"""Two groups on their way: the server works on one while the other travels."""
+_LOOK_AGAIN = Backoff(initial=0.2, maximum=5.0, jitter=0.5)
+
+Settle = Callable[[AssumedPod, Exception | None], None]
+"""Told what became of a pod: None when it is bound."""
+
+
+class Binder:
+    def __init__(self, client: Client, settle: Settle) -> None:
+        self._client = client
+        self._settle = settle
+        self._waiting: list[AssumedPod] = []
+        self._ready = asyncio.Event()
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        """How many pods wait for the next group."""
+        return len(self._waiting)
+
+    def submit(self, assumed: AssumedPod, plugin: GroupBindPlugin) -> None:
+        assumed.binder, assumed.submitted = plugin, perf_counter()
+        self._waiting.append(assumed)
+        self._ready.set()
+
+    async def run(self) -> None:
+        """Bind until cancelled."""
+        try:
+            while True:
+                await self._ready.wait()
+                await self._slots.acquire()
+                group, self._waiting = self._waiting[:_GROUP], self._waiting[_GROUP:]
+                if not self._waiting:
+                    self._ready.clear()
+                task = asyncio.create_task(self._bind(group))
+                self._tasks.add(task)
+                task.add_done_callback(self._ended)
+        finally:
+            tasks = list(self._tasks)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("binding a group of pods failed", exc_info=error)
+
+    async def _bind(self, group: Sequence[AssumedPod]) -> None:
+        outcomes: list[tuple[AssumedPod, Exception | None]] = []
+        try:
+            for plugin in {id(assumed.binder): assumed.binder for assumed in group}.values():
+                if plugin is not None:
+                    part = [assumed for assumed in group if assumed.binder is plugin]
+                    told = await plugin.bind_all([(assumed.pod, assumed.node) for assumed in part])
+                    outcomes += zip(part, told, strict=True)
+        finally:
+            self._slots.release()
+        unknown: list[AssumedPod] = []
+        for assumed, outcome in outcomes:
+            if outcome is None or _is_an_answer(outcome):
+                self._settle(assumed, outcome)
+            else:
+                unknown.append(assumed)
+        for assumed in unknown:
+            await self._look_up(assumed)
+
+    async def _look_up(self, assumed: AssumedPod) -> None:
+        """Find out whether a pod was bound, however long it takes."""
+        meta, failures = assumed.pod.metadata, 0
+        while True:
+            try:
+                pod = await self._client.get(Pod, meta.name, meta.namespace)
+            except errors.NotFound as error:
+                self._settle(assumed, error)
+                return
+            except (StatusError, ClientError) as error:
+                failures += 1
+                if failures == 1:
+                    log.warning("the server did not say whether pods were bound, looking them up: %s", error)
+                await self._client.clock.sleep(_LOOK_AGAIN.delay(failures))
+                continue
+            if pod.metadata.uid != meta.uid:
+                self._settle(assumed, errors.not_found("pods", meta.name))
+            elif pod.spec.node_name == assumed.node:
+                self._settle(assumed, None)
+            elif pod.spec.node_name:
+                self._settle(assumed, errors.conflict("pods", meta.name, f"it is on node {pod.spec.node_name}"))
+            else:
+                self._settle(assumed, errors.service_unavailable("the server did not answer, and the pod is not bound"))
+            return
+
+
+def _is_an_answer(outcome: Exception) -> bool:
+    """Whether the server has decided; after an internal error or a timeout it may have written the binding or not."""
+    return isinstance(outcome, StatusError) and outcome.status.code < 500

@@ -1,0 +1,269 @@
+"""How scheduling works. Read top to bottom, with ``attempt.py``, which has the steps that nothing waits in.
+
+    pop ──► attempt ──┬─ granted ──► wait for permission ──► pre-bind ──► bind in groups ──► bound
+                      │                       └──────────────────┴──────────────┴─ give back, try again
+                      └─ refused ──► tell why ──► wait until something helps
+
+From `pop` to `granted` nothing waits, so no two pods get the same room. What follows runs beside the cycle. A pod is
+bound by one call that the API server refuses if the pod has a node already, so nothing is bound twice, whoever else
+schedules; when somebody else was faster, informers correct the columns (``events.py``).
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from time import perf_counter
+
+from mooring.api.core_v1 import Pod
+from mooring.api.errors import NotFound
+from mooring.base import logs
+from mooring.base.clock import Clock
+from mooring.client import Client
+from mooring.constraints.annotations import as_scheduled
+from mooring.scheduler.deciding.assumptions import AssumedPod, Assumptions
+from mooring.scheduler.deciding.attempt import Attempts, logged, name_of
+from mooring.scheduler.deciding.changes import POD_DELETED, on_node
+from mooring.scheduler.deciding.engine import Engine, Outcome
+from mooring.scheduler.framework import (
+    SUCCESS,
+    Code,
+    FilterPlugin,
+    GroupBindPlugin,
+    PostFilterResult,
+    PreBindPlugin,
+    Scope,
+    Status,
+    error,
+)
+from mooring.scheduler.framework.waiting import WaitingPod, WaitingPods
+from mooring.scheduler.queue import QueuedPod, SchedulingQueue
+from mooring.scheduler.running.binding import Binder
+from mooring.scheduler.running.metrics import SchedulerMetrics
+from mooring.scheduler.running.plugin_times import PluginTimes
+from mooring.scheduler.running.reports import SCHEDULER_ERROR, UNSCHEDULABLE, NotScheduled, Reports
+from mooring.scheduler.running.victims import Victims
+
+log = logs.get(__name__)
+
+_TURN_SECONDS = 0.01
+"""After so long others get a turn: informers, and the groups that are being bound."""
+_SLOW_SECONDS = 0.1
+
+
+class Cycle:
+    """The `Driver` of attempts in a live cluster."""
+
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        queue: SchedulingQueue,
+        assumptions: Assumptions,
+        client: Client,
+        reports: Reports,
+        metrics: SchedulerMetrics,
+        times: PluginTimes,
+        waiting: WaitingPods,
+        latest: Callable[[Pod], Pod | None],
+    ) -> None:
+        self._queue = queue
+        self._assumptions = assumptions
+        self._clock: Clock = client.clock
+        self._reports = reports
+        self._metrics = metrics
+        self._times = times
+        self._waiting = waiting
+        self._latest = latest
+        self._attempts = Attempts(engine, queue, self)
+        self._victims = Victims(client, queue, reports, waiting)
+        self.binder = Binder(client, self._settled)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._own_filters = {
+            name_of(plugin)
+            for profile in engine.profiles.values()
+            for plugin in profile.pre_bind
+            if isinstance(plugin, FilterPlugin) and plugin.scope is Scope.POD
+        }
+        """PreBind plugins that also filter pod by pod."""
+
+    async def run(self) -> None:
+        """Schedule until cancelled."""
+        binding = asyncio.create_task(self.binder.run(), name="binder")
+        try:
+            while True:
+                await self._queue.wait()
+                await self._turn()
+                await asyncio.sleep(0)
+        finally:
+            tasks = [binding, *self._tasks]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._victims.stop()
+
+    async def _turn(self) -> None:
+        until = perf_counter() + _TURN_SECONDS
+        while (queued := self._queue.pop()) is not None:
+            pod = self._still_wanted(queued)
+            if pod is None:
+                self._queue.done(queued.key)
+                continue
+            self._times.begin()
+            waits = self._attempts.schedule(queued, pod, self._clock.monotonic())
+            if waits:
+                await self._victims.settled()
+            if perf_counter() >= until:
+                return
+
+    def _still_wanted(self, queued: QueuedPod) -> Pod | None:
+        """The pod as it is now, unless it is gone, going, or has a node."""
+        pod = self._latest(queued.pod)
+        if pod is None or pod.spec.node_name or pod.metadata.deletion_timestamp is not None:
+            return None
+        queued.pod = as_scheduled(pod)
+        return queued.pod
+
+    # -- what attempts lead to
+
+    def judged(self, queued: QueuedPod, outcome: Outcome, seconds: float) -> None:
+        """Count how long the choice took, and log it when that was too long."""
+        self._metrics.judged(outcome, seconds)
+        points = self._times.attempt_ended(outcome)
+        result = "scheduled" if outcome.node else "error" if outcome.error else "unschedulable"
+        self._metrics.scheduling_durations.observe((result, outcome.profile.name), seconds)
+        if seconds > _SLOW_SECONDS:
+            fields = {
+                "pod": queued.name,
+                "seconds": round(seconds, 3),
+                "nodes": outcome.considered,
+                "feasible": outcome.feasible,
+                "result": result,
+                "attempt": queued.attempts,
+                **{point: round(spent, 3) for point, spent in points.items()},
+            }
+            log.warning("choosing a node took long", extra={"fields": fields})
+
+    def ran(self, point: str, status: Status, profile: str, seconds: float, plugin: str = "") -> None:
+        if plugin:
+            self._times.ran(plugin, point, status.code, seconds)
+        else:
+            self._metrics.point_durations.observe((point, str(status.code), profile), seconds)
+
+    def assume(self, assumed: AssumedPod) -> None:
+        self._assumptions.assume(assumed)
+
+    def forget(self, assumed: AssumedPod) -> bool:
+        """Give the room back, wake who can use it, and say whether the pod is to be tried again."""
+        was_ours = self._assumptions.forget(assumed)
+        self._queue.move(POD_DELETED, on_node(assumed.pod, assumed.node), None, but=assumed.key)
+        return was_ours and self._still_wanted(assumed.queued) is not None
+
+    def displace(self, pod: Pod, found: PostFilterResult) -> None:
+        self._metrics.preemption_attempts.add(())
+        self._metrics.victims.observe((), len(found.victims))
+        self._victims.preempt(pod, found.nominated or "", found.victims, found.status.plugin)
+
+    def not_nominated(self, pod: Pod) -> None:
+        self._reports.not_nominated(pod)
+
+    def refused(self, queued: QueuedPod, message: str, nominated: str | None, begun: float) -> None:
+        self._metrics.attempted("unschedulable", queued.profile, self._clock.monotonic() - begun)
+        self._reports.not_scheduled(queued.pod, NotScheduled(UNSCHEDULABLE, message, nominated))
+
+    def failed(self, queued: QueuedPod, message: str, begun: float) -> None:
+        self._metrics.attempted("error", queued.profile, self._clock.monotonic() - begun)
+        self._reports.not_scheduled(queued.pod, NotScheduled(SCHEDULER_ERROR, message))
+        self._queue.retry(queued)
+
+    # -- the rest of the way
+
+    def granted(self, assumed: AssumedPod, timeouts: Mapping[str, float]) -> None:
+        binder = assumed.profile.bind[0] if assumed.profile.bind else None
+        if isinstance(binder, GroupBindPlugin) and not timeouts and next(self._pre_binders(assumed), None) is None:
+            self._queue.done(assumed.key)
+            self.binder.submit(assumed, binder)
+            return
+        # From now on plugins find it, also when the next pod asks them for permission before the task has begun.
+        waiting = self._waiting.add(assumed.pod, timeouts) if timeouts else None
+        task = asyncio.create_task(self._prepare(assumed, waiting), name="pre-bind")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _pre_binders(self, assumed: AssumedPod) -> Iterator[PreBindPlugin]:
+        """The PreBind plugins that have something to do: one that has skipped the pod when it filtered has not."""
+        for plugin in assumed.profile.pre_bind:
+            name = name_of(plugin)
+            if name not in self._own_filters or name in assumed.cycle.pre_filter or name in assumed.cycle.data:
+                yield plugin
+
+    async def _prepare(self, assumed: AssumedPod, waiting: WaitingPod | None) -> None:
+        """Wait for permission, and do what must be done before a pod is bound."""
+        try:
+            status = SUCCESS
+            if waiting is not None:
+                started = perf_counter()
+                status = await self._waiting.decided(waiting, self._clock)
+                self.ran("WaitOnPermit", status, assumed.profile.name, perf_counter() - started)
+            if status.is_success:
+                self._queue.done(assumed.key)  # from here on nobody refuses the pod; what goes wrong is tried again
+                status = await self._pre_bind(assumed)
+            if status.is_success:
+                await self._bind(assumed)
+            else:
+                self._attempts.back(assumed, status)
+        except Exception as problem:
+            log.exception("preparing a pod for its node failed", extra={"fields": {"pod": assumed.queued.name}})
+            self._attempts.back(assumed, error(f"{type(problem).__name__}: {problem}"))
+
+    async def _pre_bind(self, assumed: AssumedPod) -> Status:
+        started = begun = perf_counter()
+        status = SUCCESS
+        for plugin in self._pre_binders(assumed):
+            status = (await plugin.pre_bind(assumed.cycle, assumed.pod, assumed.node)).by(name_of(plugin))
+            now = perf_counter()
+            self.ran("PreBind", status, assumed.profile.name, now - started, name_of(plugin))
+            started = now
+            if not status.is_success:
+                break
+        self.ran("PreBind", status, assumed.profile.name, perf_counter() - begun)
+        return status
+
+    async def _bind(self, assumed: AssumedPod) -> None:
+        """Let plugins bind in their order, until one does not skip the pod or takes it into its next group."""
+        status = error("no plugin binds the pod")
+        for plugin in assumed.profile.bind:
+            if isinstance(plugin, GroupBindPlugin):
+                self.binder.submit(assumed, plugin)
+                return
+            started = perf_counter()
+            said = (await plugin.bind(assumed.cycle, assumed.pod, assumed.node)).by(name_of(plugin))
+            if not said.is_skip:
+                status = said
+                self.ran("Bind", status, assumed.profile.name, perf_counter() - started)
+                break
+        if status.is_success:
+            self._settled(assumed, None)
+        else:
+            self._attempts.back(assumed, status)
+
+    # -- the outcome of binding
+
+    def _settled(self, assumed: AssumedPod, problem: Exception | None) -> None:
+        """The server has said whether a pod is bound."""
+        if assumed.submitted:
+            status = SUCCESS if problem is None else Status(Code.ERROR)
+            seconds = perf_counter() - assumed.submitted
+            self.ran("Bind", status, assumed.profile.name, seconds)
+            self.ran("Bind", status, assumed.profile.name, seconds, name_of(assumed.binder))
+        if problem is not None:
+            if isinstance(problem, NotFound) and self._latest(assumed.pod) is None:
+                self._attempts.give_back(assumed)  # it was deleted on its way
+            else:
+                self._attempts.back(assumed, error(f"binding rejected: {problem}"))
+            return
+        now = self._clock.monotonic()
+        for plugin in assumed.profile.post_bind:
+            with logged(plugin, "post_bind"):
+                plugin.post_bind(assumed.cycle, assumed.pod, assumed.node)
+        self._metrics.attempted("scheduled", assumed.profile.name, now - assumed.begun)
+        self._metrics.bound(assumed.queued, now)
+        self._reports.scheduled(assumed.pod, assumed.node)

@@ -1,0 +1,172 @@
+"""What happens in the cluster: from the informers into the columns and the queue.
+
+Every change is first taken into the columns, then told to the queue, which wakes the pods it may help. Changes that
+scheduling does not look at (a node's heartbeat, a pod's container statuses) wake nobody. A pod that turns up on a node
+ends an assumption about it, whether it is the node that was assumed or somebody else was faster.
+Assembled by ``runtime.py``.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from mooring.api.core_v1 import Node, Pod
+from mooring.api.meta_v1 import Resource
+from mooring.api.states import has_ended
+from mooring.base import logs
+from mooring.client import Change
+from mooring.constraints.annotations import UNREADABLE, as_scheduled
+from mooring.scheduler.columns.cluster import pod_key
+from mooring.scheduler.deciding.assumptions import Assumptions
+from mooring.scheduler.deciding.changes import POD_DELETED, node_action, on_node, pod_action
+from mooring.scheduler.deciding.engine import Engine
+from mooring.scheduler.framework import Action, ClusterEvent, Kind
+from mooring.scheduler.framework.waiting import WaitingPods
+from mooring.scheduler.queue import SchedulingQueue
+from mooring.scheduler.running.reports import UNSCHEDULABLE, NotScheduled, Reports
+
+log = logs.get(__name__)
+
+_ADDED = ClusterEvent(Kind.ASSIGNED_POD, Action.ADD)
+
+
+class EventHandlers:
+    """Takes the changes of all informers."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        queue: SchedulingQueue,
+        assumptions: Assumptions,
+        reports: Reports,
+        waiting: WaitingPods,
+    ) -> None:
+        self._engine = engine
+        self._queue = queue
+        self._assumptions = assumptions
+        self._reports = reports
+        self._waiting = waiting
+        self._ours: Collection[str] = engine.profiles.keys()
+
+    # -- nodes
+
+    def nodes(self, changes: Sequence[Change[Node]]) -> None:
+        for change in changes:
+            with _logged(change):
+                self._node(*change)
+
+    def _node(self, old: Node | None, new: Node | None) -> None:
+        if new is not None:
+            action = Action.ADD if old is None else node_action(old, new)
+            self._engine.put(new)
+            if action:
+                self._queue.move(ClusterEvent(Kind.NODE, action), old, new)
+        elif old is not None:
+            self._engine.remove(old)
+            self._queue.move(ClusterEvent(Kind.NODE, Action.DELETE), old, None)
+
+    # -- pods
+
+    def pods(self, changes: Sequence[Change[Pod]]) -> None:
+        for change in changes:
+            with _logged(change):
+                self._pod(*change)
+
+    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+        if old is not None and (new is None or pod_key(old) != pod_key(new)):
+            self._gone(old)
+            old = None
+        if new is None:
+            return
+        if has_ended(new):
+            self._gone(old or new)
+        elif new.spec.node_name:
+            self._placed(old, new)
+        elif new.spec.scheduler_name in self._ours:
+            self._waits(old and as_scheduled(old), as_scheduled(new))
+
+    def _placed(self, old: Pod | None, new: Pod) -> None:
+        """A pod on a node. What was assumed about it is over."""
+        key = pod_key(new)
+        self._engine.put(new)
+        if old is not None and old.spec.node_name:
+            action = pod_action(old, new)
+            if action:
+                self._queue.move(ClusterEvent(Kind.ASSIGNED_POD, action), old, new)
+            return
+        assumed = self._assumptions.end(key)
+        self._engine.nominations.remove(new)
+        self._queue.delete(new)
+        self._queue.move(_ADDED, None, new)
+        if assumed is not None and assumed.node != new.spec.node_name:
+            # Somebody else was faster: the room that was assumed is free again.
+            self._queue.move(POD_DELETED, on_node(assumed.pod, assumed.node), None)
+
+    def _waits(self, old: Pod | None, new: Pod) -> None:
+        """A pod that we are to find a node for."""
+        if self._assumptions.get(pod_key(new)) is not None:
+            return  # it is on its way; what is new about it is looked up if it comes back
+        wrong = new.metadata.annotations.get(UNREADABLE)
+        if old is not None and old.metadata.annotations.get(UNREADABLE) != wrong:
+            self._queue.delete(old)
+            old = None
+        if wrong is not None and old is None:
+            self._reports.not_scheduled(new, NotScheduled(UNSCHEDULABLE, wrong))
+        if new.status.nominated_node_name and old is None:
+            self._engine.nominations.put(new, new.status.nominated_node_name)
+        if old is None:
+            self._queue.add(new)
+            return
+        action = pod_action(old, new)
+        events = (ClusterEvent(Kind.UNSCHEDULED_POD, action),) if action else ()
+        self._queue.update(old, new, events)
+
+    def _gone(self, pod: Pod) -> None:
+        """A pod was deleted or has ended: its room is free."""
+        key = pod_key(pod)
+        assumed = self._assumptions.end(key)
+        nominated = self._engine.nominations.node_of(pod)
+        waiting = self._waiting.get(key)
+        if waiting is not None:
+            waiting.reject("", "the pod was deleted")
+        self._engine.remove(pod)
+        self._queue.delete(pod)
+        self._reports.forget(pod)
+        node = pod.spec.node_name or (assumed.node if assumed is not None else nominated or "")
+        if node:
+            self._queue.move(POD_DELETED, on_node(pod, node), None)
+
+    # -- everything else
+
+    def other(self, kind: Kind | None) -> Callable[[Sequence[Change[Resource]]], None]:
+        """A handler for objects of one kind."""
+
+        def handle(changes: Sequence[Change[Resource]]) -> None:
+            for change in changes:
+                with _logged(change):
+                    self._other(kind, *change)
+
+        return handle
+
+    def _other(self, kind: Kind | None, old: Resource | None, new: Resource | None) -> None:
+        if new is not None:
+            self._engine.put(new)
+        elif old is not None:
+            self._engine.remove(old)
+        if kind is not None:
+            self._queue.move(ClusterEvent(kind, _action(old, new)), old, new)
+
+
+@contextmanager
+def _logged(change: Change[Any]) -> Iterator[None]:
+    """A defect in the face of one object must not keep the scheduler from hearing of the others."""
+    try:
+        yield
+    except Exception:
+        meta = change.object.metadata
+        fields = {"kind": change.object.kind, "namespace": meta.namespace, "name": meta.name}
+        log.exception("a change was not taken in", extra={"fields": fields})
+
+
+def _action(old: Resource | None, new: Resource | None) -> Action:
+    return Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE_OTHER

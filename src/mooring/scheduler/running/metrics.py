@@ -1,0 +1,150 @@
+"""The scheduler's metrics, with the names, labels and buckets of kube-scheduler, so that dashboards work as they are.
+
+Counting happens for every pod and plugin, so it is a few additions to plain numbers; the page is made of them when
+somebody reads it. The registry is handed in: a process with other components shows all metrics on one page.
+
+`scheduler_plugin_evaluation_total` counts every node that a plugin judged, or was spared because a like pod's verdict
+on the node still held: what kube-scheduler, which asks anew each time, would have counted. It has KEP-5471's `status`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from mooring.base.metrics import Counts, Histograms, Labels, exponential
+from mooring.scheduler.deciding.engine import Outcome
+from mooring.scheduler.queue import Pool, QueuedPod
+
+Gauges = Callable[[], Iterable[tuple[Labels, float]]]
+
+
+class SchedulerMetrics(Collector):
+    def __init__(self) -> None:
+        self.attempts = Counts(
+            "scheduler_schedule_attempts",
+            "Attempts to schedule pods, by result: scheduled, unschedulable or error.",
+            ("result", "profile"),
+        )
+        self.evaluations = Counts(
+            "scheduler_plugin_evaluation",
+            "How often plugins were asked, by extension point and by what they said.",
+            ("plugin", "extension_point", "profile", "status"),
+        )
+        self.incoming = Counts(
+            "scheduler_queue_incoming_pods", "Pods that came into the queues, by what brought them.", ("queue", "event")
+        )
+        self.preemption_attempts = Counts(
+            "scheduler_preemption_attempts", "Attempts to make room by preemption that found victims.", ()
+        )
+        self.attempt_durations = Histograms(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "How long attempts took, from the choice of a node to the binding.",
+            ("result", "profile"),
+            exponential(0.001, 2, 15),
+        )
+        self.scheduling_durations = Histograms(
+            "scheduler_scheduling_duration_seconds",
+            "How long the choice of a node took, by result.",
+            ("result", "profile"),
+            exponential(0.001, 2, 15),
+        )
+        self.algorithm_durations = Histograms(
+            "scheduler_scheduling_algorithm_duration_seconds",
+            "How long filtering and scoring took.",
+            (),
+            exponential(0.001, 2, 15),
+        )
+        self.point_durations = Histograms(
+            "scheduler_framework_extension_point_duration_seconds",
+            "How long all plugins of an extension point took.",
+            ("extension_point", "status", "profile"),
+            exponential(0.0001, 2, 12),
+        )
+        self.plugin_durations = Histograms(
+            "scheduler_plugin_execution_duration_seconds",
+            "How long a plugin took at an extension point; one call in ten is counted.",
+            ("plugin", "extension_point", "status"),
+            exponential(0.00001, 1.5, 20),
+        )
+        self.sli_durations = Histograms(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "How long pods took from their first attempt until they were bound.",
+            ("attempts",),
+            exponential(0.01, 2, 20),
+        )
+        self.attempts_per_pod = Histograms(
+            "scheduler_pod_scheduling_attempts", "How many attempts pods took.", (), exponential(1, 2, 5)
+        )
+        self.victims = Histograms(
+            "scheduler_preemption_victims", "How many pods were chosen as victims.", (), exponential(1, 2, 7)
+        )
+        self._gauges: list[tuple[str, str, Sequence[str], Gauges]] = []
+        self._counters: list[tuple[str, str, Sequence[str], Gauges]] = []
+
+    def register(self, registry: CollectorRegistry) -> None:
+        registry.register(self)
+
+    # -- counting
+
+    def arrived(self, _queued: QueuedPod, pool: Pool, event: str) -> None:
+        """A pod came into a pool of the queue."""
+        self.incoming.add((pool.value, event))
+
+    def judged(self, outcome: Outcome, seconds: float) -> None:
+        """A pod was filtered and scored."""
+        profile = outcome.profile.name
+        values = self.evaluations.values
+        for entry in outcome.evaluations():
+            key = (entry.plugin, entry.point, profile, str(entry.code))
+            values[key] = values.get(key, 0) + entry.number
+        if outcome.error is not None and outcome.error.plugin:
+            self.evaluations.add((outcome.error.plugin, "Filter", profile, str(outcome.error.code)))
+        self.algorithm_durations.observe((), seconds)
+
+    def attempted(self, result: str, profile: str, seconds: float) -> None:
+        """An attempt has ended."""
+        self.attempts.add((result, profile))
+        self.attempt_durations.observe((result, profile), seconds)
+
+    def bound(self, queued: QueuedPod, now: float) -> None:
+        first = queued.first_tried_at
+        if first is not None:
+            self.sli_durations.observe((str(min(queued.attempts, 16)),), now - first)
+        self.attempts_per_pod.observe((), queued.attempts)
+
+    # -- what is looked up when the page is read
+
+    def gauge(self, name: str, about: str, labels: Sequence[str], read: Gauges) -> None:
+        self._gauges.append((name, about, labels, read))
+
+    def counter(self, name: str, about: str, labels: Sequence[str], read: Gauges) -> None:
+        """A count that somebody else keeps."""
+        self._counters.append((name, about, labels, read))
+
+    def collect(self) -> Iterator[Metric]:
+        for counts in (self.attempts, self.evaluations, self.incoming, self.preemption_attempts):
+            yield counts.family()
+        for durations in (
+            self.attempt_durations,
+            self.scheduling_durations,
+            self.algorithm_durations,
+            self.point_durations,
+            self.plugin_durations,
+            self.sli_durations,
+            self.attempts_per_pod,
+            self.victims,
+        ):
+            yield durations.family()
+        for kind, entries in ((GaugeMetricFamily, self._gauges), (CounterMetricFamily, self._counters)):
+            for name, about, names, read in entries:
+                family = kind(name, about, labels=names)
+                for labels, value in read():
+                    family.add_metric(labels, value)
+                yield family
+
+    def describe(self) -> Iterable[Metric]:
+        """Names only, so that registering does not read gauges before there is anything to read."""
+        return ()

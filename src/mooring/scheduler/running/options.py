@@ -1,0 +1,59 @@
+"""What a scheduler is started with, and what of it depends on versions and gates: read once, here (4330.12).
+
+`config.py` makes `SchedulerConfig` of a KubeSchedulerConfiguration; ``runtime.py`` runs it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mooring.api.scheme import Scheme
+from mooring.base.component import Component
+from mooring.client import LeaseTimes
+from mooring.scheduler.deciding.profiles import ProfileSpec
+from mooring.scheduler.framework import SchedulerFeatures, options
+from mooring.scheduler.framework.registry import Factory
+from mooring.scheduler.queue import Backoffs
+
+COMPONENT = "mooring-scheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderElection:
+    """Whether only one of several schedulers works, and by which Lease they agree on it."""
+
+    enabled: bool = False
+    name: str = COMPONENT
+    namespace: str = "kube-system"
+    times: LeaseTimes = field(default_factory=LeaseTimes)
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerConfig:
+    """What a KubeSchedulerConfiguration says."""
+
+    profiles: tuple[ProfileSpec, ...] = (ProfileSpec(),)
+    backoffs: Backoffs = field(default_factory=Backoffs)
+    leader_election: LeaderElection = field(default_factory=LeaderElection)
+    kubeconfig: str = ""
+    plugins: Mapping[str, Factory] = field(default_factory=dict)
+    """Users' plugins, besides those that Mooring has."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentOptions:
+    """What follows from a component's versions and gates."""
+
+    features: SchedulerFeatures
+    version: str
+    """How the component announces itself."""
+    scheme: Scheme
+    """The kinds and versions that it speaks."""
+
+
+def for_component(component: Component) -> ComponentOptions:
+    """Read a component's versions and gates, once."""
+    return ComponentOptions(
+        features=options.from_gates(component.gates),
+        version=str(component.versions.emulation),
+        scheme=Scheme(component.versions),
+    )

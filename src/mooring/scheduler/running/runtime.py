@@ -1,0 +1,244 @@
+"""A scheduler as a whole: informers, columns, queue and cycle, put together and run.
+
+    scheduler = Scheduler(client, config, options.for_component(component))
+    await scheduler.run()            # until cancelled; `run_elected` waits for its turn first
+
+All state comes from the API server, so a restart loses nothing: pods without a node are queued again, pods with one
+are reckoned with, and nominations stand in the pods' status. `mooring scheduler` and `mooring up` run one.
+Read next: ``cycle.py``.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+from mooring.api.core_v1 import Node, Pod
+from mooring.api.errors import StatusError
+from mooring.api.meta_v1 import Resource
+from mooring.base import logs
+from mooring.cel.cache import ProgramCache
+from mooring.client import Backoff, Client, ClientError, EventRecorder, Informer, Informers, LeaderElector
+from mooring.constraints.expressions import node_expressions, taint_expressions
+from mooring.scheduler.deciding.assumptions import Assumptions
+from mooring.scheduler.deciding.changes import DEVICES, OTHER_KINDS
+from mooring.scheduler.deciding.engine import Engine
+from mooring.scheduler.framework.registry import PluginError
+from mooring.scheduler.framework.waiting import WaitingPods
+from mooring.scheduler.plugins import IN_TREE
+from mooring.scheduler.queue import SchedulingQueue
+from mooring.scheduler.running.cycle import Cycle
+from mooring.scheduler.running.event_handlers import EventHandlers
+from mooring.scheduler.running.metrics import SchedulerMetrics
+from mooring.scheduler.running.options import ComponentOptions, SchedulerConfig
+from mooring.scheduler.running.plugin_times import PluginTimes
+from mooring.scheduler.running.reports import Reports
+
+log = logs.get(__name__)
+
+_BACKOFF_SECONDS = 1.0
+_UNSCHEDULABLE_SECONDS = 30.0
+_EXPRESSIONS: dict[str, ProgramCache[Any]] = {"taint": taint_expressions, "node": node_expressions}
+_ASK_AGAIN = Backoff(initial=0.5, maximum=10.0, jitter=0.5)
+_LIVING_PODS = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+class Scheduler:
+    """One scheduler, for one run. Raises PluginError for a profile that cannot be made."""
+
+    def __init__(
+        self,
+        client: Client,
+        config: SchedulerConfig,
+        component: ComponentOptions,
+        *,
+        metrics: SchedulerMetrics | None = None,
+        seed: int = 0,
+    ) -> None:
+        self._client = client
+        self._config = config
+        self._version = component.version
+        self.metrics = metrics or SchedulerMetrics()
+        features = component.features
+        self.waiting = WaitingPods()
+        times = PluginTimes(self.metrics)
+        self.engine = Engine(
+            config.profiles,
+            features=features,
+            registry={**IN_TREE, **config.plugins},
+            client=client,
+            waiting=self.waiting,
+            seed=seed,
+            timed=times.wrap,
+        )
+        _check_queue_sort(self.engine)
+        self.queue = SchedulingQueue(
+            self.engine.profiles,
+            client.clock,
+            backoffs=config.backoffs,
+            pop_from_backoff=features.pop_from_backoff,
+            arrived=self.metrics.arrived,
+        )
+        self.assumptions = Assumptions(self.engine)
+        self._informers = Informers(client)
+        self._device_informers = Informers(client)
+        self._devices: dict[type[Resource], Informer[Any]] = {}
+        """Those of them that there are; known when the server has said what it serves."""
+        self._pod_informers = Informers(client)
+        self._pods: Informer[Pod] = self._pod_informers.of(Pod, field_selector=_LIVING_PODS)
+        recorders = {name: EventRecorder(client, name) for name in self.engine.profiles}
+        self._reports = Reports(client, recorders, self._latest)
+        self.cycle = Cycle(
+            engine=self.engine,
+            queue=self.queue,
+            assumptions=self.assumptions,
+            client=client,
+            reports=self._reports,
+            metrics=self.metrics,
+            times=times,
+            waiting=self.waiting,
+            latest=self._latest,
+        )
+        self._handlers = EventHandlers(self.engine, self.queue, self.assumptions, self._reports, self.waiting)
+        self._ready = asyncio.Event()
+        self.is_standing_by = False
+        """Whether it takes part in an election; while another one leads, there is nothing to do."""
+        _show(self)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all there is has been read, and pods are being scheduled."""
+        return self._ready.is_set()
+
+    async def wait_until_ready(self) -> None:
+        await self._ready.wait()
+
+    async def run(self) -> None:
+        """Schedule until cancelled."""
+        await self._follow()
+        self._reports.start()
+        try:
+            async with self._informers, self._device_informers:
+                # Only then pods: with their nodes and claims unknown, each would be judged anew with each that comes.
+                await self._informers.wait_for_sync()
+                await self._wait_for_devices()
+                async with self._pod_informers, asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self._start_cycle(), name="cycle")
+                    tasks.create_task(self._flush_backoff(), name="backoff")
+                    tasks.create_task(self._flush_unschedulable(), name="unschedulable")
+        finally:
+            self._ready.clear()
+            await self._reports.stop()
+
+    async def run_elected(self) -> bool:
+        """Wait until no other scheduler works, then do. False when the lease was lost: end the process then."""
+        election = self._config.leader_election
+        elector = LeaderElector(
+            self._client, election.name, election.namespace, lease_times=election.times, version=self._version
+        )
+        self.is_standing_by = True
+        try:
+            return await elector.run(self.run)
+        finally:
+            self.is_standing_by = False
+
+    # -- how
+
+    async def _follow(self) -> None:
+        """Connect informers with what they feed."""
+        self._informers.of(Node).add_batch_handler(self._handlers.nodes)
+        served = await self._served()
+        for cls, kind in OTHER_KINDS.items():
+            if cls in served:
+                informer: Informer[Any] = (self._device_informers if cls in DEVICES else self._informers).of(cls)
+                informer.add_batch_handler(self._handlers.other(kind))
+                if cls in DEVICES:
+                    self._devices[cls] = informer
+        self._pods.add_batch_handler(self._handlers.pods)
+
+    async def _served(self) -> set[type[Resource]]:
+        """The kinds that there are at the versions that are emulated."""
+        failures = 0
+        while True:
+            try:
+                return await self._client.served(OTHER_KINDS)
+            except (StatusError, ClientError) as problem:
+                failures += 1
+                log.warning("cannot ask what the API server serves, trying again: %s", problem)
+                await self._client.clock.sleep(_ASK_AGAIN.delay(failures))
+
+    async def _wait_for_devices(self) -> None:
+        """Who may not read devices and claims, as roles of clusters without them have it, can schedule other pods."""
+        for cls, informer in self._devices.items():
+            if not await informer.wait_for_answer():
+                plural = self._client.kind(cls).plural
+                log.warning("may not list %s: pods with resource claims wait until that is allowed", plural)
+
+    async def _start_cycle(self) -> None:
+        await self._pod_informers.wait_for_sync()
+        counts = {pool.value: number for pool, number in self.queue.counts().items()}
+        log.info("scheduling begins", extra={"fields": {"nodes": len(self.engine.cluster), **counts}})
+        self._ready.set()
+        await self.cycle.run()
+
+    async def _flush_backoff(self) -> None:
+        while True:
+            await self._client.clock.sleep(_BACKOFF_SECONDS)
+            self.queue.flush_backoff()
+
+    async def _flush_unschedulable(self) -> None:
+        while True:
+            await self._client.clock.sleep(_UNSCHEDULABLE_SECONDS)
+            self.queue.flush_unschedulable()
+
+    def _latest(self, pod: Pod) -> Pod | None:
+        """The pod as it is now; None if it is gone, or another one has its name."""
+        found = self._pods.get(pod.metadata.name, pod.metadata.namespace)
+        return found if found is not None and found.metadata.uid == pod.metadata.uid else None
+
+
+def _check_queue_sort(engine: Engine) -> None:
+    """All profiles share a queue, so they must agree on its order."""
+    kinds = {type(profile.queue_sort) for profile in engine.profiles.values()}
+    if len(kinds) > 1:
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise PluginError(f"all profiles must sort the queue with the same plugin, not with {names}")
+
+
+def _show(scheduler: Scheduler) -> None:
+    """Metrics that are looked up when somebody reads them."""
+    metrics, queue, engine = scheduler.metrics, scheduler.queue, scheduler.engine
+
+    def pending() -> Iterator[tuple[tuple[str, ...], float]]:
+        for pool, number in queue.counts().items():
+            yield (pool.value,), number
+
+    def unschedulable() -> Iterator[tuple[tuple[str, ...], float]]:
+        found: dict[tuple[str, ...], float] = {}
+        for labels in queue.refused_by():
+            found[labels] = found.get(labels, 0) + 1
+        yield from found.items()
+
+    def sizes() -> Iterator[tuple[tuple[str, ...], float]]:
+        yield ("nodes",), len(engine.cluster)
+        yield ("pods",), sum(1 for _ in engine.cluster.placed_pods())
+        yield ("assumed_pods",), len(scheduler.assumptions)
+
+    metrics.gauge("scheduler_pending_pods", "Pods that wait, by queue.", ("queue",), pending)
+    metrics.gauge(
+        "scheduler_unschedulable_pods",
+        "Waiting pods that a plugin refused; a pod that several refused counts for each.",
+        ("plugin", "profile"),
+        unschedulable,
+    )
+
+    def expressions(number: str) -> Iterator[tuple[tuple[str, ...], float]]:
+        for name, cache in _EXPRESSIONS.items():
+            yield (name,), float(len(cache) if number == "size" else getattr(cache, number))
+
+    metrics.gauge("scheduler_cache_size", "Nodes, pods and assumed pods in the columns.", ("type",), sizes)
+    about = "compiled CEL expressions, by what they are about: a taint or a node."
+    metrics.gauge("mooring_cel_cache_size", f"The number of {about}", ("cache",), lambda: expressions("size"))
+    metrics.counter("mooring_cel_cache_hits", f"Uses of {about}", ("cache",), lambda: expressions("hits"))
+    metrics.counter(
+        "mooring_cel_cache_misses", f"Searches in vain for {about}", ("cache",), lambda: expressions("misses")
+    )

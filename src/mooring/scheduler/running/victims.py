@@ -1,0 +1,88 @@
+"""Victims of preemption: deleted so that a more important pod finds room on the node it is nominated for.
+
+Called by ``cycle.py`` with what a PostFilter plugin has chosen. While victims are being deleted the pod is held back;
+the deletion of the last one wakes it, as any pod that leaves a node does.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from mooring.api import times
+from mooring.api.core_v1 import Pod
+from mooring.api.errors import Conflict, NotFound, StatusError
+from mooring.base import logs
+from mooring.client import Client, ClientError
+from mooring.scheduler.columns.cluster import pod_key
+from mooring.scheduler.framework.waiting import WaitingPods
+from mooring.scheduler.queue import SchedulingQueue
+from mooring.scheduler.running.reports import Reports
+
+log = logs.get(__name__)
+
+
+class Victims:
+    def __init__(self, client: Client, queue: SchedulingQueue, reports: Reports, waiting: WaitingPods) -> None:
+        self._client = client
+        self._queue = queue
+        self._reports = reports
+        self._waiting = waiting
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def preempt(self, pod: Pod, node: str, victims: Sequence[Pod], plugin: str) -> None:
+        """Delete victims beside the cycle. `pod` must be held before it is put back into the queue."""
+        self._queue.hold(pod_key(pod), plugin)
+        task = asyncio.create_task(self._delete_all(pod, node, victims, plugin), name="preemption")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def settled(self) -> None:
+        """Until all deletions have been asked for."""
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def stop(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await self.settled()
+
+    async def _delete_all(self, pod: Pod, node: str, victims: Sequence[Pod], plugin: str) -> None:
+        key = pod_key(pod)
+        *others, last = victims
+        asked = await asyncio.gather(*(self._delete(victim, pod, node, plugin) for victim in others))
+        if None not in asked:
+            # Released before the last deletion, whose event is the one that wakes the pod.
+            self._queue.release(key)
+            asked.append(await self._delete(last, pod, node, plugin))
+        if not asked[-1] or None in asked:
+            self._queue.release(key, wake=True)  # no event will: something went wrong, or the last one is gone already
+
+    async def _delete(self, victim: Pod, pod: Pod, node: str, plugin: str) -> bool | None:
+        """Whether the victim goes now; False if it has gone already, None if it could not be deleted."""
+        waiting = self._waiting.get(pod_key(victim))
+        if waiting is not None:
+            waiting.reject(plugin, "preempted")
+            return True
+        try:
+            await self._mark(victim, pod)
+            await self._client.delete(Pod, victim.metadata.name, victim.metadata.namespace, uid=victim.metadata.uid)
+        except (NotFound, Conflict):
+            return False
+        except (StatusError, ClientError) as error:
+            log.warning("cannot delete the victim %s of a preemption: %s", victim.metadata.name, error)
+            return None
+        self._reports.preempted(victim, pod, node)
+        return True
+
+    async def _mark(self, victim: Pod, pod: Pod) -> None:
+        """Say in the victim's status why it goes, for those who count failures of workloads."""
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": f"{pod.spec.scheduler_name}: preempting to accommodate a higher priority pod",
+            "lastProbeTime": None,
+            "lastTransitionTime": times.to_seconds(self._client.clock.now()),
+        }
+        meta = victim.metadata
+        patch = {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}}
+        await self._client.patch(Pod, meta.name, patch, meta.namespace, subresource="status")
