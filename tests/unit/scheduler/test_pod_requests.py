@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mooring.api.core_v1 import Pod
-from mooring.scheduler.columns import requests
+from mooring.constraints import requests
 from mooring.scheduler.columns.shapes import Shapes
 from mooring.testing.builders import made, pod
 

@@ -15,7 +15,7 @@ from mooring.api import codec
 from mooring.api.core_v1 import Pod
 from mooring.api.from_tree import FieldValidation, from_tree
 from mooring.api.quantity import Quantity
-from mooring.scheduler.columns import requests
+from mooring.constraints import requests
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.shapes import Part, Shapes, host_ports, images, pod_terms
 from mooring.scheduler.deciding.engine import Engine

@@ -26,7 +26,7 @@ from mooring.advisor.snapshot import RawObject, Snapshot
 from mooring.api import codec
 from mooring.api.codec import DecodeError, FieldValidation
 from mooring.api.meta_v1 import Resource
-from mooring.scheduler.deciding.profiles import ProfileSpec
+from mooring.scheduler.facade import ProfileSpec
 
 _DEFAULT_NAMESPACE = "default"
 

@@ -23,8 +23,7 @@ from mooring.constraints.tolerations import NO_EXECUTE
 from mooring.controllers.device_taint_eviction import claim_keys
 from mooring.controllers.eviction import bound_at
 from mooring.controllers.taint_eviction import no_execute_taints
-from mooring.scheduler.deciding.engine import UnknownSchedulerError
-from mooring.scheduler.deciding.profiles import ProfileSpec
+from mooring.scheduler.facade import ProfileSpec, UnknownSchedulerError
 
 Key = tuple[str, str]
 

@@ -30,7 +30,7 @@ from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.apiserver.resources.stored import ROOT, Stored
 from mooring.client import Client
-from mooring.scheduler.deciding.profiles import DEFAULT_SCHEDULER
+from mooring.scheduler.facade import DEFAULT_SCHEDULER
 from mooring.store.kv import Put, Store
 
 _POLL_SECONDS = 0.1

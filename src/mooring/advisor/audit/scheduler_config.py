@@ -13,10 +13,7 @@ from mooring.advisor.snapshot import Snapshot
 from mooring.api import codec, core_v1
 from mooring.api.core_v1 import Node
 from mooring.constraints import node_selector
-from mooring.scheduler.deciding.profiles import ProfileSpec
-from mooring.scheduler.plugins import arguments
-from mooring.scheduler.plugins.node_affinity import NodeAffinity, NodeAffinityArgs
-from mooring.scheduler.running.config import API_VERSION, KIND
+from mooring.scheduler.facade import CONFIG_API_VERSION, CONFIG_KIND, ProfileSpec, added_affinity
 
 _ARGUMENTS = "profiles[%d].pluginConfig[NodeAffinity].args.addedAffinity"
 _IN_POD = "spec.affinity.nodeAffinity"
@@ -27,13 +24,12 @@ def findings(
 ) -> Iterator[Finding]:
     """What the profiles use, and what it comes to."""
     for index, profile in enumerate(profiles):
-        given = profile.arguments.get(NodeAffinity.name, {})
-        added = arguments.read(NodeAffinity.name, given, NodeAffinityArgs).added_affinity
+        added = added_affinity(profile)
         if added is None:
             continue
         reference = ObjectReference(
-            api_version=API_VERSION,
-            kind=KIND,
+            api_version=CONFIG_API_VERSION,
+            kind=CONFIG_KIND,
             name=profile.scheduler_name,
             file=file,
             line=1 if file else 0,

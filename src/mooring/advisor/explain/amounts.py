@@ -1,7 +1,7 @@
 """Amounts of resources in the units of the scheduler, as quantities for people and objects."""
 
 from mooring.api.quantity import Quantity, parse
-from mooring.scheduler.columns.requests import CPU
+from mooring.constraints.requests import CPU
 
 _BINARY = (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
 _BYTES = ("memory", "ephemeral-storage", "storage")

@@ -11,10 +11,17 @@ from mooring.advisor.explain.view import View, full_name
 from mooring.api.core_v1 import Pod
 from mooring.api.resource_v1 import DeviceSelector, DeviceTaint, ResourceClaim
 from mooring.constraints.tolerations import find_untolerated_device_taint
-from mooring.scheduler.dra.allocated import Allocated
-from mooring.scheduler.dra.claims import ClaimError, Request, claim_name, requests_of
-from mooring.scheduler.dra.devices import DeviceId, PooledDevice, SelectorError
-from mooring.scheduler.dra.inventory import Inventory
+from mooring.scheduler.facade import (
+    Allocated,
+    ClaimError,
+    DeviceId,
+    Inventory,
+    PooledDevice,
+    Request,
+    SelectorError,
+    device_claim_name,
+    device_requests_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +56,7 @@ def claims_of(view: View) -> list[ResourceClaim]:
     found = []
     for entry in view.pod.spec.resource_claims:
         try:
-            name = claim_name(view.pod, entry)
+            name = device_claim_name(view.pod, entry)
         except ClaimError:
             continue
         claim = view.object(ResourceClaim, name, view.namespace) if name else None
@@ -67,7 +74,7 @@ def look(view: View, node: str) -> list[Found]:
     for claim in claims_of(view):
         if claim.status.allocation is None:
             try:
-                requests = requests_of(claim, view.engine.cluster)
+                requests = device_requests_of(claim, view.engine.cluster)
             except ClaimError:
                 continue
             found += [_looked(view, claim, way, devices, allocated) for ways in requests for way in ways]

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from mooring.advisor.explain import patches
 from mooring.advisor.explain import subject as subjects
-from mooring.advisor.explain.asking import AskingEngine
 from mooring.advisor.explain.companions import companions
 from mooring.advisor.explain.reasons import describe
 from mooring.advisor.explain.results import (
@@ -34,12 +33,19 @@ from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.states import has_ended, priority
 from mooring.base.natural import natural
 from mooring.constraints.options import ConstraintOptions
-from mooring.scheduler.columns.cluster import NodeInfo
-from mooring.scheduler.deciding.changes import OTHER_KINDS
-from mooring.scheduler.deciding.diagnosis import FEASIBLE, Diagnosis
-from mooring.scheduler.deciding.engine import NO_NODES, NOTHING_DONE, Outcome, fit_message
-from mooring.scheduler.deciding.evaluation import Judgement
-from mooring.scheduler.deciding.profiles import ProfileSpec
+from mooring.scheduler.facade import (
+    FEASIBLE,
+    NO_NODES,
+    NOTHING_DONE,
+    OTHER_KINDS,
+    AskingEngine,
+    Diagnosis,
+    Judgement,
+    NodeInfo,
+    Outcome,
+    ProfileSpec,
+    fit_message,
+)
 from mooring.scheduler.framework import PostFilterResult, Registry, SchedulerFeatures, Status
 
 KINDS: tuple[type[Resource], ...] = (

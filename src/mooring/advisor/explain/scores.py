@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from mooring.advisor.explain.asking import AskingEngine
 from mooring.advisor.explain.results import NodeScore
 from mooring.api.core_v1 import Pod
 from mooring.base.natural import natural
+from mooring.scheduler.facade import AskingEngine
 
 
 def scores(engine: AskingEngine, pod: Pod, chosen: str, wanted: int) -> list[NodeScore]:

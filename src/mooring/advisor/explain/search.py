@@ -27,9 +27,7 @@ from mooring.api import codec
 from mooring.api.apps_v1 import ReplicaSet, StatefulSet
 from mooring.api.batch_v1 import Job
 from mooring.api.core_v1 import Pod, ReplicationController
-from mooring.scheduler.columns.cluster import NodeInfo
-from mooring.scheduler.deciding.diagnosis import Diagnosis
-from mooring.scheduler.deciding.evaluation import Judgement
+from mooring.scheduler.facade import Diagnosis, Judgement, NodeInfo
 from mooring.scheduler.framework import Status
 
 _MOST = 3

@@ -2,9 +2,7 @@
 
 from mooring.advisor.explain.view import View
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
-from mooring.scheduler.columns.cluster import NodeInfo
-from mooring.scheduler.volumes.claims import STORAGE, claim_names
-from mooring.scheduler.volumes.use import pods_share_disk
+from mooring.scheduler.facade import STORAGE, NodeInfo, claim_names, pods_share_disk
 
 _ONE_POD = "ReadWriteOncePod"
 _ZONES = (

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
-from mooring.advisor.explain.asking import AskingEngine
 from mooring.advisor.explain.subject import Subject
 from mooring.api import label_selector
 from mooring.api.core_v1 import (
@@ -27,8 +26,18 @@ from mooring.base.natural import natural
 from mooring.constraints import node_selector, tolerations
 from mooring.constraints.integers import canonical_int64
 from mooring.constraints.pod_affinity import AffinityTerm
-from mooring.scheduler.columns.cluster import NodeInfo, PlacedPod, object_key
-from mooring.scheduler.columns.shapes import ANY_ADDRESS, HostPort, PodShape, PodTerms, host_ports, pod_terms
+from mooring.scheduler.facade import (
+    ANY_ADDRESS,
+    AskingEngine,
+    HostPort,
+    NodeInfo,
+    PlacedPod,
+    PodShape,
+    PodTerms,
+    host_ports,
+    object_key,
+    pod_terms,
+)
 from mooring.scheduler.framework import SchedulerFeatures
 
 T = TypeVar("T", bound=Resource)

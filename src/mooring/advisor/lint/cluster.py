@@ -22,8 +22,8 @@ from mooring.cel.values import Timestamp
 from mooring.constraints import node_selector, semver, tolerations
 from mooring.constraints.integers import canonical_int64
 from mooring.constraints.options import ConstraintOptions
+from mooring.constraints.requests import requests_of
 from mooring.constraints.time_added import time_added
-from mooring.scheduler.columns.requests import requests_of
 
 _PASSING = "node.kubernetes.io/"
 """Taints with this prefix tell of the moment (not ready, under pressure), not of what a node is for."""

@@ -44,7 +44,7 @@ from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import ResourceClaimTemplate
 from mooring.api.scheduling_v1 import PriorityClass
-from mooring.scheduler.deciding.changes import OTHER_KINDS
+from mooring.scheduler.facade import OTHER_KINDS
 
 __all__ = [
     "Add",

@@ -12,7 +12,7 @@ from mooring.api.core_v1 import Namespace, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.storage_v1 import StorageClass
-from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.facade import Cluster
 
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 

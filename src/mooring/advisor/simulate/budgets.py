@@ -12,7 +12,7 @@ from mooring.api import label_selector
 from mooring.api.int_or_string import PercentError, scaled_value
 from mooring.api.label_selector import Selector
 from mooring.api.policy_v1 import PodDisruptionBudget
-from mooring.scheduler.deciding.engine import Engine
+from mooring.scheduler.facade import Engine
 
 
 @dataclass(slots=True)

@@ -26,8 +26,7 @@ from mooring.api.core_v1 import (
 from mooring.api.meta_v1 import ObjectMeta, OwnerReference
 from mooring.api.resource_v1 import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
 from mooring.api.storage_v1 import CSINode, StorageClass
-from mooring.scheduler.columns.cluster import object_key
-from mooring.scheduler.deciding.assumptions import AssumedPod
+from mooring.scheduler.facade import AssumedPod, object_key
 
 if TYPE_CHECKING:
     from mooring.advisor.simulate.world import World

@@ -5,11 +5,9 @@ from dataclasses import dataclass, field
 from mooring.admission import options as admission_options
 from mooring.admission.options import AdmissionOptions
 from mooring.base.component import Component
-from mooring.scheduler.deciding.profiles import ProfileSpec
+from mooring.scheduler.facade import IN_TREE, Backoffs, ProfileSpec
 from mooring.scheduler.framework import Registry, SchedulerFeatures
 from mooring.scheduler.framework import options as scheduler_features
-from mooring.scheduler.plugins import IN_TREE
-from mooring.scheduler.queue import Backoffs
 
 _BACKOFFS = Backoffs()
 

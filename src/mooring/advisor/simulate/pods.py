@@ -7,7 +7,7 @@ from mooring.advisor.simulate.identity import told
 from mooring.api.apps_v1 import Deployment
 from mooring.api.core_v1 import Pod, PodTemplateSpec
 from mooring.api.meta_v1 import OwnerReference, Resource
-from mooring.scheduler.columns.cluster import pod_key
+from mooring.scheduler.facade import pod_key
 
 
 @dataclass(slots=True, eq=False)

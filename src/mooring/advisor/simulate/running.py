@@ -16,8 +16,8 @@ from mooring.advisor.simulate.scheduling import Scheduling
 from mooring.advisor.simulate.utilisation import Usage, part_of, usage_of
 from mooring.advisor.simulate.world import World
 from mooring.advisor.snapshot import Snapshot
-from mooring.scheduler.columns.requests import CPU, MEMORY
-from mooring.scheduler.queue import Pool
+from mooring.constraints.requests import CPU, MEMORY
+from mooring.scheduler.facade import Pool
 
 _TICK = 1.0
 """Backoffs end on whole seconds."""

@@ -9,13 +9,8 @@ from dataclasses import dataclass
 
 from mooring.advisor.simulate.world import World
 from mooring.api.core_v1 import Pod
-from mooring.scheduler.columns.cluster import pod_key
-from mooring.scheduler.columns.shapes import PodShape
-from mooring.scheduler.deciding.assumptions import AssumedPod
-from mooring.scheduler.deciding.attempt import Attempts
-from mooring.scheduler.deciding.engine import NOTHING_DONE, Outcome
+from mooring.scheduler.facade import NOTHING_DONE, AssumedPod, Attempts, Outcome, PodShape, QueuedPod, pod_key
 from mooring.scheduler.framework import PostFilterResult, Status
-from mooring.scheduler.queue import QueuedPod
 
 _TELL_EVERY = 256
 

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.advisor.simulate.results import Distribution, ResourceUse
-from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.requests import CPU
+from mooring.constraints.requests import CPU
+from mooring.scheduler.facade import Cluster
 
 PODS = "pods"
 _BUCKETS = 10

@@ -27,10 +27,8 @@ from mooring.api.resource_v1 import ResourceClaimTemplate
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.states import has_ended
 from mooring.constraints.annotations import without_bridge
-from mooring.scheduler.deciding.changes import OTHER_KINDS, POD_DELETED, node_action, on_node
-from mooring.scheduler.deciding.profiles import DEFAULT_SCHEDULER
+from mooring.scheduler.facade import DEFAULT_SCHEDULER, OTHER_KINDS, POD_DELETED, SchedulingQueue, node_action, on_node
 from mooring.scheduler.framework import Action, ClusterEvent, Kind
-from mooring.scheduler.queue import SchedulingQueue
 
 _POD_ADDED = ClusterEvent(Kind.ASSIGNED_POD, Action.ADD)
 

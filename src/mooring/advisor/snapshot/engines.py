@@ -6,9 +6,7 @@ from mooring.advisor.snapshot.objects import Snapshot
 from mooring.api.core_v1 import Namespace, Node, Pod
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.states import has_ended
-from mooring.scheduler.deciding.changes import OTHER_KINDS
-from mooring.scheduler.deciding.engine import Engine
-from mooring.scheduler.deciding.profiles import ProfileSpec
+from mooring.scheduler.facade import OTHER_KINDS, Engine, ProfileSpec
 from mooring.scheduler.framework import Registry, SchedulerFeatures
 
 _NAME_LABEL = "kubernetes.io/metadata.name"

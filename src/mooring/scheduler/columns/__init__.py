@@ -2,7 +2,6 @@
 
     cluster      the whole: nodes, placed pods, namespaces and all other objects; who wants to know, asks here
     shapes       pods that look alike, interned
-    requests     how much a pod sets aside
     resources    allocatable and used amounts       ports, images    what they say
     topology     domains of a label key             pod_sets         chosen pods, counted by row and by domain
     term_owners  the affinity terms of placed pods  change_log       which rows have changed since when

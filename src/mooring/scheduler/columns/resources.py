@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Node
 from mooring.base import logs
-from mooring.scheduler.columns import requests
-from mooring.scheduler.columns.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from mooring.constraints import requests
+from mooring.constraints.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from mooring.scheduler.columns.shapes import PodShape
 
 log = logs.get(__name__)

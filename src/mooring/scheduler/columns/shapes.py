@@ -32,13 +32,13 @@ from mooring.api.core_v1 import (
 )
 from mooring.api.meta_v1 import ObjectMeta, OwnerReference
 from mooring.api.quantity import Quantity
+from mooring.constraints import requests
 from mooring.constraints.pod_affinity import (
     AffinityTerm,
     WeightedAffinityTerm,
     affinity_term,
     weighted_affinity_term,
 )
-from mooring.scheduler.columns import requests
 
 if TYPE_CHECKING:  # ``resources.py`` fills it in
     from mooring.scheduler.columns.resources import Usage

@@ -8,6 +8,7 @@
     diagnosis, refusals                why no node will do
     preemption, dry_run, disruptions   who could make room
     changes           what can happen in a cluster, in the words of events
+    asking            more questions to the engine, for those who explain
 
 Start at ``attempt.py``. The parts of the policy are `scheduler/plugins/`; what is known is `scheduler/columns/`.
 """

@@ -19,7 +19,7 @@ from mooring.api.core_v1 import (
 )
 from mooring.api.meta_v1 import Resource
 from mooring.api.policy_v1 import PodDisruptionBudget
-from mooring.scheduler.columns import requests
+from mooring.constraints import requests
 from mooring.scheduler.framework import Action, ClusterEvent, Kind
 
 OTHER_KINDS: dict[type[Resource], Kind | None] = {

@@ -30,6 +30,8 @@ from mooring.scheduler.framework import (
 from mooring.scheduler.framework.registry import PluginError
 
 DEFAULT_SCHEDULER = "default-scheduler"
+CONFIG_API_VERSION, CONFIG_KIND = "kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration"
+"""What files that set up profiles call themselves."""
 P = TypeVar("P")
 
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from mooring.api.base import Object
 from mooring.api.core_v1 import Node, Pod
-from mooring.scheduler.columns import requests
+from mooring.constraints import requests
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.resources import POD_COUNT, ResourceColumns
 from mooring.scheduler.columns.shapes import PodInfo

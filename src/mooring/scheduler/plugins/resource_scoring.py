@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.api.base import Int32, Int64, Object, required
-from mooring.scheduler.columns import requests
+from mooring.constraints import requests
 from mooring.scheduler.columns.resources import ResourceColumns
 from mooring.scheduler.framework import MAX_NODE_SCORE, Rows, Scores
 from mooring.scheduler.plugins import arguments as plugin_arguments

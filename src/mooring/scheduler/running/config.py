@@ -12,12 +12,16 @@ from mooring.api import codec
 from mooring.api.base import Int32, Int64, Object
 from mooring.base import durations
 from mooring.client import LeaseTimes
-from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, DEFAULT_SCHEDULER, PluginUse, ProfileSpec
+from mooring.scheduler.deciding.profiles import (
+    CONFIG_API_VERSION,
+    CONFIG_KIND,
+    DEFAULT_PLUGINS,
+    DEFAULT_SCHEDULER,
+    PluginUse,
+    ProfileSpec,
+)
 from mooring.scheduler.queue import Backoffs
 from mooring.scheduler.running.options import COMPONENT, LeaderElection, SchedulerConfig
-
-API_VERSION = "kubescheduler.config.k8s.io/v1"
-KIND = "KubeSchedulerConfiguration"
 
 
 class SchedulerConfigError(ValueError):
@@ -117,9 +121,9 @@ def read(source: str | bytes) -> SchedulerConfig:
         found = codec.decode_yaml(source, _Configuration).object
     except codec.DecodeError as problem:
         raise SchedulerConfigError(str(problem)) from problem
-    if found.kind != KIND or found.api_version != API_VERSION:
+    if found.kind != CONFIG_KIND or found.api_version != CONFIG_API_VERSION:
         said = f"{found.kind or 'no kind'} of {found.api_version or 'no apiVersion'}"
-        raise SchedulerConfigError(f"expected a {KIND} of {API_VERSION}, found {said}")
+        raise SchedulerConfigError(f"expected a {CONFIG_KIND} of {CONFIG_API_VERSION}, found {said}")
     if found.extenders:
         raise SchedulerConfigError("extenders: not supported; write a plugin instead (docs/scheduler-plugins.md)")
     config = SchedulerConfig(

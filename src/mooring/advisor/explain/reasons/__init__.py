@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from mooring.advisor.explain.reasons import nodes, pods, storage
 from mooring.advisor.explain.reasons.groups import Groups, as_one
 from mooring.advisor.explain.view import View
-from mooring.scheduler.columns.cluster import NodeInfo
+from mooring.scheduler.facade import NodeInfo
 from mooring.scheduler.framework import Status
 
 Describer = Callable[[View, Sequence[NodeInfo], Status], Groups]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from mooring.api.core_v1 import Pod
-from mooring.scheduler.columns.cluster import NodeInfo
+from mooring.scheduler.facade import NodeInfo
 
 Groups = list[tuple[str, list[NodeInfo]]]
 _NAMED = 3

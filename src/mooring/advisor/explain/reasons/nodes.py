@@ -16,7 +16,7 @@ from mooring.constraints.celenv import NODE, TAINT
 from mooring.constraints.integers import canonical_int64
 from mooring.constraints.options import ConstraintOptions
 from mooring.constraints.time_added import time_added
-from mooring.scheduler.columns.cluster import NodeInfo
+from mooring.scheduler.facade import NodeInfo
 from mooring.scheduler.framework import Status
 
 

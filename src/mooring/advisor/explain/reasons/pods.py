@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from mooring.advisor.explain.reasons.groups import Groups, by_text, pods_named
 from mooring.advisor.explain.view import Apart, Spread, View
 from mooring.constraints.pod_affinity import AffinityTerm
-from mooring.scheduler.columns.cluster import NodeInfo
+from mooring.scheduler.facade import NodeInfo
 from mooring.scheduler.framework import Status
 
 _FEW = 5

@@ -17,16 +17,17 @@ from mooring.advisor.explain.view import View, full_name
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim
 from mooring.api.storage_v1 import CSINode
 from mooring.constraints import node_selector
-from mooring.scheduler.columns.cluster import NodeInfo
-from mooring.scheduler.framework import Status
-from mooring.scheduler.plugins.dynamic_resources import (
+from mooring.scheduler.facade import (
     REASON_CANNOT,
     REASON_ELSEWHERE,
     REASON_GAVE_UP,
     REASON_INVALID_POOL,
+    NodeInfo,
+    class_of,
+    is_bound,
+    limits_of,
 )
-from mooring.scheduler.volumes.attached import limits_of
-from mooring.scheduler.volumes.claims import class_of, is_bound
+from mooring.scheduler.framework import Status
 
 
 def restrictions(view: View, infos: Sequence[NodeInfo], _status: Status) -> Groups:

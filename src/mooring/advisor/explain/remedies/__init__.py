@@ -10,7 +10,7 @@ from mooring.advisor.explain.remedies import devices, nodes, pods, storage
 from mooring.advisor.explain.remedies.remedy import BOUND, Remedy
 from mooring.advisor.explain.view import View
 from mooring.api.core_v1 import PodSpec
-from mooring.scheduler.columns.cluster import NodeInfo
+from mooring.scheduler.facade import NodeInfo
 from mooring.scheduler.framework import Status
 
 __all__ = ["Remedy", "remedies"]

@@ -23,8 +23,7 @@ from mooring.api.resource_v1 import (
     ResourceClaimSpec,
     ResourceClaimTemplate,
 )
-from mooring.scheduler.columns.cluster import NodeInfo
-from mooring.scheduler.dra.claims import ClaimError, claim_name
+from mooring.scheduler.facade import ClaimError, NodeInfo, device_claim_name
 from mooring.scheduler.framework import Status
 
 PLUGIN = "DynamicResources"
@@ -97,7 +96,7 @@ def _changed(view: View, found: Found, idea: Remedy, change: Callable[[Asked], N
 
 def _stands_for(view: View, entry: PodResourceClaim, claim: ResourceClaim) -> bool:
     try:
-        return claim_name(view.pod, entry) == claim.metadata.name
+        return device_claim_name(view.pod, entry) == claim.metadata.name
     except ClaimError:
         return False
 

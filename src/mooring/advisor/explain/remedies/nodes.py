@@ -33,14 +33,11 @@ from mooring.api.core_v1 import (
     Toleration,
 )
 from mooring.api.states import priority
-from mooring.constraints import semver
+from mooring.constraints import requests, semver
 from mooring.constraints.integers import canonical_int64
 from mooring.constraints.tolerations import tolerates
-from mooring.scheduler.columns import requests
-from mooring.scheduler.columns.cluster import NodeInfo
-from mooring.scheduler.columns.shapes import host_ports
+from mooring.scheduler.facade import NodeInfo, host_ports, needed_features
 from mooring.scheduler.framework import Status
-from mooring.scheduler.plugins.node_declared_features import needed_features
 
 _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 _SYSTEM = "node.kubernetes.io/"

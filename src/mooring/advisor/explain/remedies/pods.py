@@ -15,7 +15,7 @@ from mooring.advisor.explain.remedies.remedy import (
 )
 from mooring.advisor.explain.view import Apart, Spread, View
 from mooring.api.core_v1 import PodSpec, TopologySpreadConstraint, WeightedPodAffinityTerm
-from mooring.scheduler.columns.cluster import NodeInfo
+from mooring.scheduler.facade import NodeInfo
 from mooring.scheduler.framework import Status
 
 

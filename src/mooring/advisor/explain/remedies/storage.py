@@ -29,17 +29,17 @@ from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.quantity import parse
 from mooring.api.storage_v1 import StorageClass
 from mooring.constraints import node_selector
-from mooring.scheduler.columns.cluster import NodeInfo
-from mooring.scheduler.framework import Status
-from mooring.scheduler.volumes import csi
-from mooring.scheduler.volumes.claims import (
+from mooring.scheduler.facade import (
     BIND_COMPLETED,
+    NO_PROVISIONER,
     STORAGE,
     WAIT_FOR_FIRST_CONSUMER,
+    NodeInfo,
+    attachments,
     class_of,
     is_bound,
 )
-from mooring.scheduler.volumes.provisioning import NO_PROVISIONER
+from mooring.scheduler.framework import Status
 
 _CAVEAT = "hostPath stands for the real kind of storage"
 _SIZE = "1Gi"
@@ -239,11 +239,11 @@ def zone(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
 def limits(view: View, info: NodeInfo, _status: Status) -> Iterator[Remedy]:
     yield from _missing(view, "NodeVolumeLimits")
     cluster = view.engine.cluster
-    wanted = {each.driver for each in csi.attachments(view.pod, cluster, [])}
+    wanted = {each.driver for each in attachments(view.pod, cluster, [])}
     users = [
         pod
         for pod in info.pods
-        if pod.spec.volumes and any(each.driver in wanted for each in csi.attachments(pod, cluster, []))
+        if pod.spec.volumes and any(each.driver in wanted for each in attachments(pod, cluster, []))
     ]
     for pod in users[:2]:
         remedy = delete_pods(view, "NodeVolumeLimits", [pod], f", which has such a volume on node {info.name}")

@@ -1,7 +1,7 @@
 """The scheduler's engine, asked for more than a verdict: every plugin's refusal of a node, and what would be if.
 
-With `cluster.supposing` one engine serves any number of questions about a large cluster. Called by ``view.py`` and
-``search.py``.
+With `cluster.supposing` one engine serves any number of questions about a large cluster. Called by
+``advisor/explain/``.
 """
 
 import numpy as np

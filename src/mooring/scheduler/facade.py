@@ -1,0 +1,126 @@
+"""What advice asks of the scheduler, which it does not run: `mooring.advisor` imports from here and from `framework`.
+
+    AskingEngine, Engine, Outcome, …       where a pod would go, and every plugin's refusal
+    Attempts, SchedulingQueue, …           the steps of an attempt and the order of pods, for simulations to drive
+    Cluster, NodeInfo, PodShape, …         what is known of a cluster and of a pod
+    claim_names, Inventory, …              volumes and devices, as the plugins for them see them
+
+``running/`` is not here, because nothing that advice does may write. `lint-imports` keeps both promises.
+"""
+
+from mooring.api.core_v1 import NodeAffinity
+from mooring.scheduler.columns.cluster import Cluster, NodeInfo, PlacedPod, object_key, pod_key
+from mooring.scheduler.columns.shapes import ANY_ADDRESS, HostPort, PodShape, PodTerms, host_ports, pod_terms
+from mooring.scheduler.deciding.asking import AskingEngine
+from mooring.scheduler.deciding.assumptions import AssumedPod
+from mooring.scheduler.deciding.attempt import Attempts
+from mooring.scheduler.deciding.changes import OTHER_KINDS, POD_DELETED, node_action, on_node
+from mooring.scheduler.deciding.diagnosis import FEASIBLE, Diagnosis
+from mooring.scheduler.deciding.engine import (
+    NO_NODES,
+    NOTHING_DONE,
+    Engine,
+    Outcome,
+    UnknownSchedulerError,
+    fit_message,
+)
+from mooring.scheduler.deciding.evaluation import Judgement
+from mooring.scheduler.deciding.profiles import CONFIG_API_VERSION, CONFIG_KIND, DEFAULT_SCHEDULER, ProfileSpec
+from mooring.scheduler.dra.allocated import Allocated
+from mooring.scheduler.dra.claims import ClaimError, Request
+from mooring.scheduler.dra.claims import claim_name as device_claim_name
+from mooring.scheduler.dra.claims import requests_of as device_requests_of
+from mooring.scheduler.dra.devices import DeviceId, PooledDevice, SelectorError
+from mooring.scheduler.dra.inventory import Inventory
+from mooring.scheduler.plugins import IN_TREE, arguments, node_affinity
+from mooring.scheduler.plugins.dynamic_resources import (
+    REASON_CANNOT,
+    REASON_ELSEWHERE,
+    REASON_GAVE_UP,
+    REASON_INVALID_POOL,
+)
+from mooring.scheduler.plugins.node_declared_features import needed_features
+from mooring.scheduler.queue import Backoffs, Pool, QueuedPod, SchedulingQueue
+from mooring.scheduler.volumes.attached import limits_of
+from mooring.scheduler.volumes.claims import (
+    BIND_COMPLETED,
+    STORAGE,
+    WAIT_FOR_FIRST_CONSUMER,
+    claim_names,
+    class_of,
+    is_bound,
+)
+from mooring.scheduler.volumes.csi import attachments
+from mooring.scheduler.volumes.provisioning import NO_PROVISIONER
+from mooring.scheduler.volumes.use import pods_share_disk
+
+__all__ = [
+    "ANY_ADDRESS",
+    "BIND_COMPLETED",
+    "CONFIG_API_VERSION",
+    "CONFIG_KIND",
+    "DEFAULT_SCHEDULER",
+    "FEASIBLE",
+    "IN_TREE",
+    "NOTHING_DONE",
+    "NO_NODES",
+    "NO_PROVISIONER",
+    "OTHER_KINDS",
+    "POD_DELETED",
+    "REASON_CANNOT",
+    "REASON_ELSEWHERE",
+    "REASON_GAVE_UP",
+    "REASON_INVALID_POOL",
+    "STORAGE",
+    "WAIT_FOR_FIRST_CONSUMER",
+    "Allocated",
+    "AskingEngine",
+    "AssumedPod",
+    "Attempts",
+    "Backoffs",
+    "ClaimError",
+    "Cluster",
+    "DeviceId",
+    "Diagnosis",
+    "Engine",
+    "HostPort",
+    "Inventory",
+    "Judgement",
+    "NodeInfo",
+    "Outcome",
+    "PlacedPod",
+    "PodShape",
+    "PodTerms",
+    "Pool",
+    "PooledDevice",
+    "ProfileSpec",
+    "QueuedPod",
+    "Request",
+    "SchedulingQueue",
+    "SelectorError",
+    "UnknownSchedulerError",
+    "added_affinity",
+    "attachments",
+    "claim_names",
+    "class_of",
+    "device_claim_name",
+    "device_requests_of",
+    "fit_message",
+    "host_ports",
+    "is_bound",
+    "limits_of",
+    "needed_features",
+    "node_action",
+    "object_key",
+    "on_node",
+    "pod_key",
+    "pod_terms",
+    "pods_share_disk",
+]
+
+
+def added_affinity(profile: ProfileSpec) -> NodeAffinity | None:
+    """The node affinity that a profile's configuration adds to every pod."""
+    plugin = node_affinity.NodeAffinity.name
+    given = profile.arguments.get(plugin, {})
+    return arguments.read(plugin, given, node_affinity.NodeAffinityArgs).added_affinity
