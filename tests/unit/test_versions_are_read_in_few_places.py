@@ -53,3 +53,7 @@ def test_no_code_in_the_main_flow_reads_versions_or_gates() -> None:
 )
 def test_every_way_to_import_versions_is_seen(source: str) -> None:
     assert _reads_versions(source)
+
+
+def test_modules_called_options_are_those_that_read_versions_or_gates() -> None:
+    assert [str(path) for path in SOURCE.rglob("options.py") if not _reads_versions(path.read_text())] == []

@@ -35,14 +35,14 @@ class Fault(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Complaint:
     """Why an expression is refused."""
 
     fault: Fault
     detail: str
 
 
-Judge = Callable[[str], Verdict | None]
+Judge = Callable[[str], Complaint | None]
 """Says why an expression is refused; None if it is not."""
 
 
@@ -65,16 +65,16 @@ def validate(expression: str, path: Path, judge: Judge) -> list[FieldError]:
     if len(expression.encode(errors="surrogatepass")) > MAX_BYTES:
         return [field_errors.too_long(path, MAX_BYTES)]
     field_errors.spend(_COST * len(expression), path)
-    verdict = judge(expression)
-    if verdict is None:
+    complaint = judge(expression)
+    if complaint is None:
         return []
-    match verdict.fault:
+    match complaint.fault:
         case Fault.TOO_COMPLEX:
-            return [field_errors.forbidden(path, verdict.detail)]
+            return [field_errors.forbidden(path, complaint.detail)]
         case Fault.INTERNAL:
-            return [field_errors.internal(path, verdict.detail)]
+            return [field_errors.internal(path, complaint.detail)]
         case Fault.INVALID:
-            return [field_errors.invalid(path, expression, verdict.detail)]
+            return [field_errors.invalid(path, expression, complaint.detail)]
 
 
 def judge_in(environment: Callable[[], "Environment"], results: tuple[str, ...] = ("bool",)) -> Judge:
@@ -84,19 +84,19 @@ def judge_in(environment: Callable[[], "Environment"], results: tuple[str, ...] 
     """
 
     @lru_cache(maxsize=_REMEMBERED)
-    def judge(expression: str) -> Verdict | None:
-        return _verdict(environment().compile(expression), results)
+    def judge(expression: str) -> Complaint | None:
+        return _complaint(environment().compile(expression), results)
 
     return judge
 
 
-def _verdict(program: "Program", results: tuple[str, ...]) -> Verdict | None:
+def _complaint(program: "Program", results: tuple[str, ...]) -> Complaint | None:
     if program.issues:
         if not program.issues[0].line:  # no place in the text: folding constants failed
             detail = program.issues[0].message.removeprefix("program: ")
-            return Verdict(Fault.INTERNAL, f"program instantiation failed: {detail}")
-        return Verdict(Fault.INVALID, "compilation failed: " + "\n".join(map(str, program.issues)))
+            return Complaint(Fault.INTERNAL, f"program instantiation failed: {detail}")
+        return Complaint(Fault.INVALID, "compilation failed: " + "\n".join(map(str, program.issues)))
     if str(program.output_type) not in results:
         detail = f"must evaluate to bool or the unknown type, not {program.output_type}"
-        return Verdict(Fault.INVALID, detail)
-    return Verdict(Fault.TOO_COMPLEX, TOO_COMPLEX) if program.max_cost > MAX_COST else None
+        return Complaint(Fault.INVALID, detail)
+    return Complaint(Fault.TOO_COMPLEX, TOO_COMPLEX) if program.max_cost > MAX_COST else None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from mooring.admission import volume_sources as sources
-from mooring.admission.expressions import Verdict
+from mooring.admission.expressions import Complaint
 from mooring.admission.meta import IMMUTABLE
 from mooring.admission.node_selector import NodeSelectorRules, validate_node_selector
 from mooring.admission.options import AdmissionOptions
@@ -128,7 +128,7 @@ def affinity_rules(options: AdmissionOptions, old: PersistentVolumeSpec | None) 
     stored = {expression for term in _terms(old) for expression in term.match_cel_expressions}
     requirements = [requirement for term in _terms(old) for requirement in term.match_expressions]
 
-    def judge(expression: str) -> Verdict | None:
+    def judge(expression: str) -> Complaint | None:
         judges = options.judges
         return (judges.stored_node if expression in stored else judges.new_node)(expression)
 

@@ -32,7 +32,7 @@ from mooring.apiserver.discovery import Discovery
 from mooring.apiserver.exchange import Exchange
 from mooring.apiserver.health import Health
 from mooring.apiserver.http import JSON, Request, Response, warning_header
-from mooring.apiserver.limits import Gatekeeper
+from mooring.apiserver.limits import RequestLimiter
 from mooring.apiserver.metrics import ServerMetrics
 from mooring.apiserver.openapi import OpenApi
 from mooring.apiserver.options import VersionOptions
@@ -84,7 +84,7 @@ class Application:
     clock: Clock
     authenticator: Authenticator
     authorizer: Authorizer
-    gatekeeper: Gatekeeper
+    limiter: RequestLimiter
     metrics: ServerMetrics
     skew: SkewWatch
     health: Health
@@ -146,7 +146,7 @@ class Application:
         if request.method not in _METHODS:
             raise errors.method_not_allowed(request.method.lower(), request.path)
         self.skew.see_agent(request.user_agent)
-        self.gatekeeper.check_rate(request.user)
+        self.limiter.check_rate(request.user)
         route = exchange.route = await self._route(request.path)
         attributes = attributes_of(request, route)
         exchange.verb = attributes.verb
@@ -157,14 +157,14 @@ class Application:
         exchange.allowed_by = decision.reason or "RBAC"
         if route and route.streams:
             return await self._stream(exchange, route, receive)
-        with self.gatekeeper.one_more(exchange.verb) as place:
+        with self.limiter.one_more(exchange.verb) as place:
             try:
-                async with asyncio.timeout(self.gatekeeper.limits.request_seconds):
+                async with asyncio.timeout(self.limiter.limits.request_seconds):
                     if receive and request.method in _WITH_BODY:
                         request.body = await self._body(receive)
                     response = await self._handle(exchange)
             except TimeoutError:
-                seconds = round(self.gatekeeper.limits.request_seconds)
+                seconds = round(self.limiter.limits.request_seconds)
                 raise errors.timeout(f"request did not complete within {seconds}s") from None
             if not isinstance(response.body, bytes):
                 response.body = _Stream(response.body, exchange, place.hand_on())
@@ -173,9 +173,9 @@ class Application:
     async def _stream(self, exchange: Exchange, route: routes.ResourceRoute, receive: Receive | None) -> Response:
         """What reaches through to a node: it counts among the streams, for as long as it lasts."""
         request = exchange.request
-        with self.gatekeeper.one_more_stream(request.user) as place:
+        with self.limiter.one_more_stream(request.user) as place:
             try:
-                async with asyncio.timeout(self.gatekeeper.limits.request_seconds):
+                async with asyncio.timeout(self.limiter.limits.request_seconds):
                     if receive and request.method in _WITH_BODY and not request.upgrade:
                         request.body = await self._body(receive)
                     response = await self.streams.handle(request, route, exchange.address)
@@ -249,7 +249,7 @@ class Application:
         return sorted([*fixed, *core, *(f"/apis/{group}" for group in groups), *versions, *self.paths])
 
     async def _body(self, receive: Receive) -> bytes:
-        limits = self.gatekeeper.limits
+        limits = self.limiter.limits
         parts: list[bytes] = []
         size = 0
         try:

@@ -50,7 +50,7 @@ class Limits:
     """How long a connection without requests is kept."""
 
 
-class Gatekeeper:
+class RequestLimiter:
     """Counts what is going on and turns away what is too much."""
 
     def __init__(self, limits: Limits, clock: Clock) -> None:
@@ -107,10 +107,10 @@ class Gatekeeper:
 class Place:
     """A request that counts, until the end of a `with`, or longer if it is handed on."""
 
-    __slots__ = ("_gatekeeper", "_kept", "_kind")
+    __slots__ = ("_kept", "_kind", "_limiter")
 
-    def __init__(self, gatekeeper: Gatekeeper, kind: str) -> None:
-        self._gatekeeper = gatekeeper
+    def __init__(self, limiter: RequestLimiter, kind: str) -> None:
+        self._limiter = limiter
         self._kind = kind
         self._kept = True
 
@@ -130,7 +130,7 @@ class Place:
         return places
 
     def _count(self, step: int) -> None:
-        setattr(self._gatekeeper, self._kind, getattr(self._gatekeeper, self._kind) + step)
+        setattr(self._limiter, self._kind, getattr(self._limiter, self._kind) + step)
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from mooring.api.kinds import KINDS, Kind
 from mooring.api.meta_v1 import VersionInfo
 from mooring.apiserver.limits import Limits
 from mooring.apiserver.service_network import ServiceNetwork
-from mooring.apiserver.streams.options import KubeletOptions
+from mooring.apiserver.streams.parameters import KubeletOptions
 from mooring.base.component import Component, resolve
 from mooring.base.known_gates import COMPATIBILITY_VERSIONS
 from mooring.base.version import ComponentVersions, Version

@@ -22,9 +22,9 @@ class OwnCalls:
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
-        registry = resources.registry
-        self._hubs = {hub.type: hub for hub in map(registry.scheme.hub, registry.scheme.known)}
-        objects = Objects(registry.store, registry.scheme)
+        context = resources.context
+        self._hubs = {hub.type: hub for hub in map(context.scheme.hub, context.scheme.known)}
+        objects = Objects(context.store, context.scheme)
         self.get, self.list = objects.get, objects.list
 
     async def create(self, obj: Resource) -> None:

@@ -32,14 +32,14 @@ from mooring.apiserver.discovery import Discovery
 from mooring.apiserver.health import Check, Health, store_answers
 from mooring.apiserver.http_server import HttpServer, listen, tls_context
 from mooring.apiserver.kubernetes_service import KubernetesService, advertised
-from mooring.apiserver.limits import Gatekeeper
+from mooring.apiserver.limits import RequestLimiter
 from mooring.apiserver.metrics import ServerMetrics
 from mooring.apiserver.objects import Follower, Objects
 from mooring.apiserver.openapi import OpenApi
 from mooring.apiserver.options import ServerConfig, for_component
 from mooring.apiserver.own_calls import OwnCalls
 from mooring.apiserver.resources import Resources, bootstrap
-from mooring.apiserver.resources.registry import all_of
+from mooring.apiserver.resources.context import all_of
 from mooring.apiserver.security import users
 from mooring.apiserver.security.authn import Authenticator
 from mooring.apiserver.security.authz import require_create
@@ -110,7 +110,7 @@ class ApiServer:
         self._audit = AuditLog(config.audit_log, clock) if config.audit_log else None
         self.app = self._application(registry)
         resources, network = self.app.resources, config.services
-        allocation = resources.registry.allocation = ServiceAllocation(resources.registry, network.node_ports)
+        allocation = resources.context.allocation = ServiceAllocation(resources.context, network.node_ports)
         is_shared = config.etcd is not None
         self._repair = Repair(OwnCalls(resources), allocation, clock, network, is_shared=is_shared)
 
@@ -145,9 +145,9 @@ class ApiServer:
         tokens = TokenFile.read(config.token_auth_file) if config.token_auth_file else None
         authenticator = Authenticator(accounts, tokens, BootstrapTokens(objects, clock))
         metrics = ServerMetrics(registry, self.store)
-        gatekeeper = Gatekeeper(config.limits, clock)
-        metrics.in_flight_from(lambda: gatekeeper.reading, lambda: gatekeeper.writing)
-        metrics.streams.set_function(gatekeeper.streams.total)
+        limiter = RequestLimiter(config.limits, clock)
+        metrics.in_flight_from(lambda: limiter.reading, lambda: limiter.writing)
+        metrics.streams.set_function(limiter.streams.total)
         resources = Resources(
             self.store,
             self.scheme,
@@ -161,14 +161,14 @@ class ApiServer:
             ),
             create_check=partial(require_create, self._node_authorizer),
         )
-        resources.registry.webhooks = self._webhooks = WebhookCaller(addresses_in(objects))
+        resources.context.webhooks = self._webhooks = WebhookCaller(addresses_in(objects))
         return Application(
             scheme=self.scheme,
             versions=versions,
             clock=clock,
             authenticator=authenticator,
             authorizer=self._node_authorizer,
-            gatekeeper=gatekeeper,
+            limiter=limiter,
             metrics=metrics,
             skew=SkewWatch(versions.expected, metrics.skew),
             health=Health({"store": self._store_check}, self._ready_checks()),

@@ -243,7 +243,7 @@ async def test_who_does_not_read_is_not_waited_for(tmp_path: Path) -> None:
         connection.writer.transport.pause_reading()  # type: ignore[attr-defined] # it is a transport to read from too
         for _ in range(100):
             await asyncio.sleep(0.05)
-            if server.app.gatekeeper.reading == 0 and not server._http._uvicorn.server_state.connections:  # type: ignore[union-attr] # it listens
+            if server.app.limiter.reading == 0 and not server._http._uvicorn.server_state.connections:  # type: ignore[union-attr] # it listens
                 break
         assert not server._http._uvicorn.server_state.connections  # type: ignore[union-attr] # as above
         connection.close()
@@ -285,13 +285,13 @@ async def test_a_watch_ends_when_its_client_hangs_up(server: ApiServer, tmp_path
     watch = await Connection.open(server, _tls(tmp_path))
     watch.writer.write(b"GET /api/v1/pods?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n")
     await watch.reader.readuntil(b"\r\n\r\n")
-    assert server.app.gatekeeper.watches == 1
+    assert server.app.limiter.watches == 1
     watch.close()
     for _ in range(100):
-        if server.app.gatekeeper.watches == 0:
+        if server.app.limiter.watches == 0:
             break
         await asyncio.sleep(0.01)
-    assert (server.app.gatekeeper.watches, server.app.resources.open_watches) == (0, 0)
+    assert (server.app.limiter.watches, server.app.resources.open_watches) == (0, 0)
 
 
 async def test_a_port_in_use_is_told(server: ApiServer, tmp_path: Path) -> None:

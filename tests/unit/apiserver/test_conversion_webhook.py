@@ -47,7 +47,7 @@ async def no_addresses(namespace: str, name: str, port: int) -> list[tuple[str, 
 
 async def with_versions(api: CustomApi, config: Tree) -> None:
     """CronTab in two versions, stored as v1."""
-    api.resources.registry.webhooks = WebhookCaller(no_addresses)
+    api.resources.context.webhooks = WebhookCaller(no_addresses)
     made = definition(schema=TEXTS)
     second = {"name": "v2", "served": True, "storage": False, "schema": {"openAPIV3Schema": PARTS}}
     made["spec"]["versions"].append({**second, "subresources": {}})

@@ -8,7 +8,7 @@ import pytest
 from asgi_calls import ADMIN, Caller, running
 from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
-from mooring.apiserver.limits import Gatekeeper, Limits
+from mooring.apiserver.limits import Limits, RequestLimiter
 from mooring.testing.clock import MockClock
 
 pytestmark = pytest.mark.req("S.6")
@@ -22,62 +22,62 @@ def clock() -> MockClock:
 
 
 @pytest.fixture
-def gatekeeper(clock: MockClock) -> Gatekeeper:
-    return Gatekeeper(Limits(client_rate=2, client_burst=3, reading=2, writing=1, watches=1), clock)
+def limiter(clock: MockClock) -> RequestLimiter:
+    return RequestLimiter(Limits(client_rate=2, client_burst=3, reading=2, writing=1, watches=1), clock)
 
 
-def _allowed(gatekeeper: Gatekeeper, user: UserInfo, times: int) -> int:
+def _allowed(limiter: RequestLimiter, user: UserInfo, times: int) -> int:
     allowed = 0
     for _ in range(times):
         try:
-            gatekeeper.check_rate(user)
+            limiter.check_rate(user)
         except errors.TooManyRequests:
             continue
         allowed += 1
     return allowed
 
 
-def test_a_client_has_a_burst_and_then_a_rate(gatekeeper: Gatekeeper, clock: MockClock) -> None:
-    assert _allowed(gatekeeper, JANE, 10) == 3
+def test_a_client_has_a_burst_and_then_a_rate(limiter: RequestLimiter, clock: MockClock) -> None:
+    assert _allowed(limiter, JANE, 10) == 3
     clock.advance(1)
-    assert _allowed(gatekeeper, JANE, 10) == 2
+    assert _allowed(limiter, JANE, 10) == 2
     clock.advance(100)
-    assert _allowed(gatekeeper, JANE, 10) == 3
+    assert _allowed(limiter, JANE, 10) == 3
 
 
-def test_clients_do_not_take_from_each_other(gatekeeper: Gatekeeper) -> None:
-    assert _allowed(gatekeeper, JANE, 10) == 3
-    assert _allowed(gatekeeper, JOHN, 10) == 3
+def test_clients_do_not_take_from_each_other(limiter: RequestLimiter) -> None:
+    assert _allowed(limiter, JANE, 10) == 3
+    assert _allowed(limiter, JOHN, 10) == 3
 
 
-def test_masters_are_exempt(gatekeeper: Gatekeeper) -> None:
-    assert _allowed(gatekeeper, ROOT, 100) == 100
+def test_masters_are_exempt(limiter: RequestLimiter) -> None:
+    assert _allowed(limiter, ROOT, 100) == 100
 
 
 def test_a_refusal_says_when_to_come_back() -> None:
-    gatekeeper = Gatekeeper(Limits(client_rate=0.1, client_burst=1), MockClock())
-    gatekeeper.check_rate(JANE)
+    limiter = RequestLimiter(Limits(client_rate=0.1, client_burst=1), MockClock())
+    limiter.check_rate(JANE)
     with pytest.raises(errors.TooManyRequests) as refused:
-        gatekeeper.check_rate(JANE)
+        limiter.check_rate(JANE)
     assert refused.value.status.details is not None
     assert refused.value.status.details.retry_after_seconds == 10
 
 
 @pytest.mark.parametrize(("verb", "most"), [("list", 2), ("create", 1), ("delete", 1), ("watch", 1)])
-def test_so_many_at_once_and_no_more(gatekeeper: Gatekeeper, verb: str, most: int) -> None:
+def test_so_many_at_once_and_no_more(limiter: RequestLimiter, verb: str, most: int) -> None:
     with ExitStack() as places:
         for _ in range(most):
-            places.enter_context(gatekeeper.one_more(verb))
-        with pytest.raises(errors.TooManyRequests), gatekeeper.one_more(verb):
+            places.enter_context(limiter.one_more(verb))
+        with pytest.raises(errors.TooManyRequests), limiter.one_more(verb):
             pass
-    with gatekeeper.one_more(verb):
+    with limiter.one_more(verb):
         pass
 
 
-def test_reading_writing_and_watching_are_counted_apart(gatekeeper: Gatekeeper) -> None:
-    with gatekeeper.one_more("create"), gatekeeper.one_more("watch"), gatekeeper.one_more("get"):
-        assert (gatekeeper.reading, gatekeeper.writing, gatekeeper.watches) == (1, 1, 1)
-    assert (gatekeeper.reading, gatekeeper.writing, gatekeeper.watches) == (0, 0, 0)
+def test_reading_writing_and_watching_are_counted_apart(limiter: RequestLimiter) -> None:
+    with limiter.one_more("create"), limiter.one_more("watch"), limiter.one_more("get"):
+        assert (limiter.reading, limiter.writing, limiter.watches) == (1, 1, 1)
+    assert (limiter.reading, limiter.writing, limiter.watches) == (0, 0, 0)
 
 
 async def test_a_refusal_is_429_with_retry_after(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ class Cluster:
 
     def __init__(self, api: ApiCaller, network: ServiceNetwork, *, is_shared: bool) -> None:
         self.api = api
-        registry = api.resources.registry
+        registry = api.resources.context
         self.allocation = registry.allocation = ServiceAllocation(registry, network.node_ports)
         self.repair = Repair(OwnCalls(api.resources), self.allocation, api.clock, network, is_shared=is_shared)
 

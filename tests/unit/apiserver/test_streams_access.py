@@ -9,7 +9,7 @@ import pytest
 from asgi_calls import ADMIN, Caller, running
 from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
-from mooring.apiserver.limits import Gatekeeper, Limits
+from mooring.apiserver.limits import Limits, RequestLimiter
 from mooring.apiserver.routes import resolve
 from mooring.apiserver.server import ApiServer
 from mooring.testing.clock import MockClock
@@ -174,16 +174,16 @@ async def test_streams_are_counted_and_shown(server: ApiServer) -> None:
 
 
 def test_there_is_room_for_so_many_streams_and_so_many_of_one_user() -> None:
-    gatekeeper = Gatekeeper(Limits(streams=3, user_streams=2), MockClock())
+    limiter = RequestLimiter(Limits(streams=3, user_streams=2), MockClock())
     jane, root = UserInfo(username="jane"), UserInfo(username="root", groups=["system:masters"])
-    first, _ = gatekeeper.one_more_stream(jane), gatekeeper.one_more_stream(jane)
+    first, _ = limiter.one_more_stream(jane), limiter.one_more_stream(jane)
     with pytest.raises(errors.TooManyRequests, match="you have 2 streams open"):
-        gatekeeper.one_more_stream(jane)
-    gatekeeper.one_more_stream(root)
+        limiter.one_more_stream(jane)
+    limiter.one_more_stream(root)
     with pytest.raises(errors.TooManyRequests, match="the server has 3 streams open"):
-        gatekeeper.one_more_stream(root)
+        limiter.one_more_stream(root)
     first.close()
-    assert dict(gatekeeper.streams) == {"jane": 1, "root": 1}
+    assert dict(limiter.streams) == {"jane": 1, "root": 1}
 
 
 def test_what_stands_behind_a_proxy_is_left_alone(server: ApiServer) -> None:

@@ -18,7 +18,7 @@ from mooring.api.core_v1 import (
 from mooring.api.label_selector import Operator, Requirement
 from mooring.constraints import node_selector, tolerations
 from mooring.constraints.columns import NO_NODE, TOLERATED, LabelColumns, TaintColumns
-from mooring.constraints.columns.column import Column, Verdict
+from mooring.constraints.columns.column import Column, JudgedRows
 from mooring.constraints.node_selector import NameRequirement, PreferredAffinity, RequiredAffinity
 from mooring.constraints.options import ConstraintOptions
 
@@ -185,7 +185,7 @@ def _shown(taint: Taint | None) -> tuple[str, str, str] | None:
     return (taint.key, taint.value, taint.effect) if taint else None
 
 
-class TestVerdict:
+class TestJudgedRows:
     """Each distinct thing is judged once, and only changed rows are gathered again."""
 
     @staticmethod
@@ -204,7 +204,7 @@ class TestVerdict:
             return value == "a"
 
         column = self._column("abcab" * 100)
-        verdict = Verdict(column, judge, np.bool_)
+        verdict = JudgedRows(column, judge, np.bool_)
         assert verdict.rows().sum() == 200
         column.set(1, 1)
         column.set(2, column.add("d", "d"))
@@ -212,13 +212,13 @@ class TestVerdict:
         assert judged == ["a", "b", "c", "d"]
 
     def test_an_unchanged_column_gives_the_same_array(self) -> None:
-        verdict = Verdict(self._column("ab"), lambda value: value == "a", np.bool_)
+        verdict = JudgedRows(self._column("ab"), lambda value: value == "a", np.bool_)
         assert verdict.rows() is verdict.rows()
         assert not verdict.rows().flags.writeable
 
     def test_many_changes_are_followed_too(self) -> None:
         column = self._column("ab")
-        verdict = Verdict(column, lambda value: value == "b", np.bool_)
+        verdict = JudgedRows(column, lambda value: value == "b", np.bool_)
         for turn in range(301):
             column.set(0, 1 + turn % 2)
             if turn % 100 == 0:

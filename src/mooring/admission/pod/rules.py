@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from mooring.admission.expressions import Verdict
+from mooring.admission.expressions import Complaint
 from mooring.admission.node_selector import NodeSelectorRules
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pod import new_fields
@@ -43,13 +43,13 @@ class PodRules:
     node_expressions: frozenset[str] = field(default_factory=frozenset)
     """Expressions over nodes that are stored already."""
 
-    def judge_of_taints(self, expression: str) -> Verdict | None:
+    def judge_of_taints(self, expression: str) -> Complaint | None:
         """What is wrong with an expression in a toleration."""
         judges = self.options.judges
         judge = judges.stored_taint if expression in self.taint_expressions else judges.new_taint
         return judge(expression)
 
-    def judge_of_nodes(self, expression: str) -> Verdict | None:
+    def judge_of_nodes(self, expression: str) -> Complaint | None:
         """What is wrong with an expression in a node selector term."""
         judges = self.options.judges
         judge = judges.stored_node if expression in self.node_expressions else judges.new_node

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from mooring.advisor.lint import guards, rules
 from mooring.advisor.lint.findings import Problem
-from mooring.advisor.lint.small_models import Inputs, Model, Slot, Verdict
+from mooring.advisor.lint.small_models import HowOften, Inputs, Model, Slot
 from mooring.cel.environment import Program
 from mooring.cel.errors import CelError
 from mooring.cel.values import Timestamp
@@ -61,15 +61,15 @@ def _bindings(subject: Subject, inputs: Inputs) -> Mapping[str, Any]:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def verdict(subject: Subject, expression: str) -> Verdict:
+def how_often(subject: Subject, expression: str) -> HowOften:
     """How often the expression is true."""
     model = model_of(subject, expression)
-    return Verdict.UNKNOWN if model is None else model.verdict(holds(subject, expression))
+    return HowOften.UNKNOWN if model is None else model.how_often(holds(subject, expression))
 
 
 def never_matches(expression: str) -> bool:
     """Whether an expression over nodes is certainly true for none."""
-    return verdict("node", expression) is Verdict.NEVER
+    return how_often("node", expression) is HowOften.NEVER
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -79,11 +79,11 @@ def advice(subject: Subject, expression: str) -> tuple[Problem, ...]:
     if program is None or program.expr is None:
         return ()
     problems = []
-    match verdict(subject, expression):
-        case Verdict.NEVER:
+    match how_often(subject, expression):
+        case HowOften.NEVER:
             message = f"the expression is true for no {subject}, so it never matches"
             problems.append(Problem(rules.NEVER_MATCHES, "", message))
-        case Verdict.ALWAYS:
+        case HowOften.ALWAYS:
             effect = "every taint is tolerated" if subject == "taint" else "no node is excluded"
             problems.append(Problem(rules.MATCHES_ALL, "", f"the expression is true for every {subject}: {effect}"))
     problems += [Problem(rules.UNGUARDED, "", _about(read)) for read in guards.unguarded(program.expr)]

@@ -32,7 +32,7 @@ _VERSION_CALLS = frozenset({"semver.compare", "isGreaterThan", "isLessThan"})
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
-class Verdict(Enum):
+class HowOften(Enum):
     """How often conditions hold."""
 
     NEVER = "never"
@@ -78,7 +78,7 @@ class _NotUnderstoodError(Exception):
 
 
 class Model:
-    """What conditions mention. Add conditions, then ask for the `verdict` on all of them together."""
+    """What conditions mention. Add conditions, then ask for the `how_often` on all of them together."""
 
     def __init__(self) -> None:
         self._slots: dict[Slot, _Mentioned] = {}
@@ -150,19 +150,19 @@ class Model:
 
     # -- trying
 
-    def verdict(self, holds: Callable[[Inputs], bool], conditions: int = 1) -> Verdict:
+    def how_often(self, holds: Callable[[Inputs], bool], conditions: int = 1) -> HowOften:
         """How often `holds`, which asks some conditions, is true over all inputs that they can tell apart."""
         if not all(mentioned.is_decisive() for mentioned in self._slots.values()):
-            return Verdict.UNKNOWN
+            return HowOften.UNKNOWN
         choices = [list(_choices(slot, mentioned)) for slot, mentioned in self._slots.items()]
         if prod(map(len, choices)) * conditions > _MAX_TRIALS:
-            return Verdict.UNKNOWN
+            return HowOften.UNKNOWN
         seen = set()
         for given in self.inputs():
             seen.add(holds(given))
             if len(seen) > 1:
-                return Verdict.SOMETIMES
-        return Verdict.ALWAYS if True in seen else Verdict.NEVER
+                return HowOften.SOMETIMES
+        return HowOften.ALWAYS if True in seen else HowOften.NEVER
 
     def inputs(self) -> Iterator[Inputs]:
         """All inputs that the conditions can tell apart, without end in sight if they mention much."""

@@ -343,11 +343,11 @@ class Workloads:
         if placement is None:
             constraints = self._world.settings.features.constraints
             placement = self._placements[key] = Placement(owner.template.spec, constraints)
-        verdict = placement.judge(node)
+        suitability = placement.judge(node)
         pod = owner.by_slot.get(node.metadata.name)
-        if pod is None and verdict.should_run:
+        if pod is None and suitability.should_run:
             self._make(owner, node.metadata.name)
-        elif pod is not None and not verdict.may_stay:
+        elif pod is not None and not suitability.may_stay:
             self._world.record.evicted(pod, "its DaemonSet does not run there any more")
             self._world.delete(pod, recreate=False)
 

@@ -1,7 +1,7 @@
 """Objects over HTTP: every kind of the scheme at every served version, on any store.
 
 - `handler.Resources` sorts requests by verb; start there.
-- `registry` is what all handlers share, `stored` how objects lie in the store, `facts` what admission may look up.
+- `context` is what all handlers share, `stored` how objects lie in the store, `facts` what admission may look up.
 - `reading`, `watching`, `writing`, `deleting` are the verbs; `selection` and `options` read their parameters.
 - `pods`, `disruption` and `scaling` are the special subresources; `output` is Table, metadata and YAML.
 - `bootstrap` is what a new cluster has.

@@ -9,9 +9,9 @@ from mooring.api.core_v1 import Namespace
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.apiserver.http import Accepted, Request
+from mooring.apiserver.resources.context import Call
 from mooring.apiserver.resources.handler import Resources
-from mooring.apiserver.resources.options import WriteOptions
-from mooring.apiserver.resources.registry import Call
+from mooring.apiserver.resources.parameters import WriteOptions
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
@@ -36,11 +36,11 @@ def _priority_class(name: str, value: int) -> PriorityClass:
 
 
 async def _ensure(resources: Resources, obj: Resource) -> None:
-    kind = resources.registry.scheme.kind_of(obj)
+    kind = resources.context.scheme.kind_of(obj)
     call = Call(
         request=Request(method="POST", path=""),
         kind=kind,
-        stored=resources.registry.stored(kind),
+        stored=resources.context.stored(kind),
         namespace="",
         name="",
         subresource="",

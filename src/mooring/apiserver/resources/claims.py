@@ -14,9 +14,9 @@ from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ListMeta, ResourceList, Status
 from mooring.api.resource_v1 import ResourceClaim
 from mooring.apiserver.http import Request, Response
-from mooring.apiserver.resources.options import WriteOptions, check_object, read_body, write_options
+from mooring.apiserver.resources.context import Call, HandlerContext
+from mooring.apiserver.resources.parameters import WriteOptions, check_object, read_body, write_options
 from mooring.apiserver.resources.pods import StatusList
-from mooring.apiserver.resources.registry import Call, Registry
 from mooring.apiserver.resources.writing import Writing, check_preconditions
 from mooring.apiserver.routes import ResourceRoute
 from mooring.store.kv import Event, Put
@@ -32,8 +32,8 @@ class ResourceClaimList(ResourceList):
 
 
 class Claims:
-    def __init__(self, registry: Registry, writing: Writing) -> None:
-        self._registry = registry
+    def __init__(self, context: HandlerContext, writing: Writing) -> None:
+        self._context = context
         self._writing = writing
 
     async def update_many(self, request: Request, route: ResourceRoute) -> Response:
@@ -45,14 +45,14 @@ class Claims:
         many = read_body(request, ResourceClaimList, "ResourceClaimList", kind.api_version, FieldValidation.STRICT)
         puts: list[Put] = []
         outcomes: list[Status | None] = []
-        await self._registry.store.revision()  # once for all of them
+        await self._context.store.revision()  # once for all of them
         for claim in many.object.items:
             try:
-                puts.append(await self._put(_call(self._registry, request, route, claim), claim, options))
+                puts.append(await self._put(_call(self._context, request, route, claim), claim, options))
                 outcomes.append(None)
             except StatusError as error:
                 outcomes.append(error.status)
-        events = iter(await self._registry.store.write_all(puts) if puts else [])
+        events = iter(await self._context.store.write_all(puts) if puts else [])
         items = [
             _outcome(next(events), claim) if outcome is None else outcome
             for claim, outcome in zip(many.object.items, outcomes, strict=True)
@@ -61,13 +61,13 @@ class Claims:
 
     async def _put(self, call: Call, new: ResourceClaim, options: WriteOptions) -> Put:
         """The write that changes a claim; raises when it cannot be changed like this."""
-        registry = self._registry
+        context = self._context
         check_object(new, call.kind)
-        kv = registry.find_known(call)
+        kv = context.find_known(call)
         old = cast("ResourceClaim", call.stored.decode(kv.value, kv.mod_revision))
         check_preconditions(call, new, old)
-        admit_update(new, old, await registry.admission_request(call, new), call.subresource)
-        registry.guard(call.request.user, new, old, call.subresource)
+        admit_update(new, old, await context.admission_request(call, new), call.subresource)
+        context.guard(call.request.user, new, old, call.subresource)
         self._writing.own(call, options, old, new)
         if new.status.allocation is not None and PROTECTION not in new.metadata.finalizers:
             if new.metadata.deletion_timestamp is not None:
@@ -77,12 +77,12 @@ class Claims:
         return Put(kv.key, call.stored.encode(new), expect=kv.mod_revision)
 
 
-def _call(registry: Registry, request: Request, route: ResourceRoute, claim: ResourceClaim) -> Call:
+def _call(context: HandlerContext, request: Request, route: ResourceRoute, claim: ResourceClaim) -> Call:
     """What a request for this claim alone would be."""
     return Call(
         request=request,
         kind=route.kind,
-        stored=registry.stored(route.kind),
+        stored=context.stored(route.kind),
         namespace=claim.metadata.namespace,
         name=claim.metadata.name,
         subresource=route.subresource,

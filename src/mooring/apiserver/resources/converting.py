@@ -2,7 +2,7 @@
 
 Lists and watches show bytes without waiting, and so does everything in ``stored.py``. Whoever is about to show or read
 objects calls `prepare` first, which asks the webhook for those that are in another version, all at once. Made by
-``registry.py`` for definitions with the conversion strategy `Webhook`.
+``context.py`` for definitions with the conversion strategy `Webhook`.
 """
 
 from collections.abc import Iterable

@@ -16,10 +16,10 @@ from mooring.api.meta_v1 import DeleteOptions, ListMeta, Resource, Status, Statu
 from mooring.api.states import has_ended
 from mooring.apiserver.definitions.names import mark_for_deletion
 from mooring.apiserver.http import Accepted, Request, Response
-from mooring.apiserver.resources.options import delete_options
+from mooring.apiserver.resources.context import Call, HandlerContext
 from mooring.apiserver.resources.output import respond, view_for
+from mooring.apiserver.resources.parameters import delete_options
 from mooring.apiserver.resources.reading import Reading
-from mooring.apiserver.resources.registry import Call, Registry
 from mooring.apiserver.resources.writing import Written, is_deletable
 from mooring.store.kv import Delete, Event, KeyValue, Put
 
@@ -58,8 +58,8 @@ _ORPHANS_BY_DEFAULT = frozenset({("", "ReplicationController"), ("batch", "Job")
 class Deleting:
     """`delete` and `deletecollection`."""
 
-    def __init__(self, registry: Registry, reading: Reading) -> None:
-        self._registry = registry
+    def __init__(self, context: HandlerContext, reading: Reading) -> None:
+        self._context = context
         self._reading = reading
 
     async def delete(self, call: Call) -> Response:
@@ -69,14 +69,14 @@ class Deleting:
             return respond(call, codec.encode(_success(call, obj)))
         if call.stored.asks:
             await call.stored.prepare([written.value], call.kind)
-        body = view_for(self._registry, call).object(written.value, written.revision)
+        body = view_for(self._context, call).object(written.value, written.revision)
         accepted = not gone and options.orphan_dependents is False
         return respond(call, body, 202 if accepted else 200)
 
     async def delete_collection(self, call: Call) -> Response:
         options = delete_options(call.request)
-        selection = self._registry.selections.of(call.request, call.kind)
-        view = view_for(self._registry, call)
+        selection = self._context.selections.of(call.request, call.kind)
+        view = view_for(self._context, call)
         found = await self._reading.selected(call, selection)
         shown: list[KeyValue] = []
         for start in range(0, len(found), _AT_ONCE):
@@ -85,7 +85,7 @@ class Deleting:
             shown += [kv for kv, was_there in zip(group, gone, strict=True) if was_there]
         if call.stored.asks:
             await call.stored.prepare([kv.value for kv in shown], call.kind)
-        revision = await self._registry.store.revision()
+        revision = await self._context.store.revision()
         return respond(call, view.list(shown, ListMeta(resource_version=str(revision))))
 
     async def _delete_one_of(self, call: Call, kv: KeyValue, options: DeleteOptions) -> bool:
@@ -100,33 +100,33 @@ class Deleting:
 
     async def delete_all(self, kind: Kind) -> bool:
         """Delete every object of a kind, for the end of its definition; whether none is left."""
-        stored = self._registry.stored(kind)
+        stored = self._context.stored(kind)
         call = Call(Request(method="DELETE", path=""), kind, stored, "", "", "", Accepted())
-        found = (await self._registry.store.range(stored.prefix)).items
+        found = (await self._context.store.range(stored.prefix)).items
         for start in range(0, len(found), _AT_ONCE):
             group = found[start : start + _AT_ONCE]
             await asyncio.gather(*(self._delete_one_of(call, kv, DeleteOptions()) for kv in group))
-        return not (await self._registry.store.range(stored.prefix, limit=1)).items
+        return not (await self._context.store.range(stored.prefix, limit=1)).items
 
     async def delete_object(self, call: Call, options: DeleteOptions) -> tuple[Written, bool, Resource]:
         """Delete, or begin to; returns the last state, and whether the object is gone."""
-        registry, stored = self._registry, call.stored
+        context, stored = self._context, call.stored
         if call.name in _IMMORTAL and stored.hub.type is Namespace:
             raise errors.forbidden("namespaces", call.name, "this namespace may not be deleted")
         for _ in range(_ATTEMPTS):
-            kv = await registry.find(call)
+            kv = await context.find(call)
             obj = stored.decode(kv.value, kv.mod_revision)
-            registry.guard(call.request.user, None, obj, call.subresource)
+            context.guard(call.request.user, None, obj, call.subresource)
             _check_preconditions(call, obj, options)
             waits = self._mark(obj, options)
             if options.dry_run:
                 return Written(kv.value, kv.mod_revision), not waits, obj
             if not waits:
                 if isinstance(obj, Namespace):
-                    await registry.clear_unserved(call.name)
-                outcome = await registry.store.write(Delete(kv.key, expect=kv.mod_revision))
+                    await context.clear_unserved(call.name)
+                outcome = await context.store.write(Delete(kv.key, expect=kv.mod_revision))
                 if isinstance(outcome, Event):
-                    await registry.released(obj)
+                    await context.released(obj)
                     return Written(kv.value, outcome.revision), True, obj
             else:
                 written = await self._save(kv, call, obj)
@@ -140,12 +140,12 @@ class Deleting:
         metadata.finalizers = _finalizers(obj, options)
         grace = _grace_seconds(obj, options)
         if metadata.deletion_timestamp is None:
-            until = self._registry.clock.now() + timedelta(seconds=grace)
+            until = self._context.clock.now() + timedelta(seconds=grace)
             metadata.deletion_timestamp = times.to_seconds(until)
             metadata.deletion_grace_period_seconds = grace
             metadata.generation += metadata.generation > 0
             if isinstance(obj, CustomResourceDefinition):
-                mark_for_deletion(obj, times.to_seconds(self._registry.clock.now()))
+                mark_for_deletion(obj, times.to_seconds(self._context.clock.now()))
         elif grace < (metadata.deletion_grace_period_seconds or 0):
             before = metadata.deletion_grace_period_seconds or 0
             until = times.parse(metadata.deletion_timestamp) - timedelta(seconds=before - grace)
@@ -159,7 +159,7 @@ class Deleting:
         value = await call.stored.encoded(obj)
         if value == kv.value:
             return Written(value, kv.mod_revision)
-        outcome = await self._registry.store.write(Put(kv.key, value, expect=kv.mod_revision))
+        outcome = await self._context.store.write(Put(kv.key, value, expect=kv.mod_revision))
         return Written(value, outcome.revision) if isinstance(outcome, Event) else None
 
 

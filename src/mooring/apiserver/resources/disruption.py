@@ -11,9 +11,9 @@ from mooring.api.core_v1 import Pod, PodCondition
 from mooring.api.meta_v1 import DeleteOptions, StatusCause
 from mooring.api.policy_v1 import Eviction, PodDisruptionBudget
 from mooring.api.states import has_ended, is_ready
+from mooring.apiserver.resources.context import Call, HandlerContext
 from mooring.apiserver.resources.deleting import Deleting
-from mooring.apiserver.resources.options import check_type, read_body, write_options
-from mooring.apiserver.resources.registry import Call, Registry
+from mooring.apiserver.resources.parameters import check_type, read_body, write_options
 from mooring.apiserver.resources.stored import Stored
 from mooring.store.kv import Event, KeyValue, Put
 
@@ -26,8 +26,8 @@ _TOO_MANY_BUDGETS = "This pod has more than one PodDisruptionBudget, which the e
 class Disruption:
     """`pods/eviction`."""
 
-    def __init__(self, registry: Registry, deleting: Deleting) -> None:
-        self._registry = registry
+    def __init__(self, context: HandlerContext, deleting: Deleting) -> None:
+        self._context = context
         self._deleting = deleting
 
     async def evict(self, call: Call) -> None:
@@ -36,9 +36,9 @@ class Disruption:
         options = eviction.delete_options or DeleteOptions()
         dry_run = bool(options.dry_run) or write_options(call.request, "CreateOptions").dry_run
         options.dry_run = ["All"] if dry_run else []
-        kv = await self._registry.find(call)
+        kv = await self._context.find(call)
         pod = self._pod(call, kv)
-        self._registry.guard(call.request.user, None, pod, call.subresource)  # before a budget is touched
+        self._context.guard(call.request.user, None, pod, call.subresource)  # before a budget is touched
         _check_preconditions(call, pod, options)
         if not _needs_no_budget(pod):
             await self._take_from_budget(call, pod, dry_run=dry_run)
@@ -48,7 +48,7 @@ class Disruption:
 
     def _read(self, call: Call) -> Eviction:
         eviction = read_body(call.request, Eviction, "Eviction", "policy/v1", FieldValidation.WARN).object
-        kind = self._registry.scheme.kind("policy/v1", "Eviction")
+        kind = self._context.scheme.kind("policy/v1", "Eviction")
         if kind is not None:
             check_type(eviction, kind)
         if eviction.metadata.name not in {"", call.name}:
@@ -61,7 +61,7 @@ class Disruption:
         return pod
 
     async def _take_from_budget(self, call: Call, pod: Pod, *, dry_run: bool) -> None:
-        store = self._registry.store
+        store = self._context.store
         for _ in range(_ATTEMPTS):
             found = await self._budget_of(pod)
             if found is None:
@@ -78,12 +78,12 @@ class Disruption:
         raise errors.conflict("pods", call.name)
 
     async def _budget_of(self, pod: Pod) -> tuple[KeyValue, Stored, PodDisruptionBudget] | None:
-        kind = self._registry.scheme.kind("policy/v1", "PodDisruptionBudget")
+        kind = self._context.scheme.kind("policy/v1", "PodDisruptionBudget")
         if kind is None:
             return None
-        stored = self._registry.stored(kind)
+        stored = self._context.stored(kind)
         found = []
-        for kv in (await self._registry.store.range(stored.prefix_of(pod.metadata.namespace))).items:
+        for kv in (await self._context.store.range(stored.prefix_of(pod.metadata.namespace))).items:
             budget = stored.decode(kv.value, kv.mod_revision)
             if isinstance(budget, PodDisruptionBudget):
                 selector = label_selector.from_label_selector(budget.spec.selector)
@@ -109,25 +109,25 @@ class Disruption:
             )
         taken = copy_of(budget)
         taken.status.disruptions_allowed -= 1
-        taken.status.disrupted_pods[pod.metadata.name] = times.to_seconds(self._registry.clock.now())
+        taken.status.disrupted_pods[pod.metadata.name] = times.to_seconds(self._context.clock.now())
         return taken
 
     async def _mark(self, call: Call) -> None:
         """Write into the pod why it goes; whoever looks at it while it ends can tell."""
         for _ in range(_ATTEMPTS):
-            kv = await self._registry.find(call)
+            kv = await self._context.find(call)
             pod = self._pod(call, kv)
             condition = PodCondition(
                 type="DisruptionTarget",
                 status="True",
                 reason="EvictionByEvictionAPI",
                 message="Eviction API: evicting",
-                last_transition_time=times.to_seconds(self._registry.clock.now()),
+                last_transition_time=times.to_seconds(self._context.clock.now()),
             )
             others = [each for each in pod.status.conditions if each.type != condition.type]
             pod.status.conditions = [*others, condition]
             put = Put(kv.key, call.stored.encode(pod), expect=kv.mod_revision)
-            if isinstance(await self._registry.store.write(put), Event):
+            if isinstance(await self._context.store.write(put), Event):
                 return
 
 

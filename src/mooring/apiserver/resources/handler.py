@@ -3,7 +3,7 @@
     resources = Resources(store, scheme, options, clock)
     response = await resources.handle(request, route)
 
-Read next: ``registry.py`` for what all handlers share, then ``reading.py``, ``writing.py``, ``watching.py``.
+Read next: ``context.py`` for what all handlers share, then ``reading.py``, ``writing.py``, ``watching.py``.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -16,10 +16,10 @@ from mooring.api.scheme import Scheme
 from mooring.apiserver import protobuf_output
 from mooring.apiserver.http import Accepted, Request, Response
 from mooring.apiserver.resources.claims import Claims
+from mooring.apiserver.resources.context import Call, CreateCheck, Guard, HandlerContext, Tables
 from mooring.apiserver.resources.deleting import Deleting
 from mooring.apiserver.resources.pods import Pods
 from mooring.apiserver.resources.reading import Reading
-from mooring.apiserver.resources.registry import Call, CreateCheck, Guard, Registry, Tables
 from mooring.apiserver.resources.scaling import Scaling
 from mooring.apiserver.resources.watching import Watching
 from mooring.apiserver.resources.writing import Writing
@@ -46,16 +46,16 @@ class Resources:
         guard: Guard | None = None,
         create_check: CreateCheck | None = None,
     ) -> None:
-        self.registry = Registry(
+        self.context = HandlerContext(
             store, scheme, options, clock or SystemClock(), tables, guard=guard, create_check=create_check
         )
-        reading, writing = Reading(self.registry), Writing(self.registry)
+        reading, writing = Reading(self.context), Writing(self.context)
         self.create_object = writing.create_object
-        deleting = self._deleting = Deleting(self.registry, reading)
-        self._watching = Watching(self.registry)
-        self._pods = Pods(self.registry, deleting)
-        self._claims = Claims(self.registry, writing)
-        scaling = Scaling(self.registry, writing)
+        deleting = self._deleting = Deleting(self.context, reading)
+        self._watching = Watching(self.context)
+        self._pods = Pods(self.context, deleting)
+        self._claims = Claims(self.context, writing)
+        scaling = Scaling(self.context, writing)
         self._verbs: dict[str, Handler] = {
             "get": reading.get,
             "list": reading.list,
@@ -76,12 +76,12 @@ class Resources:
 
     def learn(self, kinds: Iterable[Kind]) -> None:
         """Serve all versions of a custom kind, which the scheme knows already."""
-        self.registry.learn(kinds)
+        self.context.learn(kinds)
 
     def forget(self, kinds: Iterable[Kind]) -> None:
         """Serve a custom kind no longer: who watches it is sent away."""
         kinds = tuple(kinds)
-        self.registry.forget(kinds)
+        self.context.forget(kinds)
         self._watching.end_of(kinds)
 
     async def delete_all(self, kind: Kind) -> bool:
@@ -108,19 +108,19 @@ class Resources:
         verb = route.verb(request)
         if kind.kind == "Binding" and kind.group == "" and verb == "create":
             return await self._pods.bindings(request, route)
-        if route.name == MANY and not route.namespace and verb == "update" and kind == self.registry.stored(kind).hub:
+        if route.name == MANY and not route.namespace and verb == "update" and kind == self.context.stored(kind).hub:
             return await self._claims.update_many(request, route)
         self._check_verb(route, verb)
         call = Call(
             request=request,
             kind=kind,
-            stored=self.registry.stored(kind),
+            stored=self.context.stored(kind),
             namespace=route.namespace,
             name=route.name,
             subresource=route.subresource,
             accepted=_accepted(request, kind),
         )
-        if warning := self.registry.scheme.deprecation_warning(kind):
+        if warning := self.context.scheme.deprecation_warning(kind):
             call.warn(warning)
         handler = self._subresources.get((route.subresource, verb)) or self._verbs[verb]
         return await handler(call)

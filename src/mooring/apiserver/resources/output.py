@@ -19,8 +19,8 @@ from mooring.api.meta_v1 import ListMeta, Table, TableRow
 from mooring.api.protobuf_table import Unsupported
 from mooring.apiserver import protobuf_output
 from mooring.apiserver.http import PROTOBUF, YAML, Accepted, Request, Response
+from mooring.apiserver.resources.context import Call, HandlerContext, Tables
 from mooring.apiserver.resources.node_reading import Rendering
-from mooring.apiserver.resources.registry import Call, Registry, Tables
 from mooring.apiserver.resources.stored import Stored
 from mooring.base.clock import Clock
 from mooring.store.kv import KeyValue
@@ -154,24 +154,24 @@ class TableView(View):
         return row
 
 
-def view_for(registry: Registry, call: Call) -> View:
+def view_for(context: HandlerContext, call: Call) -> View:
     """The view that a client asked for; raises NotAcceptable for one that there is not."""
-    view = _view(registry, call)
+    view = _view(context, call)
     if call.accepted.format == "protobuf":
         view.framed = protobuf_output.watch_frame
     return view
 
 
-def _view(registry: Registry, call: Call) -> View:
-    stored = registry.read_by(call)
+def _view(context: HandlerContext, call: Call) -> View:
+    stored = context.read_by(call)
     match call.accepted.shown_as:
         case "":
             return WholeView(stored, call.kind)
-        case "Table" if registry.tables:
+        case "Table" if context.tables:
             include = call.request.parameter("includeObject") or "Metadata"
             if include not in {"None", "Metadata", "Object"}:
                 raise errors.bad_request(f'unrecognized includeObject value: "{include}"')
-            return TableView(stored, call.kind, registry.tables, include, registry.clock)
+            return TableView(stored, call.kind, context.tables, include, context.clock)
         case "PartialObjectMetadata" | "PartialObjectMetadataList":
             return MetadataView(call.stored, call.kind)
     raise errors.not_acceptable(["application/json", "application/yaml"])

@@ -14,11 +14,11 @@ from mooring.api.core_v1 import Binding, Pod
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import ResourceList, Status
 from mooring.apiserver.http import Request, Response
+from mooring.apiserver.resources.context import Call, HandlerContext
 from mooring.apiserver.resources.deleting import Deleting
 from mooring.apiserver.resources.disruption import Disruption
-from mooring.apiserver.resources.options import check_type, read_body, write_options
 from mooring.apiserver.resources.output import respond
-from mooring.apiserver.resources.registry import Call, Registry
+from mooring.apiserver.resources.parameters import check_type, read_body, write_options
 from mooring.apiserver.resources.stored import Stored
 from mooring.apiserver.routes import ResourceRoute
 from mooring.store.kv import Event, KeyValue, Put
@@ -41,9 +41,9 @@ class StatusList(ResourceList):
 class Pods:
     """`pods/binding`, `bindings` and `pods/eviction`."""
 
-    def __init__(self, registry: Registry, deleting: Deleting) -> None:
-        self._registry = registry
-        self._disruption = Disruption(registry, deleting)
+    def __init__(self, context: HandlerContext, deleting: Deleting) -> None:
+        self._context = context
+        self._disruption = Disruption(context, deleting)
 
     async def bind(self, call: Call) -> Response:
         """`POST pods/web/binding`."""
@@ -74,7 +74,7 @@ class Pods:
         for _ in range(_ATTEMPTS):
             puts: list[Put] = []
             bound: list[int] = []
-            await self._registry.store.revision()  # once for all of them
+            await self._context.store.revision()  # once for all of them
             for index in open_:
                 binding = bindings[index]
                 try:
@@ -82,7 +82,7 @@ class Pods:
                     bound.append(index)
                 except StatusError as error:
                     statuses[index] = error.status
-            outcomes = await self._registry.store.write_all(puts) if puts else []
+            outcomes = await self._context.store.write_all(puts) if puts else []
             open_ = []
             for index, outcome in zip(bound, outcomes, strict=True):
                 if isinstance(outcome, Event):
@@ -107,7 +107,7 @@ class Pods:
             )
         binding.metadata.namespace = namespace
         if dry_run:
-            await self._registry.store.revision()
+            await self._context.store.revision()
             self._put(namespace, binding)
             status = _success()
         else:
@@ -120,26 +120,26 @@ class Pods:
         """The write that binds a pod as it is known here; raises when it cannot be bound."""
         stored = self._stored
         key = stored.key(namespace, binding.metadata.name)
-        kv = self._registry.store.peek(key)
+        kv = self._context.store.peek(key)
         if kv is None:
             raise errors.not_found("pods", binding.metadata.name)
-        return _bound(stored, kv, binding, self._registry.clock.now(), self._labels(binding))
+        return _bound(stored, kv, binding, self._context.clock.now(), self._labels(binding))
 
     def _labels(self, binding: Binding) -> Mapping[str, str]:
         """What binding adds to the labels of the pod (`PodTopologyLabels`)."""
-        if not self._registry.options.pod_topology_labels:
+        if not self._context.options.pod_topology_labels:
             return {}
-        return {**binding.metadata.labels, **self._registry.facts.topology_labels(binding.target.name)}
+        return {**binding.metadata.labels, **self._context.facts.topology_labels(binding.target.name)}
 
     @property
     def _stored(self) -> Stored:
-        kind = self._registry.scheme.kind("v1", "Pod")
+        kind = self._context.scheme.kind("v1", "Pod")
         assert kind is not None, "the scheme always has pods"  # noqa: S101 - kinds.py lists them
-        return self._registry.stored(kind)
+        return self._context.stored(kind)
 
     def _read(self, request: Request, validation: FieldValidation) -> Binding:
         binding = read_body(request, Binding, "Binding", "v1", validation).object
-        kind = self._registry.scheme.kind("v1", "Binding")
+        kind = self._context.scheme.kind("v1", "Binding")
         if kind is not None:
             check_type(binding, kind)
         return binding

@@ -11,8 +11,8 @@ from mooring.api import errors, resource_version
 from mooring.api.meta_v1 import ListMeta, StatusCause
 from mooring.api.resource_version import ListVersion, ResourceVersionError
 from mooring.apiserver.http import PROTOBUF, Response
+from mooring.apiserver.resources.context import Call, HandlerContext
 from mooring.apiserver.resources.output import respond, view_for
-from mooring.apiserver.resources.registry import Call, Registry
 from mooring.apiserver.resources.selection import Selection
 from mooring.store.errors import Compacted, FutureRevision
 from mooring.store.kv import KeyValue
@@ -50,19 +50,19 @@ class _Page(msgspec.Struct):
 class Reading:
     """`get` and `list`."""
 
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
+    def __init__(self, context: HandlerContext) -> None:
+        self._context = context
 
     async def get(self, call: Call) -> Response:
         wanted = parse_version(call.request.parameter("resourceVersion"))
-        kv = await self._registry.find(call)
+        kv = await self._context.find(call)
         await self._check_not_in_the_future(wanted)
-        return respond(call, view_for(self._registry, call).object(kv.value, kv.mod_revision))
+        return respond(call, view_for(self._context, call).object(kv.value, kv.mod_revision))
 
     async def list(self, call: Call) -> Response:
         request = call.request
-        view = view_for(self._registry, call)
-        selection = self._registry.selections.of(request, call.kind)
+        view = view_for(self._context, call)
+        selection = self._context.selections.of(request, call.kind)
         wanted = list_version(call)
         page = await self._page(call, selection, wanted)
         if call.stored.asks:
@@ -111,7 +111,7 @@ class Reading:
         self, call: Call, selection: Selection, *, after_key: str, limit: int, revision: int | None
     ) -> _Page:
         """The first `limit` matching objects behind a key (0: all)."""
-        store, stored = self._registry.store, call.stored
+        store, stored = self._context.store, call.stored
         namespace = call.namespace or (selection.one_namespace() or "" if stored.hub.namespaced else "")
         prefix = stored.prefix_of(namespace)
         name = selection.one_name()
@@ -137,7 +137,7 @@ class Reading:
 
     async def _check_not_in_the_future(self, wanted: int) -> None:
         if wanted:
-            current = await self._registry.store.revision()
+            current = await self._context.store.revision()
             if wanted > current:
                 raise too_large_version(wanted, current)
 

@@ -14,9 +14,9 @@ from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.apiserver.http import Response
 from mooring.apiserver.patch import PatchError, patcher_for
-from mooring.apiserver.resources.options import WriteOptions, check_type, read_body, write_options
+from mooring.apiserver.resources.context import Call, HandlerContext
 from mooring.apiserver.resources.output import respond
-from mooring.apiserver.resources.registry import Call, Registry
+from mooring.apiserver.resources.parameters import WriteOptions, check_type, read_body, write_options
 from mooring.apiserver.resources.writing import APPLY, Change, Writing
 
 _GROUP, _VERSION = "autoscaling", "v1"
@@ -34,15 +34,15 @@ class _Scalable(Protocol):
 class Scaling:
     """`get`, `update` and `patch` of a scale."""
 
-    def __init__(self, registry: Registry, writing: Writing) -> None:
-        self._registry = registry
+    def __init__(self, context: HandlerContext, writing: Writing) -> None:
+        self._context = context
         self._writing = writing
-        kind = registry.scheme.kind(f"{_GROUP}/{_VERSION}", "Scale")
+        kind = context.scheme.kind(f"{_GROUP}/{_VERSION}", "Scale")
         assert kind is not None, "the scheme always has Scale"  # noqa: S101 - kinds.py lists it
         self._kind: Kind = kind
 
     async def get(self, call: Call) -> Response:
-        kv = await self._registry.find(call)
+        kv = await self._context.find(call)
         obj, paths = call.stored.decode(kv.value, kv.mod_revision), _paths(call.kind)
         if isinstance(obj, Dynamic) and paths and value_at(obj.content, paths.spec_replicas_path) is None:
             raise errors.internal_error(f'the spec replicas field "{paths.spec_replicas_path}" does not exist')

@@ -16,9 +16,9 @@ from mooring.api.kinds import Kind
 from mooring.apiserver.bounded_cache import BoundedCache
 from mooring.apiserver.http import Response
 from mooring.apiserver.protobuf_output import WATCH_TYPE
+from mooring.apiserver.resources.context import Call, HandlerContext
 from mooring.apiserver.resources.output import View, view_for
 from mooring.apiserver.resources.reading import parse_version, too_large_version
-from mooring.apiserver.resources.registry import Call, Registry
 from mooring.apiserver.resources.selection import Selection
 from mooring.store.errors import Closed, Compacted, FutureRevision
 from mooring.store.kv import Batch, Event, KeyValue, Watcher
@@ -48,8 +48,8 @@ class _Start:
 class Watching:
     """`watch`, and the frames that watchers share."""
 
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
+    def __init__(self, context: HandlerContext) -> None:
+        self._context = context
         self._frames: BoundedCache[FrameKey, bytes] = BoundedCache(_FRAMES)
         self._open: dict[Watcher, Kind] = {}
         self._ending = False
@@ -74,15 +74,15 @@ class Watching:
     async def watch(self, call: Call) -> Response:
         if call.accepted.format == "yaml":
             raise errors.not_acceptable(["application/json;stream=watch", WATCH_TYPE])
-        view = view_for(self._registry, call)
-        selection = self._registry.selections.of(call.request, call.kind, call.name)
-        current = await self._registry.store.revision()
+        view = view_for(self._context, call)
+        selection = self._context.selections.of(call.request, call.kind, call.name)
+        current = await self._context.store.revision()
         start = _start(call, current)
         if start.after > current:
             raise too_large_version(start.after, current)
         stream = _Stream(self, call, view, selection, start)
         content_type = WATCH_TYPE if call.accepted.format == "protobuf" else "application/json"
-        return Response(200, stream.run(self._registry), content_type, warnings=call.warnings)
+        return Response(200, stream.run(self._context), content_type, warnings=call.warnings)
 
     def opened(self, watcher: Watcher, kind: Kind) -> None:
         self._open[watcher] = kind
@@ -117,11 +117,11 @@ class _Stream:
         self._first = True
         self._told = 0.0
 
-    async def run(self, registry: Registry) -> AsyncIterator[bytes]:
+    async def run(self, context: HandlerContext) -> AsyncIterator[bytes]:
         """The bytes of the watch, from the first event to its end."""
-        store, prefix = registry.store, self._call.stored.prefix_of(self._call.namespace)
+        store, prefix = context.store, self._call.stored.prefix_of(self._call.namespace)
         after = self._start.after
-        self._told = registry.clock.monotonic()
+        self._told = context.clock.monotonic()
         deadline = self._told + self._start.seconds
         try:
             if self._start.initial:
@@ -136,11 +136,11 @@ class _Stream:
             watcher = store.watch(self._selected_key(prefix), after=after)
             self._watching.opened(watcher, self._view.kind)
             try:
-                while (left := deadline - registry.clock.monotonic()) > 0:
+                while (left := deadline - context.clock.monotonic()) > 0:
                     batch = await watcher.next(timeout=min(left, _BOOKMARK_SECONDS), limit=_AT_ONCE)
                     if self._call.stored.asks:
                         await self._call.stored.prepare(_values(batch), self._view.kind)
-                    chunk = self._events(batch, registry.clock.monotonic())
+                    chunk = self._events(batch, context.clock.monotonic())
                     if chunk:
                         yield chunk
                 if self._start.bookmarks:

@@ -18,9 +18,9 @@ from mooring.api.meta_v1 import Resource
 from mooring.apiserver.apply.field_managers import Applier, FieldManagers, Manager, Tree
 from mooring.apiserver.http import Response
 from mooring.apiserver.patch import Patcher, PatchError, patcher_for
-from mooring.apiserver.resources.options import WriteOptions, check_object, read_object, write_options
+from mooring.apiserver.resources.context import Call, HandlerContext, Reserved
 from mooring.apiserver.resources.output import respond, view_for
-from mooring.apiserver.resources.registry import Call, Registry, Reserved
+from mooring.apiserver.resources.parameters import WriteOptions, check_object, read_object, write_options
 from mooring.apiserver.resources.stored import Stored
 from mooring.store.kv import Delete, Event, KeyValue, Put, Write
 
@@ -48,9 +48,9 @@ Change = Callable[[Resource], Resource]
 class Writing:
     """`create`, `update` and `patch`."""
 
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-        self._managers = FieldManagers(registry.scheme)
+    def __init__(self, context: HandlerContext) -> None:
+        self._context = context
+        self._managers = FieldManagers(context.scheme)
 
     async def create(self, call: Call) -> Response:
         options = write_options(call.request, "CreateOptions")
@@ -64,10 +64,10 @@ class Writing:
     async def update(self, call: Call) -> Response:
         options = write_options(call.request, "UpdateOptions")
         first = self._read(call, options)
-        strategy = self._registry.strategy(call.stored)
+        strategy = self._context.strategy(call.stored)
         if strategy.allow_create_on_update and not call.subresource and not await self._exists(call):
             _check_name(call, first)
-            self._registry.require_create(call)
+            self._context.require_create(call)
             return await self._respond(call, await self.create_object(call, first, options))
         drafts = [first]
 
@@ -88,16 +88,16 @@ class Writing:
         self, call: Call, obj: Resource, options: WriteOptions, *, managed_already: bool = False
     ) -> Written:
         """Admit and store a new object of the newest version."""
-        registry, stored = self._registry, call.stored
-        request = await registry.admission_request(call, obj)
+        context, stored = self._context, call.stored
+        request = await context.admission_request(call, obj)
         request.warnings = call.warnings
-        registry.strategy(stored).default(obj)
+        context.strategy(stored).default(obj)
         if not managed_already and not self._managers.forgets(obj):
             # before admission, whose additions belong to nobody
             self._managers.create(call.kind, obj, self._manager(call, options))
         taken, made_up = "", bool(obj.metadata.generate_name and not obj.metadata.name)
         admit_create(obj, request, defaulted=True)
-        registry.guard(call.request.user, obj, None, "")
+        context.guard(call.request.user, obj, None, "")
         for _ in range(_NAME_ATTEMPTS if made_up else 1):
             written = await self._store_new(stored, obj, dry_run=options.dry_run)
             if written is not None:
@@ -110,13 +110,13 @@ class Writing:
 
     async def _store_new(self, stored: Stored, obj: Resource, *, dry_run: bool) -> Written | None:
         """Write a new object; None if there is one of its name."""
-        registry = self._registry
+        context = self._context
         key = stored.key(obj.metadata.namespace, obj.metadata.name)
-        async with _reserved(await registry.reserve(obj, None, dry_run=dry_run)) as keep:
+        async with _reserved(await context.reserve(obj, None, dry_run=dry_run)) as keep:
             value = await stored.encoded(obj)
             if dry_run:
-                return Written(value, 0, created=True) if await registry.store.get(key) is None else None
-            outcome = await registry.store.write(Put(key, value, expect=0, ttl=_ttl(obj)))
+                return Written(value, 0, created=True) if await context.store.get(key) is None else None
+            outcome = await context.store.write(Put(key, value, expect=0, ttl=_ttl(obj)))
             if not isinstance(outcome, Event):
                 return None
             keep()
@@ -132,18 +132,18 @@ class Writing:
         managed_already: bool = False,
     ) -> Written:
         """Read, change, admit and write until nobody comes in between. Raises Conflict for a stale resourceVersion."""
-        registry, stored = self._registry, call.stored
+        context, stored = self._context, call.stored
         part = call.subresource if subresource is None else subresource
         for _ in range(_ATTEMPTS):
-            kv = await registry.find(call)
+            kv = await context.find(call)
             old = stored.decode(kv.value, kv.mod_revision)
             new = change(old)
             check_preconditions(call, new, old)
             keep_managers = managed_already or self._managers.forgets(new)
-            request = await registry.admission_request(call, new)
+            request = await context.admission_request(call, new)
             request.warnings = call.warnings
             admit_update(new, old, request, part)
-            registry.guard(call.request.user, new, old, part)
+            context.guard(call.request.user, new, old, part)
             if not keep_managers:
                 self.own(call, options, old, new)
             written = await self._store_change(call, kv, old, new, dry_run=options.dry_run)
@@ -155,20 +155,20 @@ class Writing:
         self, call: Call, kv: KeyValue, old: Resource, new: Resource, *, dry_run: bool
     ) -> Written | None:
         """Write a changed object; None if somebody else was faster."""
-        registry = self._registry
-        taken = None if call.subresource else await registry.reserve(new, old, dry_run=dry_run)
+        context = self._context
+        taken = None if call.subresource else await context.reserve(new, old, dry_run=dry_run)
         async with _reserved(taken) as keep:
             value = await call.stored.encoded(new)
             if dry_run or value == kv.value:
                 return Written(value, kv.mod_revision)
             write = _write_of(kv, new, value)
             if isinstance(write, Delete) and isinstance(new, Namespace):
-                await registry.clear_unserved(new.metadata.name)
-            outcome = await registry.store.write(write)
+                await context.clear_unserved(new.metadata.name)
+            outcome = await context.store.write(write)
             if isinstance(outcome, Event):
                 keep()
                 if isinstance(write, Delete):
-                    await registry.released(new)
+                    await context.released(new)
                 return Written(value, outcome.revision)
             if outcome.current is None:
                 raise call.not_found()
@@ -182,7 +182,7 @@ class Writing:
         applied = self.applier(call, options, self.read_config(call, call.kind))
         while True:
             if not call.subresource and not await self._exists(call):
-                self._registry.require_create(call)
+                self._context.require_create(call)
                 obj = applied.create()
                 try:
                     return await self.create_object(call, obj, options, managed_already=True)
@@ -198,7 +198,7 @@ class Writing:
         return self._managers.applier(call.kind, config, self._manager(call, options), force=options.force)
 
     def _patched(self, call: Call, options: WriteOptions, patcher: Patcher) -> Change:
-        scheme = self._registry.scheme
+        scheme = self._context.scheme
 
         def patched(old: Resource) -> Resource:
             tree = codec.to_tree(scheme.convert(old, call.kind))
@@ -220,18 +220,18 @@ class Writing:
         """The object in the body, in the newest version."""
         decoded = read_object(call.request, call.kind, options.validation)
         call.warn(*decoded.warnings)
-        return self._registry.scheme.convert(decoded.object, call.stored.hub)
+        return self._context.scheme.convert(decoded.object, call.stored.hub)
 
     async def _exists(self, call: Call) -> bool:
-        return await self._registry.store.get(call.stored.key(call.namespace, call.name)) is not None
+        return await self._context.store.get(call.stored.key(call.namespace, call.name)) is not None
 
     def _manager(self, call: Call, options: WriteOptions) -> Manager:
-        return Manager(options.manager, call.subresource, self._registry.clock.now())
+        return Manager(options.manager, call.subresource, self._context.clock.now())
 
     async def _respond(self, call: Call, written: Written) -> Response:
         if call.stored.asks:
             await call.stored.prepare([written.value], call.kind)
-        body = view_for(self._registry, call).object(written.value, written.revision)
+        body = view_for(self._context, call).object(written.value, written.revision)
         return respond(call, body, 201 if written.created else 200)
 
 

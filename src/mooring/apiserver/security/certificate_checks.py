@@ -2,7 +2,7 @@
 
 By Kubernetes' rules: approving or denying needs the verb `approve` on the resource `signers` of that name, writing a
 certificate or a failure needs `sign`. Nobody gets a certificate for `system:masters`. Called with every object that is
-written (`registry.Guard`).
+written (`context.Guard`).
 """
 
 from mooring.api import certificate_requests, errors

@@ -56,7 +56,7 @@ class _Grant:
     reason: str
 
 
-class _Verdict(NamedTuple):
+class _Decision(NamedTuple):
     """What a user may do, apart from names: with any object (why), or with some (name → why)."""
 
     any_name: str | None
@@ -77,7 +77,7 @@ class RoleBook:
         self._roles = {(role.metadata.namespace, role.metadata.name): role for role in roles}
         self._grants: dict[tuple[str, _Who], list[_Grant]] = defaultdict(list)
         self._gathered: dict[str, list[PolicyRule]] = {}
-        self._memo: dict[tuple[Any, ...], _Verdict] = {}
+        self._memo: dict[tuple[Any, ...], _Decision] = {}
         for cluster_role_binding in cluster_role_bindings:
             self._add(cluster_role_binding)
         for role_binding in role_bindings:
@@ -120,10 +120,10 @@ class RoleBook:
             return Decision(True)
         if attributes.path:
             return self._authorize_path(user, attributes)
-        verdict = self._verdict(user, attributes)
-        why = verdict.any_name
+        decision = self._decision(user, attributes)
+        why = decision.any_name
         if why is None and attributes.name:
-            why = verdict.names.get(attributes.name)
+            why = decision.names.get(attributes.name)
         return Decision(False) if why is None else Decision(True, why)
 
     def _add(self, binding: ClusterRoleBinding | RoleBinding) -> None:
@@ -151,7 +151,7 @@ class RoleBook:
                     return Decision(True, grant.reason)
         return Decision(False)
 
-    def _verdict(self, user: UserInfo, attributes: Attributes) -> _Verdict:
+    def _decision(self, user: UserInfo, attributes: Attributes) -> _Decision:
         key = (
             user.username,
             *user.groups,
@@ -170,16 +170,16 @@ class RoleBook:
             found = self._memo[key] = self._judge(user, attributes)
         return found
 
-    def _judge(self, user: UserInfo, attributes: Attributes) -> _Verdict:
+    def _judge(self, user: UserInfo, attributes: Attributes) -> _Decision:
         names: dict[str, str] = {}
         for grant in self._grants_of(user, attributes.namespace):
             for rule in grant.rules:
                 if not resource_matches(rule, attributes):
                     continue
                 if not rule.resource_names:
-                    return _Verdict(grant.reason, names)
+                    return _Decision(grant.reason, names)
                 names.update({name: grant.reason for name in rule.resource_names if name not in names})
-        return _Verdict(None, names)
+        return _Decision(None, names)
 
 
 def resource_matches(rule: PolicyRule, attributes: Attributes) -> bool:

@@ -37,8 +37,8 @@ from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
 from mooring.apiserver.http import Request, Response
-from mooring.apiserver.resources.options import read_object
 from mooring.apiserver.resources.output import formatted
+from mooring.apiserver.resources.parameters import read_object
 from mooring.apiserver.routes import ResourceRoute
 from mooring.apiserver.security.authn import Authenticator
 from mooring.apiserver.security.authz import Attributes, Authorizer

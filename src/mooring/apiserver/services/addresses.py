@@ -13,8 +13,8 @@ from mooring.api import times
 from mooring.api.core_v1 import Service
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.networking_v1 import IPAddress, IPAddressSpec, ParentReference, ServiceCIDR
+from mooring.apiserver.resources.context import HandlerContext
 from mooring.apiserver.resources.facts import Collection
-from mooring.apiserver.resources.registry import Registry
 from mooring.store.kv import Delete, Event, Put
 
 Address = IPv4Address | IPv6Address
@@ -37,15 +37,15 @@ class FullError(Exception):
 class ClusterAddresses:
     """Takes and releases addresses."""
 
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-        scheme = registry.scheme
+    def __init__(self, context: HandlerContext) -> None:
+        self._context = context
+        scheme = context.scheme
         address, cidr = (scheme.kind("networking.k8s.io/v1", name) for name in ("IPAddress", "ServiceCIDR"))
         assert address is not None, "the scheme always has it"  # noqa: S101 - kinds.py lists it
         assert cidr is not None, "the scheme always has it"  # noqa: S101 - as above
-        self.stored = registry.stored(address)
-        networks = registry.stored(cidr)
-        self._networks = Collection(registry.store, networks.prefix, ServiceCIDR, _networks)
+        self.stored = context.stored(address)
+        networks = context.stored(cidr)
+        self._networks = Collection(context.store, networks.prefix, ServiceCIDR, _networks)
 
     def networks(self, family: str) -> list[Network]:
         """The networks of a family that addresses may come from, the oldest first."""
@@ -64,7 +64,7 @@ class ClusterAddresses:
         """Take an address of a family; raises FullError."""
         for network in self.networks(family):
             for address in _candidates(network):
-                if self._registry.store.peek(self._key(address)) is None and await self._claim(
+                if self._context.store.peek(self._key(address)) is None and await self._claim(
                     address, service, dry_run=dry_run
                 ):
                     return str(address)
@@ -72,19 +72,19 @@ class ClusterAddresses:
 
     async def release(self, text: str, service: Service) -> None:
         """Let an address go that a Service had."""
-        kv = await self._registry.store.get(self._key(ip_address(text)))
+        kv = await self._context.store.get(self._key(ip_address(text)))
         if kv is None:
             return
         found = self.stored.decode(kv.value, kv.mod_revision)
         if isinstance(found, IPAddress) and found.spec.parent_ref == parent_of(service):
-            await self._registry.store.write(Delete(kv.key, expect=kv.mod_revision))
+            await self._context.store.write(Delete(kv.key, expect=kv.mod_revision))
 
     async def _claim(self, address: Address, service: Service, *, dry_run: bool) -> bool:
         key = self._key(address)
         if dry_run:
-            return await self._registry.store.get(key) is None
+            return await self._context.store.get(key) is None
         value = self.stored.encode(self._object(address, service))
-        return isinstance(await self._registry.store.write(Put(key, value, expect=0)), Event)
+        return isinstance(await self._context.store.write(Put(key, value, expect=0)), Event)
 
     def _key(self, address: Address) -> str:
         return self.stored.key("", str(address))
@@ -93,7 +93,7 @@ class ClusterAddresses:
         meta = ObjectMeta(
             name=str(address),
             uid=str(uuid4()),
-            creation_timestamp=times.to_seconds(self._registry.clock.now()),
+            creation_timestamp=times.to_seconds(self._context.clock.now()),
             labels={FAMILY_LABEL: family_of(address), MANAGED_BY: MANAGER},
         )
         hub = self.stored.hub

@@ -14,7 +14,7 @@ from mooring.admission.service_families import is_headless
 from mooring.api import errors, field_errors
 from mooring.api.core_v1 import Service
 from mooring.api.field_path import Path
-from mooring.apiserver.resources.registry import Registry
+from mooring.apiserver.resources.context import HandlerContext
 from mooring.apiserver.services.addresses import ClusterAddresses, FullError, TakenError
 from mooring.apiserver.services.ports import NodePorts, PortError
 
@@ -49,9 +49,9 @@ class Reservation:
 class ServiceAllocation:
     """Gives Services what they need, of this cluster's networks and ports."""
 
-    def __init__(self, registry: Registry, ports: range) -> None:
-        self.addresses = ClusterAddresses(registry)
-        self.ports = NodePorts(registry, ports)
+    def __init__(self, context: HandlerContext, ports: range) -> None:
+        self.addresses = ClusterAddresses(context)
+        self.ports = NodePorts(context, ports)
 
     async def reserve(self, new: Service, old: Service | None, *, dry_run: bool) -> Reservation:
         """Take what a Service lacks, and write it into its spec; raises a `StatusError` if that is not to be had."""

@@ -7,7 +7,7 @@ from uuid import uuid4
 from mooring.api import errors, times
 from mooring.api.core_v1 import RangeAllocation
 from mooring.api.meta_v1 import ObjectMeta
-from mooring.apiserver.resources.registry import Registry
+from mooring.apiserver.resources.context import HandlerContext
 from mooring.store.kv import Event, KeyValue, Put
 
 NAME = "servicenodeports"
@@ -25,12 +25,12 @@ class PortError(Exception):
 class NodePorts:
     """The ports of all nodes that lead to Services."""
 
-    def __init__(self, registry: Registry, ports: range) -> None:
-        self._registry = registry
+    def __init__(self, context: HandlerContext, ports: range) -> None:
+        self._context = context
         self.ports = ports
-        kind = registry.scheme.kind("v1", "RangeAllocation")
+        kind = context.scheme.kind("v1", "RangeAllocation")
         assert kind is not None, "the scheme always has it"  # noqa: S101 - kinds.py lists it
-        self._stored = registry.stored(kind)
+        self._stored = context.stored(kind)
         self._key = self._stored.key("", NAME)
 
     async def take(self, wanted: Collection[int], number: int, *, dry_run: bool) -> list[int]:
@@ -41,7 +41,7 @@ class NodePorts:
                 why = "provided port is not in the valid range. The range of valid ports is "
                 raise PortError(port, f"{why}{self.ports[0]}-{last}")
         for _ in range(_ATTEMPTS):
-            kv = await self._registry.store.get(self._key)
+            kv = await self._context.store.get(self._key)
             used = self.used(kv)
             for port in wanted:
                 if port in used:
@@ -55,20 +55,20 @@ class NodePorts:
         """Let ports go."""
         gone = set(ports)
         while gone:
-            kv = await self._registry.store.get(self._key)
+            kv = await self._context.store.get(self._key)
             used = self.used(kv)
             if not used & gone or await self._write(kv, used - gone):
                 return
 
     async def replace(self, used: Collection[int]) -> None:
         """Write which ports are used, whatever was written before; for repair."""
-        kv = await self._registry.store.get(self._key)
+        kv = await self._context.store.get(self._key)
         wanted = {port for port in used if port in self.ports}
         if kv is None or self.used(kv) != wanted or self._decoded(kv).range != self._range:
             await self._write(kv, wanted)
 
     async def current(self) -> set[int]:
-        return self.used(await self._registry.store.get(self._key))
+        return self.used(await self._context.store.get(self._key))
 
     def used(self, kv: KeyValue | None) -> set[int]:
         """The ports that are taken."""
@@ -99,10 +99,10 @@ class NodePorts:
             data=bits.to_bytes(len(self.ports) // 8 + 1, "little"),
         )
         put = Put(self._key, self._stored.encode(found), expect=kv.mod_revision if kv else 0)
-        return isinstance(await self._registry.store.write(put), Event)
+        return isinstance(await self._context.store.write(put), Event)
 
     def _metadata(self) -> ObjectMeta:
-        now = times.to_seconds(self._registry.clock.now())
+        now = times.to_seconds(self._context.clock.now())
         return ObjectMeta(name=NAME, uid=str(uuid4()), creation_timestamp=now)
 
     def _choose(self, used: Collection[int], number: int) -> list[int]:

@@ -12,7 +12,7 @@ from mooring.apiserver.objects import Objects
 from mooring.apiserver.security.pki import KeyPair
 from mooring.apiserver.security.tokens import ServiceAccountTokens
 from mooring.apiserver.streams.kubelet import Kubelet
-from mooring.apiserver.streams.options import KubeletOptions
+from mooring.apiserver.streams.parameters import KubeletOptions
 from mooring.base.clock import Clock
 
 

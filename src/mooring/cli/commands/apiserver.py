@@ -11,7 +11,7 @@ from mooring.apiserver.limits import Limits
 from mooring.apiserver.options import DEFAULT_ADDRESS, DEFAULT_PORT, ServerConfig
 from mooring.apiserver.server import ApiServer
 from mooring.apiserver.service_network import ServiceNetwork
-from mooring.apiserver.streams.options import KubeletOptions
+from mooring.apiserver.streams.parameters import KubeletOptions
 from mooring.base import logs
 from mooring.base.component import Component
 from mooring.cli.support.advice import serve_advice, with_advisor

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from mooring.apiserver.service_network import ServiceNetwork
-from mooring.apiserver.streams.options import KubeletOptions
+from mooring.apiserver.streams.parameters import KubeletOptions
 from mooring.base import logs
 from mooring.base.component import Component
 from mooring.cli.support.component_flags import component_flags

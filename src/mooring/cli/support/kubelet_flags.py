@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from mooring.apiserver.streams.options import ADDRESS_TYPES, KubeletOptions
+from mooring.apiserver.streams.parameters import ADDRESS_TYPES, KubeletOptions
 
 
 def kubelet_flags(command: Callable[..., None]) -> Callable[..., None]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mooring.apiserver.service_network import ServiceNetwork
-from mooring.apiserver.streams.options import KubeletOptions
+from mooring.apiserver.streams.parameters import KubeletOptions
 from mooring.base.component import Component
 from mooring.cli.support.worker_process import WorkerConfig
 from mooring.store.etcd.config import EtcdConfig

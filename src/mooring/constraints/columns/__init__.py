@@ -6,7 +6,7 @@ value, label set or taint is shown once to the functions that judge one object a
 judged again.
 
     nodes ──put──► labels.LabelColumns ──┐
-                   taints.TaintColumns ──┼── column.Column (codes) ── column.Verdict (table by code, gathered by row)
+                   taints.TaintColumns ──┼── column.Column (codes) ── column.JudgedRows (table by code, gathered by row)
 
 Read next: ``column.py``.
 """

@@ -68,7 +68,7 @@ class Column(Generic[Sample]):
         return len(self.samples) > 2 * nodes + _SLACK
 
 
-class Verdict(Generic[Sample]):
+class JudgedRows(Generic[Sample]):
     """What a judge says about every row of a column."""
 
     def __init__(

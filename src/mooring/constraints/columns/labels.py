@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.constraints.columns.column import Column, Verdict, grown, larger, read_only
+from mooring.constraints.columns.column import Column, JudgedRows, grown, larger, read_only
 from mooring.constraints.node_selector import (
     Condition,
     Labels,
@@ -42,7 +42,7 @@ class LabelColumns:
         self._names: list[str] = [""] * capacity
         self._row_of: dict[str, int] = {}
         self._columns: OrderedDict[Keys, Column[Labels]] = OrderedDict()
-        self._verdicts: OrderedDict[Condition, Verdict[Labels]] = OrderedDict()
+        self._verdicts: OrderedDict[Condition, JudgedRows[Labels]] = OrderedDict()
         self._max_columns = max_columns
         self._max_verdicts = max_verdicts
 
@@ -80,7 +80,7 @@ class LabelColumns:
         verdict = self._verdicts.get(condition)
         if verdict is None:
             column = self._column(reads(condition))
-            verdict = self._verdicts[condition] = Verdict(column, condition.matches, np.bool_)
+            verdict = self._verdicts[condition] = JudgedRows(column, condition.matches, np.bool_)
             if len(self._verdicts) > self._max_verdicts:
                 self._verdicts.popitem(last=False)
         else:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Taint, Toleration
 from mooring.constraints import expressions
-from mooring.constraints.columns.column import Column, Verdict, larger
+from mooring.constraints.columns.column import Column, JudgedRows, larger
 from mooring.constraints.options import ConstraintOptions
 from mooring.constraints.tolerations import DO_NOT_SCHEDULE, PREFER_NO_SCHEDULE, any_tolerates
 
@@ -61,7 +61,9 @@ class TaintColumns:
         self._max_verdicts = max_verdicts
         self._plain = _TaintSets(self._taints, timed=False)
         self._timed: _TaintSets | None = None
-        self._verdicts: OrderedDict[tuple[TolerationsKey, bool], tuple[_TaintSets, Verdict[TaintSet]]] = OrderedDict()
+        self._verdicts: OrderedDict[tuple[TolerationsKey, bool], tuple[_TaintSets, JudgedRows[TaintSet]]] = (
+            OrderedDict()
+        )
 
     def put(self, row: int, taints: Sequence[Taint]) -> None:
         """Set the taints of the node in `row`. They are kept, not copied: they must not be changed afterwards."""
@@ -98,7 +100,7 @@ class TaintColumns:
 
     def _verdict(
         self, tolerations: Sequence[Toleration], *, preferences: bool
-    ) -> tuple["_TaintSets", Verdict[TaintSet]]:
+    ) -> tuple["_TaintSets", JudgedRows[TaintSet]]:
         key = (key_of(tolerations), preferences)
         found = self._verdicts.get(key)
         if found is not None:
@@ -107,7 +109,7 @@ class TaintColumns:
         sets = self._sets(tolerations)
         judge = _count_judge if preferences else _first_judge
         judged = judge(sets.taints, tuple(tolerations), self._options)
-        found = sets, Verdict(sets.column, judged, np.int32, 0 if preferences else NO_NODE)
+        found = sets, JudgedRows(sets.column, judged, np.int32, 0 if preferences else NO_NODE)
         self._verdicts[key] = found
         if len(self._verdicts) > self._max_verdicts:
             self._verdicts.popitem(last=False)

@@ -49,7 +49,7 @@ def _same(left: Toleration, right: Toleration) -> bool:
     )
 
 
-class Verdict(NamedTuple):
+class Suitability(NamedTuple):
     """What a template says of a node."""
 
     should_run: bool
@@ -70,25 +70,25 @@ class Placement:
         self._possible = node_selector.possible_affinity(spec, options)
         self.unjudged = node_selector.unjudged(spec, options)
         """What the template's affinity uses although its gate is off."""
-        self._verdicts: dict[tuple[str, str], Verdict] = {}
+        self._suitabilities: dict[tuple[str, str], Suitability] = {}
 
-    def judge(self, node: Node) -> Verdict:
+    def judge(self, node: Node) -> Suitability:
         """Whether a pod should run on the node, and whether one that is there may stay."""
         key = (node.metadata.uid, node.metadata.resource_version)
-        verdict = self._verdicts.get(key)
-        if verdict is None:
-            verdict = self._verdicts[key] = self._judge(node)
-        return verdict
+        suitability = self._suitabilities.get(key)
+        if suitability is None:
+            suitability = self._suitabilities[key] = self._judge(node)
+        return suitability
 
-    def _judge(self, node: Node) -> Verdict:
+    def _judge(self, node: Node) -> Suitability:
         name, labels = node.metadata.name, node.metadata.labels
         if self._node_name not in ("", name) or not self._possible.matches(labels, name):
-            return Verdict(should_run=False, may_stay=False)
+            return Suitability(should_run=False, may_stay=False)
         if self._untolerated(node.spec.taints) is not None:
             may_stay = self._untolerated(node.spec.taints, frozenset({tolerations.NO_EXECUTE})) is None
-            return Verdict(should_run=False, may_stay=may_stay)
+            return Suitability(should_run=False, may_stay=may_stay)
         is_judged = self._affinity.matches(labels, name)
-        return Verdict(should_run=is_judged, may_stay=True, is_judged=is_judged)
+        return Suitability(should_run=is_judged, may_stay=True, is_judged=is_judged)
 
     def _untolerated(self, taints: list[Taint], effects: frozenset[str] = tolerations.DO_NOT_SCHEDULE) -> Taint | None:
         return tolerations.find_untolerated(taints, self._tolerations, self._options, effects)

@@ -124,12 +124,12 @@ class DaemonSetController(Workload[DaemonSet]):
 
     def _plan_node(self, look: _Pass, node: Node, plan: _Plan) -> None:
         pods = look.by_node.get(node.metadata.name, [])
-        verdict = look.placement.judge(node)
-        if not verdict.may_stay:
+        suitability = look.placement.judge(node)
+        if not suitability.may_stay:
             plan.delete += [pod for pod in pods if pod.metadata.deletion_timestamp is None]
             return
         if not pods:
-            if verdict.should_run:
+            if suitability.should_run:
                 plan.create.append(node.metadata.name)
             return
         running = []
@@ -241,9 +241,9 @@ def new_status(look: _Pass, nodes: Collection[Node], collisions: int | None) -> 
         conditions=_conditions(look),
     )
     for node in nodes:
-        verdict = look.placement.judge(node)
+        suitability = look.placement.judge(node)
         pods = look.by_node.get(node.metadata.name, [])
-        should_run = verdict.should_run or (bool(pods) and not verdict.is_judged)
+        should_run = suitability.should_run or (bool(pods) and not suitability.is_judged)
         pods = [pod for pod in pods if pod.spec.node_name or should_run]
         status.desired_number_scheduled += should_run
         if not pods:

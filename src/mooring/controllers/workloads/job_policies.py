@@ -15,17 +15,17 @@ POD_BACKOFF = Backoff(initial=10.0, maximum=600.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class FailureDecision:
     """What a failure policy says about a failed pod."""
 
     action: str = "Count"
     message: str = ""
 
 
-COUNTS = Verdict()
+COUNTS = FailureDecision()
 
 
-def judge_failure(job: Job, pod: Pod) -> Verdict:
+def judge_failure(job: Job, pod: Pod) -> FailureDecision:
     """What the first rule that matches a failed pod says; without any, the failure counts."""
     policy = job.spec.pod_failure_policy
     if policy is None or pod.status.phase != "Failed":
@@ -33,7 +33,7 @@ def judge_failure(job: Job, pod: Pod) -> Verdict:
     for index, rule in enumerate(policy.rules):
         why = _match(rule, pod)
         if why is not None:
-            return Verdict(rule.action, f"{why} matching {rule.action} rule at index {index}")
+            return FailureDecision(rule.action, f"{why} matching {rule.action} rule at index {index}")
     return COUNTS
 
 

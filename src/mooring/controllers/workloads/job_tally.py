@@ -122,16 +122,16 @@ def _count(job: Job, pod: Pod, tally: Tally) -> None:
 
 
 def _count_failed(job: Job, pod: Pod, tally: Tally) -> None:
-    verdict = job_policies.judge_failure(job, pod)
-    if verdict.action == "Ignore":
+    decision = job_policies.judge_failure(job, pod)
+    if decision.action == "Ignore":
         tally.to_release.append(pod)
         return
-    if verdict.action == "FailJob":
-        tally.failure = tally.failure or verdict.message
+    if decision.action == "FailJob":
+        tally.failure = tally.failure or decision.message
     limit = job.spec.backoff_limit_per_index
     if limit is not None and is_indexed(job):
         used_up = index_failures(pod) >= limit
-        if (verdict.action == "FailIndex" or used_up) and index_of(pod) not in tally.completed:
+        if (decision.action == "FailIndex" or used_up) and index_of(pod) not in tally.completed:
             tally.failed_indexes.add(index_of(pod))
     tally.uncounted.failed.append(pod.metadata.uid)
     _release_failed(job, pod, tally)

@@ -1,6 +1,6 @@
 """NodeRestriction: what a node may write into the objects that it may write, by Kubernetes' rules.
 
-Called with every object that is about to be written or deleted (`registry.Guard`). Users who are no nodes pass.
+Called with every object that is about to be written or deleted (`context.Guard`). Users who are no nodes pass.
 """
 
 from collections.abc import Mapping, Set

@@ -1,6 +1,6 @@
 """What all handlers share: the store, the scheme, admission's options and lookups, and the clock.
 
-`Registry` is made once by `Resources`; a `Call` is one request on its way through it. Read next: ``reading.py``.
+`HandlerContext` is made once by `Resources`; a `Call` is one request on its way through it. Read next: ``reading.py``.
 """
 
 from collections.abc import Callable, Iterable
@@ -96,7 +96,7 @@ class Allocation(Protocol):
         ...
 
 
-class Registry:
+class HandlerContext:
     """The shared ground of the handlers."""
 
     def __init__(
