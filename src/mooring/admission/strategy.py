@@ -20,7 +20,7 @@ A subresource such as `status` is a strategy of its own in `subresources`; `Stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from mooring.admission import meta
 from mooring.admission.options import AdmissionOptions
@@ -31,6 +31,9 @@ from mooring.api.base import copy_of
 from mooring.api.core_v1 import LimitRange, Pod, ServiceAccount
 from mooring.api.field_errors import FieldError
 from mooring.api.node_v1 import RuntimeClass
+
+if TYPE_CHECKING:  # it needs the rules of pods, which need this module
+    from mooring.admission.pod.known_specs import KnownSpecs
 
 T = TypeVar("T", bound=meta_v1.Resource)
 
@@ -146,6 +149,8 @@ class Request:
     user: UserInfo = field(default_factory=UserInfo)
     """Who writes: objects that speak for their author have it written into them."""
     warnings: list[str] = field(default_factory=list)
+    known_specs: "KnownSpecs | None" = None
+    """What whoever admits many pods remembers of them; None judges each anew."""
 
     def warn(self, text: str) -> None:
         """Tell the client something, once, whether the request succeeds or not; the first of very much."""

@@ -1,7 +1,8 @@
 """Remembers the PodSpecs of new pods in which nothing was wrong, because pods of one template have the same.
 
 Telling that a spec is one of them takes its JSON and a lookup, a small part of the time that all its rules take.
-What is to be warned about in it is remembered too. Called by ``strategy.py``; the rules are in ``spec.py``.
+What is to be warned about in it is remembered too. Servers and simulations have one each, and hand it in with every
+`Request`. Called by ``strategy.py``; the rules are in ``spec.py``.
 """
 
 from mooring.admission.pod.rules import PodRules
@@ -17,7 +18,7 @@ _SPECS, _SPEC_BYTES = 512, 16 * 1024
 
 
 class KnownSpecs:
-    """What was found by one set of rules; other rules begin anew. A server has the same as long as it runs."""
+    """By rules and content. Its owner has the same rules as long as it runs; other rules begin anew."""
 
     def __init__(self) -> None:
         self._found: tuple[PodRules | None, dict[bytes, list[str]]] = (None, {})
@@ -29,7 +30,7 @@ class KnownSpecs:
         self._last = (spec, content)
         if not content:
             return validate_pod_spec(spec, metadata, path, rules)
-        if self._found[0] is not rules:
+        if self._found[0] is not rules and self._found[0] != rules:
             self._found = (rules, {})
         sound = self._found[1]
         if content in sound:

@@ -9,7 +9,6 @@ from mooring.admission import limit_range, meta
 from mooring.admission.pod.annotations import MIRROR, validate_annotation_updates, validate_pod_annotations
 from mooring.admission.pod.containers import image_without_spaces
 from mooring.admission.pod.defaults import default_pod
-from mooring.admission.pod.known_specs import KnownSpecs
 from mooring.admission.pod.mutation import (
     add_default_tolerations,
     drop_disabled_fields,
@@ -27,6 +26,7 @@ from mooring.admission.pod.update import (
     validate_spec_update,
     validate_status_update,
 )
+from mooring.admission.pod.warnings import pod_spec_warnings
 from mooring.admission.pod_security import judging as pod_security
 from mooring.admission.runtime_class import apply_runtime_class
 from mooring.admission.strategy import Request, StatusStrategy, Strategy, keep_status
@@ -62,7 +62,6 @@ class PodStrategy(Strategy[Pod]):
                 "resize": ResizeStrategy(self),
             }
         )
-        self._known_specs = KnownSpecs()
 
     def default(self, obj: Pod) -> None:
         default_pod(obj)
@@ -88,7 +87,8 @@ class PodStrategy(Strategy[Pod]):
 
     def validate_create(self, obj: Pod, request: Request) -> list[FieldError]:
         rules = rules_for_create(request.options, is_pod=True)
-        errors = _validate_pod(obj, rules, self._known_specs.validate)
+        known = request.known_specs
+        errors = _validate_pod(obj, rules, validate_pod_spec if known is None else known.validate)
         if obj.spec.ephemeral_containers:
             errors.append(field_errors.forbidden(SPEC.child("ephemeralContainers"), "cannot be set on create"))
         if obj.spec.node_name and obj.spec.scheduling_gates:
@@ -109,7 +109,10 @@ class PodStrategy(Strategy[Pod]):
         return errors + validate_spec_update(new.spec, old.spec)
 
     def warnings(self, new: Pod, old: Pod | None, request: Request) -> list[str]:
-        return self._known_specs.warnings(new.spec, SPEC) if old is None else []
+        if old is not None:
+            return []
+        known = request.known_specs
+        return pod_spec_warnings(new.spec, SPEC) if known is None else known.warnings(new.spec, SPEC)
 
     def judge(self, new: Pod, old: Pod | None, request: Request) -> None:
         """An update of the main resource cannot change what containers ask for."""

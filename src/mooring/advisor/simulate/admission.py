@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pipeline import admit_create
+from mooring.admission.pod.known_specs import KnownSpecs
 from mooring.admission.registry import strategy_of
 from mooring.admission.strategy import NoCluster, Priority, Request
 from mooring.advisor.simulate.clock import VirtualClock
@@ -62,6 +63,7 @@ class Admission:
         self._options = options
         self._clock = clock
         self._lookups = _Lookups(cluster)
+        self._known_specs = KnownSpecs()
 
     def learn(self, objects: Iterable[Resource]) -> None:
         """Take what pods and others imply about things that a dump may lack."""
@@ -78,7 +80,13 @@ class Admission:
         except KeyError:
             return ""  # no rules
         namespace = obj.metadata.namespace if strategy.namespaced else ""
-        request = Request(options=self._options, lookups=self._lookups, now=self._clock.now(), namespace=namespace)
+        request = Request(
+            options=self._options,
+            lookups=self._lookups,
+            now=self._clock.now(),
+            namespace=namespace,
+            known_specs=self._known_specs,
+        )
         try:
             admit_create(obj, request)
         except errors.StatusError as refusal:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mooring.admission import strategy as admission
 from mooring.admission.options import AdmissionOptions
+from mooring.admission.pod.known_specs import KnownSpecs
 from mooring.admission.registry import register, strategy_of, unregister
 from mooring.api import errors
 from mooring.api.answer_limits import add_warning
@@ -119,6 +120,7 @@ class HandlerContext:
         self._create_check = create_check
         self.facts = ClusterFacts(store)
         self.selections = Selections()
+        self._known_specs = KnownSpecs()
         self._stored = {kind.family: Stored(scheme, kind) for kind in scheme.known if kind.stored}
         self._unserved = [
             stored
@@ -214,6 +216,7 @@ class HandlerContext:
             namespace=call.namespace,
             name=call.name,
             user=call.request.user,
+            known_specs=self._known_specs,
         )
 
 
