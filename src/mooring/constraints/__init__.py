@@ -8,6 +8,7 @@ user so that it raises (what may be written is `admission`'s matter).
     expressions     CEL over a taint or a node     celenv/       its environments and Kubernetes' functions
     tolerations     against taints                 node_selector against nodes
     pod_affinity    which pods a term chooses      requests      how much of each resource a pod sets aside
+    disruption_budgets  which pods must stay
     columns/        the same tolerations and node selectors, judged for all nodes at once
     lowering/       the same again in words of stock Kubernetes, for one node or for a cluster
 

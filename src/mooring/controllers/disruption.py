@@ -9,14 +9,15 @@ from typing import Any
 
 from msgspec import structs
 
-from mooring.api import label_selector, times
+from mooring.api import times
 from mooring.api.apps_v1 import Deployment, ReplicaSet, StatefulSet
 from mooring.api.core_v1 import Pod, ReplicationController
-from mooring.api.int_or_string import PercentError, scaled_value
+from mooring.api.int_or_string import PercentError
 from mooring.api.meta_v1 import Condition, OwnerReference, Resource
 from mooring.api.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetStatus
-from mooring.api.states import controller_of, has_ended, is_ready
+from mooring.api.states import controller_of, has_ended
 from mooring.client import Informer, key_of
+from mooring.constraints import disruption_budgets
 from mooring.controllers.controller import Context, Controller
 
 DELETION_TIMEOUT = timedelta(minutes=2)
@@ -55,7 +56,7 @@ class DisruptionBudgets(Controller):
 
     def _pod_changed(self, pod: Pod) -> None:
         for budget in self._by_namespace.get(pod.metadata.namespace):
-            if _selects(budget, pod):
+            if disruption_budgets.selects(budget, pod):
                 self.enqueue(budget)
 
     def _scale_changed(self, old: Any, new: Any) -> None:
@@ -69,16 +70,18 @@ class DisruptionBudgets(Controller):
             return None
         now = self.clock.now()
         namespace = self._pods_by_namespace.get(budget.metadata.namespace)
-        pods = [pod for pod in namespace if not has_ended(pod) and _selects(budget, pod)]
+        pods = [pod for pod in namespace if not has_ended(pod) and disruption_budgets.selects(budget, pod)]
         disrupted, again = self._disrupted(budget, pods, now)
-        healthy = sum(_is_healthy(pod) and pod.metadata.name not in disrupted for pod in pods)
+        healthy = sum(disruption_budgets.is_healthy(pod) and pod.metadata.name not in disrupted for pod in pods)
         try:
-            expected, desired = self._wanted(budget, pods)
+            expected, desired = disruption_budgets.expected_and_desired(
+                budget.spec, len(pods), lambda: self._scale(pods)
+            )
             problem = ""
         except (ScaleError, PercentError) as error:
             expected, desired, problem = 0, 0, str(error)
             self._recorder.event(budget, "Warning", "CalculateExpectedPodCountFailed", problem)
-        allowed = max(healthy - desired, 0) if expected else 0
+        allowed = disruption_budgets.disruptions_allowed(healthy, expected, desired)
         status = PodDisruptionBudgetStatus(
             observed_generation=budget.metadata.generation,
             disrupted_pods=disrupted,
@@ -112,19 +115,6 @@ class DisruptionBudgets(Controller):
             again = min(remaining, again or remaining)
         return left, again
 
-    def _wanted(self, budget: PodDisruptionBudget, pods: list[Pod]) -> tuple[int, int]:
-        """How many pods there should be, and how many of them must stay healthy."""
-        spec = budget.spec
-        if spec.max_unavailable is not None:
-            expected = self._scale(pods)
-            return expected, max(expected - scaled_value(spec.max_unavailable, expected, round_up=True), 0)
-        if isinstance(spec.min_available, int):
-            return len(pods), spec.min_available
-        if spec.min_available is not None:
-            expected = self._scale(pods)
-            return expected, scaled_value(spec.min_available, expected, round_up=True)
-        return len(pods), 0
-
     def _scale(self, pods: list[Pod]) -> int:
         """How many pods the owners of these want; raises ScaleError for a pod whose owner cannot be scaled."""
         replicas: dict[str, int] = {}
@@ -151,20 +141,6 @@ class DisruptionBudgets(Controller):
 
 def _namespace(obj: Resource) -> list[str]:
     return [obj.metadata.namespace]
-
-
-def _selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    selector, labels = budget.spec.selector, pod.metadata.labels
-    if selector is None or any(labels.get(key) != value for key, value in selector.match_labels.items()):
-        return False  # by far the most frequent answer, for which no selector need be made
-    try:
-        return not selector.match_expressions or label_selector.from_label_selector(selector).matches(labels)
-    except label_selector.SelectorError:
-        return False
-
-
-def _is_healthy(pod: Pod) -> bool:
-    return is_ready(pod) and pod.metadata.deletion_timestamp is None
 
 
 def _condition(budget: PodDisruptionBudget, allowed: int, problem: str, now: datetime) -> Condition:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from mooring.advisor.simulate.pods import SimulatedPod
-from mooring.api import label_selector
-from mooring.api.int_or_string import PercentError, scaled_value
+from mooring.api.int_or_string import PercentError
 from mooring.api.label_selector import Selector
 from mooring.api.policy_v1 import PodDisruptionBudget
+from mooring.constraints import disruption_budgets
 from mooring.scheduler.facade import Engine
 
 
@@ -36,14 +36,10 @@ class Budgets:
     def put(self, budget: PodDisruptionBudget, pods: list[SimulatedPod]) -> None:
         """A budget is new or has changed; `pods` are all of its namespace."""
         meta = budget.metadata
-        try:
-            selector = label_selector.from_label_selector(budget.spec.selector)
-        except label_selector.SelectorError:
-            selector = label_selector.from_label_selector(None)
-        entry = _Counted(budget, selector)
+        entry = _Counted(budget, disruption_budgets.selector_of(budget))
         self._by_namespace.setdefault(meta.namespace, {})[meta.name] = entry
         for pod in pods:
-            if selector.matches(pod.pod.metadata.labels):
+            if entry.selector.matches(pod.pod.metadata.labels):
                 entry.pods[id(pod)] = pod
                 entry.healthy += pod.is_healthy
 
@@ -87,15 +83,13 @@ class Budgets:
         if not found or not pod.is_healthy:  # pods that do not run disrupt nobody
             return ""
         if len(found) > 1:
-            return "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+            return disruption_budgets.TOO_MANY_BUDGETS
         entry = found[0]
-        if self._allowed(entry) > 0:
+        expected, desired = _wanted(entry)
+        if disruption_budgets.disruptions_allowed(entry.healthy, expected, desired) > 0:
             return ""
-        name, desired = entry.budget.metadata.name, self._wanted(entry)[1]
-        return (
-            "Cannot evict pod as it would violate the pod's disruption budget. "
-            f"The disruption budget {name} needs {desired} healthy pods and has {entry.healthy} currently"
-        )
+        why = disruption_budgets.exhausted(entry.budget.metadata.name, desired, entry.healthy)
+        return f"{disruption_budgets.VIOLATED} {why}"
 
     def sync(self) -> None:
         """Write the numbers to where preemption looks."""
@@ -104,10 +98,10 @@ class Budgets:
                 if not entry.is_stale:
                     continue
                 entry.is_stale = False
-                expected, desired = self._wanted(entry)
+                expected, desired = _wanted(entry)
                 status = structs.replace(
                     entry.budget.status,
-                    disruptions_allowed=self._allowed(entry),
+                    disruptions_allowed=disruption_budgets.disruptions_allowed(entry.healthy, expected, desired),
                     current_healthy=entry.healthy,
                     desired_healthy=desired,
                     expected_pods=expected,
@@ -117,25 +111,13 @@ class Budgets:
                     entry.budget = structs.replace(entry.budget, status=status)
                     self._engine.put(entry.budget)
 
-    def _allowed(self, entry: _Counted) -> int:
-        expected, desired = self._wanted(entry)
-        return max(entry.healthy - desired, 0) if expected else 0
 
-    def _wanted(self, entry: _Counted) -> tuple[int, int]:
-        """How many pods there should be, and how many of them must stay healthy."""
-        spec, there = entry.budget.spec, len(entry.pods)
-        try:
-            if spec.max_unavailable is not None:
-                expected = _scale(entry)
-                return expected, max(expected - scaled_value(spec.max_unavailable, expected, round_up=True), 0)
-            if isinstance(spec.min_available, int):
-                return there, spec.min_available
-            if spec.min_available is not None:
-                expected = _scale(entry)
-                return expected, scaled_value(spec.min_available, expected, round_up=True)
-        except PercentError:
-            return 0, 0
-        return there, 0
+def _wanted(entry: _Counted) -> tuple[int, int]:
+    """How many pods there should be, and how many of them must stay healthy."""
+    try:
+        return disruption_budgets.expected_and_desired(entry.budget.spec, len(entry.pods), lambda: _scale(entry))
+    except PercentError:
+        return 0, 0
 
 
 def _scale(entry: _Counted) -> int:

@@ -4,7 +4,7 @@ The disruption controller writes into a budget's status how many pods may go. An
 compare-and-swap on the budget, so that two evictions never share the last one, and then deletes the pod.
 """
 
-from mooring.api import errors, label_selector, times
+from mooring.api import errors, times
 from mooring.api.base import copy_of
 from mooring.api.codec import FieldValidation
 from mooring.api.core_v1 import Pod, PodCondition
@@ -15,12 +15,11 @@ from mooring.apiserver.resources.context import Call, HandlerContext
 from mooring.apiserver.resources.deleting import Deleting
 from mooring.apiserver.resources.parameters import check_type, read_body, write_options
 from mooring.apiserver.resources.stored import Stored
+from mooring.constraints import disruption_budgets
 from mooring.store.kv import Event, KeyValue, Put
 
 _ATTEMPTS = 20
 _MAX_DISRUPTED = 2000
-_VIOLATED = "Cannot evict pod as it would violate the pod's disruption budget."
-_TOO_MANY_BUDGETS = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 
 
 class Disruption:
@@ -85,12 +84,10 @@ class Disruption:
         found = []
         for kv in (await self._context.store.range(stored.prefix_of(pod.metadata.namespace))).items:
             budget = stored.decode(kv.value, kv.mod_revision)
-            if isinstance(budget, PodDisruptionBudget):
-                selector = label_selector.from_label_selector(budget.spec.selector)
-                if selector.matches(pod.metadata.labels):
-                    found.append((kv, stored, budget))
+            if isinstance(budget, PodDisruptionBudget) and disruption_budgets.selects(budget, pod):
+                found.append((kv, stored, budget))
         if len(found) > 1:
-            raise errors.internal_error(_TOO_MANY_BUDGETS)
+            raise errors.internal_error(disruption_budgets.TOO_MANY_BUDGETS)
         return found[0] if found else None
 
     def _taken(self, budget: PodDisruptionBudget, pod: Pod) -> PodDisruptionBudget:
@@ -103,10 +100,7 @@ class Disruption:
         if len(status.disrupted_pods) > _MAX_DISRUPTED:
             raise _forbidden(name, "DisruptedPods map too big - too many evictions not confirmed by PDB controller")
         if status.disruptions_allowed == 0:
-            raise _refused(
-                f"The disruption budget {name} needs {status.desired_healthy} healthy pods and has "
-                f"{status.current_healthy} currently"
-            )
+            raise _refused(disruption_budgets.exhausted(name, status.desired_healthy, status.current_healthy))
         taken = copy_of(budget)
         taken.status.disruptions_allowed -= 1
         taken.status.disrupted_pods[pod.metadata.name] = times.to_seconds(self._context.clock.now())
@@ -160,7 +154,7 @@ def _is_unhealthy_and_may_go(pod: Pod, budget: PodDisruptionBudget) -> bool:
 
 
 def _refused(why: str, retry_after_seconds: int = 0) -> errors.TooManyRequests:
-    refusal = errors.too_many_requests(_VIOLATED, retry_after_seconds)
+    refusal = errors.too_many_requests(disruption_budgets.VIOLATED, retry_after_seconds)
     if refusal.status.details is not None:
         refusal.status.details.causes = [StatusCause(reason="DisruptionBudget", message=why)]
     return refusal

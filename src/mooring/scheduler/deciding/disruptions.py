@@ -2,8 +2,8 @@
 
 from collections.abc import Hashable, Iterable, Sequence
 
-from mooring.api import label_selector
 from mooring.api.policy_v1 import PodDisruptionBudget
+from mooring.constraints import disruption_budgets
 from mooring.scheduler.columns.cluster import PlacedPod
 
 
@@ -12,7 +12,7 @@ class Budgets:
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
         self._budgets = list(budgets)
-        self._selectors = [label_selector.from_label_selector(budget.spec.selector) for budget in self._budgets]
+        self._selectors = [disruption_budgets.selector_of(budget) for budget in self._budgets]
         self._known: dict[Hashable, list[int]] = {}
         self.name_pods = any(budget.status.disrupted_pods for budget in self._budgets)
         """Whether some pods are told apart by their names, as being on their way out already."""
