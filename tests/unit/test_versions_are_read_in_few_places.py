@@ -10,6 +10,7 @@ VERSIONED = {"mooring.base.version", "mooring.base.gates", "mooring.base.known_g
 ALLOWED = {
     "base": "where versions and gates live",
     "api/lifecycles.py": "the scheme's table of introduced, deprecated and removed",
+    "api/history": "the table of what each release had",
     "api/scheme.py": "the scheme",
     "api/scheme": "the scheme",
     "constraints/celenv/environments.py": "builds the CEL environments of a version, for the option builders",

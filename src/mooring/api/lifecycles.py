@@ -1,7 +1,8 @@
 """When each kind of each API version was introduced, deprecated and removed.
 
-The facts are Kubernetes' own, down to the releases that are planned but not out yet. The scheme reads them to decide
-what is served, what is warned about and in which version objects are stored. Read next: ``scheme.py``.
+The facts are Kubernetes' own, down to the releases that are planned but not out yet; a test compares them with the
+history of the API (``history/``), so that servers need not read that. The scheme reads them to decide what is served,
+what is warned about and in which version objects are stored. Read next: ``scheme.py``.
 """
 
 from dataclasses import dataclass
@@ -49,6 +50,7 @@ _LIFECYCLES = {
         "ReplicaSet": since("1.9"),
         "StatefulSet": since("1.9"),
     },
+    ("authentication.k8s.io", "v1"): {"SelfSubjectReview": since("1.28")},
     ("autoscaling", "v1"): {"HorizontalPodAutoscaler": since("1.2"), "Scale": since("1.2")},
     ("autoscaling", "v2"): {"HorizontalPodAutoscaler": since("1.23")},
     ("batch", "v1"): {"CronJob": since("1.21"), "Job": since("1.2")},

@@ -1,0 +1,1 @@
+"""Makes the history of Kubernetes' API as data: see ``__main__.py``."""
