@@ -10,7 +10,7 @@ from mooring.api.base import copy_of
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim
 from mooring.api.meta_v1 import Resource
 from mooring.api.storage_v1 import StorageClass
-from mooring.apiserver.patch.json_patch import json_patcher
+from mooring.apiserver.patch.json_patch import apply
 
 
 def applied(snapshot: Snapshot, suggestion: Suggestion) -> Snapshot:
@@ -32,7 +32,7 @@ def applied(snapshot: Snapshot, suggestion: Suggestion) -> Snapshot:
 
 
 def patched(old: Resource | None, change: Change, cls: type[Resource]) -> Resource:
-    tree = json_patcher(change.patch)(codec.to_tree(old))
+    tree = apply(change.patch, codec.to_tree(old))
     found = codec.decode_tree(tree, cls).object
     if found.kind == "Node" and not tree["spec"].get("unschedulable"):
         found.spec.taints = [each for each in found.spec.taints if not each.key.endswith("/unschedulable")]  # type: ignore[attr-defined] # a node

@@ -5,6 +5,7 @@ Where there is no kubectl, tests that drive it are skipped; in CI that would hid
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +17,10 @@ from etcd_servers import EtcdServers, etcd_cluster
 def pytest_configure() -> None:
     if os.environ.get("CI") and shutil.which("kubectl") is None:
         raise pytest.UsageError("the end-to-end tests need kubectl on the PATH")
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):  # as `nohup` and `&` leave it, also to the commands under test
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -10,7 +10,7 @@ from asgi_calls import Caller
 from counted_work import Work, count, watched
 from mooring.api.core_v1 import Pod
 from mooring.apiserver.patch.errors import Inapplicable
-from mooring.apiserver.patch.json_patch import json_patcher
+from mooring.apiserver.patch.json_patch import apply
 from mooring.apiserver.patch.schema import schema_of
 from mooring.apiserver.patch.strategic import merge_object
 from mooring.apiserver.resources.selection import MAX_TERMS
@@ -113,4 +113,4 @@ JSON_PATCHES = [
 @pytest.mark.parametrize("case", JSON_PATCHES, ids=lambda case: case.about)
 def test_a_json_patch_does_a_limited_amount(case: Expensive) -> None:
     with pytest.raises(Inapplicable):
-        json_patcher(case.operations)(case.document)
+        apply(case.operations, case.document)

@@ -111,7 +111,7 @@ def decode_yaml(source: str | bytes, cls: type[T], validation: FieldValidation =
 
 def decode_tree(tree: Any, cls: type[T], validation: FieldValidation = FieldValidation.STRICT) -> Decoded[T]:
     """The object of type `cls` that a tree of plain values says. Raises DecodeError."""
-    if not issubclass(cls, Dynamic) and not _repeats_a_field(tree):
+    if not issubclass(cls, Dynamic) and _is_plain(tree):
         try:
             return Decoded(msgspec.convert(tree, cls, dec_hook=_decoded))
         except (msgspec.ValidationError, UnicodeError, RecursionError):
@@ -208,6 +208,7 @@ _TYPE_META = msgspec.json.Decoder(_TypeMeta)
 _UNTYPED = msgspec.json.Decoder()
 _ENCODER = msgspec.json.Encoder(enc_hook=_encoded)
 _CONTAINERS: frozenset[type] = frozenset({dict, list, Members})
+_PLAIN_LEVELS = 200
 _SPACES = (b" ", b"\t", b"\n", b"\r")
 
 
@@ -230,17 +231,20 @@ def _may_repeat_a_field(body: bytes) -> bool:
     return body.count(b'":') != kept.count(b'":')
 
 
-def _repeats_a_field(tree: Any) -> bool:
-    """Whether an object in a tree has a field twice."""
-    pending = [tree]
-    while pending:
-        value = pending.pop()
-        if isinstance(value, Members):
+def _is_plain(tree: Any) -> bool:
+    """Whether no object in a tree has a field twice, and nothing nests so deep that later readers could not follow."""
+    level: list[Any] = [tree]
+    for _ in range(_PLAIN_LEVELS):
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, Members):
+                return False
+            if isinstance(value, dict | list):
+                items = value.values() if isinstance(value, dict) else value
+                below += [item for item in items if item.__class__ in _CONTAINERS]
+        if not below:
             return True
-        if isinstance(value, dict):
-            pending += [item for item in value.values() if item.__class__ in _CONTAINERS]
-        elif isinstance(value, list):
-            pending += [item for item in value if item.__class__ in _CONTAINERS]
+        level = below
     return False
 
 

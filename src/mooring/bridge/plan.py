@@ -239,10 +239,10 @@ def missing_tolerations(pod: Pod, facts: ClusterFacts) -> list[Toleration]:
 
 
 def _adding_tolerations(pod: Pod, found: list[Toleration]) -> list[Operation]:
-    trees = [codec.to_tree(each) for each in found]
-    if trees and not pod.spec.tolerations:
-        return [{"op": "add", "path": "/spec/tolerations", "value": trees}]
-    return [{"op": "add", "path": "/spec/tolerations/-", "value": tree} for tree in trees]
+    """The whole list in one operation: the test of the version says that nobody has added to it meanwhile."""
+    if not found:
+        return []
+    return [{"op": "add", "path": "/spec/tolerations", "value": codec.to_tree([*pod.spec.tolerations, *found])}]
 
 
 def _affinity(pod: Pod, found: Constraints, facts: ClusterFacts) -> list[Operation]:

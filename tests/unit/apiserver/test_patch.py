@@ -22,8 +22,10 @@ from api_caller import (
 )
 from mooring.api.apps_v1 import Deployment
 from mooring.api.core_v1 import Pod, Service
+from mooring.api.scheme import Scheme
+from mooring.apiserver.patch import patcher_for
 from mooring.apiserver.patch.errors import PatchError
-from mooring.apiserver.patch.json_patch import json_patcher
+from mooring.apiserver.patch.json_patch import apply, check_operations
 from mooring.apiserver.patch.merge_patch import merged
 from mooring.apiserver.patch.schema import schema_of
 from mooring.apiserver.patch.strategic import merge_object
@@ -62,7 +64,12 @@ JSON = [
 
 @pytest.mark.parametrize("case", JSON, ids=lambda case: case.id)
 def test_a_json_patch(case: Case) -> None:
-    assert json_patcher(case.patch)(copy.deepcopy(case.before)) == case.after
+    assert _patched(case) == case.after
+
+
+def _patched(case: Case) -> Any:
+    check_operations(case.patch)
+    return apply(copy.deepcopy(case.patch), copy.deepcopy(case.before))
 
 
 WRONG = [
@@ -128,14 +135,35 @@ WRONG = [
 @pytest.mark.parametrize("case", WRONG, ids=lambda case: case.id)
 def test_refused_is_a_json_patch_that(case: Case) -> None:
     with pytest.raises(PatchError) as caught:
-        json_patcher(case.patch)(copy.deepcopy(case.before))
+        _patched(case)
     assert str(caught.value) == case.after
 
 
 def test_copies_cannot_make_an_object_huge() -> None:
     bomb = [{"op": "copy", "from": "/a", "path": "/a/-"}] * 40
     with pytest.raises(PatchError, match="make the object too large"):
-        json_patcher(bomb)({"a": ["x" * 100]})
+        apply(bomb, {"a": ["x" * 100]})
+
+
+MADE_ANEW = [
+    (
+        JSON_PATCH,
+        b'[{"op":"add","path":"/metadata","value":{}},{"op":"add","path":"/metadata/finalizers","value":["x"]}]',
+    ),
+    (MERGE_PATCH, b'{"metadata":{"finalizers":["x"]}}'),
+    (STRATEGIC, b'{"metadata":{"finalizers":["x"]}}'),
+]
+
+
+@pytest.mark.parametrize(("media_type", "body"), MADE_ANEW)
+def test_a_patch_that_is_made_anew_is_the_same_patch(media_type: str, body: bytes) -> None:
+    kind = Scheme().kind("v1", "Pod")
+    assert kind is not None
+    patcher = patcher_for(media_type, body, kind)
+    for _ in range(3):
+        patched = patcher({})
+        assert patched == {"metadata": {"finalizers": ["x"]}}
+        patched["metadata"]["finalizers"].append("y")  # what comes of it belongs to whoever asked
 
 
 MERGE = [

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import stock_rules
 from mooring.api import codec
 from mooring.api.core_v1 import Affinity, Node, Pod, Taint, Toleration
-from mooring.apiserver.patch.json_patch import json_patcher
+from mooring.apiserver.patch.json_patch import apply
 from mooring.bridge import plan
 from mooring.bridge.cluster import BridgedCluster
 from mooring.bridge.pods import problems
@@ -62,7 +62,7 @@ def cluster(*nodes: Node) -> plan.ClusterFacts:
 
 
 def released(before: Pod, facts: plan.ClusterFacts) -> dict[str, Any]:
-    tree: dict[str, Any] = json_patcher(plan.release(before, facts))(codec.to_tree(before))
+    tree: dict[str, Any] = apply(plan.release(before, facts), codec.to_tree(before))
     return tree
 
 
@@ -302,7 +302,7 @@ def test_stock_rules_on_the_bridged_pod_equal_new_rules_on_the_original(
         if moment is first:
             tree = released(bridged, facts)
         else:
-            tree = json_patcher(plan.additions(bridged, facts))(codec.to_tree(bridged))
+            tree = apply(plan.additions(bridged, facts), codec.to_tree(bridged))
         bridged = made(Pod, tree)
         spec = codec.to_tree(bridged)["spec"]
         for node in nodes:

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from mooring.admission.pod.containers import image_without_spaces
 from mooring.api import field_errors, names
-from mooring.api.base import copy_of
 from mooring.api.core_v1 import (
     Affinity,
     Container,
@@ -118,18 +118,22 @@ def _removed_gates(new: list[PodSchedulingGate], old: list[PodSchedulingGate]) -
 
 def _with_mutable_fields_of(old: PodSpec, new: PodSpec) -> PodSpec:
     """The new spec with the old value in every field that may change: what still differs may not."""
-    masked = copy_of(new)
-    for now, before in zip(masked.containers, old.containers, strict=True):
-        now.image = before.image
-    for now, before in zip(masked.init_containers, old.init_containers, strict=True):
-        now.image = before.image
-    masked.active_deadline_seconds = old.active_deadline_seconds
-    masked.scheduling_gates = old.scheduling_gates
-    masked.tolerations = old.tolerations
+    masked = structs.replace(
+        new,
+        containers=_with_images_of(old.containers, new.containers),
+        init_containers=_with_images_of(old.init_containers, new.init_containers),
+        active_deadline_seconds=old.active_deadline_seconds,
+        scheduling_gates=old.scheduling_gates,
+        tolerations=old.tolerations,
+    )
     grace = old.termination_grace_period_seconds
     if grace is not None and grace < 0 and masked.termination_grace_period_seconds == 1:
         masked.termination_grace_period_seconds = grace
     return masked
+
+
+def _with_images_of(old: list[Container], new: list[Container]) -> list[Container]:
+    return [structs.replace(now, image=before.image) for now, before in zip(new, old, strict=True)]
 
 
 # -- pods with scheduling gates
@@ -187,7 +191,7 @@ def _mask_node_placement(masked: PodSpec, old: PodSpec) -> None:
     elif old.affinity is None and masked.affinity.pod_affinity is None and masked.affinity.pod_anti_affinity is None:
         masked.affinity = None
     else:
-        masked.affinity.node_affinity = before
+        masked.affinity = structs.replace(masked.affinity, node_affinity=before)
 
 
 # -- ephemeral containers

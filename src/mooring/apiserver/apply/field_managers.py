@@ -117,7 +117,7 @@ class FieldManagers:
 
     def object_of(self, tree: Tree, kind: Kind) -> Resource:
         """The object in the newest version that a tree in another says."""
-        typed, _ = codec.from_tree(tree, kind.type, FieldValidation.IGNORE)
+        typed = codec.decode_tree(tree, kind.type, FieldValidation.IGNORE).object
         return self._scheme.convert(typed, self._scheme.hub(kind))
 
     def whole_tree(self, obj: Resource, kind: Kind) -> Tree:

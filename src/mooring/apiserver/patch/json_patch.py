@@ -1,7 +1,6 @@
 """JSON Patch (RFC 6902): a list of operations on paths, all of which succeed or none."""
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 from mooring.apiserver.patch.errors import Inapplicable, PatchError
@@ -13,8 +12,8 @@ MAX_MOVED = 100_000_000
 """How many items of lists may be moved by inserting before and removing them altogether: a fraction of a second."""
 
 
-def json_patcher(operations: Any) -> Callable[[Any], Any]:
-    """The function that applies a patch to a tree, which it may change."""
+def check_operations(operations: Any) -> None:
+    """Raises PatchError for what is not a JSON patch."""
     if not isinstance(operations, list):
         raise PatchError("a JSON patch is an array of operations")
     if len(operations) > MAX_OPERATIONS:
@@ -22,13 +21,13 @@ def json_patcher(operations: Any) -> Callable[[Any], Any]:
     for operation in operations:
         _check(operation)
 
-    def apply(tree: Any) -> Any:
-        document = _Document(tree)
-        for operation in operations:
-            document.apply(operation)
-        return document.root
 
-    return apply
+def apply(operations: list[dict[str, Any]], tree: Any) -> Any:
+    """The tree with checked operations applied. It is changed, and values of the operations become part of it."""
+    document = _Document(tree)
+    for operation in operations:
+        document.apply(operation)
+    return document.root
 
 
 def _check(operation: Any) -> None:
@@ -57,11 +56,11 @@ class _Document:
         path = _parts(operation["path"])
         match operation["op"]:
             case "add":
-                self._add(path, copy.deepcopy(operation["value"]))
+                self._add(path, operation["value"])
             case "remove":
                 self._remove(path)
             case "replace":
-                self._replace(path, copy.deepcopy(operation["value"]))
+                self._replace(path, operation["value"])
             case "move":
                 source = _parts(operation["from"])
                 if path[: len(source)] == source and path != source:

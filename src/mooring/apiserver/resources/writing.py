@@ -203,16 +203,16 @@ class Writing:
         def patched(old: Resource) -> Resource:
             tree = codec.to_tree(scheme.convert(old, call.kind))
             try:
-                decoded, warnings = codec.from_tree(patcher(tree), call.kind.type, options.validation)
+                decoded = codec.decode_tree(patcher(tree), call.kind.type, options.validation)
             except PatchError as error:
                 raise error.status(call.kind, call.name) from None
             except DecodeError as error:
                 raise errors.bad_request(f"error decoding patch: {error}") from None
             except RecursionError:
                 raise errors.bad_request("error decoding patch: nested too deeply") from None
-            check_object(decoded, call.kind)
-            call.warn(*warnings)
-            return scheme.convert(decoded, call.stored.hub)
+            check_object(decoded.object, call.kind)
+            call.warn(*decoded.warnings)
+            return scheme.convert(decoded.object, call.stored.hub)
 
         return patched
 

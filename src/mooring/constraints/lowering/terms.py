@@ -28,6 +28,7 @@ LABEL_PREFIX: Final = "constraints.mooring.dev/"
 LABEL_VALUE: Final = "true"
 _HASH_CHARACTERS: Final = 32
 """128 bits: nobody can write two constraints that share a label."""
+_MOST_REMEMBERED_VALUES: Final = 256
 
 _Requirement: TypeAlias = tuple[str, str, tuple[str, ...]]
 """Key, operator and values."""
@@ -70,7 +71,15 @@ class Constraint:
         if self._conditions is None or self.reads is None or len(self.reads) != 1:
             return None
         [key] = self.reads
-        return key, sorted(value for value in set(values) if self.is_met_by({key: value}))
+        known = frozenset(values)
+        find = _met_by if len(known) <= _MOST_REMEMBERED_VALUES else _met_by.__wrapped__
+        return key, find(self, key, known)
+
+
+@lru_cache(maxsize=1024)
+def _met_by(constraint: Constraint, key: str, values: frozenset[str]) -> list[str]:
+    """Those of the values that meet a constraint, sorted. Pods of one template ask the same; not to be changed."""
+    return sorted(value for value in values if constraint.is_met_by({key: value}))
 
 
 def constraint_of(
