@@ -51,6 +51,8 @@ class Connection:
 
     async def write(self, data: bytes) -> None:
         """Send; returns when the other side has taken enough of it. Raises ConnectionLostError."""
+        if self._writer.is_closing():  # uvloop would raise RuntimeError
+            raise ConnectionLostError("the connection is closed")
         self.sent += len(data)
         try:
             self._writer.write(data)

@@ -15,12 +15,10 @@ from typing import Self
 import httptools
 
 from mooring.apiserver.connection import CHUNK, Connection, ConnectionLostError
+from mooring.apiserver.streams.real.tls_connection import TlsConnection
 
 CONNECT_SECONDS = 5.0
 HEAD_SECONDS = 30.0
-_AHEAD = 2 * 1024 * 1024
-"""How far a kubelet may be ahead of its reader, times two. What asyncio's TLS has not decrypted while reading is paused
-is lost if the kubelet closes just then, so reading is paused late; docs/streams.md says so."""
 _HEAD_BYTES = 64 * 1024
 
 
@@ -81,16 +79,28 @@ async def call(address: Address, asked: Call) -> "Answer":
 async def _connect(address: Address) -> Connection:
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
-            reader, writer = await asyncio.open_connection(address.host, address.port, ssl=address.tls, limit=_AHEAD)
+            return await _open(address)
     except TimeoutError:
         raise CallError(f"no connection to {address} within {CONNECT_SECONDS:g} s") from None
     except ssl.SSLCertVerificationError as error:
         raise CallError(f"the certificate of {address} is not trusted: {error.verify_message}") from None
     except ssl.SSLError as error:
         raise CallError(f"no TLS with {address}: {error.reason or error}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, ConnectionLostError) as error:
         raise CallError(f"no connection to {address}: {getattr(error, 'strerror', None) or error}") from None
-    return Connection(reader, writer)
+
+
+async def _open(address: Address) -> Connection:
+    reader, writer = await asyncio.open_connection(address.host, address.port, limit=CHUNK)
+    if address.tls is None:
+        return Connection(reader, writer)
+    try:
+        connection = TlsConnection(reader, writer, address.tls, address.host)
+        await connection.shake_hands()
+    except BaseException:
+        writer.transport.abort()
+        raise
+    return connection
 
 
 @dataclass(slots=True)
@@ -162,16 +172,25 @@ class Answer:
 
     async def __anext__(self) -> bytes:
         """The next piece of the body; raises ConnectionLostError when it breaks off."""
+        piece = await self._next_piece()
+        if not piece:
+            await self.aclose()
+            raise StopAsyncIteration
+        return piece
+
+    async def _next_piece(self) -> bytes:
+        """Nothing at the end."""
         received = self._received
         while not received.parts:
             if received.is_complete or self._is_head:
-                raise StopAsyncIteration
+                return b""
             data = await self._connection.read()
             if data:
                 self._feed(data)
             elif _ends_with_connection(self.first()):
-                raise StopAsyncIteration
+                return b""
             else:
+                await self.aclose()
                 raise ConnectionLostError("the node hung up in the middle")
         piece = b"".join(received.parts)
         received.parts.clear()

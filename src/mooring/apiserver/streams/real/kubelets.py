@@ -241,10 +241,10 @@ async def pass_on(address: Address, proxied: Proxied, name: str) -> Response:
         raise errors.service_unavailable(f"error trying to reach {quoted(name)}: {error}") from None
     if request.upgrade:
         return await _upgraded(answer)
-    return _shown(answer, proxied, address)
+    return await _shown(answer, proxied, address)
 
 
-def _shown(answer: Answer, proxied: Proxied, address: Address) -> Response:
+async def _shown(answer: Answer, proxied: Proxied, address: Address) -> Response:
     kept = {
         key: value
         for key, value in answer.first().items()
@@ -254,6 +254,7 @@ def _shown(answer: Answer, proxied: Proxied, address: Address) -> Response:
         kept["location"] = _relocated(kept["location"], proxied, address)
     content_type = answer.first().get("content-type", "application/octet-stream")
     if answer.status in {204, 304}:
+        await answer.aclose()
         return Response(answer.status, b"", content_type, kept)
     return Response(answer.status, answer, content_type, kept)
 
