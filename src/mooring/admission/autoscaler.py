@@ -111,7 +111,8 @@ def _filled(rules: HPAScalingRules | None, policies: list[HPAScalingPolicy], win
     rules.select_policy = rules.select_policy or "Max"
     if rules.stabilization_window_seconds is None:
         rules.stabilization_window_seconds = window
-    rules.policies = rules.policies or policies
+    if rules.policies is None:
+        rules.policies = policies
     return rules
 
 
@@ -272,7 +273,7 @@ def _behavior(rules: HPAScalingRules | None, path: Path) -> list[FieldError]:
     policies = path.child("policies")
     if not rules.policies:
         errors.append(field_errors.required(policies, "must specify at least one Policy"))
-    for index, policy in enumerate(rules.policies):
+    for index, policy in enumerate(rules.policies or ()):
         errors += _policy(policy, policies.index(index))
     if rules.tolerance is not None:
         errors += non_negative_quantity(rules.tolerance, path.child("tolerance"))

@@ -136,8 +136,13 @@ def _as_it_is(tree: Any) -> Any:
 
 
 def _to_camel(tree: Any) -> list[Any]:
-    """Behaviour is written with the names of Go's fields: `ScaleUp` for `scaleUp`."""
+    """Behaviour is written with the names of Go's fields: `ScaleUp` for `scaleUp`.
+
+    v1 fills nothing in: rules without policies stay so, and are refused.
+    """
     found = _recased(tree, _lower)
+    for rules in found.values():
+        rules.setdefault("policies", [])
     return [found] if found else []
 
 

@@ -130,8 +130,8 @@ class HPAScalingRules(Object):
     """For how long earlier recommendations count."""
     select_policy: str | None = None
     """Which policy counts: Max, Min, or Disabled for none."""
-    policies: list[HPAScalingPolicy] = []
-    """How much may change."""
+    policies: list[HPAScalingPolicy] | None = None
+    """How much may change; Kubernetes' own steps when absent, and an empty list is refused."""
     tolerance: Quantity | None = None
     """How far the measured value may be off before anything is done."""
 

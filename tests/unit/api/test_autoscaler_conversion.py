@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mooring.admission.registry import strategy_of
 from mooring.api import autoscaling_v1 as v1
 from mooring.api import autoscaling_v2 as v2
 from mooring.api import codec
@@ -44,6 +45,7 @@ METRIC = st.one_of(
         USE,
     ),
 )
+FAST = {"selectPolicy": "Min", "policies": [{"type": "Pods", "value": 9, "periodSeconds": 15}]}
 DEPTH, AMOUNT = {"metric": {"name": "depth"}}, {"averageValue": "5"}
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60}}}
 
@@ -56,7 +58,7 @@ def autoscaler(**spec: Any) -> v2.HorizontalPodAutoscaler:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(METRIC, max_size=3), st.booleans(), st.sampled_from([None, {"scaleUp": {"selectPolicy": "Min"}}]))
+@given(st.lists(METRIC, max_size=3), st.booleans(), st.sampled_from([None, {"scaleUp": FAST}]))
 def test_v2_goes_through_v1_unchanged(metrics: list[Any], with_cpu: bool, behavior: Any) -> None:
     metrics = [*metrics, *([CPU] if with_cpu or not metrics else [])]  # v1 has cpu last
     new = autoscaler(metrics=metrics, **({"behavior": behavior} if behavior else {}))
@@ -106,3 +108,24 @@ def test_an_annotation_that_cannot_be_read_is_dropped(name: str, text: str) -> N
     new = autoscaler_from_v1(old)
     assert new.metadata.annotations == {}
     assert new.spec.metrics[0].resource is not None
+
+
+@pytest.mark.parametrize("rules", [{}, {"Policies": None}, {"SelectPolicy": "Min"}, {"Policies": []}], ids=str)
+def test_behavior_in_an_annotation_of_v1_is_not_filled_in_and_so_refused(rules: dict[str, Any]) -> None:
+    old = v1.HorizontalPodAutoscaler()
+    old.metadata.annotations[BEHAVIOR] = json.dumps({"ScaleUp": rules})
+    new = autoscaler_from_v1(old)
+    strategy_of(v2.HorizontalPodAutoscaler).default(new)
+    assert new.spec.behavior is not None
+    assert new.spec.behavior.scale_up is not None
+    assert new.spec.behavior.scale_up.policies == []
+
+
+def test_behavior_of_v2_is_filled_in_where_policies_are_absent_and_not_where_they_are_empty() -> None:
+    new = autoscaler(metrics=[CPU], behavior={"scaleUp": {}, "scaleDown": {"policies": []}})
+    strategy_of(v2.HorizontalPodAutoscaler).default(new)
+    assert new.spec.behavior is not None
+    assert new.spec.behavior.scale_up is not None
+    assert new.spec.behavior.scale_down is not None
+    assert [each.type for each in new.spec.behavior.scale_up.policies or []] == ["Pods", "Percent"]
+    assert new.spec.behavior.scale_down.policies == []

@@ -10,19 +10,13 @@ from dataclasses import dataclass, field, replace
 
 from mooring.api.autoscaling_v2 import HorizontalPodAutoscalerBehavior, HPAScalingPolicy, HPAScalingRules
 
-_UP = HPAScalingRules(
-    stabilization_window_seconds=0,
-    select_policy="Max",
-    policies=[
-        HPAScalingPolicy(type="Pods", value=4, period_seconds=15),
-        HPAScalingPolicy(type="Percent", value=100, period_seconds=15),
-    ],
-)
-_DOWN = HPAScalingRules(
-    stabilization_window_seconds=300,
-    select_policy="Max",
-    policies=[HPAScalingPolicy(type="Percent", value=100, period_seconds=15)],
-)
+_UP_POLICIES = [
+    HPAScalingPolicy(type="Pods", value=4, period_seconds=15),
+    HPAScalingPolicy(type="Percent", value=100, period_seconds=15),
+]
+_DOWN_POLICIES = [HPAScalingPolicy(type="Percent", value=100, period_seconds=15)]
+_UP = HPAScalingRules(stabilization_window_seconds=0, select_policy="Max", policies=_UP_POLICIES)
+_DOWN = HPAScalingRules(stabilization_window_seconds=300, select_policy="Max", policies=_DOWN_POLICIES)
 _OLDEST = 3600.0
 """The longest window and the longest period that there can be."""
 
@@ -125,7 +119,7 @@ def _up_limit(history: History, current: int, rules: HPAScalingRules, now: float
         return current
     proposed = [
         before + policy.value if policy.type == "Pods" else math.ceil(before * (1 + policy.value / 100))
-        for policy, before in _beginnings(history, current, rules.policies or _UP.policies, now)
+        for policy, before in _beginnings(history, current, rules.policies or _UP_POLICIES, now)
     ]
     return min(proposed) if rules.select_policy == "Min" else max(proposed)
 
@@ -135,7 +129,7 @@ def _down_limit(history: History, current: int, rules: HPAScalingRules, now: flo
         return current
     proposed = [
         before - policy.value if policy.type == "Pods" else int(before * (1 - policy.value / 100))
-        for policy, before in _beginnings(history, current, rules.policies or _DOWN.policies, now)
+        for policy, before in _beginnings(history, current, rules.policies or _DOWN_POLICIES, now)
     ]
     return max(proposed) if rules.select_policy == "Min" else min(proposed)
 
