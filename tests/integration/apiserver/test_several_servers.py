@@ -269,3 +269,56 @@ def _refused(data_dir: Path, etcd: EtcdServers) -> str:
     lines = ended.stderr.splitlines()
     assert len(lines) == 1, ended.stderr
     return lines[0]
+
+
+SERVICES = "/api/v1/namespaces/default/services"
+SMALL = ("--service-cluster-ip-range", "10.7.0.0/26", "--service-node-port-range", "30100-30139")
+
+
+def service(name: str) -> dict[str, Any]:
+    spec = {"type": "NodePort", "ports": [{"port": 80}], "selector": {"app": "x"}}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.mark.req("N.9")
+def test_two_servers_give_no_address_and_no_port_twice_also_when_one_is_killed(tmp_path: Path) -> None:
+    """More is asked of both at once than there is: 61 addresses and 40 ports."""
+    with (
+        etcd_cluster(tmp_path / "etcd", tls=True) as etcd,
+        running_server(tmp_path / "one", *etcd.flags(), *SMALL) as one,
+    ):
+        shutil.copytree(tmp_path / "one" / "pki", tmp_path / "two" / "pki")
+        two = start_server(tmp_path / "two", *etcd.flags(), *SMALL)
+        callers = [Caller(one), Caller(two)]
+
+        def create(number: int) -> int:
+            try:
+                return callers[number % 2]("POST", SERVICES, service(f"s-{number}"))[0]
+            except OSError:  # it was killed
+                return 0
+
+        with ThreadPoolExecutor(12) as pool:
+            codes = list(pool.map(create, range(30)))
+            assert codes == [201] * 30
+            asked = [pool.submit(create, number) for number in range(30, 60)]
+            two.kill()
+            codes += [each.result() for each in asked]
+        two = start_server(tmp_path / "two", *etcd.flags(), *SMALL)
+        callers[1] = Caller(two)
+        try:
+            _, listed = callers[0]("GET", SERVICES)
+            for name in [each["metadata"]["name"] for each in listed["items"]][:5]:
+                callers[1]("DELETE", f"{SERVICES}/{name}")
+            codes += [create(number) for number in range(60, 110)]
+            _, listed = callers[1]("GET", SERVICES)
+            addresses = [each["spec"]["clusterIP"] for each in listed["items"]]
+            ports = [
+                port["nodePort"] for each in listed["items"] for port in each["spec"]["ports"] if "nodePort" in port
+            ]
+            assert len(addresses) == len(set(addresses))
+            assert len(ports) == len(set(ports))
+            assert 422 in codes or 500 in codes  # there is no port left
+            kept = callers[0]("GET", "/apis/networking.k8s.io/v1/ipaddresses")[1]["items"]
+            assert set(addresses) <= {each["metadata"]["name"] for each in kept}
+        finally:
+            two.stop()
