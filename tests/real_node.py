@@ -4,7 +4,8 @@ with real_node(folder, kubeconfig, "real-1") as node:
     kubectl(...)          # pods run as processes of this machine, in containers of the image IMAGE
 
 Needs root, Debian's containerd, runc, containernetworking-plugins and busybox-static, and the folder of Kubernetes'
-binaries in MOORING_REAL. No registry is asked: the one image is made here, of busybox alone.
+binaries in MOORING_REAL. No registry is asked: the one image is made here, of busybox alone; `Setup` names others, and
+a network apart from the machine's.
 """
 
 import hashlib
@@ -16,18 +17,21 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
+
+from node_network import NodeNetwork
 
 IMAGE = "registry.local/busybox:1"
 _PORT = 20250
 _BRIDGE = "mooring-test0"
-_COMMANDS = ("sh", "sleep", "cat", "echo")
+_COMMANDS = ("sh", "sleep", "cat", "echo", "tar", "sha256sum", "head", "seq", "mkdir", "rm", "ls", "wc")
 _CONTAINERD = """version = 2
 root = "{folder}/root"
 state = "{folder}/state"
@@ -39,7 +43,7 @@ state = "{folder}/state"
   sandbox_image = "{image}"
   restrict_oom_score_adj = true
   [plugins."io.containerd.grpc.v1.cri".containerd]
-    snapshotter = "native"
+    snapshotter = "{snapshotter}"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/usr/lib/cni"
     conf_dir = "{folder}/cni"
@@ -74,6 +78,28 @@ def missing() -> str:
     return f"{', '.join(absent)} cannot be found" if absent else ""
 
 
+@dataclass(frozen=True)
+class Setup:
+    """What a node has that is not as usual."""
+
+    network: NodeNetwork | None = None
+    """Where it runs; in the machine's own network if not given. The server must be reachable from there."""
+    images: Sequence[Path] = ()
+    """Further images, as archives."""
+    sandbox: str = IMAGE
+    snapshotter: str = "native"
+    kubelet: Mapping[str, Any] = field(default_factory=dict)
+    """Further words of the KubeletConfiguration."""
+
+    @property
+    def enter(self) -> list[str]:
+        return self.network.enter if self.network else []
+
+    @property
+    def pods(self) -> str:
+        return self.network.pods if self.network else "10.97.0.0/24"
+
+
 @dataclass
 class RealNode:
     """What runs, and where it writes."""
@@ -88,15 +114,14 @@ class RealNode:
 
 
 @contextmanager
-def real_node(folder: Path, kubeconfig: Path, name: str) -> Iterator[RealNode]:
+def real_node(folder: Path, kubeconfig: Path, name: str, setup: Setup | None = None) -> Iterator[RealNode]:
     """A node that joins by itself. Its containers end with it."""
-    with _containerd(folder / "containerd") as socket:
-        joined = folder / name
-        flags = _join(joined, kubeconfig, name, socket)
+    setup = setup or Setup()
+    with _containerd(folder / "containerd", setup) as socket:
+        command = [*setup.enter, str(Path(os.environ["MOORING_REAL"]) / "kubelet")]
+        command += _join(folder / name, kubeconfig, name, socket, setup)
         with (folder / "kubelet.log").open("wb") as log:
-            kubelet = subprocess.Popen(
-                [str(Path(os.environ["MOORING_REAL"]) / "kubelet"), *flags], stdout=log, stderr=subprocess.STDOUT
-            )
+            kubelet = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
             try:
                 yield RealNode(name, folder, kubelet)
             finally:
@@ -104,49 +129,62 @@ def real_node(folder: Path, kubeconfig: Path, name: str) -> Iterator[RealNode]:
                 _unmount(folder)
 
 
-def _join(joined: Path, kubeconfig: Path, name: str, socket: Path) -> list[str]:
+def _join(joined: Path, kubeconfig: Path, name: str, socket: Path, setup: Setup) -> list[str]:
     """The flags of the kubelet, as the command printed them, with its state in a folder of this test."""
     command = [sys.executable, "-m", "mooring", "join-config", name, "--kubeconfig", str(kubeconfig)]
     command += ["--output", str(joined), "--runtime-endpoint", f"unix://{socket}"]
+    if setup.network:
+        command += ["--server", server_seen_from(setup.network, kubeconfig)]
     printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     assert printed[0] == "kubelet"
     configuration = yaml.safe_load((joined / "kubelet.yaml").read_text())
     configuration |= {**_KUBELET, "podLogsDir": str(joined / "logs"), "volumePluginDir": str(joined / "plugins")}
+    configuration |= setup.kubelet
     (joined / "kubelet.yaml").write_text(yaml.safe_dump(configuration))
     return [flag.replace("/var/lib/kubelet", str(joined / "state")) for flag in printed[1:]] + [
         f"--root-dir={joined / 'state'}"
     ]
 
 
+def server_seen_from(network: NodeNetwork, kubeconfig: Path) -> str:
+    """Where a server that listens on all addresses of this machine is from a node's network."""
+    [cluster] = yaml.safe_load(kubeconfig.read_text())["clusters"]
+    return f"https://{network.machine}:{urlsplit(cluster['cluster']['server']).port}"
+
+
 @contextmanager
-def _containerd(folder: Path) -> Iterator[Path]:
+def _containerd(folder: Path, setup: Setup) -> Iterator[Path]:
     (folder / "cni").mkdir(parents=True)
-    (folder / "config.toml").write_text(_CONTAINERD.format(folder=folder, image=IMAGE))
-    network = {"type": "bridge", "bridge": _BRIDGE, "isGateway": True, "ipam": _addresses(folder)}
+    words = {"folder": folder, "image": setup.sandbox, "snapshotter": setup.snapshotter}
+    (folder / "config.toml").write_text(_CONTAINERD.format(**words))
+    bridge = {"type": "bridge", "bridge": _BRIDGE, "isGateway": True, "ipam": _addresses(folder, setup.pods)}
+    ports = {"type": "portmap", "capabilities": {"portMappings": True}}
+    plugins = [{**bridge, "hairpinMode": True}, ports] if setup.network else [bridge]
     (folder / "cni" / "10-test.conflist").write_text(
-        json.dumps({"cniVersion": "1.0.0", "name": "test", "plugins": [network]})
+        json.dumps({"cniVersion": "1.0.0", "name": "test", "plugins": plugins})
     )
     _write_image(folder / "image.tar")
     socket = folder / "containerd.sock"
     with (folder / "log").open("wb") as log:
-        command = ["containerd", "--config", str(folder / "config.toml")]
+        command = [*setup.enter, "containerd", "--config", str(folder / "config.toml")]
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
         try:
             eventually_true(lambda: _ctr(socket, "version").returncode == 0)
-            imported = _ctr(socket, "images", "import", "--snapshotter", "native", str(folder / "image.tar"))
-            assert imported.returncode == 0, imported.stderr
+            for image in (folder / "image.tar", *setup.images):
+                imported = _ctr(socket, "images", "import", "--snapshotter", setup.snapshotter, str(image))
+                assert imported.returncode == 0, imported.stderr
             yield socket
         finally:
             for task in _ctr(socket, "tasks", "ls", "-q").stdout.split():
                 _ctr(socket, "tasks", "rm", "--force", task)  # its shim would outlive containerd
             _end(process)
             _unmount(folder)
-            subprocess.run(["ip", "link", "delete", _BRIDGE], check=False, capture_output=True)
+            subprocess.run([*setup.enter, "ip", "link", "delete", _BRIDGE], check=False, capture_output=True)
 
 
-def _addresses(folder: Path) -> dict[str, Any]:
+def _addresses(folder: Path, pods: str) -> dict[str, Any]:
     routes = [{"dst": "0.0.0.0/0"}]
-    ranges = [[{"subnet": "10.97.0.0/24"}]]
+    ranges = [[{"subnet": pods}]]
     return {"type": "host-local", "dataDir": str(folder / "addresses"), "ranges": ranges, "routes": routes}
 
 
