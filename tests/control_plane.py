@@ -22,6 +22,7 @@ from mooring.api.meta_v1 import Resource
 from mooring.apiserver.in_process import handler
 from mooring.apiserver.options import ServerConfig
 from mooring.apiserver.server import ApiServer
+from mooring.apiserver.streams.parameters import KubeletOptions
 from mooring.client import Client, PatchType
 from mooring.client.in_process import InProcessTransport
 from mooring.controllers.options import ControllerOptions
@@ -124,11 +125,13 @@ class ControlPlane:
 
 
 @asynccontextmanager
-async def control_plane(*names: str, options: ControllerOptions | None = None) -> AsyncIterator[ControlPlane]:
+async def control_plane(
+    *names: str, options: ControllerOptions | None = None, kubelets: KubeletOptions | None = None
+) -> AsyncIterator[ControlPlane]:
     """A server with these controllers."""
     clock = MockClock()
     with tempfile.TemporaryDirectory() as folder:
-        config = ServerConfig(data_dir=Path(folder), ephemeral=True)
+        config = ServerConfig(data_dir=Path(folder), ephemeral=True, kubelets=kubelets or KubeletOptions())
         server = await ApiServer.open(config, clock=clock, store=await MemoryStore.open(clock=clock))
         plane = ControlPlane(server, clock, names, options or ControllerOptions())
         try:

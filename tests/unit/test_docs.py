@@ -1,11 +1,17 @@
 """Documentation that is made from the code is fresh, and links lead somewhere."""
 
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import click
 import pytest
+
+from mooring.cli.main import mooring
 
 ROOT = Path(__file__).parents[2]
 MARKDOWN = sorted(
@@ -33,6 +39,30 @@ def test_links_to_files_lead_somewhere(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
     links = [link for link in re.findall(r"\]\(([^)#\s]+)", text) if "://" not in link]
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def commands_on(page: Path) -> Iterator[list[str]]:
+    """The calls of `mooring` in blocks of code, word by word, up to what belongs to the shell."""
+    for block in re.findall(r"^ *```\w*\n(.*?)^ *```", page.read_text(), re.DOTALL | re.MULTILINE):
+        for line in block.replace("\\\n", " ").splitlines():
+            if line.strip().startswith("mooring "):
+                with suppress(ValueError):  # a quotation that goes on in the next line
+                    yield re.split(r" [|&;>]", " ".join(shlex.split(line, comments=True)))[0].split()
+
+
+@pytest.mark.req("N.12")
+@pytest.mark.parametrize("page", MARKDOWN, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_on_a_page_have_only_flags_that_there_are(page: Path) -> None:
+    for words in commands_on(page):
+        command: click.Command = mooring
+        rest = words[1:]
+        while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
+            found = command.get_command(click.Context(command), rest.pop(0))
+            assert found is not None, f"there is no such command: {' '.join(words)}"
+            command = found
+        known = {name for each in command.params for name in (*each.opts, *each.secondary_opts)} | {"--help"}
+        flags = {word.split("=")[0] for word in rest if re.match(r"--[a-z]", word)}
+        assert flags <= known, f"{' '.join(words)}: {flags - known}"
 
 
 def test_every_page_is_in_the_menu_of_the_site() -> None:

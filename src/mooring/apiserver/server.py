@@ -213,7 +213,8 @@ class ApiServer:
         self._run(self._authorizer.run(), "roles and bindings")
         self._run(self._follow_leases(), "leases of components")
         calls = OwnCalls(self.app.resources)
-        signer = Signer(self.store, self.scheme, calls, self._pki, self._clock)
+        longest = self._config.kubelets.signing_duration
+        signer = Signer(self.store, self.scheme, calls, self._pki, self._clock, longest=longest)
         self._run(signer.run(), "signing of certificates")
         self._run(self.app.definitions.run(), "definitions of custom kinds")
         await bootstrap(self.app.resources)
@@ -291,9 +292,10 @@ class ApiServer:
         return self._config.data_dir / f"{client}.kubeconfig"
 
     def _names(self) -> Sequence[str]:
-        address = self._config.bind_address
-        own = [socket.gethostname(), *self._config.tls_names]
-        return own if address in _REACHED_AT else [*own, address]
+        config, services = self._config, self._config.services
+        # the Service default/kubernetes leads here too: containers know the server by its cluster IP
+        own = [socket.gethostname(), services.first, services.advertise_address, *config.tls_names]
+        return own if config.bind_address in _REACHED_AT else [*own, config.bind_address]
 
     def _write_kubeconfigs(self) -> None:
         authority = self._pki.authority.certificate

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from cryptography import x509
 
 from kubectl_caller import Kubectl
 from mooring.cli.commands.join_config import join_config
@@ -16,7 +17,9 @@ pytestmark = pytest.mark.req("N.5", "N.12")
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    running = start_server(tmp_path_factory.mktemp("server"))
+    running = start_server(
+        tmp_path_factory.mktemp("server"), "--tls-san", "10.0.0.5", "--advertise-address", "192.0.2.9"
+    )
     yield running
     running.stop()
 
@@ -51,6 +54,14 @@ def test_the_command_names_the_files_and_the_node(server: RunningServer, tmp_pat
     assert line.endswith("--hostname-override=worker-2")
     bootstrap = yaml.safe_load((tmp_path / "files" / "bootstrap.kubeconfig").read_text())
     assert bootstrap["clusters"][0]["cluster"]["server"] == "https://10.0.0.5:6443"
+
+
+@pytest.mark.req("N.9")
+def test_the_servers_certificate_is_good_for_nodes_and_for_what_runs_on_them(server: RunningServer) -> None:
+    """Containers ask the cluster IP of the Service `default/kubernetes`."""
+    shown = x509.load_pem_x509_certificate((server.data_dir / "pki" / "apiserver.crt").read_bytes())
+    names = shown.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert {"10.0.0.5", "10.0.0.1", "192.0.2.9"} <= {str(each) for each in names.get_values_for_type(x509.IPAddress)}
 
 
 @pytest.mark.parametrize("name", ["Worker_1", "", "a" * 300])

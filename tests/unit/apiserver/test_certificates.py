@@ -21,6 +21,7 @@ from mooring.api.certificates_v1 import CLIENT, KUBELET_CLIENT, KUBELET_SERVING,
 from mooring.api.core_v1 import Secret
 from mooring.apiserver.http import Request
 from mooring.apiserver.security import users
+from mooring.apiserver.streams.parameters import KubeletOptions
 from mooring.testing.clock import settle
 
 pytestmark = pytest.mark.req("N.5")
@@ -124,6 +125,23 @@ async def test_a_key_of_the_kubelets_kind_is_signed_too(plane: ControlPlane) -> 
     made = certificate(await decided(plane))
     assert made.public_key() == key.public_key()
     assert made.not_valid_after_utc - plane.clock.now() == timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        ({}, timedelta(hours=24)),
+        ({"expirationSeconds": 3600}, timedelta(hours=1)),
+        ({"expirationSeconds": 600}, timedelta(minutes=10)),
+        ({"expirationSeconds": 864_000}, timedelta(hours=24)),
+    ],
+    ids=["nothing", "less", "the least", "more"],
+)
+async def test_certificates_last_as_long_as_the_server_says_or_less(asked: dict[str, Any], given: timedelta) -> None:
+    kubelets = KubeletOptions(signing_duration=timedelta(hours=24))
+    async with control_plane("certificatesigningrequest-approving", kubelets=kubelets) as plane:
+        await call(plane, NODE, "POST", URL, csr(request_for(*NAME), **asked))
+        assert certificate(await decided(plane)).not_valid_after_utc - plane.clock.now() == given
 
 
 @dataclass

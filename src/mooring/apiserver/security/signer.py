@@ -19,7 +19,7 @@ from mooring.api.certificates_v1 import (
 from mooring.api.scheme import Scheme
 from mooring.apiserver.objects import Follower
 from mooring.apiserver.own_calls import OwnCalls
-from mooring.apiserver.security.pki import LIFE, Pki
+from mooring.apiserver.security.pki import Pki
 from mooring.base import logs
 from mooring.base.clock import Clock
 from mooring.store.kv import Store
@@ -32,7 +32,9 @@ _SHORTEST: Final = timedelta(minutes=10)
 class Signer:
     """Signs what is approved, as long as it runs."""
 
-    def __init__(self, store: Store, scheme: Scheme, calls: OwnCalls, pki: Pki, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, scheme: Scheme, calls: OwnCalls, pki: Pki, clock: Clock, *, longest: timedelta
+    ) -> None:
         kind = scheme.kind("certificates.k8s.io/v1", "CertificateSigningRequest")
         if kind is None:
             raise ValueError("the scheme has no CertificateSigningRequest")
@@ -41,6 +43,7 @@ class Signer:
         self._calls = calls
         self._pki = pki
         self._clock = clock
+        self._longest = longest
 
     async def run(self) -> None:
         """Until the store is closed."""
@@ -80,7 +83,7 @@ class Signer:
             )
             csr.status.conditions = [*csr.status.conditions, failed]
         else:
-            csr.status.certificate = self._pki.signed(request, csr.spec.usages, _life(csr))
+            csr.status.certificate = self._pki.signed(request, csr.spec.usages, _life(csr, self._longest))
         return why
 
 
@@ -94,6 +97,6 @@ def _is_ready(csr: CertificateSigningRequest) -> bool:
     )
 
 
-def _life(csr: CertificateSigningRequest) -> timedelta:
+def _life(csr: CertificateSigningRequest, longest: timedelta) -> timedelta:
     seconds = csr.spec.expiration_seconds
-    return LIFE if seconds is None else max(_SHORTEST, min(LIFE, timedelta(seconds=seconds)))
+    return longest if seconds is None else min(longest, max(_SHORTEST, timedelta(seconds=seconds)))

@@ -1,6 +1,7 @@
 """How kubelets are found and whom the server believes to be one, as the command line says it. Imports nothing heavy."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 ADDRESS_TYPES = ("InternalIP", "ExternalIP", "InternalDNS", "ExternalDNS", "Hostname")
@@ -14,3 +15,5 @@ class KubeletOptions:
     """Signed the kubelets' own certificates; None takes any, as kube-apiserver does."""
     address_types: tuple[str, ...] = ADDRESS_TYPES
     """Which of a node's addresses to use, the best kind first; names come last, since they need a DNS."""
+    signing_duration: timedelta = timedelta(days=365)
+    """How long certificates are good for that nodes and clients ask for; a request may say less."""

@@ -24,6 +24,7 @@ from mooring.cli.support.kubelet_flags import kubelet_flags
 from mooring.cli.support.service_flags import service_flags
 from mooring.cli.support.signals import StopSignal
 from mooring.cli.support.start_errors import START_ERRORS
+from mooring.cli.support.tls_flags import tls_flags
 from mooring.store.etcd.config import EtcdConfig
 
 DEFAULT_DATA_DIR = Path("~/.mooring")
@@ -45,12 +46,7 @@ _DEFAULTS = Limits()
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, show_default=True, help="0: any free one.")
 @click.option("--bind-address", default=DEFAULT_ADDRESS, show_default=True, metavar="IP", help="Where to listen.")
-@click.option(
-    "--tls-san",
-    default="",
-    metavar="NAME,…",
-    help="Further names and addresses under which clients reach the server, as of a load balancer.",
-)
+@tls_flags
 @click.option(
     "--token-auth-file",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -134,7 +130,7 @@ def apiserver(
     accept_lost_writes: bool,
     port: int,
     bind_address: str,
-    tls_san: str,
+    tls_san: tuple[str, ...],
     token_auth_file: Path | None,
     audit_log: Path | None,
     runtime_config: str,
@@ -168,7 +164,7 @@ def apiserver(
             bind_address=bind_address,
             port=port,
             services=services,
-            tls_names=_names(tls_san),
+            tls_names=tls_san,
             runtime_config=parse_runtime_config(runtime_config),
             token_auth_file=token_auth_file,
             audit_log=audit_log,
@@ -186,14 +182,6 @@ def apiserver(
         uvloop.run(_serve(config))
     except START_ERRORS as error:
         raise click.ClickException(str(error)) from error
-
-
-def _names(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
-    for name in names:
-        if not name.isascii() or not name.isprintable() or any(mark in name for mark in " /"):
-            raise click.UsageError(f"--tls-san: {name!r} is neither a name of a machine nor an address")
-    return names
 
 
 async def _serve(config: ServerConfig) -> None:

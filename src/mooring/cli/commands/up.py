@@ -23,6 +23,7 @@ from mooring.cli.support.etcd_flags import etcd_flags
 from mooring.cli.support.gc_settings import garbage_waits
 from mooring.cli.support.kubelet_flags import kubelet_flags
 from mooring.cli.support.service_flags import service_flags
+from mooring.cli.support.tls_flags import tls_flags
 from mooring.cli.support.up_config import DEFAULT_NODES, UpConfig
 from mooring.cli.support.worker_process import WorkerConfig, WorkerProcess
 from mooring.store.etcd.config import EtcdConfig
@@ -59,6 +60,7 @@ class _Parts(click.ParamType[frozenset[str]]):
 @click.option("--ephemeral", is_flag=True, help="Keep everything in memory: all is gone at the end.")
 @click.option("--port", type=click.IntRange(0, 65535), default=6443, show_default=True, help="0: any free one.")
 @click.option("--bind-address", default="127.0.0.1", show_default=True, metavar="IP", help="Where to listen.")
+@tls_flags
 @click.option(
     "--nodes",
     metavar="N|FILE",
@@ -111,6 +113,7 @@ def up(
     ephemeral: bool,
     port: int,
     bind_address: str,
+    tls_san: tuple[str, ...],
     nodes: str | None,
     kubeconfig: Path | None,
     without: frozenset[str],
@@ -158,6 +161,7 @@ def up(
             kubelets=kubelets,
             bind_address=bind_address,
             port=port,
+            tls_names=tls_san,
             services=services,
             nodes=nodes,
             kubeconfig=kubeconfig,

@@ -42,6 +42,7 @@ def run(config: UpConfig, process: WorkerProcess | None) -> None:
             kubelets=config.kubelets,
             bind_address=config.bind_address,
             port=config.port,
+            tls_names=config.tls_names,
             services=config.services,
             runtime_config=parse_runtime_config(config.runtime_config),
         )

@@ -23,6 +23,7 @@ class UpConfig:
     etcd: EtcdConfig | None
     bind_address: str
     port: int
+    tls_names: tuple[str, ...]
     services: ServiceNetwork
     nodes: str | None
     kubeconfig: Path | None
