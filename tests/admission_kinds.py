@@ -35,7 +35,35 @@ def name_for(kind: str) -> str:
     return {"IPAddress": "192.0.2.7", "CustomResourceDefinition": "widgets.example.com"}.get(kind, "x")
 
 
+_PODS: Tree = {
+    "resourceRules": [
+        {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]},
+    ]
+}
+_POLICIES = "admissionregistration.k8s.io/v1"
+
 EXAMPLES: dict[str, tuple[str, Tree]] = {
+    "ValidatingAdmissionPolicy": (
+        _POLICIES,
+        {"spec": {"matchConstraints": _PODS, "validations": [{"expression": "object.metadata.name != 'x'"}]}},
+    ),
+    "ValidatingAdmissionPolicyBinding": (_POLICIES, {"spec": {"policyName": "x", "validationActions": ["Deny"]}}),
+    "MutatingAdmissionPolicy": (
+        _POLICIES,
+        {
+            "spec": {
+                "matchConstraints": _PODS,
+                "reinvocationPolicy": "Never",
+                "mutations": [
+                    {
+                        "patchType": "ApplyConfiguration",
+                        "applyConfiguration": {"expression": "Object{metadata: Object.metadata{labels: {'a': 'b'}}}"},
+                    }
+                ],
+            }
+        },
+    ),
+    "MutatingAdmissionPolicyBinding": (_POLICIES, {"spec": {"policyName": "x"}}),
     "CustomResourceDefinition": (
         "apiextensions.k8s.io/v1",
         {

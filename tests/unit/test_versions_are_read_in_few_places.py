@@ -15,6 +15,7 @@ ALLOWED = {
     "api/scheme": "the scheme",
     "constraints/celenv/environments.py": "builds the CEL environments of a version, for the option builders",
     "constraints/celenv/device.py": "the same for devices",
+    "constraints/celenv/admission.py": "the same for policies",
     "cli": "puts components together, and shows versions to people",
     "testing": "is not part of the product's flow",
 }

@@ -7,7 +7,7 @@ it. Ratcheting widens it per object: ``pod/rules.py`` says what an object uses a
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from mooring.admission.expressions import Judges, judge_in
 from mooring.base import known_gates as gates
@@ -48,6 +48,26 @@ def _rules_of(version: Version) -> "Callable[[], Environment]":
         return since(version)
 
     return environment
+
+
+class PolicyEnvironment(Protocol):
+    """Makes the environment of a policy's expressions."""
+
+    def __call__(self, *, params: bool = False, authorizer: bool = True, patches: bool = False) -> "Environment":
+        """With parameters, with somebody to ask for rights, with the types of changes."""
+
+
+def _policies_of(version: Version | None) -> PolicyEnvironment:
+    def environment(*, params: bool = False, authorizer: bool = True, patches: bool = False) -> "Environment":
+        from mooring.constraints.celenv.admission import admission_environment  # noqa: PLC0415 - see `_environments`
+
+        return admission_environment(version, params=params, authorizer=authorizer, patches=patches)
+
+    return environment
+
+
+stored_policies = _policies_of(None)
+"""For expressions of policies that are stored already, and for evaluation: everything that this release knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +120,8 @@ class AdmissionOptions:
     """The minor version that `latest` means in the Pod Security labels of namespaces."""
     custom: CustomOptions = field(default_factory=CustomOptions)
     """What definitions of custom kinds may say."""
+    new_policies: PolicyEnvironment = field(default_factory=lambda: _policies_of(BINARY.minus(1)))
+    """The environments in which new expressions of policies and match conditions are judged."""
     judges: Judges = field(default_factory=lambda: judges_for(BINARY.minus(1)))
     """Judge CEL expressions, new ones as the minimum compatibility version understands them."""
     unwritable_fields: frozenset[str] = field(default_factory=frozenset)
@@ -175,6 +197,7 @@ def for_component(component: Component) -> AdmissionOptions:
         relaxed_dns_searches=compatible >= RELAXED_DNS_SEARCHES,
         container_restart_policy=compatible >= CONTAINER_RESTART_POLICY,
         custom=CustomOptions(new_rules=_rules_of(compatible), new_formats=compatible >= NEW_FORMATS),
+        new_policies=_policies_of(compatible),
         judges=judges_for(compatible, forced=on(gates.CEL)),
         unwritable_fields=frozenset(path for path, since in POD_FIELDS.items() if compatible < since),
         unwritable_in_kinds=frozenset(place for place, since in OTHER_FIELDS.items() if compatible < since),

@@ -7,7 +7,8 @@ with the `Request`. What differs between kinds is in their `Strategy`. Read next
     admitted = admit_create(pod, Request(options=options, now=clock.now(), namespace="default"))
     admitted.object, admitted.warnings
 
-Deletion has no admission of its own; binding a pod is in ``pod/binding.py``.
+Where policies or webhooks take part, the two halves (`begin_…`, `finish_…`) are called one by one. Deletion has no
+admission of its own; binding a pod is in ``pod/binding.py``.
 """
 
 import os
@@ -41,6 +42,12 @@ def admit_create(obj: T, request: Request, *, defaulted: bool = False) -> Admitt
 
     Whoever has called the strategy's `default` already says so with `defaulted`.
     """
+    begin_create(obj, request, defaulted=defaulted)
+    return finish_create(obj, request)
+
+
+def begin_create(obj: T, request: Request, *, defaulted: bool = False) -> None:
+    """The first half: defaults, and what changes a new object. Policies and webhooks change it after that."""
     strategy: Strategy[T] = strategy_of(type(obj))
     _check_namespace(obj, strategy, request)
     if not defaulted:
@@ -48,6 +55,11 @@ def admit_create(obj: T, request: Request, *, defaulted: bool = False) -> Admitt
     if strategy.namespaced:
         _check_namespace_lives(obj, strategy, request)
     strategy.mutate(obj, None, request)
+
+
+def finish_create(obj: T, request: Request) -> Admitted[T]:
+    """The second half: name, validation, built-in judgement. Policies and webhooks judge it after that."""
+    strategy: Strategy[T] = strategy_of(type(obj))
     _stamp(obj, request)
     generate_name(obj.metadata)  # before the kind prepares the object: Jobs and namespaces label things by their name
     strategy.prepare_for_create(obj, request)
@@ -65,12 +77,30 @@ def admit_update(new: T, old: T, request: Request, subresource: str = "") -> Adm
 
     `subresource` names the part that was written, such as `status`. The caller has compared resource versions.
     """
+    begin_update(new, old, request, subresource)
+    return finish_update(new, old, request, subresource)
+
+
+def begin_update(new: T, old: T, request: Request, subresource: str = "") -> None:
+    """The first half: defaults, and what changes a change. Policies and webhooks change it after that."""
     main: Strategy[T] = strategy_of(type(new))
     strategy = main.subresources[subresource] if subresource else main
     _check_namespace(new, main, request)
     _check_name(new, request)
     strategy.default(new)
     strategy.mutate(new, old, request)
+
+
+def mutate_again(obj: T, old: T | None, request: Request, subresource: str = "") -> None:
+    """What is built in looks once more at an object that policies or webhooks have changed."""
+    strategy: Strategy[T] = strategy_of(type(obj))
+    (strategy.subresources[subresource] if subresource else strategy).mutate(obj, old, request)
+
+
+def finish_update(new: T, old: T, request: Request, subresource: str = "") -> Admitted[T]:
+    """The second half: validation, built-in judgement. Policies and webhooks judge it after that."""
+    main: Strategy[T] = strategy_of(type(new))
+    strategy = main.subresources[subresource] if subresource else main
     _keep_identity(new, old)
     if not new.metadata.resource_version:
         _check_unconditional(main, new)

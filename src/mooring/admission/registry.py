@@ -37,6 +37,7 @@ from mooring.admission.definitions import strategy as definitions
 from mooring.admission.dra import claim, device_class, taints
 from mooring.admission.dra import slice as slices
 from mooring.admission.pod.strategy import PodStrategy
+from mooring.admission.policy import strategy as policies
 from mooring.admission.strategy import Strategy
 from mooring.api import meta_v1
 
@@ -94,4 +95,5 @@ register(
     *rbac.STRATEGIES,
     *reviews.STRATEGIES,
     *definitions.STRATEGIES,
+    *policies.STRATEGIES,
 )

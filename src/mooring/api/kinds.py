@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from mooring.api import (
+    admissionregistration_v1,
     apiextensions_v1,
     apps_v1,
     authentication_v1,
@@ -325,6 +326,25 @@ def _access() -> tuple[Kind, ...]:
     )
 
 
+def _policies() -> tuple[Kind, ...]:
+    v1 = _Module("admissionregistration.k8s.io", "v1", admissionregistration_v1)
+    extensions: dict[str, Any] = {"namespaced": False, "categories": ("api-extensions",)}
+    validating = (
+        v1.kind("ValidatingAdmissionPolicy", "validatingadmissionpolicies", **extensions, subresources=(STATUS,)),
+        v1.kind("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", **extensions),
+    )
+    mutating = (
+        v1.kind("MutatingAdmissionPolicy", "mutatingadmissionpolicies", **extensions),
+        v1.kind("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings", **extensions),
+    )
+    both = (*validating, *mutating)
+    return (
+        *both,
+        *(_also(kind, "v1beta1") for kind in both),
+        *(_also(kind, "v1alpha1") for kind in mutating),
+    )
+
+
 def _cluster() -> tuple[Kind, ...]:
     storage = _Module("storage.k8s.io", "v1", storage_v1)
     attributes_class = storage.kind(
@@ -436,4 +456,4 @@ def _also(kind: Kind, version: str) -> Kind:
     return replace(kind, version=version, lifecycle=lifecycle_of(kind.group, version, kind.kind))
 
 
-KINDS = (*_core(), *_workloads(), *_access(), *_cluster(), *_networking(), *_devices())
+KINDS = (*_core(), *_workloads(), *_access(), *_policies(), *_cluster(), *_networking(), *_devices())

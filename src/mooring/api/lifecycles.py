@@ -42,7 +42,25 @@ def since(introduced: str, deprecated: str = "", removed: str = "", *, replaceme
 ALWAYS = since("1.0")
 _RESOURCE_V1 = "resource.k8s.io/v1"
 
+_ADMISSION_V1 = "admissionregistration.k8s.io/v1"
+
 _LIFECYCLES = {
+    ("admissionregistration.k8s.io", "v1"): {
+        "MutatingAdmissionPolicy": since("1.36"),
+        "MutatingAdmissionPolicyBinding": since("1.36"),
+        "ValidatingAdmissionPolicy": since("1.30"),
+        "ValidatingAdmissionPolicyBinding": since("1.30"),
+    },
+    ("admissionregistration.k8s.io", "v1beta1"): {
+        "MutatingAdmissionPolicy": since("1.34", "1.37", "1.40", replacement=_ADMISSION_V1),
+        "MutatingAdmissionPolicyBinding": since("1.34", "1.37", "1.40", replacement=_ADMISSION_V1),
+        "ValidatingAdmissionPolicy": since("1.28", "1.31", "1.34"),
+        "ValidatingAdmissionPolicyBinding": since("1.28", "1.31", "1.34"),
+    },
+    ("admissionregistration.k8s.io", "v1alpha1"): {
+        "MutatingAdmissionPolicy": since("1.32", "1.35", "1.38"),
+        "MutatingAdmissionPolicyBinding": since("1.32", "1.35", "1.38"),
+    },
     ("apps", "v1"): {
         "ControllerRevision": since("1.9"),
         "DaemonSet": since("1.9"),

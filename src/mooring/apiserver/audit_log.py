@@ -87,6 +87,7 @@ def _event(exchange: Exchange, stage: str, now: str) -> dict[str, Any]:
         event["annotations"] = {
             "authorization.k8s.io/decision": "allow" if exchange.allowed_by else "forbid",
             "authorization.k8s.io/reason": exchange.allowed_by,
+            **request.audit_annotations,
         }
     return event
 

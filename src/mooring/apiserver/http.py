@@ -34,6 +34,8 @@ class Request:
     body: bytes = b""
     user: UserInfo = field(default_factory=UserInfo)
     request_id: str = ""
+    audit_annotations: dict[str, str] = field(default_factory=dict)
+    """What admission adds to the line in the audit log."""
 
     def parameter(self, name: str) -> str:
         """The first value of a query parameter; empty when it is absent."""

@@ -29,7 +29,7 @@ from .parser import MacroTable, Source, parse
 from .reads import Reads, reads
 from .standard import CROSS_TYPE_COMPARISONS, STANDARD
 from .syntax import Expr
-from .types import DYN, ObjectType, Type, type_of
+from .types import DYN, ObjectType, OpenTypes, Type, type_of
 from .validators import Validator
 from .values import TypeValue, Value
 
@@ -57,6 +57,7 @@ class _Settings(NamedTuple):
     optimize: bool
     has_cost: int
     sizes: Sizes
+    open_types: tuple[str, ...] = ()
 
 
 class Environment:
@@ -68,6 +69,7 @@ class Environment:
     `optional_syntax` allows `a.?b`, `a[?b]`, `[?x]`, `{?k: v}`. `cross_type_numeric` allows `1 < 1.5`. `optimize`
     computes conversions of literals when compiling, so that `int('x')` is an issue and `int('1')` costs nothing.
     `has_cost` is the cost of `has()`. `sizes` says how large variables may be, for the estimate (see estimator.py).
+    `open_types` are roots of types that are not declared and have any field (see `types.OpenTypes`).
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Environment:
         optimize: bool = True,
         has_cost: int = 1,
         sizes: Sizes = _no_sizes,
+        open_types: Iterable[str] = (),
     ) -> None:
         self._settings = _Settings(
             variables=dict(variables or {}),
@@ -93,6 +96,7 @@ class Environment:
             optimize=optimize,
             has_cost=has_cost,
             sizes=sizes,
+            open_types=tuple(open_types),
         )
         self._prepare()
 
@@ -140,6 +144,8 @@ class Environment:
                     constants[each.name] = Constant(type_of(each), TypeValue(each.name))
         for name, declared in objects.items():
             constants.setdefault(name, Constant(type_of(declared.type), TypeValue(name)))
+        if settings.open_types:
+            objects = OpenTypes(settings.open_types, objects)
         self._macros: MacroTable = {
             (macro.name, macro.receiver, macro.args): macro for library in libraries for macro in library.macros
         }

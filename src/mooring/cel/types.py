@@ -18,10 +18,10 @@ Read next: values.py says how values of these types look in Python.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Kind(Enum):
@@ -156,6 +156,43 @@ class ObjectType(NamedTuple):
     @property
     def type(self) -> Type:
         return object_type(self.name)
+
+
+class _AnyFields(Mapping[str, Field]):
+    """Fields of any name and any type."""
+
+    _FIELD = Field(DYN)
+
+    def __getitem__(self, name: str) -> Field:
+        return self._FIELD
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+class OpenTypes(dict[str, ObjectType]):
+    """Declared types, and beside them open ones: `Object` and `Object.spec.any` for a root `Object`, with any field."""
+
+    def __init__(self, roots: Iterable[str], declared: Mapping[str, ObjectType]) -> None:
+        super().__init__(declared)
+        self._roots = frozenset(roots)
+
+    def __missing__(self, name: str) -> ObjectType:
+        if name.partition(".")[0] not in self._roots:
+            raise KeyError(name)
+        return ObjectType(name, _AnyFields())
+
+    def get(self, name: str, default: Any = None) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or (isinstance(name, str) and name.partition(".")[0] in self._roots)
 
 
 def walk(types: Iterable[Type]) -> Iterable[Type]:

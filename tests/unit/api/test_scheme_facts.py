@@ -14,8 +14,12 @@ from mooring.api.lifecycles import lifecycle_of, since
 
 LIFECYCLES = json.loads((Path(__file__).parent / "upstream-api-lifecycles.json").read_text())
 
+_VALIDATING = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 GONE_FROM_THE_CLIENT = {("networking.k8s.io", "v1beta1"), ("storage.k8s.io", "v1beta1")}
+KINDS_GONE_FROM_THE_CLIENT = {("admissionregistration.k8s.io", "v1beta1", kind) for kind in _VALIDATING}
 """Removed in the client's release."""
+WITHOUT_REPLACEMENT = {("networking.k8s.io", "v1beta1"), ("admissionregistration.k8s.io", "v1alpha1")}
+"""Deprecated without a word about what to use instead; so are the kinds that are gone."""
 
 BESIDE_VERBS = {"HEAD", "OPTIONS"}
 """Methods of proxies that are no verbs."""
@@ -35,7 +39,8 @@ def test_lifecycles_are_kubernetes_own(kind: Kind) -> None:
         expected.deprecated,
         expected.removed,
     )
-    names_a_replacement = (kind.group, kind.version) != ("networking.k8s.io", "v1beta1")
+    place = (kind.group, kind.version)
+    names_a_replacement = place not in WITHOUT_REPLACEMENT and (*place, kind.kind) not in KINDS_GONE_FROM_THE_CLIENT
     assert bool(actual.replacement) == bool(actual.deprecated and names_a_replacement)
 
 
@@ -71,7 +76,10 @@ def verbs_by_path(group: str, version: str) -> dict[str, set[str]]:
     [
         kind
         for kind in KINDS
-        if kind.plural and not kind.is_internal and (kind.group, kind.version) not in GONE_FROM_THE_CLIENT
+        if kind.plural
+        and not kind.is_internal
+        and (kind.group, kind.version) not in GONE_FROM_THE_CLIENT
+        and (kind.group, kind.version, kind.kind) not in KINDS_GONE_FROM_THE_CLIENT
     ],
     ids=lambda kind: f"{kind.api_version} {kind.kind}",
 )

@@ -11,17 +11,21 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mooring.admission import strategy as admission
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pod.known_specs import KnownSpecs
+from mooring.admission.policy.attributes import Attributes, GroupVersionKind, GroupVersionResource
 from mooring.admission.registry import register, strategy_of, unregister
 from mooring.api import errors
+from mooring.api.admissionregistration_v1 import CREATE, DELETE, UPDATE
 from mooring.api.answer_limits import add_warning
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.core_v1 import Service
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource, TableColumnDefinition, TableRow
 from mooring.api.scheme import Scheme
+from mooring.apiserver.extensions.chain import Chain
 from mooring.apiserver.http import Accepted, Request
 from mooring.apiserver.resources.facts import ClusterFacts
 from mooring.apiserver.resources.node_reading import NodeReading, Rendering
+from mooring.apiserver.resources.parameters import WriteOptions
 from mooring.apiserver.resources.selection import Selections
 from mooring.apiserver.resources.stored import Stored
 from mooring.base.clock import Clock
@@ -36,6 +40,8 @@ Guard = Callable[[UserInfo, Resource | None, Resource | None, str], None]
 The old object is None when one is created, the new one when it is deleted or evicted.
 """
 
+
+_OPTIONS = {CREATE: "CreateOptions", UPDATE: "UpdateOptions", DELETE: "DeleteOptions"}
 
 CreateCheck = Callable[[UserInfo, Kind, str, str], None]
 """Raises Forbidden when a user may not create an object of a kind, in a namespace and by a name: for requests whose
@@ -133,6 +139,8 @@ class HandlerContext:
         self._custom: dict[Kind, Stored] = {}
         self.webhooks: WebhookCaller | None = None
         """Asks webhooks; servers set it that can reach any."""
+        self.extensions = Chain()
+        """Policies and webhooks, which take part in admission."""
 
     def stored(self, kind: Kind) -> Stored:
         return self._custom[kind] if kind.custom else self._stored[kind.family]
@@ -206,6 +214,45 @@ class HandlerContext:
         for stored in self._unserved:
             page = await self.store.range(stored.prefix_of(namespace))
             await self.store.write_all([Delete(kv.key) for kv in page.items])
+
+    def extended(
+        self,
+        call: Call,
+        operation: str,
+        obj: Resource | None,
+        old: Resource | None,
+        *,
+        options: WriteOptions | None = None,
+        dry_run: bool = False,
+        kind: Kind | None = None,
+    ) -> Attributes | None:
+        """A call as policies and webhooks see it; None where none can concern it.
+
+        `kind` is that of the object, where a subresource has one of its own.
+        """
+        if self.extensions.is_idle:
+            return None
+        told = _OPTIONS[operation] if call.request.method != "PATCH" else "PatchOptions"
+        name = call.name or (obj.metadata.name if obj is not None else "")
+        of_namespace = call.kind.group == "" and call.kind.plural == "namespaces"
+        attributes = Attributes(
+            scheme=self.scheme,
+            operation=operation,
+            resource_kind=call.kind,
+            kind=GroupVersionKind.of(kind or call.kind),
+            resource=GroupVersionResource.of(call.kind),
+            subresource=call.subresource,
+            namespace=name if of_namespace else call.namespace,
+            name=name,
+            obj=obj,
+            old=old,
+            user=call.request.user,
+            dry_run=dry_run or (options is not None and options.dry_run),
+            options=options.tree(told) if options is not None else None,
+            audit_annotations=call.request.audit_annotations,
+            warnings=call.warnings,
+        )
+        return None if attributes.is_exempt else attributes
 
     async def admission_request(self, call: Call, obj: Resource | None = None) -> admission.Request:
         """What admission is told of a call, with what it may look up about `obj` fetched beforehand."""

@@ -5,7 +5,7 @@ Called by ``writing.py`` and ``deleting.py``. What is wrong with an option is to
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -37,6 +37,13 @@ class WriteOptions:
     """Who owns what is written: `fieldManager`, else the first word of the User-Agent."""
     validation: FieldValidation = FieldValidation.WARN
     force: bool = False
+
+    def tree(self, options_kind: str) -> dict[str, Any]:
+        """The options as policies and webhooks are told of them."""
+        tree: dict[str, Any] = {"kind": options_kind, "apiVersion": "meta.k8s.io/v1"}
+        tree |= {"dryRun": ["All"]} if self.dry_run else {}
+        tree |= {"fieldManager": self.manager} if self.manager else {}
+        return tree
 
 
 def write_options(request: Request, options_kind: str, *, is_apply: bool = False) -> WriteOptions:

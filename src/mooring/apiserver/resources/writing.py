@@ -9,8 +9,16 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from mooring.admission.pipeline import admit_create, admit_update, generate_another_name
+from mooring.admission.pipeline import (
+    begin_create,
+    begin_update,
+    finish_create,
+    finish_update,
+    generate_another_name,
+    mutate_again,
+)
 from mooring.api import codec, errors
+from mooring.api.admissionregistration_v1 import CREATE, UPDATE
 from mooring.api.codec import DecodeError
 from mooring.api.core_v1 import Namespace
 from mooring.api.kinds import Kind
@@ -96,8 +104,17 @@ class Writing:
             # before admission, whose additions belong to nobody
             self._managers.create(call.kind, obj, self._manager(call, options))
         taken, made_up = "", bool(obj.metadata.generate_name and not obj.metadata.name)
-        admit_create(obj, request, defaulted=True)
+        begin_create(obj, request, defaulted=True)
+        attributes = context.extended(call, CREATE, obj, None, options=options)
+        if attributes is not None:
+            await context.extensions.mutate(attributes, lambda changed: mutate_again(changed, None, request))
+            obj = attributes.obj or obj
+        finish_create(obj, request)
         context.guard(call.request.user, obj, None, "")
+        if attributes is not None:
+            attributes.replace_object(obj)
+            attributes.name = obj.metadata.name
+            await context.extensions.validate(attributes)
         for _ in range(_NAME_ATTEMPTS if made_up else 1):
             written = await self._store_new(stored, obj, dry_run=options.dry_run)
             if written is not None:
@@ -140,16 +157,32 @@ class Writing:
             new = change(old)
             check_preconditions(call, new, old)
             keep_managers = managed_already or self._managers.forgets(new)
-            request = await context.admission_request(call, new)
-            request.warnings = call.warnings
-            admit_update(new, old, request, part)
-            context.guard(call.request.user, new, old, part)
+            new = await self._admit_update(call, options, new, old, part)
             if not keep_managers:
                 self.own(call, options, old, new)
             written = await self._store_change(call, kv, old, new, dry_run=options.dry_run)
             if written is not None:
                 return written
         raise errors.conflict(call.kind.plural, call.name, group=call.kind.group)
+
+    async def _admit_update(
+        self, call: Call, options: WriteOptions, new: Resource, old: Resource, part: str
+    ) -> Resource:
+        """Admission of a change, with policies and webhooks; what is to be stored."""
+        context = self._context
+        request = await context.admission_request(call, new)
+        request.warnings = call.warnings
+        begin_update(new, old, request, part)
+        attributes = context.extended(call, UPDATE, new, old, options=options)
+        if attributes is not None:
+            await context.extensions.mutate(attributes, lambda changed: mutate_again(changed, old, request, part))
+            new = attributes.obj or new
+        finish_update(new, old, request, part)
+        context.guard(call.request.user, new, old, part)
+        if attributes is not None:
+            attributes.replace_object(new)
+            await context.extensions.validate(attributes)
+        return new
 
     async def _store_change(
         self, call: Call, kv: KeyValue, old: Resource, new: Resource, *, dry_run: bool

@@ -8,9 +8,10 @@ from datetime import datetime
 
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource, TableColumnDefinition, TableRow
-from mooring.apiserver.tables import cluster, custom, networking, pods, storage, workloads
+from mooring.apiserver.tables import cluster, custom, networking, pods, policies, storage, workloads
 from mooring.apiserver.tables.printer import Printer
 
+_ADMISSION = "admissionregistration.k8s.io"
 _CORE = ""
 _NETWORKING = "networking.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
@@ -33,6 +34,10 @@ _PRINTERS: dict[tuple[str, str], Printer] = {
     (_CORE, "Secret"): cluster.SECRETS,
     (_CORE, "Service"): cluster.SERVICES,
     (_CORE, "ServiceAccount"): cluster.SERVICE_ACCOUNTS,
+    (_ADMISSION, "MutatingAdmissionPolicy"): policies.MUTATING,
+    (_ADMISSION, "MutatingAdmissionPolicyBinding"): policies.BINDINGS,
+    (_ADMISSION, "ValidatingAdmissionPolicy"): policies.VALIDATING,
+    (_ADMISSION, "ValidatingAdmissionPolicyBinding"): policies.BINDINGS,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): cluster.CREATED,
     ("apps", "ControllerRevision"): workloads.CONTROLLER_REVISIONS,
     ("apps", "DaemonSet"): workloads.DAEMON_SETS,

@@ -1,0 +1,137 @@
+"""A write on its way through admission, as policies and webhooks see it.
+
+`Attributes` says what is done to which object, by whom; it shows the object in the version that a rule asks for, each
+version converted once. Objects are structs of the newest version, as everywhere in admission. Who changes the object
+says so with `replace_object`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from mooring.api import codec
+from mooring.api.authentication_v1 import UserInfo
+from mooring.api.kinds import GroupVersion, Kind
+from mooring.api.meta_v1 import Resource
+from mooring.api.scheme import Scheme
+
+Tree = dict[str, Any]
+GROUP = "admissionregistration.k8s.io"
+EXEMPT = frozenset(
+    {
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
+        "MutatingWebhookConfiguration",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+        "ValidatingWebhookConfiguration",
+    }
+)
+"""Kinds that no policy and no webhook concerns, so that nobody locks themselves out."""
+
+
+class GroupVersionKind(NamedTuple):
+    """What an object says of itself."""
+
+    group: str
+    version: str
+    kind: str
+
+    @property
+    def api_version(self) -> str:
+        return GroupVersion(self.group, self.version).api_version
+
+    def tree(self) -> Tree:
+        return self._asdict()
+
+    @classmethod
+    def of(cls, kind: Kind) -> "GroupVersionKind":
+        return cls(kind.group, kind.version, kind.kind)
+
+
+class GroupVersionResource(NamedTuple):
+    """Where an object is written to."""
+
+    group: str
+    version: str
+    resource: str
+
+    def tree(self) -> Tree:
+        return self._asdict()
+
+    @classmethod
+    def of(cls, kind: Kind) -> "GroupVersionResource":
+        return cls(kind.group, kind.version, kind.plural)
+
+
+@dataclass(slots=True, kw_only=True)
+class Attributes:
+    """One write."""
+
+    scheme: Scheme
+    operation: str
+    """CREATE, UPDATE, DELETE or CONNECT."""
+    resource_kind: Kind
+    """The kind behind the URL, in the version of the URL."""
+    kind: GroupVersionKind
+    """The kind of the object that was sent: that of the URL, or another for subresources such as `scale`."""
+    resource: GroupVersionResource
+    subresource: str = ""
+    namespace: str = ""
+    """Where the object is. Writes of a namespace are in it."""
+    name: str = ""
+    obj: Resource | None = None
+    """None when something is deleted."""
+    old: Resource | None = None
+    """None when something is created."""
+    user: UserInfo = field(default_factory=UserInfo)
+    dry_run: bool = False
+    options: Mapping[str, Any] | None = None
+    """CreateOptions and the like, as JSON."""
+    audit_annotations: dict[str, str] = field(default_factory=dict)
+    """What goes into the audit log beside the request."""
+    warnings: list[str] = field(default_factory=list)
+    _trees: dict[tuple[bool, str], Tree] = field(default_factory=dict)
+
+    @property
+    def is_exempt(self) -> bool:
+        """Whether no policy and no webhook concerns it."""
+        return self.kind.group == GROUP and self.kind.kind in EXEMPT
+
+    @property
+    def is_of_namespace(self) -> bool:
+        """Whether a namespace itself is written, and not something in one."""
+        return self.resource.group == "" and self.resource.resource == "namespaces"
+
+    def replace_object(self, obj: Resource) -> None:
+        """Somebody has changed the object."""
+        self.obj = obj
+        for place in [place for place in self._trees if not place[0]]:
+            del self._trees[place]
+
+    def object_tree(self, kind: GroupVersionKind) -> Tree | None:
+        """The object as JSON of a version, None where there is none. It is shared: do not change it."""
+        return None if self.obj is None else self._tree(self.obj, kind, old=False)
+
+    def old_tree(self, kind: GroupVersionKind) -> Tree | None:
+        """The same of the object as it was."""
+        return None if self.old is None else self._tree(self.old, kind, old=True)
+
+    def _tree(self, obj: Resource, kind: GroupVersionKind, *, old: bool) -> Tree:
+        place = (old, kind.api_version)
+        found = self._trees.get(place)
+        if found is None:
+            known = self.scheme.kind(obj.api_version, obj.kind)
+            shown = obj if known is None or obj.kind != kind.kind else self.scheme.convert(obj, kind.api_version)
+            found = self._trees[place] = codec.to_tree(shown)
+        return found
+
+    def equivalents(self) -> list[Kind]:
+        """The kind behind the URL in all versions and groups in which it is served."""
+        return [each for each in self.scheme.family(self.resource_kind) if self.scheme.is_served(each)]
+
+    def kind_in(self, equivalent: Kind) -> GroupVersionKind:
+        """The kind of the object when it is shown as an equivalent one."""
+        if self.kind.kind != self.resource_kind.kind:
+            return self.kind  # a Scale is a Scale, whatever it scales
+        return GroupVersionKind.of(equivalent)

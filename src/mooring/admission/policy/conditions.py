@@ -1,0 +1,61 @@
+"""Match conditions of policies and webhooks: expressions that all must hold of a request that they concern.
+
+One that is false ends the matter. Where none is false and one could not be evaluated, the failure policy decides.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mooring.admission.policy.compiling import Compiled, compiled
+from mooring.admission.policy.evaluation import Activation, Budget, OutOfBudgetError
+from mooring.api.admissionregistration_v1 import IGNORE, MatchCondition
+from mooring.cel.environment import Environment
+from mooring.constraints.celenv.admission import CONDITIONS_BUDGET, admission_environment
+
+BOOL = ("bool",)
+
+
+class ConditionError(Exception):
+    """Conditions could not be evaluated, and the failure policy is `Fail`; the message is Kubernetes'."""
+
+
+class Conditions:
+    """The match conditions of a policy or webhook."""
+
+    def __init__(
+        self,
+        conditions: Sequence[MatchCondition],
+        failure_policy: str | None,
+        environment: Environment | None = None,
+        variables: Mapping[str, Compiled] | None = None,
+    ) -> None:
+        """Webhooks give no environment, and have no variables of their own."""
+        self._ignored = failure_policy == IGNORE
+        self._variables = variables
+        if conditions:
+            environment = environment or admission_environment(None)
+        self._compiled = [compiled(environment, each.expression, BOOL) for each in conditions] if environment else []
+
+    def __bool__(self) -> bool:
+        return bool(self._compiled)
+
+    def hold(self, values: Mapping[str, Any]) -> bool:
+        """Whether a request is concerned, by its variables (see `values_for`); raises ConditionError."""
+        if not self._compiled:
+            return True
+        activation = Activation({**values, "namespaceObject": None}, self._variables)
+        budget = Budget(CONDITIONS_BUDGET)
+        try:
+            outcomes = [budget.evaluate(each, activation) for each in self._compiled]
+        except OutOfBudgetError as error:
+            return self._failed([str(error)])
+        problems = [outcome.error for outcome in outcomes if outcome.error]
+        if any(outcome.value is False for outcome in outcomes if not outcome.error):
+            return False
+        return self._failed(problems) if problems else True
+
+    def _failed(self, problems: list[str]) -> bool:
+        if self._ignored:
+            return False
+        distinct = [*dict.fromkeys(problems)]
+        raise ConditionError(distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]")

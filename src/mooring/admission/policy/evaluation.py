@@ -1,0 +1,182 @@
+"""Expressions of policies and match conditions, evaluated within Kubernetes' budgets.
+
+An `Activation` is the values of the variables for one request and one set of parameters; `Budget.evaluate` counts what
+an expression costs, together with the variables that it was the first to need. Called by ``conditions.py``,
+``validating.py`` and ``mutating.py``.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from mooring.admission.policy.attributes import Attributes, Tree
+from mooring.admission.policy.compiling import Compiled
+from mooring.admission.policy.matching import Match
+from mooring.api.quoting import quoted
+from mooring.cel.environment import Program
+from mooring.cel.errors import CostLimitExceeded, EvaluationError
+from mooring.constraints.celenv.admission import PER_CALL
+from mooring.constraints.celenv.authorizer import Action, AuthorizerValue, Decide, ResourceCheck, nobody_may
+
+_OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
+_TOO_EXPENSIVE = "operation cancelled: actual cost limit exceeded"
+
+
+class OutOfBudgetError(Exception):
+    """The expressions of a policy cost more than they may together; the message is Kubernetes'."""
+
+    def __init__(self) -> None:
+        super().__init__(_OUT_OF_BUDGET)
+
+
+class Outcome(NamedTuple):
+    """A value, or why there is none."""
+
+    value: Any = None
+    error: str = ""
+
+
+class Budget:
+    """What some expressions may cost together."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, amount: int) -> None:
+        self.left = amount
+
+    def evaluate(self, each: Compiled, activation: "Activation") -> Outcome:
+        """The value of an expression; raises OutOfBudgetError."""
+        if each.error:
+            return Outcome(error=f"compilation error: {each.error}")
+        outcome, cost = run(each.program, activation)
+        self.spend(cost + activation.take_cost())
+        if outcome.error:
+            return Outcome(error=f"expression '{each.expression}' resulted in error: {outcome.error}")
+        return outcome
+
+    def spend(self, cost: int) -> None:
+        self.left -= cost
+        if self.left < 0:
+            raise OutOfBudgetError
+
+
+def run(program: Program, bindings: Mapping[str, Any]) -> tuple[Outcome, int]:
+    """Evaluate within the limit of one call; the value or error, and the cost."""
+    try:
+        value, cost = program.evaluate_counted(bindings, PER_CALL)
+    except CostLimitExceeded:
+        return Outcome(error=_TOO_EXPENSIVE), PER_CALL
+    except EvaluationError as error:
+        return Outcome(error=str(error)), 1
+    return Outcome(value), cost
+
+
+class Activation(dict[str, Any]):
+    """The variables of one evaluation."""
+
+    __slots__ = ("_cost",)
+
+    def __init__(self, values: Mapping[str, Any], variables: Mapping[str, Compiled] | None = None) -> None:
+        super().__init__(values)
+        self._cost = 0
+        if variables is not None:
+            self["variables"] = _Variables(variables, self)
+
+    def add_cost(self, cost: int) -> None:
+        self._cost += cost
+
+    def take_cost(self) -> int:
+        """What variables have cost since the last time."""
+        cost, self._cost = self._cost, 0
+        return cost
+
+
+class _Variables(Mapping[str, Any]):
+    """`variables.x`: each is computed when it is first read, and its error kept like a value."""
+
+    __slots__ = ("_activation", "_compiled", "_known")
+
+    def __init__(self, variables: Mapping[str, Compiled], activation: Activation) -> None:
+        self._compiled = variables
+        self._activation = activation
+        self._known: dict[str, Outcome] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        found = self._known.get(name)
+        if found is None:
+            found = self._known[name] = self._computed(name, self._compiled[name])
+        if found.error:
+            raise EvaluationError(found.error)
+        return found.value
+
+    def _computed(self, name: str, each: Compiled) -> Outcome:
+        if each.error:
+            return Outcome(error=f"composited variable {quoted(name)} fails to compile: {each.error}")
+        outcome, cost = run(each.program, self._activation)
+        self._activation.add_cost(cost)
+        if outcome.error:
+            return Outcome(error=f"composited variable {quoted(name)} fails to evaluate: {outcome.error}")
+        return outcome
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self._compiled else default
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._compiled)
+
+    def __len__(self) -> int:
+        return len(self._compiled)
+
+
+def values_for(
+    attributes: Attributes,
+    match: Match,
+    *,
+    params: Tree | None = None,
+    namespace: Tree | None = None,
+    decide: Decide = nobody_may,
+) -> dict[str, Any]:
+    """The variables that expressions have for a request, seen as `match` says."""
+    who = AuthorizerValue(attributes.user, decide)
+    resource = attributes.resource
+    action = Action(
+        "",
+        group=resource.group,
+        resource=resource.resource,
+        subresource=attributes.subresource,
+        namespace=attributes.namespace,
+        name=attributes.name,
+    )
+    return {
+        "object": attributes.object_tree(match.kind),
+        "oldObject": attributes.old_tree(match.kind),
+        "request": request_tree(attributes, match),
+        "params": params,
+        "namespaceObject": namespace,
+        "authorizer": who,
+        "authorizer.requestResource": ResourceCheck(who, action),
+    }
+
+
+def request_tree(attributes: Attributes, match: Match) -> Tree:
+    """The variable `request`: what a webhook is told too, without the objects and the id."""
+    user = attributes.user
+    told = {"username": user.username, "uid": user.uid, "groups": user.groups, "extra": user.extra}
+    tree: Tree = {
+        "kind": match.kind.tree(),
+        "resource": match.resource.tree(),
+        "requestKind": attributes.kind.tree(),
+        "requestResource": attributes.resource.tree(),
+        "operation": attributes.operation,
+        "userInfo": {key: value for key, value in told.items() if value},
+        "dryRun": attributes.dry_run,
+    }
+    for key, value in (
+        ("name", attributes.name),
+        ("namespace", attributes.namespace),
+        ("subResource", attributes.subresource),
+        ("requestSubResource", attributes.subresource),
+        ("options", attributes.options),
+    ):
+        if value:
+            tree[key] = value
+    return tree

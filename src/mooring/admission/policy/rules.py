@@ -1,0 +1,189 @@
+"""What may be written about whom a policy or webhook concerns: rules, selectors and match conditions.
+
+Validation in Kubernetes' words, and defaults. Called by the strategies of policies (``strategy.py``) and of webhooks.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from mooring.admission.policy.compiling import compiled
+from mooring.api import field_errors, label_selector, names
+from mooring.api.admissionregistration_v1 import (
+    EQUIVALENT,
+    EXACT,
+    MatchCondition,
+    MatchResources,
+    NamedRuleWithOperations,
+    RuleWithOperations,
+)
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.meta_v1 import LabelSelector
+from mooring.cel.environment import Environment
+
+MAX_CONDITIONS = 64
+OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+FAILURE_POLICIES = ("Fail", "Ignore")
+MATCH_POLICIES = (EQUIVALENT, EXACT)
+_SCOPES = ("*", "Cluster", "Namespaced")
+_ANY = "*"
+_COMPILING, _EACH_CHARACTER = 400, 4
+"""What compiling an expression takes of the budget of a validation, in microseconds."""
+Environments = Callable[[], Environment]
+
+
+def default_rules(rules: Iterable[RuleWithOperations]) -> None:
+    """Rules are about all scopes unless they say otherwise."""
+    for rule in rules:
+        if rule.scope is None:
+            rule.scope = _ANY
+
+
+def default_match(match: MatchResources) -> None:
+    match.match_policy = match.match_policy or EQUIVALENT
+    if match.namespace_selector is None:
+        match.namespace_selector = LabelSelector()
+    if match.object_selector is None:
+        match.object_selector = LabelSelector()
+    default_rules([*match.resource_rules, *match.exclude_resource_rules])
+
+
+def one_of(value: str | None, choices: Collection[str], path: Path) -> list[FieldError]:
+    """A value that must be there, and one of some."""
+    if value is None:
+        return [field_errors.required(path)]
+    return [] if value in choices else [field_errors.not_supported(path, value, choices)]
+
+
+def match_resources(match: MatchResources, path: Path) -> list[FieldError]:
+    """What is wrong with constraints."""
+    errors = one_of(match.match_policy, MATCH_POLICIES, path.child("matchPolicy"))
+    for name, selector in (
+        ("namespaceSelector", match.namespace_selector),
+        ("objectSelector", match.object_selector),
+    ):
+        if selector is None:
+            errors.append(field_errors.required(path.child(name)))
+        errors += label_selector.validate(selector, path.child(name))
+    for name, rules in (
+        ("resourceRules", match.resource_rules),
+        ("excludeResourceRules", match.exclude_resource_rules),
+    ):
+        for index, rule in enumerate(rules):
+            errors += _named_rule(rule, path.child(name).index(index))
+    return errors
+
+
+def _named_rule(rule: NamedRuleWithOperations, path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, name in enumerate(rule.resource_names):
+        here = path.child("resourceNames").index(index)
+        errors += names.validate(here, name, names.path_segment_name(name))
+        if name in seen:
+            errors.append(field_errors.duplicate(here, name))
+        seen.add(name)
+    return errors + rule_with_operations(rule, path)
+
+
+def rule_with_operations(rule: RuleWithOperations, path: Path) -> list[FieldError]:
+    """What is wrong with a rule."""
+    errors: list[FieldError] = []
+    operations, here = rule.operations, path.child("operations")
+    if not operations:
+        errors.append(field_errors.required(here))
+    if len(operations) > 1 and _ANY in operations:
+        errors.append(field_errors.invalid(here, operations, "if '*' is present, must not specify other operations"))
+    errors += [
+        field_errors.not_supported(here.index(index), each, OPERATIONS)
+        for index, each in enumerate(operations)
+        if each not in OPERATIONS
+    ]
+    errors += _all_or_some(rule.api_groups, path.child("apiGroups"), "API groups")
+    errors += _all_or_some(rule.api_versions, path.child("apiVersions"), "API versions")
+    errors += [
+        field_errors.required(path.child("apiVersions").index(index))
+        for index, each in enumerate(rule.api_versions)
+        if not each
+    ]
+    errors += _resources(rule.resources, path.child("resources"))
+    if rule.scope is not None and rule.scope not in _SCOPES:
+        errors.append(field_errors.not_supported(path.child("scope"), rule.scope, _SCOPES))
+    return errors
+
+
+def _all_or_some(values: Sequence[str], path: Path, what: str) -> list[FieldError]:
+    if not values:
+        return [field_errors.required(path)]
+    if len(values) > 1 and _ANY in values:
+        return [field_errors.invalid(path, values, f"if '*' is present, must not specify other {what}")]
+    return []
+
+
+def _resources(resources: Sequence[str], path: Path) -> list[FieldError]:
+    errors = [] if resources else [field_errors.required(path)]
+    all_of: set[str] = set()
+    of_all: set[str] = set()
+    plain = False
+    for index, each in enumerate(resources):
+        here = path.index(index)
+        if not each:
+            errors.append(field_errors.required(here))
+            continue
+        resource, slash, below = each.partition("/")
+        if not slash:
+            plain = each != _ANY
+            continue
+        if resource in all_of:
+            errors.append(field_errors.invalid(here, each, f"if '{resource}/*' is present, must not specify {each}"))
+        if below in of_all:
+            errors.append(field_errors.invalid(here, each, f"if '*/{below}' is present, must not specify {each}"))
+        if below == _ANY:
+            all_of.add(resource)
+        if resource == _ANY:
+            of_all.add(below)
+    if len(resources) > 1 and "*/*" in resources:
+        detail = "if '*/*' is present, must not specify other resources"
+        errors.append(field_errors.invalid(path, resources, detail))
+    if _ANY in resources and plain:
+        detail = "if '*' is present, must not specify other resources without subresources"
+        errors.append(field_errors.invalid(path, resources, detail))
+    return errors
+
+
+def match_conditions(
+    conditions: Sequence[MatchCondition], path: Path, new: Environments, stored: Environments, known: Collection[str]
+) -> list[FieldError]:
+    """What is wrong with match conditions; expressions that are `known` already are judged as stored ones."""
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    if len(conditions) > MAX_CONDITIONS:
+        errors.append(field_errors.too_many(path, len(conditions), MAX_CONDITIONS))
+    for index, each in enumerate(conditions):
+        here = path.index(index)
+        text, name = each.expression.strip(), each.name
+        if not text:
+            errors.append(field_errors.required(here.child("expression")))
+        else:
+            environment = stored if text in known else new
+            errors += expression(environment(), text, here.child("expression"), ("bool",))
+        if not name:
+            errors.append(field_errors.required(here.child("name")))
+        else:
+            errors += names.validate(here.child("name"), name, names.label_key(name))
+        if name and name in seen:
+            errors.append(field_errors.duplicate(here.child("name"), name))
+        seen.add(name)
+    return errors
+
+
+def expression(
+    environment: Environment, text: str, path: Path, results: Sequence[str], *, shown: str | None = None
+) -> list[FieldError]:
+    """Why an expression is refused."""
+    field_errors.spend(_COMPILING + _EACH_CHARACTER * len(text), path)
+    problem = compiled(environment, text, results).error
+    if not problem:
+        return []
+    if problem.startswith("program instantiation failed"):
+        return [field_errors.internal(path, problem)]
+    return [field_errors.invalid(path, text if shown is None else shown, problem)]

@@ -1,0 +1,457 @@
+"""Policies and bindings as objects: their defaults, and what may be written in them, in Kubernetes' words.
+
+Expressions are compiled: new ones as the minimum compatibility version understands CEL, those that an update leaves as
+they were with all that this release knows. What policies do is in ``validating.py`` and ``mutating.py``.
+"""
+
+import re
+from collections.abc import Collection, Sequence
+
+from mooring.admission.conditions import validate_conditions
+from mooring.admission.options import PolicyEnvironment, stored_policies
+from mooring.admission.policy import rules
+from mooring.admission.policy.compiling import compiled
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import Request
+from mooring.api import field_errors, label_selector, names
+from mooring.api.admissionregistration_v1 import (
+    APPLY_CONFIGURATION,
+    IF_NEEDED,
+    JSON_PATCH,
+    NEVER,
+    AuditAnnotation,
+    MatchResources,
+    MutatingAdmissionPolicy,
+    MutatingAdmissionPolicyBinding,
+    Mutation,
+    ParamKind,
+    ParamRef,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+    Validation,
+    Variable,
+)
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.cel.environment import Environment
+from mooring.cel.types import DYN, Kind, Type
+
+GROUP = "admissionregistration.k8s.io"
+_SPEC = Path("spec")
+_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
+_ACTIONS = ("Audit", "Deny", "Warn")
+_CHANGING_OPERATIONS = ("*", "CONNECT", "CREATE", "UPDATE")
+_NOT_FOUND_ACTIONS = ("Deny", "Allow")
+_PATCH_TYPES = (APPLY_CONFIGURATION, JSON_PATCH)
+_MAX_ANNOTATIONS = 20
+_MAX_VALUE_EXPRESSION = 5 * 1024
+_IDENTIFIER = re.compile("[_a-zA-Z][_a-zA-Z0-9]*", re.ASCII)
+_WORDS = "true false null in as break const continue else for function if import let loop package namespace return var"
+_RESERVED = frozenset({*_WORDS.split(), "void", "while"})
+_DECLARABLE = frozenset({"bool", "bytes", "double", "duration", "int", "null", "string", "timestamp", "uint"})
+_NONE_AT_ALL = "validations or auditAnnotations must contain at least one item"
+
+
+class _Compiler:
+    """Compiles the expressions of one policy, each after the variables that it may use."""
+
+    def __init__(self, new: PolicyEnvironment, *, params: bool, variables: bool, known: Collection[str]) -> None:
+        self._makers = {False: new, True: stored_policies}
+        self._params = params
+        self._known = known
+        self._variables: dict[str, Type] | None = {} if variables else None
+
+    def environment(self, text: str, *, authorizer: bool = True, patches: bool = False) -> Environment:
+        maker = self._makers[text in self._known]
+        made = maker(params=self._params, authorizer=authorizer, patches=patches)
+        if self._variables is None:
+            return made
+        from mooring.constraints.celenv.admission import with_variables  # noqa: PLC0415 - as the environments
+
+        return with_variables(made, self._variables)
+
+    def plain(self, *, stored: bool) -> Environment:
+        """The environment of match conditions, which know no variables."""
+        return self._makers[stored](params=self._params)
+
+    def declare(self, name: str, found: Type) -> None:
+        if self._variables is not None:
+            self._variables[name] = found
+
+    def errors(self, text: str, path: Path, results: Sequence[str], **environment: bool) -> list[FieldError]:
+        return rules.expression(self.environment(text, **environment), text, path, results)
+
+
+class ValidatingAdmissionPolicyStrategy(RuleStrategy[ValidatingAdmissionPolicy]):
+    """Rules about what may be written."""
+
+    object_type = ValidatingAdmissionPolicy
+    group = GROUP
+    kind = "ValidatingAdmissionPolicy"
+    resource = "validatingadmissionpolicies"
+    namespaced = False
+    has_status = True
+    allow_unconditional_update = False
+
+    def default(self, obj: ValidatingAdmissionPolicy) -> None:
+        obj.spec.failure_policy = obj.spec.failure_policy or "Fail"
+        if obj.spec.match_constraints is not None:
+            rules.default_match(obj.spec.match_constraints)
+
+    def rules(
+        self, obj: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicy | None, request: Request
+    ) -> list[FieldError]:
+        spec, before = obj.spec, None if old is None else old.spec
+        known = set() if before is None else _expressions(before.validations, before.audit_annotations)
+        compiler = _Compiler(
+            request.options.new_policies,
+            params=spec.param_kind is not None,
+            variables=bool(spec.variables),
+            known=known,
+        )
+        errors = rules.one_of(spec.failure_policy, rules.FAILURE_POLICIES, _SPEC.child("failurePolicy"))
+        errors += _param_kind(spec.param_kind)
+        errors += _constraints(spec.match_constraints)
+        errors += _conditions(obj, old, compiler)
+        errors += _variables(spec.variables, compiler)
+        if not spec.validations and not spec.audit_annotations:
+            errors.append(field_errors.required(_SPEC.child("validations"), _NONE_AT_ALL))
+            errors.append(field_errors.required(_SPEC.child("auditAnnotations"), _NONE_AT_ALL))
+        for index, validation in enumerate(spec.validations):
+            errors += _validation(validation, _SPEC.child("validations").index(index), compiler)
+        return errors + _annotations(obj, compiler)
+
+    def status_rules(
+        self, new: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicy, request: Request
+    ) -> list[FieldError]:
+        errors: list[FieldError] = []
+        path, checking = Path("status"), new.status.type_checking
+        for index, warning in enumerate(checking.expression_warnings if checking else ()):
+            here = path.child("typeChecking", "expressionWarnings").index(index)
+            for name, value in (("warning", warning.warning), ("fieldRef", warning.field_ref.strip())):
+                if not value:
+                    errors.append(field_errors.required(here.child(name)))
+        return errors + validate_conditions(new.status.conditions, path.child("conditions"))
+
+
+class MutatingAdmissionPolicyStrategy(RuleStrategy[MutatingAdmissionPolicy]):
+    """Changes of what is written."""
+
+    object_type = MutatingAdmissionPolicy
+    group = GROUP
+    kind = "MutatingAdmissionPolicy"
+    resource = "mutatingadmissionpolicies"
+    namespaced = False
+    allow_unconditional_update = False
+
+    def default(self, obj: MutatingAdmissionPolicy) -> None:
+        obj.spec.failure_policy = obj.spec.failure_policy or "Fail"
+        if obj.spec.match_constraints is not None:
+            rules.default_match(obj.spec.match_constraints)
+
+    def rules(
+        self, obj: MutatingAdmissionPolicy, old: MutatingAdmissionPolicy | None, request: Request
+    ) -> list[FieldError]:
+        spec = obj.spec
+        known = set() if old is None else {_patch_of(each) for each in old.spec.mutations}
+        params = spec.param_kind is not None
+        compiler = _Compiler(request.options.new_policies, params=params, variables=True, known=known)
+        errors = rules.one_of(spec.failure_policy, rules.FAILURE_POLICIES, _SPEC.child("failurePolicy"))
+        errors += _param_kind(spec.param_kind)
+        errors += _constraints(spec.match_constraints)
+        errors += _changing(spec.match_constraints, _SPEC.child("matchConstraints"))
+        errors += _conditions(obj, old, compiler)
+        errors += _variables(spec.variables, compiler)
+        if not spec.mutations:
+            detail = "mutations must contain at least one item"
+            errors.append(field_errors.required(_SPEC.child("mutations"), detail))
+        for index, mutation in enumerate(spec.mutations):
+            errors += _mutation(mutation, _SPEC.child("mutations").index(index), compiler)
+        return errors + rules.one_of(
+            spec.reinvocation_policy or None, (IF_NEEDED, NEVER), _SPEC.child("reinvocationPolicy")
+        )
+
+
+class ValidatingAdmissionPolicyBindingStrategy(RuleStrategy[ValidatingAdmissionPolicyBinding]):
+    """Where such rules hold."""
+
+    object_type = ValidatingAdmissionPolicyBinding
+    group = GROUP
+    kind = "ValidatingAdmissionPolicyBinding"
+    resource = "validatingadmissionpolicybindings"
+    namespaced = False
+    allow_unconditional_update = False
+
+    def default(self, obj: ValidatingAdmissionPolicyBinding) -> None:
+        if obj.spec.match_resources is not None:
+            rules.default_match(obj.spec.match_resources)
+
+    def rules(
+        self, obj: ValidatingAdmissionPolicyBinding, old: ValidatingAdmissionPolicyBinding | None, request: Request
+    ) -> list[FieldError]:
+        spec = obj.spec
+        errors = _binding(spec.policy_name, spec.param_ref, spec.match_resources)
+        return errors + _actions(spec.validation_actions, _SPEC.child("validationActions"))
+
+
+class MutatingAdmissionPolicyBindingStrategy(RuleStrategy[MutatingAdmissionPolicyBinding]):
+    """Where such changes are made."""
+
+    object_type = MutatingAdmissionPolicyBinding
+    group = GROUP
+    kind = "MutatingAdmissionPolicyBinding"
+    resource = "mutatingadmissionpolicybindings"
+    namespaced = False
+    allow_unconditional_update = False
+
+    def default(self, obj: MutatingAdmissionPolicyBinding) -> None:
+        if obj.spec.match_resources is not None:
+            rules.default_match(obj.spec.match_resources)
+
+    def rules(
+        self, obj: MutatingAdmissionPolicyBinding, old: MutatingAdmissionPolicyBinding | None, request: Request
+    ) -> list[FieldError]:
+        spec = obj.spec
+        errors = _binding(spec.policy_name, spec.param_ref, spec.match_resources)
+        return errors + _changing(spec.match_resources, _SPEC.child("matchResources"))
+
+
+# -- what both sorts of policies have
+
+
+def _expressions(validations: Sequence[Validation], annotations: Sequence[AuditAnnotation]) -> set[str]:
+    texts = [text for each in validations for text in (each.expression, each.message_expression)]
+    return {*texts, *(each.value_expression for each in annotations)}
+
+
+def _param_kind(kind: ParamKind | None) -> list[FieldError]:
+    if kind is None:
+        return []
+    errors: list[FieldError] = []
+    here = _SPEC.child("paramKind", "apiVersion")
+    group, slash, version = kind.api_version.rpartition("/")
+    if not kind.api_version:
+        errors.append(field_errors.required(here))
+    elif "/" in group:
+        detail = f"unexpected GroupVersion string: {kind.api_version}"
+        errors.append(field_errors.invalid(here, kind.api_version, detail))
+    else:
+        if slash and group and (wrong := names.dns1123_subdomain(group)):
+            errors.append(field_errors.invalid(here, group, ",".join(wrong)))
+        if not version:
+            errors.append(field_errors.invalid(here, kind.api_version, "version must be specified"))
+        elif wrong := names.dns1035_label(version):
+            errors.append(field_errors.invalid(here, version, ",".join(wrong)))
+    here = _SPEC.child("paramKind", "kind")
+    if not kind.kind:
+        errors.append(field_errors.required(here))
+    elif wrong := names.dns1035_label(kind.kind.lower()):
+        detail = "may have mixed case, but should otherwise match: " + ",".join(wrong)
+        errors.append(field_errors.invalid(here, kind.kind, detail))
+    return errors
+
+
+def _constraints(match: MatchResources | None) -> list[FieldError]:
+    here = _SPEC.child("matchConstraints")
+    if match is None:
+        return [field_errors.required(here)]
+    errors = rules.match_resources(match, here)
+    return errors if match.resource_rules else [*errors, field_errors.required(here.child("resourceRules"))]
+
+
+def _changing(match: MatchResources | None, path: Path) -> list[FieldError]:
+    """What is deleted cannot be changed."""
+    here = path.child("resourceRules", "operations")
+    operations = [each for rule in match.resource_rules for each in rule.operations] if match else []
+    return [
+        field_errors.not_supported(here, each, _CHANGING_OPERATIONS)
+        for each in operations
+        if each not in _CHANGING_OPERATIONS
+    ]
+
+
+Policy = ValidatingAdmissionPolicy | MutatingAdmissionPolicy
+
+
+def _conditions(obj: Policy, old: Policy | None, compiler: _Compiler) -> list[FieldError]:
+    spec = obj.spec
+    known: set[str] = set()
+    if old is not None:
+        if old.spec.param_kind == spec.param_kind and old.spec.match_conditions == spec.match_conditions:
+            return []
+        known = {each.expression for each in old.spec.match_conditions}
+    here = _SPEC.child("matchConditions")
+    return rules.match_conditions(
+        spec.match_conditions,
+        here,
+        lambda: compiler.plain(stored=False),
+        lambda: compiler.plain(stored=True),
+        known,
+    )
+
+
+def _variables(variables: Sequence[Variable], compiler: _Compiler) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, each in enumerate(variables):
+        here = _SPEC.child("variables").index(index)
+        if not each.name.strip():
+            errors.append(field_errors.required(here.child("name"), "name is not specified"))
+        elif not _IDENTIFIER.fullmatch(each.name) or each.name in _RESERVED:
+            errors.append(field_errors.invalid(here.child("name"), each.name, "must be a valid CEL identifier"))
+        text, at = each.expression, here.child("expression")
+        if not text.strip():
+            errors.append(field_errors.required(at, "expression is not specified"))
+            continue
+        environment = compiler.environment(text)
+        errors += rules.expression(environment, text, at, ())
+        found = compiled(environment, text)
+        compiler.declare(each.name, declared_type(found.program.output_type) if not found.error else DYN)
+    return errors
+
+
+def declared_type(found: Type) -> Type:
+    """The type of a variable for those who use it: what Kubernetes' declarations cannot say is of any type."""
+    if found.name in _DECLARABLE:
+        return found
+    if found.kind in (Kind.LIST, Kind.MAP):
+        return Type(found.kind, found.name, tuple(declared_type(each) for each in found.params))
+    return DYN
+
+
+def _validation(each: Validation, path: Path, compiler: _Compiler) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if not each.expression.strip():
+        errors.append(field_errors.required(path.child("expression"), "expression is not specified"))
+    else:
+        errors += compiler.errors(each.expression, path.child("expression"), ("bool",))
+    here = path.child("messageExpression")
+    if each.message_expression and not each.message_expression.strip():
+        errors.append(field_errors.invalid(here, each.message_expression, "must be non-empty if specified"))
+    elif each.message_expression:
+        errors += compiler.errors(each.message_expression, here, ("string",), authorizer=False)
+    here, message = path.child("message"), each.message.strip()
+    if each.message and not message:
+        errors.append(field_errors.invalid(here, each.message, "must be non-empty if specified"))
+    elif "\n" in message or "\r" in message:
+        errors.append(field_errors.invalid(here, each.message, "must not contain line breaks"))
+    if each.reason is not None and each.reason not in _REASONS:
+        errors.append(field_errors.not_supported(path.child("reason"), each.reason, _REASONS))
+    return errors
+
+
+def _annotations(obj: ValidatingAdmissionPolicy, compiler: _Compiler) -> list[FieldError]:
+    annotations, path = obj.spec.audit_annotations, _SPEC.child("auditAnnotations")
+    errors: list[FieldError] = []
+    if len(annotations) > _MAX_ANNOTATIONS:
+        detail = f"must not have more than {_MAX_ANNOTATIONS} auditAnnotations"
+        errors.append(field_errors.invalid(path, annotations, detail))
+    seen: set[str] = set()
+    for index, each in enumerate(annotations):
+        here = path.index(index)
+        if obj.metadata.name:
+            full = f"{obj.metadata.name}/{each.key}"
+            errors += names.validate(here.child("key"), full, names.label_key(full))
+        else:
+            errors.append(field_errors.invalid(here.child("key"), each.key, "requires metadata.name be non-empty"))
+        text, at = each.value_expression.strip(), here.child("valueExpression")
+        if not text:
+            errors.append(field_errors.required(at, "valueExpression is not specified"))
+        elif len(text.encode(errors="surrogatepass")) > _MAX_VALUE_EXPRESSION:
+            errors.append(field_errors.required(at, f"must not exceed {_MAX_VALUE_EXPRESSION} bytes in length"))
+        else:
+            environment = compiler.environment(each.value_expression)
+            errors += rules.expression(environment, text, at, ("string", "null"), shown=each.value_expression)
+        if each.key in seen:
+            errors.append(field_errors.duplicate(here.child("key"), each.key))
+        seen.add(each.key)
+    return errors
+
+
+def _patch_of(mutation: Mutation) -> str:
+    patch = mutation.apply_configuration or mutation.json_patch
+    return patch.expression if patch else ""
+
+
+def _mutation(each: Mutation, path: Path, compiler: _Compiler) -> list[FieldError]:
+    ways = {
+        APPLY_CONFIGURATION: ("applyConfiguration", each.apply_configuration, "Object"),
+        JSON_PATCH: ("jsonPatch", each.json_patch, "list(JSONPatch)"),
+    }
+    if not each.patch_type:
+        return [field_errors.required(path.child("patchType"))]
+    if each.patch_type not in ways:
+        return [field_errors.not_supported(path.child("patchType"), each.patch_type, _PATCH_TYPES)]
+    name, patch, result = ways.pop(each.patch_type)
+    errors: list[FieldError] = []
+    if patch is None:
+        errors.append(field_errors.required(path.child(name), f"must be specified when patchType is {each.patch_type}"))
+    elif not (text := patch.expression.strip()):
+        errors.append(field_errors.required(path.child(name, "expression")))
+    else:
+        environment = compiler.environment(patch.expression, patches=True)
+        errors += rules.expression(environment, text, path.child(name, "expression"), (result,))
+    ((other, unwanted, _),) = ways.values()
+    if unwanted is not None:
+        detail = f"must not be specified when patchType is {each.patch_type}"
+        errors.append(field_errors.invalid(path.child(other), f"{{{other}}}", detail))
+    return errors
+
+
+# -- bindings
+
+
+def _binding(policy_name: str, param_ref: ParamRef | None, match: MatchResources | None) -> list[FieldError]:
+    here = _SPEC.child("policyName")
+    if policy_name:
+        errors = names.validate(here, policy_name, names.dns1123_subdomain(policy_name))
+    else:
+        errors = [field_errors.required(here)]
+    if param_ref is not None:
+        errors += _param_ref(param_ref, _SPEC.child("paramRef"))
+    return errors if match is None else errors + rules.match_resources(match, _SPEC.child("matchResources"))
+
+
+def _param_ref(ref: ParamRef, path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    both = "name and selector are mutually exclusive"
+    if ref.name:
+        errors += names.validate(path.child("name"), ref.name, names.path_segment_name(ref.name))
+        if ref.selector is not None:
+            errors.append(field_errors.forbidden(path.child("name"), both))
+    if ref.selector is not None:
+        errors += label_selector.validate(ref.selector, path.child("selector"))
+        if ref.name:
+            errors.append(field_errors.forbidden(path.child("selector"), both))
+    if not ref.name and ref.selector is None:
+        errors.append(field_errors.required(path, "one of name or selector must be specified"))
+    return errors + rules.one_of(
+        ref.parameter_not_found_action or None, _NOT_FOUND_ACTIONS, path.child("parameterNotFoundAction")
+    )
+
+
+def _actions(actions: Sequence[str], path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, each in enumerate(actions):
+        if each not in _ACTIONS:
+            errors.append(field_errors.not_supported(path.index(index), each, _ACTIONS))
+        if each in seen:
+            errors.append(field_errors.duplicate(path.index(index), each))
+        seen.add(each)
+    if {"Deny", "Warn"} <= seen:
+        detail = (
+            "must not contain both Deny and Warn (repeating the same validation failure information in the API response"
+            " and headers serves no purpose)"
+        )
+        errors.append(field_errors.invalid(path, actions, detail))
+    if not seen:
+        errors.append(field_errors.required(path, "at least one validation action is required"))
+    return errors
+
+
+STRATEGIES = (
+    ValidatingAdmissionPolicyStrategy(),
+    ValidatingAdmissionPolicyBindingStrategy(),
+    MutatingAdmissionPolicyStrategy(),
+    MutatingAdmissionPolicyBindingStrategy(),
+)

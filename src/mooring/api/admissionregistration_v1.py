@@ -1,0 +1,300 @@
+"""admissionregistration.k8s.io/v1: policies in CEL that judge and change what is written, and their bindings.
+
+What policies and webhooks say about *which* requests concern them (`Rule`, `MatchCondition`) is here too. What they
+mean is in ``admission/policy/``.
+"""
+
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from mooring.api.base import Int64, Merge, Object, always, atomic, list_map, list_set, required
+from mooring.api.meta_v1 import Condition, LabelSelector, Resource, ResourceList
+
+FAIL, IGNORE = "Fail", "Ignore"
+EXACT, EQUIVALENT = "Exact", "Equivalent"
+DENY, WARN, AUDIT, ALLOW = "Deny", "Warn", "Audit", "Allow"
+APPLY_CONFIGURATION, JSON_PATCH = "ApplyConfiguration", "JSONPatch"
+NEVER, IF_NEEDED = "Never", "IfNeeded"
+CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
+
+
+class RuleWithOperations(Object):
+    """Operations on resources."""
+
+    operations: list[str] = []
+    """CREATE, UPDATE, DELETE, CONNECT, or `*` for all of them."""
+    api_groups: list[str] = []
+    """The groups of the resources, or `*`; the core group is empty."""
+    api_versions: list[str] = []
+    """The versions of the resources, or `*`."""
+    resources: list[str] = []
+    """`pods`, `pods/status`, `pods/*` with all its subresources, `*` without any, `*/scale`, `*/*`."""
+    scope: str | None = None
+    """`Cluster`, `Namespaced` or `*`; Namespaces are cluster-scoped."""
+
+
+class NamedRuleWithOperations(RuleWithOperations):
+    """Operations on resources, of certain names if there are any."""
+
+    __merge__: ClassVar[Merge | None] = atomic()
+
+    resource_names: list[str] = []
+    """The names of the objects; all when empty."""
+
+
+class MatchCondition(Object):
+    """A condition in CEL that a request must meet."""
+
+    name: str = required(str)
+    """What errors call it; a qualified name."""
+    expression: str = required(str)
+    """A boolean expression over `object`, `oldObject`, `request` and `authorizer`."""
+
+
+class MatchResources(Object):
+    """Which requests something is about."""
+
+    __merge__: ClassVar[Merge | None] = atomic()
+
+    namespace_selector: LabelSelector | None = None
+    """The labels of the object's namespace; cluster-scoped objects always match."""
+    object_selector: LabelSelector | None = None
+    """The labels of the object, as it was or as it will be."""
+    resource_rules: list[NamedRuleWithOperations] = []
+    """One of them must match."""
+    exclude_resource_rules: list[NamedRuleWithOperations] = []
+    """None of them may match."""
+    match_policy: str | None = None
+    """`Exact`, or `Equivalent` when the same objects in other groups and versions count too."""
+
+
+class ParamKind(Object):
+    """The kind of a policy's parameters."""
+
+    __merge__: ClassVar[Merge | None] = atomic()
+
+    api_version: str = ""
+    """Its group and version."""
+    kind: str = ""
+    """Its name."""
+
+
+class ParamRef(Object):
+    """Which objects are the parameters of a binding."""
+
+    __merge__: ClassVar[Merge | None] = atomic()
+
+    name: str = ""
+    """The name of the only one."""
+    namespace: str = ""
+    """Where they are; the namespace of the request when empty."""
+    selector: LabelSelector | None = None
+    """Their labels, in place of a name."""
+    parameter_not_found_action: str | None = None
+    """`Allow` or `Deny`: what happens where there are none."""
+
+
+class Variable(Object):
+    """An expression with a name, computed when it is first needed."""
+
+    __merge__: ClassVar[Merge | None] = atomic()
+
+    name: str = required(str)
+    """`variables.` and this name is what other expressions write."""
+    expression: str = required(str)
+    """What it stands for."""
+
+
+class Validation(Object):
+    """Something that must hold."""
+
+    expression: str = required(str)
+    """True for what is allowed."""
+    message: str = ""
+    """What those are told whose object is refused."""
+    reason: str | None = None
+    """`Unauthorized`, `Forbidden`, `Invalid` or `RequestEntityTooLarge`; it decides about the code of the answer."""
+    message_expression: str = ""
+    """Computes the message; `message` is what remains if that fails."""
+
+
+class AuditAnnotation(Object):
+    """Something that goes into the audit log."""
+
+    key: str = required(str)
+    """The name of the annotation, after the policy's."""
+    value_expression: str = required(str)
+    """A text, or null where there is nothing to say."""
+
+
+class ExpressionWarning(Object):
+    """What may be wrong with an expression."""
+
+    field_ref: str = required(str)
+    """Where it stands."""
+    warning: str = required(str)
+    """What the types of the matched kinds say about it."""
+
+
+class TypeChecking(Object):
+    """What the types of the matched kinds say about a policy."""
+
+    expression_warnings: list[ExpressionWarning] = []
+    """One for each expression in which something was found."""
+
+
+class ValidatingAdmissionPolicyStatus(Object):
+    """What was found out about a policy."""
+
+    observed_generation: Int64 = 0
+    """The generation that was looked at."""
+    type_checking: TypeChecking | None = None
+    """What may be wrong with it; absent until somebody has looked."""
+    conditions: Annotated[list[Condition], list_map("type", patch_key="")] = []
+    """The state of the policy."""
+
+
+class ValidatingAdmissionPolicySpec(Object):
+    """What is allowed."""
+
+    param_kind: ParamKind | None = None
+    """The kind of its parameters."""
+    match_constraints: MatchResources | None = None
+    """Which requests it judges."""
+    validations: list[Validation] = []
+    """What must hold."""
+    failure_policy: str | None = None
+    """`Fail` or `Ignore`: what a mistake in the policy means."""
+    audit_annotations: list[AuditAnnotation] = []
+    """What goes into the audit log."""
+    match_conditions: Annotated[list[MatchCondition], list_map("name")] = []
+    """What must hold of a request that it judges."""
+    variables: Annotated[list[Variable], list_map("name")] = []
+    """Expressions that others may use."""
+
+
+class ValidatingAdmissionPolicy(Resource):
+    """Rules in CEL about what may be written, once a binding says where."""
+
+    spec: ValidatingAdmissionPolicySpec = always(ValidatingAdmissionPolicySpec)
+    """What is allowed."""
+    status: ValidatingAdmissionPolicyStatus = always(ValidatingAdmissionPolicyStatus)
+    """What was found out about it."""
+
+
+class ValidatingAdmissionPolicyList(ResourceList):
+    """Several ValidatingAdmissionPolicies."""
+
+    items: list[ValidatingAdmissionPolicy] = required(list)
+    """The policies."""
+
+
+class ValidatingAdmissionPolicyBindingSpec(Object):
+    """Where a policy holds."""
+
+    policy_name: str = required(str)
+    """The policy; without it the binding does nothing."""
+    param_ref: ParamRef | None = None
+    """Its parameters."""
+    match_resources: MatchResources | None = None
+    """Which of the requests that it judges are meant; all when absent."""
+    validation_actions: Annotated[list[str], list_set(patch_merge=False)] = required(list)
+    """`Deny`, `Warn` and `Audit`: what happens to those who break it."""
+
+
+class ValidatingAdmissionPolicyBinding(Resource):
+    """Says where a policy holds, with which parameters."""
+
+    spec: ValidatingAdmissionPolicyBindingSpec = required(ValidatingAdmissionPolicyBindingSpec)
+    """Where."""
+
+
+class ValidatingAdmissionPolicyBindingList(ResourceList):
+    """Several ValidatingAdmissionPolicyBindings."""
+
+    items: list[ValidatingAdmissionPolicyBinding] = required(list)
+    """The bindings."""
+
+
+class ApplyConfiguration(Object):
+    """A change that is merged as server-side apply merges."""
+
+    expression: str = ""
+    """Makes an `Object{…}` with what is to be set."""
+
+
+class JSONPatch(Object):
+    """A change as a list of steps."""
+
+    expression: str = ""
+    """Makes a list of `JSONPatch{op: …, path: …, value: …}`."""
+
+
+class Mutation(Object):
+    """One change."""
+
+    patch_type: str = required(str)
+    """`ApplyConfiguration` or `JSONPatch`."""
+    apply_configuration: ApplyConfiguration | None = None
+    """What is merged."""
+    json_patch: JSONPatch | None = msgspec.field(default=None, name="jsonPatch")
+    """The steps."""
+
+
+class MutatingAdmissionPolicySpec(Object):
+    """What is changed."""
+
+    param_kind: ParamKind | None = None
+    """The kind of its parameters."""
+    match_constraints: MatchResources | None = None
+    """Which requests it changes."""
+    variables: list[Variable] = []
+    """Expressions that others may use."""
+    mutations: list[Mutation] = []
+    """The changes, one after the other."""
+    failure_policy: str | None = None
+    """`Fail` or `Ignore`: what a mistake in the policy means."""
+    match_conditions: Annotated[list[MatchCondition], list_map("name")] = []
+    """What must hold of a request that it changes."""
+    reinvocation_policy: str = ""
+    """`Never`, or `IfNeeded` when it is asked again after others have changed the object."""
+
+
+class MutatingAdmissionPolicy(Resource):
+    """Changes in CEL of what is written, once a binding says where."""
+
+    spec: MutatingAdmissionPolicySpec = always(MutatingAdmissionPolicySpec)
+    """What is changed."""
+
+
+class MutatingAdmissionPolicyList(ResourceList):
+    """Several MutatingAdmissionPolicies."""
+
+    items: list[MutatingAdmissionPolicy] = required(list)
+    """The policies."""
+
+
+class MutatingAdmissionPolicyBindingSpec(Object):
+    """Where a policy holds."""
+
+    policy_name: str = ""
+    """The policy; without it the binding does nothing."""
+    param_ref: ParamRef | None = None
+    """Its parameters."""
+    match_resources: MatchResources | None = None
+    """Which of the requests that it changes are meant; all when absent."""
+
+
+class MutatingAdmissionPolicyBinding(Resource):
+    """Says where a policy holds, with which parameters."""
+
+    spec: MutatingAdmissionPolicyBindingSpec = always(MutatingAdmissionPolicyBindingSpec)
+    """Where."""
+
+
+class MutatingAdmissionPolicyBindingList(ResourceList):
+    """Several MutatingAdmissionPolicyBindings."""
+
+    items: list[MutatingAdmissionPolicyBinding] = required(list)
+    """The bindings."""

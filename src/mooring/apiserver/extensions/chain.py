@@ -1,0 +1,97 @@
+"""The order in which policies and webhooks see a write, between what is built in.
+
+    built-in mutation → MutatingAdmissionPolicy → mutating webhooks → (again, once, if something was changed)
+        → validation → built-in judgement → ValidatingAdmissionPolicy → validating webhooks
+
+`Chain` is asked by ``resources/writing.py`` and its like; a server that has neither policies nor webhooks finds it idle
+and makes no `Attributes`. Each sort of extension is a `Step`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from mooring.admission.policy.attributes import Attributes
+from mooring.api.meta_v1 import Resource
+
+
+@dataclass(slots=True)
+class Reinvocation:
+    """What the steps of one write know of each other: whether it is the second round, and who is asked again.
+
+    Whoever changes the object says so with `changed`; then those who were asked before, and wish it (`IfNeeded`), are
+    asked once more.
+    """
+
+    is_second: bool = False
+    wanted: bool = False
+    _invoked: set[object] = field(default_factory=set)
+    _again: set[object] = field(default_factory=set)
+
+    def invoked(self, who: object) -> None:
+        """Somebody was asked who wants to be asked again if something is changed after that."""
+        self._invoked.add(who)
+
+    def changed(self) -> None:
+        """The object was changed: those who were asked before want to see it."""
+        self.wanted = True
+        self._again |= self._invoked
+        self._invoked = set()
+
+    def skips(self, who: object) -> bool:
+        """Whether somebody is not asked in this round."""
+        return self.is_second and who not in self._again
+
+
+class Step(Protocol):
+    """One sort of extension."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is none of its sort, so that nothing has to be asked."""
+        ...
+
+    async def mutate(self, attributes: Attributes, reinvocation: Reinvocation) -> None:
+        """Change the object (`attributes.replace_object`), or refuse it with a `StatusError`."""
+        ...
+
+    async def validate(self, attributes: Attributes) -> None:
+        """Refuse the object with a `StatusError`, or warn."""
+        ...
+
+
+Mutate = Callable[[Resource], None]
+"""What is built in, once more: changes an object in place."""
+
+
+class Chain:
+    """The extensions of one server, in their order."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+
+    @property
+    def is_idle(self) -> bool:
+        return all(step.is_idle for step in self.steps)
+
+    async def mutate(self, attributes: Attributes, built_in: Mutate) -> None:
+        """Let all change the object; a second round follows if one of them did."""
+        reinvocation = Reinvocation()
+        for step in self.steps:
+            if not step.is_idle:
+                await step.mutate(attributes, reinvocation)
+        if not reinvocation.wanted:
+            return
+        reinvocation.is_second = True
+        if attributes.obj is not None:
+            built_in(attributes.obj)
+            attributes.replace_object(attributes.obj)
+        for step in self.steps:
+            if not step.is_idle:
+                await step.mutate(attributes, reinvocation)
+
+    async def validate(self, attributes: Attributes) -> None:
+        """Let all judge the object."""
+        for step in self.steps:
+            if not step.is_idle:
+                await step.validate(attributes)

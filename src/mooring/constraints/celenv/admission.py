@@ -1,0 +1,136 @@
+"""The environments of admission: expressions of policies, and match conditions of policies and webhooks.
+
+    object.spec.replicas <= params.spec.maxReplicas
+    request.userInfo.username.startsWith('system:') || authorizer.requestResource.check('approve').allowed()
+
+`object`, `oldObject` and `params` may be anything; `request` and `namespaceObject` have types. What KEP-5500 adds for
+tolerations is there too. Changes are made of `Object{…}`, whose types are open, and of `JSONPatch{…}`. Read by
+``admission/policy/``.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Final
+
+from mooring.base.version import Version
+from mooring.cel.environment import Environment
+from mooring.cel.library import Function, Library, Overload
+from mooring.cel.types import BOOL, DYN, INT, STRING, TIMESTAMP, Field, ObjectType, Type, list_of, map_of
+from mooring.constraints.celenv.authorizer import (
+    AUTHORIZER_LIBRARY,
+    SELECTORS_LIBRARY,
+    AuthorizerValue,
+    ResourceCheck,
+)
+from mooring.constraints.celenv.environments import COST_LIMIT, everything, since
+from mooring.constraints.celenv.semver import COMPARE_LIBRARY
+
+PER_CALL: Final = COST_LIMIT
+"""What one expression may cost."""
+BUDGET: Final = 10_000_000
+"""What all expressions of a policy may cost, for one request and one set of parameters."""
+CONDITIONS_BUDGET: Final = 2_500_000
+"""What all match conditions of a policy or webhook may cost."""
+_COMPARE_SINCE: Final = Version(1, 35)
+_STRINGS: Final = list_of(STRING)
+
+
+def _object(type_name: str, /, **fields: Type) -> ObjectType:
+    return ObjectType(type_name, {key: Field(type_) for key, type_ in fields.items()})
+
+
+_GVK: Final = _object("kubernetes.GroupVersionKind", group=STRING, version=STRING, kind=STRING)
+_GVR: Final = _object("kubernetes.GroupVersionResource", group=STRING, version=STRING, resource=STRING)
+_USER: Final = _object(
+    "kubernetes.UserInfo", username=STRING, uid=STRING, groups=_STRINGS, extra=map_of(STRING, _STRINGS)
+)
+_REQUEST: Final = _object(
+    "kubernetes.AdmissionRequest",
+    kind=_GVK.type,
+    resource=_GVR.type,
+    subResource=STRING,
+    requestKind=_GVK.type,
+    requestResource=_GVR.type,
+    requestSubResource=STRING,
+    name=STRING,
+    namespace=STRING,
+    operation=STRING,
+    userInfo=_USER.type,
+    dryRun=BOOL,
+    options=DYN,
+)
+_SPEC: Final = _object("kubernetes.NamespaceSpec", finalizers=_STRINGS)
+_CONDITION: Final = _object(
+    "kubernetes.NamespaceCondition",
+    status=STRING,
+    type=STRING,
+    lastTransitionTime=TIMESTAMP,
+    message=STRING,
+    reason=STRING,
+)
+_STATUS: Final = _object("kubernetes.NamespaceStatus", conditions=list_of(_CONDITION.type), phase=STRING)
+_METADATA: Final = _object(
+    "kubernetes.NamespaceMetadata",
+    name=STRING,
+    generateName=STRING,
+    namespace=STRING,
+    labels=map_of(STRING, STRING),
+    annotations=map_of(STRING, STRING),
+    UID=STRING,
+    creationTimestamp=TIMESTAMP,
+    deletionGracePeriodSeconds=INT,
+    deletionTimestamp=TIMESTAMP,
+    generation=INT,
+    resourceVersion=STRING,
+    finalizers=_STRINGS,
+)
+_NAMESPACE: Final = _object("kubernetes.Namespace", metadata=_METADATA.type, spec=_SPEC.type, status=_STATUS.type)
+_TYPES: Final = (_GVK, _GVR, _USER, _REQUEST, _SPEC, _CONDITION, _STATUS, _METADATA, _NAMESPACE)
+_JSON_PATCH: Final = _object("JSONPatch", **{"op": STRING, "from": STRING, "path": STRING, "value": DYN})
+
+
+def _escaped_key(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+_ESCAPE: Final = Overload("string_jsonpatch_escapeKey_string", (STRING,), STRING, _escaped_key)
+_PATCH_LIBRARY: Final = Library("kubernetes.jsonpatch", functions=(Function("jsonpatch.escapeKey", (_ESCAPE,)),))
+_VARIABLES: Final = "kubernetes.variables"
+
+
+@lru_cache(maxsize=64)
+def admission_environment(
+    version: Version | None, *, params: bool = False, authorizer: bool = True, patches: bool = False
+) -> Environment:
+    """For new expressions at a minimum compatibility version, or for stored ones (None).
+
+    `params`: there are parameters. `authorizer`: expressions may ask what somebody may do; messages may not.
+    `patches`: they make changes.
+    """
+    base = everything() if version is None else since(version)
+    libraries: list[Library] = [AUTHORIZER_LIBRARY]
+    if version is None or version >= Version(1, 31):
+        libraries.append(SELECTORS_LIBRARY)
+    if version is None or version >= _COMPARE_SINCE:
+        libraries.append(COMPARE_LIBRARY)
+    variables: dict[str, Type] = {
+        "object": DYN,
+        "oldObject": DYN,
+        "namespaceObject": _NAMESPACE.type,
+        "request": _REQUEST.type,
+    }
+    if params:
+        variables["params"] = DYN
+    if authorizer:
+        variables |= {"authorizer": AuthorizerValue.cel_type, "authorizer.requestResource": ResourceCheck.cel_type}
+    made = base.extend(variables=variables, libraries=libraries, types=_TYPES)
+    if not patches:
+        return made
+    return made.extend(types=(_JSON_PATCH,), libraries=(_PATCH_LIBRARY,), open_types=("Object",))
+
+
+def with_variables(base: Environment, variables: Mapping[str, Type] = MappingProxyType({})) -> Environment:
+    """The same where other expressions of the policy may be used, as `variables.name`."""
+    declared = ObjectType(_VARIABLES, {name: Field(type_) for name, type_ in variables.items()})
+    return base.extend(variables={"variables": declared.type}, types=(declared,))
