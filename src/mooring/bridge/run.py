@@ -11,14 +11,15 @@ from mooring.bridge.checking import check
 from mooring.bridge.cluster import BridgedCluster
 from mooring.bridge.nodes import NodeLabels
 from mooring.bridge.pods import COMPONENT, PodConstraints
-from mooring.client import Client, ClientError, Informers, LeaderElector, LeaseTimes
+from mooring.client import Client, ClientError, Informers, LeaseTimes
+from mooring.client.elected import ElectedComponent, LeaderElection
 from mooring.controllers.controller import Context
 
 NAMESPACE = "mooring-bridge"
 log = logs.get(__name__)
 
 
-class Bridge:
+class Bridge(ElectedComponent):
     """One run of the bridge."""
 
     def __init__(
@@ -29,22 +30,11 @@ class Bridge:
         lease_times: LeaseTimes | None = None,
         registry: CollectorRegistry | None = None,
     ) -> None:
-        self._client = client
+        super().__init__(client, LeaderElection(COMPONENT, namespace, times=lease_times or LeaseTimes()))
         self._namespace = namespace
-        self._times = lease_times or LeaseTimes()
         self.context = Context(client, Informers(client), registry=registry or CollectorRegistry())
         self.cluster = BridgedCluster()
         self._controllers = (NodeLabels(self.context, self.cluster), PodConstraints(self.context, self.cluster))
-        self._ready = asyncio.Event()
-        self.is_standing_by = False
-        """Whether another copy may be the one that writes."""
-
-    @property
-    def is_ready(self) -> bool:
-        return self._ready.is_set()
-
-    async def wait_until_ready(self) -> None:
-        await self._ready.wait()
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -72,12 +62,3 @@ class Bridge:
                     )
         except (StatusError, ClientError) as error:
             log.warning("cannot find out what the bridge may do in this cluster: %s", error)
-
-    async def run_elected(self) -> bool:
-        """Wait until no other copy works, then do. False when the lease was lost."""
-        elector = LeaderElector(self._client, COMPONENT, self._namespace, lease_times=self._times)
-        self.is_standing_by = True
-        try:
-            return await elector.run(self.run)
-        finally:
-            self.is_standing_by = False

@@ -8,7 +8,7 @@ from mooring.api.scheme import Scheme
 from mooring.base.component import Component
 from mooring.base.known_gates import NODE_DECLARED_FEATURES
 from mooring.base.version import BINARY, Version
-from mooring.client import Backoff, LeaseTimes
+from mooring.client import Backoff
 from mooring.constraints import options
 from mooring.constraints.options import ConstraintOptions
 
@@ -49,16 +49,6 @@ class Kubelet:
 
 class UnknownControllerError(ValueError):
     """A name in `--controllers` is not one of a controller; the message lists those there are."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeaderElection:
-    """Whether only one of several instances works, and by which Lease they agree on it."""
-
-    enabled: bool = False
-    name: str = COMPONENT
-    namespace: str = "kube-system"
-    times: LeaseTimes = field(default_factory=LeaseTimes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,10 @@ from prometheus_client import CollectorRegistry
 from mooring.api.errors import StatusError
 from mooring.api.resource_v1 import DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from mooring.base import logs
-from mooring.client import Client, ClientError, Informers, LeaderElector
+from mooring.client import Client, ClientError, Informers
+from mooring.client.elected import ElectedComponent, LeaderElection
 from mooring.controllers.controller import Context, Controller
-from mooring.controllers.options import ControllerOptions, LeaderElection, chosen
+from mooring.controllers.options import COMPONENT, ControllerOptions, chosen
 from mooring.controllers.registry import CONTROLLERS
 
 log = logs.get(__name__)
@@ -31,7 +32,7 @@ async def agree_on_versions(client: Client) -> None:
         log.info("cannot ask what the API server serves, taking the versions for granted: %s", problem)
 
 
-class Controllers:
+class Controllers(ElectedComponent):
     """Controllers for one run. Raises UnknownControllerError for a name that is none."""
 
     def __init__(
@@ -43,25 +44,12 @@ class Controllers:
         election: LeaderElection | None = None,
         registry: CollectorRegistry | None = None,
     ) -> None:
-        self._client = client
-        self._election = election or LeaderElection()
         options = options or ControllerOptions()
-        self._version = options.version
+        super().__init__(client, election or LeaderElection(COMPONENT), options.version)
         self.context = Context(client, Informers(client), options, registry or CollectorRegistry())
         self.controllers: dict[str, Controller] = {
             name: CONTROLLERS[name](self.context) for name in chosen(names, CONTROLLERS)
         }
-        self._ready = asyncio.Event()
-        self.is_standing_by = False
-        """Whether it takes part in an election; while another one leads, there is nothing to do."""
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether all there is has been read, and the controllers work."""
-        return self._ready.is_set()
-
-    async def wait_until_ready(self) -> None:
-        await self._ready.wait()
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -78,15 +66,3 @@ class Controllers:
             self._ready.clear()
             for controller in self.controllers.values():
                 controller.queue.shut_down()
-
-    async def run_elected(self) -> bool:
-        """Wait until no other instance works, then do. False when the lease was lost: end the process then."""
-        election = self._election
-        elector = LeaderElector(
-            self._client, election.name, election.namespace, lease_times=election.times, version=self._version
-        )
-        self.is_standing_by = True
-        try:
-            return await elector.run(self.run)
-        finally:
-            self.is_standing_by = False

@@ -16,11 +16,12 @@ import pytest
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.errors import Conflict, NotFound
 from mooring.client import LeaseTimes
+from mooring.client.elected import LeaderElection
 from mooring.constraints import requests
 from mooring.scheduler.columns.cluster import pod_key
 from mooring.scheduler.deciding.engine import Engine
 from mooring.scheduler.queue import Backoffs
-from mooring.scheduler.running.options import LeaderElection, SchedulerConfig
+from mooring.scheduler.running.options import COMPONENT, SchedulerConfig
 from mooring.scheduler.running.runtime import Scheduler
 from scheduler_rig import Rig, rig
 
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.req("S.3")
 NODE_CPU = 2000
 TIMES = LeaseTimes(duration=4.0, renew_deadline=3.0, retry_period=0.1)
 CONFIG = SchedulerConfig(
-    backoffs=Backoffs(initial=0.05, maximum=0.2), leader_election=LeaderElection(enabled=True, times=TIMES)
+    backoffs=Backoffs(initial=0.05, maximum=0.2), leader_election=LeaderElection(COMPONENT, enabled=True, times=TIMES)
 )
 
 

@@ -11,11 +11,12 @@ from mooring.api.events_v1 import Event
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.client import LeaseTimes
+from mooring.client.elected import LeaderElection
 from mooring.scheduler.deciding.profiles import DEFAULT_PLUGINS, PluginUse, ProfileSpec
 from mooring.scheduler.framework import SUCCESS, Code, EventWithHint, Handle, PluginArguments, Status, unschedulable
 from mooring.scheduler.framework.registry import Factory
 from mooring.scheduler.queue import Backoffs
-from mooring.scheduler.running.options import LeaderElection, SchedulerConfig
+from mooring.scheduler.running.options import COMPONENT, SchedulerConfig
 from scheduler_rig import Rig, rig
 
 pytestmark = pytest.mark.req("S.3")
@@ -167,7 +168,7 @@ async def test_a_restart_loses_nothing(cluster: Rig) -> None:
 async def test_of_two_schedulers_one_works_and_the_other_takes_over(cluster: Rig) -> None:
     await cluster.add_node("n1")
     times = LeaseTimes(duration=2.0, renew_deadline=1.0, retry_period=0.1)
-    config = SchedulerConfig(leader_election=LeaderElection(enabled=True, times=times))
+    config = SchedulerConfig(leader_election=LeaderElection(COMPONENT, enabled=True, times=times))
     first = cluster.start(config, elected=True)
     await first.wait_until_ready()
     second = cluster.start(config, elected=True)

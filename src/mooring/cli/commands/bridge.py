@@ -5,7 +5,6 @@ wrong call.
 """
 
 import asyncio
-import signal
 import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -17,15 +16,12 @@ from mooring.base import logs
 from mooring.base.component import resolve
 from mooring.base.metrics import registry_of
 from mooring.base.version import BINARY
-from mooring.cli.support.gc_settings import collect_garbage_less
-from mooring.cli.support.health_server import HealthServer
-from mooring.cli.support.leadership import run_and_stand_again, show_who_works
+from mooring.cli.support.leadership import run_and_stand_again, work_until_signal
 from mooring.cli.support.lease_flags import ChangedTimes, lease_flags
 from mooring.cli.support.output import output_option, print_data, print_table
 from mooring.cli.support.worker_flags import worker_flags
 
 if TYPE_CHECKING:
-    from mooring.bridge.run import Bridge
     from mooring.client import LeaseTimes
 
 DEFAULT_PORT = 10253
@@ -154,37 +150,13 @@ async def _run(
         agent = user_agent("mooring-bridge", BINARY)
         client = await stack.enter_async_context(connect(*reach, user_agent=agent))
         running = Bridge(client, namespace=namespace, lease_times=times, registry=registry)
-        show_who_works(registry, {"mooring-bridge": running})
         address, port, service = webhooks
         if port >= 0:
             server = WebhookServer(client.unguarded(), address=address, port=port, namespace=namespace, service=service)
             await stack.enter_async_context(server)
             told = ", ".join(await server.publish()) or "nobody yet"
             click.echo(f"Webhooks listen on {address}:{server.port}; trusted by {told}", err=True)
-        if listen[1] >= 0:
-            pages = HealthServer(*listen, registry, lambda: running.is_ready or running.is_standing_by)
-            click.echo(f"Health and metrics are at {(await stack.enter_async_context(pages)).url}", err=True)
-        work = asyncio.create_task(running.run_elected() if elected else _forever(running))
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, work.cancel)
-        announce = asyncio.create_task(_announce(running))
-        try:
-            return await work
-        except asyncio.CancelledError:
-            return True
-        finally:
-            announce.cancel()
-
-
-async def _forever(running: "Bridge") -> bool:
-    await running.run()
-    return True
-
-
-async def _announce(running: "Bridge") -> None:
-    await running.wait_until_ready()
-    click.echo("The bridge is ready")
-    collect_garbage_less()
+        return await work_until_signal(running, registry, listen, "The bridge is ready", elected=elected)
 
 
 @bridge.command("convert")

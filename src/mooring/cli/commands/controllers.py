@@ -1,7 +1,5 @@
 """`mooring controllers`: the controllers on their own, for any API server that a kubeconfig names."""
 
-import asyncio
-import signal
 from dataclasses import replace
 
 import click
@@ -12,19 +10,12 @@ from mooring.base.component import Component
 from mooring.base.metrics import registry_of
 from mooring.cli.support.component_flags import component_flags
 from mooring.cli.support.duration import Duration
-from mooring.cli.support.gc_settings import collect_garbage_less
-from mooring.cli.support.health_server import HealthServer
-from mooring.cli.support.leadership import run_and_stand_again, show_who_works
+from mooring.cli.support.leadership import run_and_stand_again, work_until_signal
 from mooring.cli.support.lease_flags import ChangedTimes, lease_flags
 from mooring.cli.support.worker_flags import worker_flags
 from mooring.client import ClientError, LeaseTimes, connect, user_agent
-from mooring.controllers.options import (
-    COMPONENT,
-    ControllerOptions,
-    LeaderElection,
-    UnknownControllerError,
-    for_component,
-)
+from mooring.client.elected import LeaderElection
+from mooring.controllers.options import COMPONENT, ControllerOptions, UnknownControllerError, for_component
 from mooring.controllers.run import Controllers, agree_on_versions
 
 DEFAULT_PORT = 10252
@@ -83,7 +74,7 @@ def controllers(
         if node_monitor_grace_period <= 0:
             raise click.UsageError("--node-monitor-grace-period: must be longer than 0")
         options = replace(options, node_grace_seconds=node_monitor_grace_period)
-    election = LeaderElection(enabled=leader_elect, times=lease_times(LeaseTimes()))
+    election = LeaderElection(COMPONENT, enabled=leader_elect, times=lease_times(LeaseTimes()))
     try:
         run_and_stand_again(
             lambda: _run(
@@ -116,34 +107,5 @@ async def _run(
     async with connect(kubeconfig, context, user_agent=agent, scheme=options.scheme) as client:
         await agree_on_versions(client)
         running = Controllers(client, options, names=names, election=election, registry=registry)
-        show_who_works(registry, {election.name: running})
-        work = asyncio.create_task(running.run_elected() if election.enabled else _forever(running))
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, work.cancel)
-        announce = asyncio.create_task(_announce(running))
-        address, port = listen
-        try:
-            if port < 0:
-                return await work
-            async with HealthServer(
-                address, port, registry, lambda: running.is_ready or running.is_standing_by
-            ) as pages:
-                click.echo(f"Health and metrics are at {pages.url}", err=True)
-                return await work
-        except asyncio.CancelledError:
-            return True
-        finally:
-            work.cancel()
-            announce.cancel()
-            await asyncio.gather(work, announce, return_exceptions=True)
-
-
-async def _forever(running: Controllers) -> bool:
-    await running.run()
-    return True
-
-
-async def _announce(running: Controllers) -> None:
-    await running.wait_until_ready()
-    click.echo(f"The controllers are ready: {', '.join(running.controllers)}")
-    collect_garbage_less()
+        greeting = f"The controllers are ready: {', '.join(running.controllers)}"
+        return await work_until_signal(running, registry, listen, greeting, elected=election.enabled)

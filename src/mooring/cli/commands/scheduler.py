@@ -1,7 +1,5 @@
 """`mooring scheduler`: the scheduler on its own, for any API server that a kubeconfig names."""
 
-import asyncio
-import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +10,7 @@ from mooring.base import logs
 from mooring.base.component import Component
 from mooring.base.metrics import registry_of
 from mooring.cli.support.component_flags import component_flags
-from mooring.cli.support.gc_settings import collect_garbage_less
-from mooring.cli.support.health_server import HealthServer
-from mooring.cli.support.leadership import run_and_stand_again, show_who_works
+from mooring.cli.support.leadership import run_and_stand_again, work_until_signal
 from mooring.cli.support.lease_flags import ChangedTimes, lease_flags
 from mooring.cli.support.worker_flags import worker_flags
 from mooring.client import ClientError, connect, user_agent
@@ -128,34 +124,6 @@ async def _run(
     ) as client:
         running = Scheduler(client, config, options)
         running.metrics.register(registry)
-        show_who_works(registry, {config.leader_election.name: running})
-        work = asyncio.create_task(running.run_elected() if config.leader_election.enabled else _forever(running))
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, work.cancel)
-        announce = asyncio.create_task(_announce(running))
-        try:
-            if port < 0:
-                return await work
-            async with HealthServer(
-                address, port, registry, lambda: running.is_ready or running.is_standing_by
-            ) as pages:
-                click.echo(f"Health and metrics are at {pages.url}", err=True)
-                return await work
-        except asyncio.CancelledError:
-            return True
-        finally:
-            work.cancel()
-            announce.cancel()
-            await asyncio.gather(work, announce, return_exceptions=True)
-
-
-async def _forever(running: Scheduler) -> bool:
-    await running.run()
-    return True
-
-
-async def _announce(running: Scheduler) -> None:
-    await running.wait_until_ready()
-    names = ", ".join(running.engine.profiles)
-    click.echo(f"The scheduler is ready: {names}")
-    collect_garbage_less()
+        greeting = f"The scheduler is ready: {', '.join(running.engine.profiles)}"
+        elected = config.leader_election.enabled
+        return await work_until_signal(running, registry, (address, port), greeting, elected=elected)

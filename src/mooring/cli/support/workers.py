@@ -24,6 +24,7 @@ from mooring.cli.support.health_server import HealthServer
 from mooring.cli.support.leadership import show_who_works
 from mooring.cli.support.worker_process import LeaseLostError, WorkerConfig, WorkersError
 from mooring.client import Client, ClientError, connect, user_agent
+from mooring.client.elected import ElectedComponent
 from mooring.controllers import options as controllers_options
 from mooring.controllers.registry import CONTROLLERS
 from mooring.controllers.run import Controllers, agree_on_versions
@@ -72,10 +73,10 @@ class Workers:
             lost = False
             try:
                 async with asyncio.TaskGroup() as tasks:
-                    for part in self._parts.values():
+                    for part in self._parts:
                         tasks.create_task(self._work(part))
                     if not self._config.elected:
-                        for part in self._parts.values():
+                        for part in self._parts:
                             await part.wait_until_ready()
                     self._ready.set()
             except* LeaseLostError:
@@ -84,12 +85,11 @@ class Workers:
                 raise LeaseLostError("a lease was lost to another instance, which works now")
 
     @property
-    def _parts(self) -> dict[str, Scheduler | Controllers]:
-        """Those that there are, by the names of their leases."""
-        parts = {scheduler_options.COMPONENT: self.scheduler, controllers_options.COMPONENT: self.controllers}
-        return {name: part for name, part in parts.items() if part is not None}
+    def _parts(self) -> list[ElectedComponent]:
+        """Those that there are."""
+        return [part for part in (self.scheduler, self.controllers) if part is not None]
 
-    async def _work(self, part: Scheduler | Controllers) -> None:
+    async def _work(self, part: ElectedComponent) -> None:
         if not self._config.elected:
             await part.run()
         elif not await part.run_elected():

@@ -12,6 +12,7 @@ from mooring.api import codec
 from mooring.api.base import Int32, Int64, Object
 from mooring.base import durations
 from mooring.client import LeaseTimes
+from mooring.client.elected import LeaderElection
 from mooring.scheduler.deciding.profiles import (
     CONFIG_API_VERSION,
     CONFIG_KIND,
@@ -21,7 +22,7 @@ from mooring.scheduler.deciding.profiles import (
     ProfileSpec,
 )
 from mooring.scheduler.queue import Backoffs
-from mooring.scheduler.running.options import COMPONENT, LeaderElection, SchedulerConfig
+from mooring.scheduler.running.options import COMPONENT, SchedulerConfig
 
 
 class SchedulerConfigError(ValueError):
@@ -163,7 +164,7 @@ def _leader_election(found: _LeaderElection) -> LeaderElection:
         raise
     except ValueError as problem:
         raise SchedulerConfigError(f"leaderElection: {problem}") from problem
-    return LeaderElection(found.leader_elect, found.resource_name, found.resource_namespace, times)
+    return LeaderElection(found.resource_name, found.resource_namespace, found.leader_elect, times)
 
 
 def seconds(text: str, field: str) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from mooring.api.scheme import Scheme
 from mooring.base.component import Component
-from mooring.client import LeaseTimes
+from mooring.client.elected import LeaderElection
 from mooring.scheduler.deciding.profiles import ProfileSpec
 from mooring.scheduler.framework import SchedulerFeatures, options
 from mooring.scheduler.framework.registry import Factory
@@ -18,22 +18,12 @@ COMPONENT = "mooring-scheduler"
 
 
 @dataclass(frozen=True, slots=True)
-class LeaderElection:
-    """Whether only one of several schedulers works, and by which Lease they agree on it."""
-
-    enabled: bool = False
-    name: str = COMPONENT
-    namespace: str = "kube-system"
-    times: LeaseTimes = field(default_factory=LeaseTimes)
-
-
-@dataclass(frozen=True, slots=True)
 class SchedulerConfig:
     """What a KubeSchedulerConfiguration says."""
 
     profiles: tuple[ProfileSpec, ...] = (ProfileSpec(),)
     backoffs: Backoffs = field(default_factory=Backoffs)
-    leader_election: LeaderElection = field(default_factory=LeaderElection)
+    leader_election: LeaderElection = field(default_factory=lambda: LeaderElection(COMPONENT))
     kubeconfig: str = ""
     plugins: Mapping[str, Factory] = field(default_factory=dict)
     """Users' plugins, besides those that Mooring has."""

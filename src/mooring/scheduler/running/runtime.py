@@ -17,7 +17,8 @@ from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import Resource
 from mooring.base import logs
 from mooring.cel.cache import ProgramCache
-from mooring.client import Backoff, Client, ClientError, EventRecorder, Informer, Informers, LeaderElector
+from mooring.client import Backoff, Client, ClientError, EventRecorder, Informer, Informers
+from mooring.client.elected import ElectedComponent
 from mooring.constraints.expressions import node_expressions, taint_expressions
 from mooring.scheduler.deciding.assumptions import Assumptions
 from mooring.scheduler.deciding.changes import DEVICES, OTHER_KINDS
@@ -42,7 +43,7 @@ _ASK_AGAIN = Backoff(initial=0.5, maximum=10.0, jitter=0.5)
 _LIVING_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 
 
-class Scheduler:
+class Scheduler(ElectedComponent):
     """One scheduler, for one run. Raises PluginError for a profile that cannot be made."""
 
     def __init__(
@@ -54,9 +55,7 @@ class Scheduler:
         metrics: SchedulerMetrics | None = None,
         seed: int = 0,
     ) -> None:
-        self._client = client
-        self._config = config
-        self._version = component.version
+        super().__init__(client, config.leader_election, component.version)
         self.metrics = metrics or SchedulerMetrics()
         features = component.features
         self.waiting = WaitingPods()
@@ -99,18 +98,7 @@ class Scheduler:
             latest=self._latest,
         )
         self._handlers = EventHandlers(self.engine, self.queue, self.assumptions, self._reports, self.waiting)
-        self._ready = asyncio.Event()
-        self.is_standing_by = False
-        """Whether it takes part in an election; while another one leads, there is nothing to do."""
         _show(self)
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether all there is has been read, and pods are being scheduled."""
-        return self._ready.is_set()
-
-    async def wait_until_ready(self) -> None:
-        await self._ready.wait()
 
     async def run(self) -> None:
         """Schedule until cancelled."""
@@ -128,18 +116,6 @@ class Scheduler:
         finally:
             self._ready.clear()
             await self._reports.stop()
-
-    async def run_elected(self) -> bool:
-        """Wait until no other scheduler works, then do. False when the lease was lost: end the process then."""
-        election = self._config.leader_election
-        elector = LeaderElector(
-            self._client, election.name, election.namespace, lease_times=election.times, version=self._version
-        )
-        self.is_standing_by = True
-        try:
-            return await elector.run(self.run)
-        finally:
-            self.is_standing_by = False
 
     # -- how
 
