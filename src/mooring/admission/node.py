@@ -13,7 +13,6 @@ does.
 import ipaddress
 
 from mooring.admission.numbers import non_negative_quantity
-from mooring.admission.pod.resources import is_extended
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, names, times
@@ -21,6 +20,7 @@ from mooring.api.core_v1 import Node, Taint
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.api.quantity import Quantity
+from mooring.constraints.requests import is_extended
 from mooring.constraints.time_added import time_added
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")

@@ -1,14 +1,16 @@
 """How much of each resource a pod sets aside: containers, init containers and sidecars, pod-level resources, overhead.
 
-Called when a shape is made. Two sums are kept, as kube-scheduler keeps them: what is really asked for, which decides
-whether the pod fits, and what scoring assumes, where a container that says nothing counts as a small one (so that a
-node does not look empty because its pods are modest).
+Admission, the scheduler and simulated kubelets reckon by it. The scheduler keeps two sums, as kube-scheduler does: what
+is really asked for, which decides whether the pod fits, and what scoring assumes, where a container that says nothing
+counts as a small one (so that a node does not look empty because its pods are modest).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import TypeAlias
 
-from mooring.api.core_v1 import Container, ContainerStatus, Pod
+from mooring.api import names
+from mooring.api.core_v1 import Container, ContainerStatus, Pod, PodSpec
 from mooring.api.quantity import Quantity, parse
 
 Amounts: TypeAlias = Mapping[str, Quantity]
@@ -27,9 +29,17 @@ def is_scalar(resource: str) -> bool:
     return "/" in resource and not resource.startswith("requests.")
 
 
+def is_native(resource: str) -> bool:
+    """Whether Kubernetes itself knows the resource."""
+    return "/" not in resource or _NATIVE_DOMAIN in resource
+
+
+@lru_cache(maxsize=1024)
 def is_extended(resource: str) -> bool:
-    """Whether a resource is one that devices and administrators add, outside of Kubernetes' own domain."""
-    return "/" in resource and _NATIVE_DOMAIN not in resource and not resource.startswith("requests.")
+    """Whether somebody else has brought the resource, such as a GPU: counted in whole numbers, never overcommitted."""
+    return (
+        not is_native(resource) and not resource.startswith("requests.") and not names.label_key(f"requests.{resource}")
+    )
 
 
 def units(resource: str, amount: Quantity) -> int:
@@ -53,28 +63,50 @@ def scored_requests_of(pod: Pod, *, pod_level: bool) -> dict[str, Quantity]:
 
 def _total(pod: Pod, assumed: Amounts, *, pod_level: bool) -> dict[str, Quantity]:
     spec, status = pod.spec, pod.status
-    statuses = {entry.name: entry for entry in status.container_statuses if entry.resources is not None}
-    total: dict[str, Quantity] = {}
-    for container in spec.containers:
-        _add(total, _container(pod, container, statuses, assumed))
-    sidecars: dict[str, Quantity] = {}
-    starting: dict[str, Quantity] = {}
-    statuses = {entry.name: entry for entry in status.init_container_statuses if entry.resources is not None}
-    for container in spec.init_containers:
-        asked = _container(pod, container, statuses, assumed)
-        if container.restart_policy == "Always":  # it stays, beside the later init containers and the others
-            _add(total, asked)
-            _add(sidecars, asked)
-            _raise(starting, sidecars)
-        else:
-            _add(asked, sidecars)
-            _raise(starting, asked)
-    _raise(total, starting)
+    statuses = {
+        entry.name: entry
+        for entry in (*status.container_statuses, *status.init_container_statuses)
+        if entry.resources is not None
+    }
+    total = aggregated(spec, lambda container: _container(pod, container, statuses, assumed))
     if pod_level and spec.resources is not None:
         whole = spec.resources.requests.items()
-        total |= {name: amount for name, amount in whole if name in (CPU, MEMORY) or name.startswith("hugepages-")}
+        total |= {name: amount for name, amount in whole if is_pod_level(name)}
     _add(total, spec.overhead)
     return total
+
+
+def aggregated(spec: PodSpec, amounts_of: Callable[[Container], Amounts]) -> dict[str, Quantity]:
+    """The sum over the containers of a pod.
+
+    Containers and sidecars run side by side, so theirs add up. Init containers run one after the other, each beside the
+    sidecars that started before it, so the largest such moment counts if it is larger.
+    """
+    total: dict[str, Quantity] = {}
+    for container in spec.containers:
+        _add(total, amounts_of(container))
+    sidecars: dict[str, Quantity] = {}
+    peak: dict[str, Quantity] = {}
+    for container in spec.init_containers:
+        own = amounts_of(container)
+        moment = dict(sidecars)
+        _add(moment, own)
+        if is_sidecar(container):
+            _add(total, own)
+            sidecars = moment
+        _raise(peak, moment)
+    _raise(total, peak)
+    return total
+
+
+def is_pod_level(resource: str) -> bool:
+    """Whether `spec.resources` of a pod may name it."""
+    return resource in (CPU, MEMORY) or resource.startswith("hugepages-")
+
+
+def is_sidecar(container: Container) -> bool:
+    """An init container that keeps running beside the others."""
+    return container.restart_policy == "Always"
 
 
 def _container(
@@ -117,8 +149,3 @@ def in_units(amounts: Amounts) -> dict[str, int]:
         for resource, amount in amounts.items()
         if resource in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(resource)
     }
-
-
-def sidecars(containers: Iterable[Container]) -> list[Container]:
-    """The init containers that keep running."""
-    return [container for container in containers if container.restart_policy == "Always"]

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from mooring.api import errors, times
 from mooring.api.core_v1 import Node, Pod
-from mooring.api.states import has_ended
+from mooring.api.states import has_ended, is_ready
 from mooring.base import logs
 from mooring.client import Informer, key_of
 from mooring.controllers.controller import Context, Controller
@@ -78,7 +78,7 @@ class PodGarbageCollector(Controller):
         node = self._nodes.get(pod.spec.node_name)
         if node is None:
             return False
-        ready = any(condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions)
+        ready = is_ready(node)
         return not ready and any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints)
 
     async def reconcile(self, key: str) -> float | None:

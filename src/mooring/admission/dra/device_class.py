@@ -2,13 +2,13 @@
 
 from mooring.admission.dra.names import MAX_CONFIGS, validate_list
 from mooring.admission.dra.requests import validate_opaque, validate_selectors
-from mooring.admission.pod.resources import is_extended
 from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.api.resource_v1 import DeviceClass
+from mooring.constraints.requests import is_extended
 
 _SPEC = Path("spec")
 

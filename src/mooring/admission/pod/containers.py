@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from mooring.admission.pod.environment import validate_env, validate_env_from, validate_ports
 from mooring.admission.pod.probes import Pace, pace_of, validate_probes
-from mooring.admission.pod.requests import is_sidecar
 from mooring.admission.pod.resources import validate_resources
 from mooring.admission.pod.rules import PodRules
 from mooring.admission.pod.security import validate_container_security
@@ -14,6 +13,7 @@ from mooring.api.core_v1 import Container, EphemeralContainer, PodSpec, Volume, 
 from mooring.api.core_v1.container import ContainerResizePolicy, ContainerRestartRule
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
+from mooring.constraints.requests import is_sidecar
 
 _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 _PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")

@@ -5,7 +5,7 @@ what only pods get. Called first in the pipeline, and by the workload kinds for 
 import re
 from functools import lru_cache
 
-from mooring.admission.pod.requests import aggregate_requests, is_pod_level_resource
+from mooring.admission.pod.requests import aggregate_requests
 from mooring.api.core_v1 import (
     Container,
     ContainerPort,
@@ -23,6 +23,7 @@ from mooring.api.core_v1 import (
 from mooring.api.core_v1.container import HTTPGetAction
 from mooring.api.core_v1.pod_volume import DownwardAPIVolumeFile, EphemeralVolumeSource
 from mooring.api.quantity import MILLI, Quantity
+from mooring.constraints.requests import is_pod_level
 
 DEFAULT_MODE = 0o644
 TOKEN_EXPIRATION_SECONDS = 3600
@@ -176,10 +177,10 @@ def _default_pod_requests(spec: PodSpec, resources: ResourceRequirements) -> Non
     if not resources.limits:
         return
     for name, quantity in aggregate_requests(spec).items():
-        if is_pod_level_resource(name) and not name.startswith("hugepages-"):
+        if is_pod_level(name) and not name.startswith("hugepages-"):
             resources.requests.setdefault(name, quantity)
     for name, limit in resources.limits.items():
-        if is_pod_level_resource(name):
+        if is_pod_level(name):
             resources.requests.setdefault(name, limit)
 
 

@@ -2,13 +2,14 @@
 
 from mooring.admission import meta
 from mooring.admission.pod.annotations import MIRROR
-from mooring.admission.pod.requests import is_sidecar, qos_class
+from mooring.admission.pod.requests import qos_class
 from mooring.api import field_errors
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import Container, Pod, PodSpec, ResourceRequirements
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.api.quantity import Quantity
+from mooring.constraints.requests import is_sidecar
 
 _SPEC = Path("spec")
 _RESIZABLE = ("cpu", "memory")

@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from functools import lru_cache
 
-from mooring.admission.pod.requests import aggregate_requests, is_pod_level_resource
+from mooring.admission.pod.requests import aggregate_requests
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import PodSpec, ResourceRequirements
 from mooring.api.core_v1.container import ResourceClaim
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.api.quantity import Quantity, QuantityError
+from mooring.constraints.requests import is_extended, is_native, is_pod_level
 
 NEGATIVE = "must be greater than or equal to 0"
 _HUGE_PAGES = "hugepages-"
@@ -71,7 +72,7 @@ def validate_pod_resources(spec: PodSpec, resources: ResourceRequirements, path:
     errors += validate_resources(resources, frozenset(), path, pod_level=True)
     for name, total in aggregate_requests(spec).items():
         own = resources.requests.get(name)
-        if is_pod_level_resource(name) and own is not None and own < total:
+        if is_pod_level(name) and own is not None and own < total:
             detail = f"must be greater than or equal to aggregate container requests of {total}"
             errors.append(field_errors.invalid(path.child("requests").key(name), str(own), detail))
     for index, container in enumerate(spec.containers):
@@ -89,7 +90,7 @@ def _resource(
 ) -> list[FieldError]:
     errors: list[FieldError] = []
     if pod_level:
-        if not is_pod_level_resource(name):
+        if not is_pod_level(name):
             errors.append(field_errors.not_supported(path.key(name), name, _POD_RESOURCES))
     elif problems := container_resource_problems(name):
         errors += [field_errors.invalid(path.key(name), name, problem) for problem in problems]
@@ -154,17 +155,6 @@ def container_resource_problems(name: str) -> tuple[str, ...]:
     elif not is_native(name) and not is_extended(name):
         problems += ("doesn't follow extended resource name standard",)
     return problems
-
-
-def is_native(name: str) -> bool:
-    """A resource that Kubernetes itself knows."""
-    return "/" not in name or "kubernetes.io/" in name
-
-
-@lru_cache(maxsize=1024)
-def is_extended(name: str) -> bool:
-    """A resource that somebody else has brought, such as a GPU: counted in whole numbers, never overcommitted."""
-    return not is_native(name) and not name.startswith("requests.") and not names.label_key(f"requests.{name}")
 
 
 def _is_divisible(name: str, quantity: Quantity) -> bool:

@@ -11,6 +11,7 @@ from mooring.api.base import copy_of
 from mooring.api.core_v1 import Pod, PodTemplate, PodTemplateSpec
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.resource_v1 import ResourceClaim, ResourceClaimTemplate
+from mooring.api.states import controller_of
 
 
 class Made(NamedTuple):
@@ -62,7 +63,7 @@ def _metadata(template: ObjectMeta, namespace: str, name: str) -> ObjectMeta:
 def is_over(obj: Resource) -> str:
     """Why nothing is made from an object any more; empty if something may be."""
     if isinstance(obj, apps_v1.ReplicaSet) and obj.spec.replicas == 0:
-        owner = next((each for each in obj.metadata.owner_references if each.controller), None)
+        owner = controller_of(obj.metadata)
         if owner is not None:
             return f"an old revision of {owner.kind} {owner.name}; going back to it would be refused"
     if isinstance(obj, batch_v1.Job):

@@ -24,6 +24,7 @@ from mooring.api import apps_v1, batch_v1, codec
 from mooring.api.core_v1 import Node, PersistentVolume, Pod, ReplicationController
 from mooring.api.kinds import GroupVersion
 from mooring.api.meta_v1 import Resource
+from mooring.api.states import controller_of
 
 _PATCHABLE = (
     apps_v1.Deployment,
@@ -124,7 +125,7 @@ class Steps:
 
     def _workload(self, reference: ObjectReference) -> Iterator[Command]:
         obj = self.subjects[reference].object
-        owner = next((each for each in obj.metadata.owner_references if each.controller), None)
+        owner = controller_of(obj.metadata)
         if owner is not None:
             if not any(_is(each, owner.kind, reference.namespace, owner.name) for each in self.subjects):
                 why = f"{owner.kind} {owner.name} makes it: change the template there"

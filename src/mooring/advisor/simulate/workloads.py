@@ -19,6 +19,7 @@ from mooring.api.base import copy_of
 from mooring.api.batch_v1 import Job
 from mooring.api.core_v1 import Node, Pod, ReplicationController
 from mooring.api.meta_v1 import ObjectMeta, Resource
+from mooring.api.states import controller_of
 from mooring.controllers.workloads import deployment_pace as pace
 from mooring.controllers.workloads import stateful_pods
 from mooring.controllers.workloads.daemon_nodes import Placement
@@ -64,7 +65,7 @@ class Workloads:
 
     def adopt(self, pod: SimulatedPod) -> None:
         """Find the workload of a pod of the snapshot; one that is not there itself is known by its pods."""
-        reference = next((entry for entry in pod.pod.metadata.owner_references if entry.controller), None)
+        reference = controller_of(pod.pod.metadata)
         if reference is None or reference.kind == "Node":  # static pods come and go with their node
             return
         key = (reference.kind, pod.pod.metadata.namespace, reference.name)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from mooring.admission.pod.requests import aggregate_requests
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.quantity import Quantity
-from mooring.controllers.simulated_nodes.pod_status import TERMINAL
+from mooring.api.states import has_ended
 
 _ANY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - compared, not listened on
 _MILLI = ("cpu",)
@@ -39,7 +39,7 @@ def was_scheduled(pod: Pod) -> bool:
 
 def rejection_of(pod: Pod, node: Node, others: Iterable[Pod]) -> Rejection | None:
     """Why the node does not take the pod beside the others that are there; None if it does."""
-    there = [other for other in others if other.metadata.uid != pod.metadata.uid and other.status.phase not in TERMINAL]
+    there = [other for other in others if other.metadata.uid != pod.metadata.uid and not has_ended(other)]
     short = _short_of(pod, node, [other for other in there if other.status.start_time is not None])
     if short is not None:
         return short

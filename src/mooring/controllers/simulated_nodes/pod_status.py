@@ -13,12 +13,12 @@ from mooring.api.core_v1 import (
     Pod,
     PodCondition,
 )
+from mooring.api.states import ENDED
 from mooring.controllers.simulated_nodes.commands import Failure
 from mooring.controllers.simulated_nodes.rules import is_absent
 
 RUNNING, PENDING, SUCCEEDED, FAILED = "Running", "Pending", "Succeeded", "Failed"
 IMAGE_BACKOFF = "ImagePullBackOff"
-TERMINAL = frozenset({SUCCEEDED, FAILED})
 
 
 def full_image(image: str) -> str:
@@ -252,7 +252,7 @@ def conditions(
         inits = " ".join(container.name for container in pod.spec.init_containers if container.name not in done)
         init_reason, init_message = "ContainersNotInitialized", f"containers with incomplete status: [{inits}]"
     wanted_conditions = [
-        ("PodReadyToStartContainers", sandbox and phase not in TERMINAL, "", ""),
+        ("PodReadyToStartContainers", sandbox and phase not in ENDED, "", ""),
         ("Initialized", initialized, init_reason, init_message),
         ("Ready", containers_ready and gates, ready_reason, ready_message),
         ("ContainersReady", containers_ready, reason, message),

@@ -12,10 +12,11 @@ from typing import Any
 
 from mooring.api import times
 from mooring.api.core_v1 import ContainerStatus, Pod
+from mooring.api.states import has_ended
 from mooring.controllers.simulated_nodes import pod_status
 from mooring.controllers.simulated_nodes.commands import Failure, PodRuns, Run
 from mooring.controllers.simulated_nodes.node_admission import Rejection
-from mooring.controllers.simulated_nodes.pod_status import FAILED, PENDING, RUNNING, SUCCEEDED, TERMINAL
+from mooring.controllers.simulated_nodes.pod_status import FAILED, PENDING, RUNNING, SUCCEEDED
 from mooring.controllers.simulated_nodes.rules import PodRules, is_absent
 
 _BACKOFF, _LONGEST_BACKOFF = 10.0, 300.0
@@ -42,7 +43,7 @@ def next_step(pod: Pod, rules: PodRules, runs: PodRuns, now: datetime) -> Step:
     """The next step of a pod that is bound to a node that works."""
     if pod.metadata.deletion_timestamp is not None:
         return _stop(pod, rules, now)
-    if pod.status.phase in TERMINAL:
+    if has_ended(pod):
         return NOTHING
     deadline = _deadline(pod)
     if deadline is not None and now >= deadline:
@@ -231,7 +232,7 @@ def _stop(pod: Pod, rules: PodRules, now: datetime) -> Step:
     stops = deleted + timedelta(seconds=min(rules.stop_seconds, grace))
     if now < stops:
         return Step(again_at=stops)
-    if pod.status.phase not in TERMINAL and (pod.status.container_statuses or meta.finalizers):
+    if not has_ended(pod) and (pod.status.container_statuses or meta.finalizers):
         # Whoever watches sees how it ended, and that it is no longer ready, before it goes.
         end = _end(pod, _all(pod, 0 if pod.spec.restart_policy == "Always" else 143), now)
         return Step(end.status, told="Killing")

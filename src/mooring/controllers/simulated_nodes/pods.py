@@ -13,13 +13,13 @@ from msgspec import structs
 from mooring.api import errors, times
 from mooring.api.core_v1 import HostIP, Node, Pod, PodCondition, PodIP
 from mooring.api.simulation import FAILURE, is_simulated, is_unreachable
+from mooring.api.states import ENDED, has_ended
 from mooring.client import Informer, key_of
 from mooring.controllers.controller import Context, Controller
 from mooring.controllers.eviction import pods_by_node
 from mooring.controllers.simulated_nodes.addresses import PodAddresses
 from mooring.controllers.simulated_nodes.commands import Commands, PodRuns
 from mooring.controllers.simulated_nodes.node_admission import Rejection, rejection_of, was_scheduled
-from mooring.controllers.simulated_nodes.pod_status import TERMINAL
 from mooring.controllers.simulated_nodes.pod_steps import Step, next_step, reject
 from mooring.controllers.simulated_nodes.rules import is_absent, rules_of
 
@@ -65,7 +65,7 @@ class SimulatedPods(Controller):
     def _pod_changed(self, pod: Pod) -> None:
         if not pod.spec.node_name:
             return
-        if pod.status.phase in TERMINAL:
+        if has_ended(pod):
             self._addresses.release(pod.spec.node_name, [pod.status.pod_ip], pod.metadata.uid)
         elif pod.status.pod_ip and not pod.spec.host_network:
             self._addresses.take(pod.spec.node_name, pod.status.pod_ip, pod.metadata.uid)
@@ -109,7 +109,7 @@ class SimulatedPods(Controller):
     async def _write(self, pod: Pod, node: Node, step: Step) -> bool:
         """Write a status; False when the pod cannot start because its node has no address for it."""
         status = dict(step.status or {})
-        if status.get("phase") not in TERMINAL and not pod.status.pod_ip:
+        if status.get("phase") not in ENDED and not pod.status.pod_ip:
             found = self._address_fields(pod, node)
             if found is None:
                 return False

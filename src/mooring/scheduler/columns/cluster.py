@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Namespace, Node, Pod
 from mooring.api.meta_v1 import Resource
+from mooring.api.states import has_ended, priority
 from mooring.base import logs
 from mooring.constraints.columns import LabelColumns, TaintColumns
 from mooring.constraints.columns.column import larger
@@ -28,7 +29,7 @@ from mooring.scheduler.columns.images import ImageColumns
 from mooring.scheduler.columns.pod_sets import PodSets
 from mooring.scheduler.columns.ports import PortColumns
 from mooring.scheduler.columns.priorities import PriorityColumn
-from mooring.scheduler.columns.ranked_pods import RankedPods, priority
+from mooring.scheduler.columns.ranked_pods import RankedPods
 from mooring.scheduler.columns.resources import ResourceColumns
 from mooring.scheduler.columns.revisions import ChangeLog, RowLog, next_revision
 from mooring.scheduler.columns.shapes import PodInfo, PodShape, Shapes
@@ -41,7 +42,6 @@ log = logs.get(__name__)
 T = TypeVar("T", bound=Resource)
 _CAPACITY = 64
 _NOTHING_HELD: Mapping[str, Any] = MappingProxyType({})
-_ENDED = frozenset({"Succeeded", "Failed"})
 
 
 @dataclass(slots=True)
@@ -279,7 +279,7 @@ class Cluster:
         A pod that has no node is ignored: it may be assumed somewhere already. One that has ended is removed.
         """
         node_name = node_name or pod.spec.node_name
-        if pod.status.phase in _ENDED:
+        if has_ended(pod):
             self.remove_pod(pod)
             return
         if not node_name:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Pod
+from mooring.api.states import priority
 from mooring.scheduler.columns.resources import ResourceColumns
 
 if TYPE_CHECKING:  # ``cluster.py`` keeps these
@@ -20,10 +21,6 @@ if TYPE_CHECKING:  # ``cluster.py`` keeps these
 
 
 NOT_YET = 1 << 62
-
-
-def priority(pod: Pod) -> int:
-    return pod.spec.priority or 0
 
 
 def started_at(pod: Pod) -> int:

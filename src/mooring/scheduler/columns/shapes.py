@@ -30,8 +30,9 @@ from mooring.api.core_v1 import (
     TopologySpreadConstraint,
     Volume,
 )
-from mooring.api.meta_v1 import ObjectMeta, OwnerReference
+from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.quantity import Quantity
+from mooring.api.states import controller_of
 from mooring.constraints import requests
 from mooring.constraints.pod_affinity import (
     AffinityTerm,
@@ -347,13 +348,13 @@ def _shares_all(pod: Pod, other: Pod) -> bool:
 
 def spread_owner(pod: Pod) -> tuple[str, str] | None:
     """Kind and name of the workload that default spreading looks at."""
-    owner: OwnerReference | None = next((entry for entry in pod.metadata.owner_references if entry.controller), None)
+    owner = controller_of(pod.metadata)
     return (owner.kind, owner.name) if owner is not None and owner.kind in _SPREAD_OWNERS else None
 
 
 def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     """The ports of the node that the pod occupies."""
-    containers = [*spec.containers, *requests.sidecars(spec.init_containers)]
+    containers = [*spec.containers, *filter(requests.is_sidecar, spec.init_containers)]
     return tuple(
         HostPort(port.protocol or "TCP", port.host_port, port.host_ip or ANY_ADDRESS)
         for container in containers

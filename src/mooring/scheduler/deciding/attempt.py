@@ -15,8 +15,8 @@ from time import perf_counter
 from typing import Protocol
 
 from mooring.api.core_v1 import Pod
+from mooring.api.states import priority
 from mooring.base import logs
-from mooring.scheduler.columns.ranked_pods import priority
 from mooring.scheduler.deciding.assumptions import AssumedPod
 from mooring.scheduler.deciding.diagnosis import Diagnosis
 from mooring.scheduler.deciding.engine import NO_NODES, Engine, Outcome

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Pod
 from mooring.api.policy_v1 import PodDisruptionBudget
+from mooring.api.states import priority
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo, PlacedPod
-from mooring.scheduler.columns.ranked_pods import priority, started_at
+from mooring.scheduler.columns.ranked_pods import started_at
 from mooring.scheduler.deciding.diagnosis import Diagnosis
 from mooring.scheduler.deciding.disruptions import Budgets
 from mooring.scheduler.deciding.dry_run import NO_VICTIMS, OFFSET, DryRun, Harm, dry_run

@@ -17,6 +17,7 @@ from mooring.api.resource_v1 import (
     ExactDeviceRequest,
     ResourceClaim,
 )
+from mooring.api.states import controller_of
 from mooring.scheduler.columns.cluster import Cluster, object_key
 from mooring.scheduler.volumes.assumed import Assumed
 
@@ -66,7 +67,7 @@ def claim_name(pod: Pod, entry: PodResourceClaim) -> str | None:
 
 
 def is_made_for(pod: Pod, claim: ResourceClaim) -> bool:
-    owner = next((entry for entry in claim.metadata.owner_references if entry.controller), None)
+    owner = controller_of(claim.metadata)
     return owner is not None and owner.uid == pod.metadata.uid
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from mooring.api.core_v1 import Pod
+from mooring.api.states import priority
 from mooring.scheduler.columns.cluster import Cluster, PlacedPod, pod_key
-from mooring.scheduler.columns.ranked_pods import priority
 
 Expected: TypeAlias = Mapping[int, Sequence[PlacedPod]]
 """By row, pods that have been promised room there, as they will be placed."""

@@ -3,6 +3,7 @@
 from typing import Any
 
 from mooring.api.core_v1 import Pod
+from mooring.api.states import priority
 from mooring.scheduler.framework import Handle, PluginArguments
 
 
@@ -13,4 +14,4 @@ class PrioritySort:
         pass
 
     def sort_key(self, pod: Pod, queued_at: float) -> tuple[Any, ...]:
-        return -(pod.spec.priority or 0), queued_at
+        return -priority(pod), queued_at

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod, Volume
+from mooring.api.states import controller_of
 from mooring.api.storage_v1 import StorageClass
 from mooring.scheduler.columns.cluster import Cluster, object_key
 from mooring.scheduler.framework import Status, error, unresolvable
@@ -66,7 +67,7 @@ def binding_mode_not_set(class_name: str) -> str:
 
 def foreign_claim(pod: Pod, claim: PersistentVolumeClaim) -> str | None:
     """Why a claim cannot be an ephemeral volume of a pod: it was not made for it."""
-    owner = next((entry for entry in claim.metadata.owner_references if entry.controller), None)
+    owner = controller_of(claim.metadata)
     if owner is not None and owner.uid == pod.metadata.uid:
         return None
     of_claim = f"{claim.metadata.namespace}/{claim.metadata.name}"
