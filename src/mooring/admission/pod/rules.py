@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from mooring.admission import new_fields
 from mooring.admission.expressions import Complaint
 from mooring.admission.node_selector import NodeSelectorRules
 from mooring.admission.options import AdmissionOptions
-from mooring.admission.pod import new_fields
 from mooring.api import label_selector, names
 from mooring.api.core_v1 import NodeSelectorTerm, PodAffinityTerm, PodSpec
 from mooring.api.field_path import Path

@@ -4,8 +4,8 @@ Pods and pod templates share it; `PodRules.is_pod` tells them apart. ``strategy.
 ``update.py`` what may change.
 """
 
+from mooring.admission import new_fields
 from mooring.admission.addresses import validate_ip
-from mooring.admission.pod import new_fields
 from mooring.admission.pod.affinity import validate_affinity, validate_spread
 from mooring.admission.pod.containers import validate_all_containers
 from mooring.admission.pod.resources import validate_pod_resources, validate_resources
@@ -48,7 +48,7 @@ def validate_pod_spec(spec: PodSpec, metadata: ObjectMeta | None, path: Path, ru
     if spec.hostname_override is not None:
         errors += _hostname_override(spec, spec.hostname_override, path)
     if rules.options.unwritable_fields:
-        errors += new_fields.validate(spec, path, rules.options.unwritable_fields)
+        errors += new_fields.validate_pod_spec(spec, path, rules.options.unwritable_fields)
     return errors
 
 
