@@ -308,12 +308,18 @@ class _Parser:
             return Call(self._id(), offset, op.OPTIONAL_SELECT, (operand, name))
         return Select(self._id(), offset, operand, self._field_name())
 
+    @property
+    def _shown(self) -> str:
+        """The present token as it stands in the text; the end is nothing."""
+        token = self._tokens[self._position]
+        return "" if token.kind == "eof" else token.text
+
     def _field_name(self) -> str:
         if self._kind == "id":
             return self._next().text
         if self._kind == "escaped":
             return self._next().text[1:-1]
-        return self._unexpected(f"no viable alternative at input '.{self._tokens[self._position].text}'")
+        return self._unexpected(f"no viable alternative at input '.{self._shown}'")
 
     def _optional(self, syntax: str) -> bool:
         """Whether a `?` stands here; it is passed over."""
@@ -349,7 +355,7 @@ class _Parser:
     def _name(self) -> Expr:
         leading_dot = "." if self._accept(".") else ""
         if self._kind != "id":
-            self._unexpected(f"no viable alternative at input '.{self._tokens[self._position].text}'")
+            self._unexpected(f"no viable alternative at input '.{self._shown}'")
         token = self._next()
         if token.text in RESERVED:
             self._source.report(token.offset, f"reserved identifier: {token.text}")
