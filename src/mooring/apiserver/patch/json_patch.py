@@ -35,7 +35,7 @@ def _check(operation: Any) -> None:
         raise PatchError("an operation of a JSON patch is an object")
     name = operation.get("op")
     if name not in {"add", "remove", "replace", "move", "copy", "test"}:
-        raise PatchError(f"unexpected kind: {name}")
+        raise PatchError(f"Unexpected kind: {name}")
     for key in ("path", "from") if name in {"move", "copy"} else ("path",):
         pointer = operation.get(key)
         if not isinstance(pointer, str) or (pointer and not pointer.startswith("/")):
@@ -86,11 +86,18 @@ class _Document:
                 raise Inapplicable(f"doc is missing path: {_pointer(path[: index + 1])}: missing value")
         return value
 
+    def _parent(self, path: list[str], missing: str) -> tuple[Any, str]:
+        """What stands above a path, and the last part of the path; `missing` is said where nothing does."""
+        try:
+            return self._find(path[:-1]), path[-1]
+        except Inapplicable:
+            raise Inapplicable(f"{missing}: missing value") from None
+
     def _add(self, path: list[str], value: Any) -> None:
         if not path:
             self.root = value
             return
-        parent, last = self._find(path[:-1]), path[-1]
+        parent, last = self._parent(path, f'add operation does not apply: doc is missing path: "{_pointer(path)}"')
         if isinstance(parent, dict):
             parent[last] = value
         elif isinstance(parent, list):
@@ -98,19 +105,21 @@ class _Document:
             self._move(len(parent) - place)
             parent.insert(place, value)
         else:
-            raise Inapplicable(f"add operation does not apply: doc is missing path: {_pointer(path)}")
+            raise Inapplicable(f'add operation does not apply: doc is missing path: "{_pointer(path)}": missing value')
 
     def _remove(self, path: list[str]) -> Any:
         if not path:
             raise Inapplicable("remove operation does not apply to the whole document")
-        parent, last = self._find(path[:-1]), path[-1]
+        where = _pointer(path)
+        parent, last = self._parent(path, f'remove operation does not apply: doc is missing path: "{where}"')
         if isinstance(parent, dict) and last in parent:
             return parent.pop(last)
         if isinstance(parent, list):
             place = _index(last, len(parent) - 1, path)
             self._move(len(parent) - place)
             return parent.pop(place)
-        raise Inapplicable(f"remove operation does not apply: doc is missing path: {_pointer(path)}: missing value")
+        why = f"Unable to remove nonexistent key: {last}: missing value"
+        raise Inapplicable(f"error in remove for path: '{where}': {why}")
 
     def _move(self, items: int) -> None:
         self._moved += items
@@ -121,7 +130,7 @@ class _Document:
         if not path:
             self.root = value
             return
-        parent, last = self._find(path[:-1]), path[-1]
+        parent, last = self._parent(path, f"replace operation does not apply: doc is missing path: {_pointer(path)}")
         if isinstance(parent, dict) and last in parent:
             parent[last] = value
         elif isinstance(parent, list):
