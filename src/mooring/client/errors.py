@@ -7,6 +7,7 @@ ClientError
     ├── ConnectError       nothing was sent: repeat freely
     ├── NotLeaderError     nothing was sent: another instance may be at work
     ├── DisconnectedError  the connection broke; a write may or may not have happened
+    ├── TooLongError       the answer is longer than was asked for; the request was done
     └── DeadlineError      no answer in time; a write may or may not have happened
 """
 
@@ -37,6 +38,10 @@ class NotLeaderError(TransportError):
 
 class DisconnectedError(TransportError):
     """The connection broke before the answer was complete: look before repeating a write."""
+
+
+class TooLongError(TransportError):
+    """The answer is longer than whoever asked can take; what was asked for may have been done."""
 
 
 class DeadlineError(TransportError):

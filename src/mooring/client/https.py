@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import httptools
 
 from mooring.client.credentials import Credential
-from mooring.client.errors import ConfigError, ConnectError, DeadlineError, DisconnectedError
+from mooring.client.errors import ConfigError, ConnectError, DeadlineError, DisconnectedError, TooLongError
 from mooring.client.kubeconfig import Connection
 from mooring.client.transport import Request, Response
 
@@ -78,6 +78,11 @@ class HttpsTransport:
         except TimeoutError:
             raise self._late(request, timeout) from None
 
+    def retire(self) -> None:
+        """Make no more connections; those that are busy are closed when they are done."""
+        self._closed = True
+        self._drop_idle()
+
     async def close(self) -> None:
         self._closed = True
         self._idle.clear()
@@ -94,10 +99,10 @@ class HttpsTransport:
             try:
                 if request.guard is not None:
                     request.guard()
-                reply = channel.ask(data)
+                reply = channel.ask(data, longest=request.longest_answer)
                 await reply.end
             except DisconnectedError:
-                if reused and not channel.heard and request.method == "GET":
+                if reused and not channel.heard and (request.method == "GET" or request.is_repeatable):
                     continue
                 raise
             except asyncio.CancelledError:
@@ -165,9 +170,9 @@ class HttpsTransport:
             raise ConnectError(f"{self._connection.server}: no connection within {_CONNECT_SECONDS:g} s") from None
         except ssl.SSLCertVerificationError as error:
             why = f"its certificate is not trusted: {error.verify_message}"
-            raise ConnectError(f"{self._connection.server}: {why}") from None
+            raise ConnectError(f"{self._connection.server}: {why}") from error
         except OSError as error:
-            raise ConnectError(f"{self._connection.server}: {error.strerror or error}") from None
+            raise ConnectError(f"{self._connection.server}: {error.strerror or error}") from error
         return channel
 
     def _use_identity(self, credential: Credential) -> None:
@@ -220,9 +225,10 @@ class HttpsStream:
 class _Reply:
     """An answer that is being received. `head` is done when status and headers are there, `end` when all is."""
 
-    def __init__(self, *, in_pieces: bool) -> None:
+    def __init__(self, *, in_pieces: bool, longest: int = 0) -> None:
         loop = asyncio.get_running_loop()
         self.in_pieces = in_pieces
+        self.longest = longest
         self.status = 0
         self.headers: dict[str, str] = {}
         self.parts: list[bytes] = []
@@ -272,12 +278,15 @@ class _Channel(asyncio.Protocol):
         """Whether another request can be sent."""
         return self._reply is None and not self._broken and self._transport is not None
 
-    def ask(self, data: bytes, *, in_pieces: bool = False) -> _Reply:
-        """Send a request. An answer that is taken in pieces is not read faster than these are taken."""
+    def ask(self, data: bytes, *, in_pieces: bool = False, longest: int = 0) -> _Reply:
+        """Send a request. An answer that is taken in pieces is not read faster than these are taken.
+
+        One that gets longer than `longest` (unless that is 0) is not read to its end.
+        """
         if not self.usable or self._transport is None:
             raise DisconnectedError("the connection was closed")
         self.heard = False
-        self._reply = reply = _Reply(in_pieces=in_pieces)
+        self._reply = reply = _Reply(in_pieces=in_pieces, longest=longest)
         self._transport.write(data)
         return reply
 
@@ -353,7 +362,11 @@ class _Channel(asyncio.Protocol):
             return
         reply.parts.append(body)
         self._buffered += len(body)
-        if reply.in_pieces and self._buffered > _BUFFERED and not self._paused and self._transport is not None:
+        if reply.longest and self._buffered > reply.longest:
+            self._reply = None
+            reply.finish(TooLongError(f"the answer is longer than {reply.longest} bytes"))
+            self.abort()
+        elif reply.in_pieces and self._buffered > _BUFFERED and not self._paused and self._transport is not None:
             self._paused = True
             self._transport.pause_reading()
 

@@ -20,6 +20,10 @@ class Request:
     body: bytes = b""
     guard: Callable[[], None] | None = None
     """Called when all is ready for sending, and nothing will be waited for any more; raises to prevent it."""
+    longest_answer: int = 0
+    """How many bytes an answer may have at most; 0 for any number."""
+    is_repeatable: bool = False
+    """Whether it does no harm twice, although it is no read."""
 
     @property
     def target(self) -> str:

@@ -4,27 +4,26 @@
 
 Connections are kept open and shared by those who call the same place. A Service is reached at the addresses that its
 EndpointSlices name as ready, one after the other; its certificate must be good for `name.namespace.svc`. What goes
-wrong on the way is a `WebhookError`, whose text is for the client. Called by ``conversion.py``.
+wrong on the way is a `WebhookError`, in the words that kube-apiserver has for it (``failures.py``). Called by
+``conversion.py`` and ``asking.py``.
 """
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
-from mooring.client.errors import ClientError
+from mooring.apiserver.webhooks.failures import WebhookError, refused_by_status, unreachable
+from mooring.client.errors import ClientError, ConnectError
 from mooring.client.https import HttpsTransport
 from mooring.client.kubeconfig import Connection
-from mooring.client.transport import Request
+from mooring.client.transport import Request, Response
 
 MAX_ANSWER = 16 * 1024 * 1024
-_MOST_PLACES = 64
-_HEADERS = {"content-type": "application/json", "accept": "application/json", "user-agent": "mooring-apiserver"}
+_MOST_PLACES = 256
+_HEADERS = {"content-type": "application/json", "accept": "application/json, */*", "user-agent": "mooring-apiserver"}
 _HTTPS = 443
-
-
-class WebhookError(Exception):
-    """A webhook could not be asked, or gave no answer; the message says why."""
 
 
 class Service(Protocol):
@@ -48,7 +47,7 @@ class ClientConfig(Protocol):
 
 
 Addresses = Callable[[str, str, int], Awaitable[Sequence[tuple[str, int]]]]
-"""The addresses that are ready behind a Service's port, by namespace and name of the Service."""
+"""The addresses that are ready behind a Service's port, by namespace and name of the Service; raises WebhookError."""
 
 
 class _Place(NamedTuple):
@@ -66,16 +65,30 @@ class WebhookCaller:
         self._addresses = addresses
         self._transports: OrderedDict[_Place, HttpsTransport] = OrderedDict()
 
-    async def call(self, config: ClientConfig, body: bytes, *, seconds: float) -> bytes:
-        """The body of an answer with status 200; raises WebhookError."""
-        places, path = await self._places(config)
-        problem = "it has no address"
-        for place in places:
-            try:
-                return await self._ask(place, path, body, seconds)
-            except ClientError as error:
-                problem = str(error)
-        raise WebhookError(f"failed to call webhook: {problem}")
+    async def call(self, config: ClientConfig, body: bytes, *, seconds: int) -> bytes:
+        """The body of an answer that says that all went well; raises WebhookError."""
+        shown, path = _target(config)
+        request = Request(
+            "POST",
+            path,
+            [("timeout", f"{seconds}s")],
+            _HEADERS,
+            body,
+            longest_answer=MAX_ANSWER,
+            is_repeatable=True,  # webhooks may be asked twice, for the one who wrote may try again, too
+        )
+        where = f'Post "{shown}?timeout={seconds}s"'
+        try:
+            async with asyncio.timeout(seconds):
+                response = await self._first_answer(config, request, where, seconds)
+        except TimeoutError:
+            raise WebhookError(f"{where}: context deadline exceeded") from None
+        if not 200 <= response.status <= 206:
+            raise refused_by_status(response)
+        if not response.body:
+            kind = response.headers.get("content-type", "")
+            raise WebhookError(f"0-length response with status code: {response.status} and content type: {kind}")
+        return response.body
 
     async def close(self) -> None:
         transports = [*self._transports.values()]
@@ -83,36 +96,36 @@ class WebhookCaller:
         for transport in transports:
             await transport.close()
 
-    async def _places(self, config: ClientConfig) -> tuple[list[_Place], str]:
-        if config.url is not None:
-            parts = urlsplit(config.url)
-            return [_Place(f"{parts.scheme}://{parts.netloc}", config.ca_bundle, "")], parts.path or "/"
+    async def _first_answer(self, config: ClientConfig, request: Request, where: str, seconds: float) -> Response:
+        """Ask at one address after the other, as long as there is nobody to be reached."""
+        try:
+            places = await self._places(config)
+        except WebhookError as error:
+            raise WebhookError(f"{where}: {error}") from None
+        for place in places[:-1]:
+            try:
+                return await self._transport(place).send(request, seconds)
+            except ConnectError:
+                continue
+            except ClientError as error:
+                raise unreachable(where, place.server, error) from None
+        try:
+            return await self._transport(places[-1]).send(request, seconds)
+        except ClientError as error:
+            raise unreachable(where, places[-1].server, error) from None
+
+    async def _places(self, config: ClientConfig) -> list[_Place]:
+        """Where a webhook can be asked, at least one place; raises WebhookError."""
         service = config.service
-        if service is None:
-            raise WebhookError("the webhook has neither a URL nor a Service")
+        if config.url is not None or service is None:
+            parts = urlsplit(config.url or "")
+            return [_Place(f"{parts.scheme}://{parts.netloc}", config.ca_bundle, "")]
         found = await self._addresses(service.namespace, service.name, service.port or _HTTPS)
         if not found:
             raise WebhookError(f'no endpoints available for service "{service.name}"')
         name = f"{service.name}.{service.namespace}.svc"
         servers = [f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}" for host, port in found]
-        return [_Place(server, config.ca_bundle, name) for server in servers], service.path or "/"
-
-    async def _ask(self, place: _Place, path: str, body: bytes, seconds: float) -> bytes:
-        request = Request("POST", path, (), _HEADERS, body)
-        stream = await self._transport(place).stream(request, seconds)
-        try:
-            parts, size = [], 0
-            async for chunk in stream.chunks():
-                parts.append(chunk)
-                size += len(chunk)
-                if size > MAX_ANSWER:
-                    raise WebhookError(f"the webhook's answer is longer than {MAX_ANSWER} bytes")
-        finally:
-            await stream.close()
-        if stream.status != 200:
-            text = b"".join(parts)[:200].decode(errors="replace").strip()
-            raise WebhookError(f"the webhook answered with status {stream.status}: {text}")
-        return b"".join(parts)
+        return [_Place(server, config.ca_bundle, name) for server in servers]
 
     def _transport(self, place: _Place) -> HttpsTransport:
         transport = self._transports.get(place)
@@ -120,6 +133,17 @@ class WebhookCaller:
             connection = Connection(place.server, certificate_authority=place.authorities, tls_server_name=place.name)
             transport = self._transports[place] = HttpsTransport(connection)
             if len(self._transports) > _MOST_PLACES:
-                self._transports.popitem(last=False)
+                self._transports.popitem(last=False)[1].retire()
         self._transports.move_to_end(place)
         return transport
+
+
+def _target(config: ClientConfig) -> tuple[str, str]:
+    """The URL of a webhook as errors show it, and the path in it."""
+    if config.url is not None:
+        return config.url, urlsplit(config.url).path or "/"
+    service = config.service
+    if service is None:
+        raise WebhookError("webhook configuration must have either service or URL")
+    path = service.path or "/"
+    return f"https://{service.name}.{service.namespace}.svc:{service.port or _HTTPS}{path}", path

@@ -13,9 +13,10 @@ from mooring.admission.pipeline import new_uid
 from mooring.api import errors
 from mooring.api.apiextensions_v1 import WebhookClientConfig, WebhookConversion
 from mooring.api.json_tree import DecodeError, json_tree
-from mooring.apiserver.webhooks.caller import WebhookCaller, WebhookError
+from mooring.apiserver.webhooks.caller import WebhookCaller
+from mooring.apiserver.webhooks.failures import WebhookError
 
-SECONDS = 30.0
+SECONDS = 30
 _GROUP = "apiextensions.k8s.io"
 _REVIEWS = ("v1", "v1beta1")
 _MOST = 500

@@ -1,9 +1,14 @@
-"""Where a Service's webhook listens: the addresses that its EndpointSlices name as ready. Used by ``caller.py``."""
+"""Where a Service's webhook listens: the addresses that its EndpointSlices name as ready, or its external name.
+
+kube-apiserver goes to the cluster IP, and leaves it to kube-proxy to find an endpoint; nobody needs one here. Used by
+``caller.py``.
+"""
 
 from mooring.api.core_v1 import Service
 from mooring.api.discovery_v1 import EndpointSlice
 from mooring.apiserver.objects import Objects
-from mooring.apiserver.webhooks.caller import Addresses, WebhookError
+from mooring.apiserver.webhooks.caller import Addresses
+from mooring.apiserver.webhooks.failures import WebhookError
 
 _SERVICE_LABEL = "kubernetes.io/service-name"
 
@@ -15,6 +20,8 @@ def addresses_in(objects: Objects) -> Addresses:
         service = await objects.get(Service, name, namespace)
         if service is None:
             raise WebhookError(f'service "{name}" not found')
+        if service.spec.type == "ExternalName":
+            return [(service.spec.external_name, port)]
         port_name = next((each.name for each in service.spec.ports if each.port == port), None)
         if port_name is None:
             raise WebhookError(f'no service port {port} found for service "{name}"')

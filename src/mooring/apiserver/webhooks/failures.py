@@ -1,0 +1,90 @@
+"""What can go wrong with a call to a webhook, in the words in which kube-apiserver tells it. Used by ``caller.py``."""
+
+import socket
+import ssl
+from urllib.parse import urlsplit
+
+import msgspec
+
+from mooring.api.meta_v1 import Status
+from mooring.api.quoting import quoted
+from mooring.client.errors import ClientError, ConnectError, DeadlineError, DisconnectedError
+from mooring.client.transport import Response
+
+_LONGEST_TEXT = 2048
+_EXPIRED, _HOST_MISMATCH, _ADDRESS_MISMATCH = 10, 62, 64
+"""What OpenSSL calls them."""
+_BY_CODE = {
+    400: "the server rejected our request for an unknown reason",
+    401: "the server has asked for the client to provide credentials",
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+    409: "the server reported a conflict",
+    422: "the server rejected our request due to an error in our request",
+    429: "the server has received too many requests and has asked us to try again later",
+    503: "the server is currently unable to handle the request",
+    504: "the server was unable to return a response in the time allotted, but may still be processing the request",
+}
+_STATUS = msgspec.json.Decoder(Status, strict=False)
+
+
+class WebhookError(Exception):
+    """A webhook could not be asked, or gave no answer; the message says why."""
+
+
+def unreachable(where: str, server: str, error: ClientError) -> WebhookError:
+    """Nobody answered. `where` is the request, `server` the address that was tried."""
+    return WebhookError(f"{where}: {_words(server, error)}")
+
+
+def _words(server: str, error: ClientError) -> str:
+    if isinstance(error, DeadlineError):
+        return "context deadline exceeded"
+    if isinstance(error, DisconnectedError):
+        return "EOF"
+    cause = error.__cause__
+    if not isinstance(error, ConnectError) or cause is None:
+        return str(error)
+    parts = urlsplit(server)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"tls: failed to verify certificate: x509: {_distrust(cause, parts.hostname or '')}"
+    if isinstance(cause, socket.gaierror):
+        return f"dial tcp: lookup {parts.hostname}: no such host"
+    why = getattr(cause, "strerror", None) or str(cause)
+    return f"dial tcp {parts.netloc}: connect: {why.lower()}"
+
+
+def _distrust(error: ssl.SSLCertVerificationError, host: str) -> str:
+    match error.verify_code:
+        case code if code == _EXPIRED:
+            return "certificate has expired or is not yet valid"
+        case code if code in (_HOST_MISMATCH, _ADDRESS_MISMATCH):
+            return f"certificate is not valid for {host}"
+        case _:
+            return "certificate signed by unknown authority"
+
+
+def refused_by_status(response: Response) -> WebhookError:
+    """Somebody answered, and not that all went well."""
+    is_text = response.headers.get("content-type", "").startswith("text/")
+    text = response.body[:_LONGEST_TEXT].decode(errors="replace").strip() if is_text else "unknown"
+    said = None if is_text else _status_in(response.body)
+    if said is not None:
+        return WebhookError(said.message or "unknown")
+    if response.status in (403, 406, 415):
+        return WebhookError(text)
+    if response.status in _BY_CODE:
+        return WebhookError(_BY_CODE[response.status])
+    if response.status >= 500:
+        return WebhookError(f"an error on the server ({quoted(text)}) has prevented the request from succeeding")
+    why = f"the server responded with the status code {response.status} but did not return more information"
+    return WebhookError(why)
+
+
+def _status_in(body: bytes) -> Status | None:
+    """The failure in an answer, if it is in Kubernetes' form."""
+    try:
+        found = _STATUS.decode(body)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    return found if found.kind == "Status" and found.status == "Failure" else None
