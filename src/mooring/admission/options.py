@@ -122,6 +122,8 @@ class AdmissionOptions:
     """What definitions of custom kinds may say."""
     new_policies: PolicyEnvironment = field(default_factory=lambda: _policies_of(BINARY.minus(1)))
     """The environments in which new expressions of policies and match conditions are judged."""
+    static_names: bool = True
+    """Names of webhook configurations that end with `.static.k8s.io` are reserved."""
     judges: Judges = field(default_factory=lambda: judges_for(BINARY.minus(1)))
     """Judge CEL expressions, new ones as the minimum compatibility version understands them."""
     unwritable_fields: frozenset[str] = field(default_factory=frozenset)
@@ -132,6 +134,7 @@ class AdmissionOptions:
 
 RELAXED_SERVICE_NAMES = Version(1, 36)
 SCALE_TO_ZERO = Version(1, 37)
+STATIC_NAMES = Version(1, 37)
 RELAXED_ENV_NAMES = Version(1, 32)
 RELAXED_DNS_SEARCHES = Version(1, 33)
 CONTAINER_RESTART_POLICY = Version(1, 34)
@@ -192,6 +195,7 @@ def for_component(component: Component) -> AdmissionOptions:
         pod_topology_labels=on(gates.POD_TOPOLOGY_LABELS),
         relaxed_service_names=component.versions.emulation >= RELAXED_SERVICE_NAMES,
         scale_to_zero=component.versions.emulation >= SCALE_TO_ZERO,
+        static_names=component.versions.emulation >= STATIC_NAMES,
         pod_security_minor=component.versions.emulation.minor,
         relaxed_env_names=compatible >= RELAXED_ENV_NAMES,
         relaxed_dns_searches=compatible >= RELAXED_DNS_SEARCHES,

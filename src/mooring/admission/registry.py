@@ -32,6 +32,7 @@ from mooring.admission import (
     stateful_set,
     storage,
     storage_migration,
+    webhook_configurations,
 )
 from mooring.admission.definitions import strategy as definitions
 from mooring.admission.dra import claim, device_class, taints
@@ -96,4 +97,5 @@ register(
     *reviews.STRATEGIES,
     *definitions.STRATEGIES,
     *policies.STRATEGIES,
+    *webhook_configurations.STRATEGIES,
 )

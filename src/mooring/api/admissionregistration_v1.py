@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from mooring.api.base import Int64, Merge, Object, always, atomic, list_map, list_set, required
+from mooring.api.base import Int32, Int64, Merge, Object, always, atomic, list_map, list_set, required
 from mooring.api.meta_v1 import Condition, LabelSelector, Resource, ResourceList
 
 FAIL, IGNORE = "Fail", "Ignore"
@@ -298,3 +298,115 @@ class MutatingAdmissionPolicyBindingList(ResourceList):
 
     items: list[MutatingAdmissionPolicyBinding] = required(list)
     """The bindings."""
+
+
+class ServiceReference(Object):
+    """A Service that answers webhooks."""
+
+    namespace: str = required(str)
+    """The namespace of the Service."""
+    name: str = required(str)
+    """The name of the Service."""
+    path: str | None = None
+    """The path to which requests are sent."""
+    port: Int32 | None = None
+    """The port of the Service; 443 unless given."""
+
+
+class WebhookClientConfig(Object):
+    """How a webhook is reached: by a URL or by a Service."""
+
+    url: str | None = None
+    """Where it is; https only."""
+    service: ServiceReference | None = None
+    """The Service that stands before it."""
+    ca_bundle: bytes = msgspec.field(default=b"", name="caBundle")
+    """Certificates of the authorities that may have signed the webhook's, in PEM."""
+
+
+class ValidatingWebhook(Object):
+    """A webhook that may refuse requests."""
+
+    name: str = required(str)
+    """Its full name, such as images.example.com."""
+    client_config: WebhookClientConfig = required(WebhookClientConfig)
+    """How it is reached."""
+    rules: list[RuleWithOperations] = []
+    """The requests that it is asked about: those that one of the rules matches."""
+    failure_policy: str | None = None
+    """What a call that fails means: Fail refuses the request, Ignore lets it pass."""
+    match_policy: str | None = None
+    """Exact takes rules at their word; Equivalent also matches the same resource in other groups and versions."""
+    namespace_selector: LabelSelector | None = None
+    """The namespaces whose objects it is asked about, by their labels."""
+    object_selector: LabelSelector | None = None
+    """The objects that it is asked about, by their labels: those of the new or of the old object."""
+    side_effects: str | None = required(lambda: None)
+    """None or NoneOnDryRun: whether a call changes something elsewhere; others are not asked on dry run."""
+    timeout_seconds: Int32 | None = None
+    """How long an answer may take, from 1 to 30 seconds; 10 unless given."""
+    admission_review_versions: list[str] = required(list)
+    """The versions of AdmissionReview that it understands, the preferred one first."""
+    match_conditions: Annotated[list[MatchCondition], list_map("name")] = []
+    """Conditions that must all hold for it to be asked."""
+
+
+class ValidatingWebhookConfiguration(Resource):
+    """Webhooks that may refuse requests, and change nothing."""
+
+    webhooks: Annotated[list[ValidatingWebhook], list_map("name")] = []
+    """The webhooks, and what each is asked about."""
+
+
+class ValidatingWebhookConfigurationList(ResourceList):
+    """Several ValidatingWebhookConfigurations."""
+
+    items: list[ValidatingWebhookConfiguration] = required(list)
+    """The configurations."""
+
+
+class MutatingWebhook(Object):
+    """A webhook that may change objects and refuse requests."""
+
+    name: str = required(str)
+    """Its full name, such as images.example.com."""
+    client_config: WebhookClientConfig = required(WebhookClientConfig)
+    """How it is reached."""
+    rules: list[RuleWithOperations] = []
+    """The requests that it is asked about: those that one of the rules matches."""
+    failure_policy: str | None = None
+    """What a call that fails means: Fail refuses the request, Ignore lets it pass."""
+    match_policy: str | None = None
+    """Exact takes rules at their word; Equivalent also matches the same resource in other groups and versions."""
+    namespace_selector: LabelSelector | None = None
+    """The namespaces whose objects it is asked about, by their labels."""
+    object_selector: LabelSelector | None = None
+    """The objects that it is asked about, by their labels: those of the new or of the old object."""
+    side_effects: str | None = required(lambda: None)
+    """None or NoneOnDryRun: whether a call changes something elsewhere; others are not asked on dry run."""
+    timeout_seconds: Int32 | None = None
+    """How long an answer may take, from 1 to 30 seconds; 10 unless given."""
+    admission_review_versions: list[str] = required(list)
+    """The versions of AdmissionReview that it understands, the preferred one first."""
+    reinvocation_policy: str | None = None
+    """IfNeeded has it asked again when others have changed the object after it; Never does not."""
+    match_conditions: Annotated[list[MatchCondition], list_map("name")] = []
+    """Conditions that must all hold for it to be asked."""
+
+
+class MutatingWebhookConfiguration(Resource):
+    """Webhooks that may change objects on their way into the store."""
+
+    webhooks: Annotated[list[MutatingWebhook], list_map("name")] = []
+    """The webhooks, and what each is asked about."""
+
+
+class MutatingWebhookConfigurationList(ResourceList):
+    """Several MutatingWebhookConfigurations."""
+
+    items: list[MutatingWebhookConfiguration] = required(list)
+    """The configurations."""
+
+
+Webhook = ValidatingWebhook | MutatingWebhook
+WebhookConfiguration = ValidatingWebhookConfiguration | MutatingWebhookConfiguration

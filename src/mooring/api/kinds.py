@@ -340,6 +340,8 @@ def _policies() -> tuple[Kind, ...]:
     both = (*validating, *mutating)
     return (
         *both,
+        v1.kind("MutatingWebhookConfiguration", "mutatingwebhookconfigurations", **extensions),
+        v1.kind("ValidatingWebhookConfiguration", "validatingwebhookconfigurations", **extensions),
         *(_also(kind, "v1beta1") for kind in both),
         *(_also(kind, "v1alpha1") for kind in mutating),
     )

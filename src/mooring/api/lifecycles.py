@@ -48,8 +48,10 @@ _LIFECYCLES = {
     ("admissionregistration.k8s.io", "v1"): {
         "MutatingAdmissionPolicy": since("1.36"),
         "MutatingAdmissionPolicyBinding": since("1.36"),
+        "MutatingWebhookConfiguration": since("1.16"),
         "ValidatingAdmissionPolicy": since("1.30"),
         "ValidatingAdmissionPolicyBinding": since("1.30"),
+        "ValidatingWebhookConfiguration": since("1.16"),
     },
     ("admissionregistration.k8s.io", "v1beta1"): {
         "MutatingAdmissionPolicy": since("1.34", "1.37", "1.40", replacement=_ADMISSION_V1),

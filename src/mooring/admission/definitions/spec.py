@@ -7,7 +7,7 @@ differ; likewise subresources, columns and selectable fields. `_Shared` is that 
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from msgspec import structs
@@ -16,6 +16,7 @@ from mooring.admission import meta
 from mooring.admission.definitions import schemas
 from mooring.admission.definitions.field_paths import FieldPathError, schema_at
 from mooring.admission.options import CustomOptions
+from mooring.admission.webhook_clients import validate_client_config, validate_review_versions
 from mooring.api import field_errors, names
 from mooring.api.apiextensions_v1 import (
     ESTABLISHED,
@@ -28,8 +29,6 @@ from mooring.api.apiextensions_v1 import (
     CustomResourceSubresources,
     JSONSchemaProps,
     SelectableField,
-    ServiceReference,
-    WebhookClientConfig,
     holds,
 )
 from mooring.api.field_errors import FieldError
@@ -42,8 +41,6 @@ _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 _MAX_SELECTABLE = 8
 _MAX_WARNING = 256
-_REVIEWS = ("v1", "v1beta1")
-_FORM = "; desired format: https://host[/path]"
 T = TypeVar("T")
 
 
@@ -404,59 +401,9 @@ def _conversion(conversion: CustomResourceConversion | None, path: Path, *, esta
         errors += validate_client_config(config, place)
         if config.ca_bundle and established:
             errors += _authorities(config.ca_bundle, place.child("caBundle"))
-    return errors + _review_versions(reviews, versions_place)
-
-
-def validate_client_config(config: WebhookClientConfig, path: Path) -> list[FieldError]:
-    """What is wrong with how a webhook is reached."""
-    if (config.url is None) == (config.service is None):
-        return [field_errors.required(path, "exactly one of url or service is required")]
-    if config.url is not None:
-        return _webhook_url(config.url, path.child("url"))
-    return _webhook_service(config.service or ServiceReference(), path.child("service"))
-
-
-def _webhook_url(url: str, path: Path) -> list[FieldError]:
-    try:
-        parts = urlsplit(url)
-        host = parts.netloc.rpartition("@")[2]
-    except ValueError as error:
-        return [field_errors.required(path, f"url must be a valid URL: {error}{_FORM}")]
-    errors = []
-    if parts.scheme != "https":
-        errors.append(field_errors.invalid(path, parts.scheme, f"'https' is the only allowed URL scheme{_FORM}"))
-    if not host:
-        errors.append(field_errors.invalid(path, host, f"host must be specified{_FORM}"))
-    if "@" in parts.netloc:
-        user = parts.netloc.rpartition("@")[0]
-        errors.append(field_errors.invalid(path, user, "user information is not permitted in the URL"))
-    if parts.fragment:
-        errors.append(field_errors.invalid(path, parts.fragment, "fragments are not permitted in the URL"))
-    if parts.query:
-        errors.append(field_errors.invalid(path, parts.query, "query parameters are not permitted in the URL"))
-    return errors
-
-
-def _webhook_service(service: ServiceReference, path: Path) -> list[FieldError]:
-    errors = [
-        field_errors.required(path.child(name))
-        for name, value in (("name", service.name), ("namespace", service.namespace))
-        if not value
-    ]
-    if wrong := names.port_number(service.port or 0):
-        errors.append(field_errors.invalid(path.child("port"), service.port, f"port is not valid: {', '.join(wrong)}"))
-    where = service.path
-    if where is None or where in {"", "/"}:
-        return errors
-    here = path.child("path")
-    if where == "//":
-        return [*errors, field_errors.invalid(here, where, "segment[0] may not be empty")]
-    if not where.startswith("/"):
-        errors.append(field_errors.invalid(here, where, "must start with a '/'"))
-    for index, step in enumerate(where[1:].removesuffix("/").split("/")):
-        problems = [f": {wrong}" for wrong in names.dns1123_subdomain(step)] if step else [" may not be empty"]
-        errors += [field_errors.invalid(here, where, f"segment[{index}]{problem}") for problem in problems]
-    return errors
+    if not reviews:
+        return [*errors, field_errors.required(versions_place)]
+    return errors + validate_review_versions(reviews, versions_place)
 
 
 def _authorities(bundle: bytes, path: Path) -> list[FieldError]:
@@ -468,20 +415,3 @@ def _authorities(bundle: bytes, path: Path) -> list[FieldError]:
         shown = bundle.decode(errors="replace")
         return [field_errors.invalid(path, shown, f"unable to load root certificates: {error}")]
     return []
-
-
-def _review_versions(versions: list[str], path: Path) -> list[FieldError]:
-    if not versions:
-        return [field_errors.required(path)]
-    errors: list[FieldError] = []
-    seen: dict[str, Any] = {}
-    for index, version in enumerate(versions):
-        if version in seen:
-            errors.append(field_errors.invalid(path.index(index), version, "duplicate version"))
-            continue
-        seen[version] = True
-        errors += [field_errors.invalid(path.index(index), version, wrong) for wrong in names.dns1035_label(version)]
-    if not any(version in _REVIEWS for version in versions):
-        detail = f"must include at least one of {', '.join(_REVIEWS)}"
-        errors.append(field_errors.invalid(path, versions, detail))
-    return errors

@@ -1,0 +1,222 @@
+"""ValidatingWebhookConfiguration and MutatingWebhookConfiguration: which webhooks the API server asks, and about what.
+
+Nobody but these rules has a say in such objects: neither webhooks nor policies are asked about them. The webhooks are
+called by ``apiserver/webhooks/``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from mooring.admission.options import stored_policies
+from mooring.admission.policy import rules
+from mooring.admission.policy.rules import FAILURE_POLICIES, MATCH_POLICIES
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import Request
+from mooring.admission.webhook_clients import REVIEWS, validate_client_config, validate_review_versions
+from mooring.api import field_errors, label_selector, names
+from mooring.api.admissionregistration_v1 import (
+    EQUIVALENT,
+    FAIL,
+    IF_NEEDED,
+    NEVER,
+    MutatingWebhook,
+    MutatingWebhookConfiguration,
+    RuleWithOperations,
+    ValidatingWebhookConfiguration,
+    Webhook,
+    WebhookConfiguration,
+)
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.meta_v1 import LabelSelector
+
+T = TypeVar("T", MutatingWebhookConfiguration, ValidatingWebhookConfiguration)
+GROUP = "admissionregistration.k8s.io"
+STATIC_SUFFIX = ".static.k8s.io"
+_REINVOCATION_POLICIES = (IF_NEEDED, NEVER)
+_WITHOUT_SIDE_EFFECTS = ("None", "NoneOnDryRun")
+_SIDE_EFFECTS = ("None", "NoneOnDryRun", "Some", "Unknown")
+_LONGEST_TIMEOUT = 30
+_USUAL_TIMEOUT = 10
+_HTTPS = 443
+_WEBHOOKS = Path("webhooks")
+
+
+@dataclass(frozen=True, slots=True)
+class _Strictness:
+    """What is asked of webhooks; an update asks no more than what the old object kept."""
+
+    no_side_effects: bool = True
+    known_reviews: bool = True
+    unique_names: bool = True
+    good_label_values: bool = True
+    judge_conditions: bool = True
+    known_conditions: frozenset[str] = frozenset()
+    """Expressions that are stored already, and may use all that this release knows."""
+
+
+class _ConfigurationStrategy(RuleStrategy[T]):
+    """What both kinds have in common."""
+
+    group = GROUP
+    namespaced = False
+    allow_unconditional_update = False
+
+    def default(self, obj: T) -> None:
+        for webhook in obj.webhooks:
+            _default(webhook)
+
+    def prepare_for_update(self, new: T, old: T, request: Request) -> None:
+        new.metadata.generation = old.metadata.generation + (new.webhooks != old.webhooks)
+
+    def rules(self, obj: T, old: T | None, request: Request) -> list[FieldError]:
+        errors: list[FieldError] = []
+        strictness = _Strictness() if old is None else _kept_by(old, obj)
+        seen: set[str] = set()
+        for index, webhook in enumerate(obj.webhooks):
+            here = _WEBHOOKS.index(index)
+            errors += _webhook_errors(webhook, strictness, request, here)
+            errors += _reviews(webhook.admission_review_versions, strictness, here.child("admissionReviewVersions"))
+            if strictness.unique_names and webhook.name in seen:
+                errors.append(field_errors.duplicate(here.child("name"), webhook.name))
+            seen.update([webhook.name] if webhook.name else [])
+        if old is None and request.options.static_names and obj.metadata.name.endswith(STATIC_SUFFIX):
+            errors.append(field_errors.invalid(Path("metadata", "name"), obj.metadata.name, _RESERVED))
+        return errors
+
+    def warnings(self, new: T, old: T | None, request: Request) -> list[str]:
+        found = [f"metadata.name: {_RESERVED}"] if new.metadata.name.endswith(STATIC_SUFFIX) else []
+        for place, webhook in enumerate(new.webhooks):
+            for index, rule in enumerate(webhook.rules):
+                here = _WEBHOOKS.index(place).child("rules").index(index)
+                found += [f"{here}: {name} {_EXCLUDED}" for name in _reviews_named(rule)]
+        return found
+
+
+_RESERVED = (
+    f'names ending with "{STATIC_SUFFIX}" are reserved for static manifest-based configurations'
+    " and cannot be managed via the API"
+)
+
+
+_EXCLUDED = "is excluded from admission webhooks; this rule will have no effect"
+_NOT_ASKED_ABOUT = {
+    "authentication.k8s.io": ("selfsubjectreviews", "tokenreviews"),
+    "authorization.k8s.io": (
+        "localsubjectaccessreviews",
+        "selfsubjectaccessreviews",
+        "selfsubjectrulesreviews",
+        "subjectaccessreviews",
+    ),
+}
+"""Questions about who somebody is and what they may do: a webhook in their way could lock everybody out."""
+
+
+def _reviews_named(rule: RuleWithOperations) -> list[str]:
+    """The resources that a rule names although no webhook is asked about them; stars may mean others."""
+    if "*" in rule.api_groups or "*" in rule.resources:
+        return []
+    named = [(group, name) for group in rule.api_groups for name in rule.resources]
+    return [f"{name}.{group}" for group, name in dict.fromkeys(named) if name in _NOT_ASKED_ABOUT.get(group, ())]
+
+
+class ValidatingWebhookConfigurationStrategy(_ConfigurationStrategy[ValidatingWebhookConfiguration]):
+    """Webhooks that may refuse requests."""
+
+    object_type = ValidatingWebhookConfiguration
+    kind = "ValidatingWebhookConfiguration"
+    resource = "validatingwebhookconfigurations"
+
+
+class MutatingWebhookConfigurationStrategy(_ConfigurationStrategy[MutatingWebhookConfiguration]):
+    """Webhooks that may change objects."""
+
+    object_type = MutatingWebhookConfiguration
+    kind = "MutatingWebhookConfiguration"
+    resource = "mutatingwebhookconfigurations"
+
+
+def _default(webhook: Webhook) -> None:
+    if webhook.failure_policy is None:
+        webhook.failure_policy = FAIL
+    if webhook.match_policy is None:
+        webhook.match_policy = EQUIVALENT
+    if webhook.namespace_selector is None:
+        webhook.namespace_selector = LabelSelector()
+    if webhook.object_selector is None:
+        webhook.object_selector = LabelSelector()
+    if webhook.timeout_seconds is None:
+        webhook.timeout_seconds = _USUAL_TIMEOUT
+    if isinstance(webhook, MutatingWebhook) and webhook.reinvocation_policy is None:
+        webhook.reinvocation_policy = NEVER
+    rules.default_rules(webhook.rules)
+    service = webhook.client_config.service
+    if service is not None and service.port is None:
+        service.port = _HTTPS
+
+
+def _kept_by(old: WebhookConfiguration, new: WebhookConfiguration) -> _Strictness:
+    """What an object that is there already keeps of today's rules."""
+    webhooks: Sequence[Webhook] = old.webhooks
+    all_names = [webhook.name for webhook in webhooks]
+    before = [webhook.match_conditions for webhook in webhooks]
+    return _Strictness(
+        no_side_effects=all(webhook.side_effects in _WITHOUT_SIDE_EFFECTS for webhook in webhooks),
+        known_reviews=not any(
+            webhook.admission_review_versions and not {*webhook.admission_review_versions} & {*REVIEWS}
+            for webhook in webhooks
+        ),
+        unique_names=len({*all_names}) == len(all_names),
+        good_label_values=not any(_selector_errors(webhook, _WEBHOOKS, strict=True) for webhook in webhooks),
+        judge_conditions=before != [webhook.match_conditions for webhook in new.webhooks],
+        known_conditions=frozenset(each.expression for conditions in before for each in conditions),
+    )
+
+
+def _webhook_errors(webhook: Webhook, strictness: _Strictness, request: Request, path: Path) -> list[FieldError]:
+    errors = names.validate_fully_qualified_name(webhook.name, path.child("name"))
+    for index, rule in enumerate(webhook.rules):
+        errors += rules.rule_with_operations(rule, path.child("rules").index(index))
+    errors += _choice(webhook.failure_policy, FAILURE_POLICIES, path.child("failurePolicy"))
+    errors += _choice(webhook.match_policy, MATCH_POLICIES, path.child("matchPolicy"))
+    allowed, here = _WITHOUT_SIDE_EFFECTS if strictness.no_side_effects else _SIDE_EFFECTS, path.child("sideEffects")
+    if webhook.side_effects is None:
+        errors.append(field_errors.required(here, f"must specify one of {', '.join(allowed)}"))
+    errors += _choice(webhook.side_effects, allowed, here)
+    seconds = webhook.timeout_seconds
+    if seconds is not None and not 1 <= seconds <= _LONGEST_TIMEOUT:
+        detail = "the timeout value must be between 1 and 30 seconds"
+        errors.append(field_errors.invalid(path.child("timeoutSeconds"), seconds, detail))
+    errors += _selector_errors(webhook, path, strict=strictness.good_label_values)
+    if isinstance(webhook, MutatingWebhook):
+        errors += _choice(webhook.reinvocation_policy, _REINVOCATION_POLICIES, path.child("reinvocationPolicy"))
+    errors += validate_client_config(webhook.client_config, path.child("clientConfig"))
+    if strictness.judge_conditions:
+        here, known = path.child("matchConditions"), strictness.known_conditions
+        new = request.options.new_policies
+        errors += rules.match_conditions(webhook.match_conditions, here, new, stored_policies, known)
+    return errors
+
+
+def _choice(value: str | None, choices: Sequence[str], path: Path) -> list[FieldError]:
+    return [] if value is None or value in choices else [field_errors.not_supported(path, value, choices)]
+
+
+def _selector_errors(webhook: Webhook, path: Path, *, strict: bool) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for name, selector in (
+        ("namespaceSelector", webhook.namespace_selector),
+        ("objectSelector", webhook.object_selector),
+    ):
+        errors += label_selector.validate(selector, path.child(name), allow_invalid_values=not strict)
+    return errors
+
+
+def _reviews(versions: Sequence[str], strictness: _Strictness, path: Path) -> list[FieldError]:
+    if not versions:
+        return [field_errors.required(path, f"must specify one of {', '.join(REVIEWS)}")]
+    return validate_review_versions(versions, path, must_know_one=strictness.known_reviews)
+
+
+STRATEGIES = (ValidatingWebhookConfigurationStrategy(), MutatingWebhookConfigurationStrategy())
