@@ -60,6 +60,7 @@ def begin_create(obj: T, request: Request, *, defaulted: bool = False) -> None:
 def finish_create(obj: T, request: Request) -> Admitted[T]:
     """The second half: name, validation, built-in judgement. Policies and webhooks judge it after that."""
     strategy: Strategy[T] = strategy_of(type(obj))
+    _check_namespace(obj, strategy, request)  # which a webhook may have changed
     _stamp(obj, request)
     generate_name(obj.metadata)  # before the kind prepares the object: Jobs and namespaces label things by their name
     strategy.prepare_for_create(obj, request)
@@ -101,6 +102,8 @@ def finish_update(new: T, old: T, request: Request, subresource: str = "") -> Ad
     """The second half: validation, built-in judgement. Policies and webhooks judge it after that."""
     main: Strategy[T] = strategy_of(type(new))
     strategy = main.subresources[subresource] if subresource else main
+    _check_namespace(new, main, request)  # which a webhook may have changed, as it may the name
+    _check_name(new, request)
     _keep_identity(new, old)
     if not new.metadata.resource_version:
         _check_unconditional(main, new)

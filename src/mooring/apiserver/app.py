@@ -37,6 +37,7 @@ from mooring.apiserver.metrics import ServerMetrics
 from mooring.apiserver.openapi import OpenApi
 from mooring.apiserver.options import VersionOptions
 from mooring.apiserver.resources import Resources
+from mooring.apiserver.resources.connecting import admit_connection
 from mooring.apiserver.resources.output import formatted
 from mooring.apiserver.security import users
 from mooring.apiserver.security.authn import Authenticator
@@ -178,6 +179,7 @@ class Application:
                 async with asyncio.timeout(self.limiter.limits.request_seconds):
                     if receive and request.method in _WITH_BODY and not request.upgrade:
                         request.body = await self._body(receive)
+                    await admit_connection(self.resources.context, request, route)
                     response = await self.streams.handle(request, route, exchange.address)
             except TimeoutError:
                 raise errors.timeout("the node did not answer in time") from None

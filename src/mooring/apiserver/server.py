@@ -29,6 +29,7 @@ from mooring.apiserver.app import Application
 from mooring.apiserver.audit_log import AuditLog
 from mooring.apiserver.definitions.following import Definitions
 from mooring.apiserver.discovery import Discovery
+from mooring.apiserver.extensions.lookups import NamespaceLabels, deciding
 from mooring.apiserver.health import Check, Health, store_answers
 from mooring.apiserver.http_server import HttpServer, listen, tls_context
 from mooring.apiserver.kubernetes_service import KubernetesService, advertised
@@ -39,6 +40,7 @@ from mooring.apiserver.openapi import OpenApi
 from mooring.apiserver.options import ServerConfig, for_component
 from mooring.apiserver.own_calls import OwnCalls
 from mooring.apiserver.resources import Resources, bootstrap
+from mooring.apiserver.resources.connecting import admit_token
 from mooring.apiserver.resources.context import all_of
 from mooring.apiserver.security import users
 from mooring.apiserver.security.authn import Authenticator
@@ -62,6 +64,7 @@ from mooring.apiserver.skew import SkewWatch
 from mooring.apiserver.streams.kubelets import Kubelets
 from mooring.apiserver.streams.streams import Streams
 from mooring.apiserver.tables import Tables
+from mooring.apiserver.webhooks.admission import WebhookAdmission
 from mooring.apiserver.webhooks.caller import WebhookCaller
 from mooring.apiserver.webhooks.services import addresses_in
 from mooring.base import logs
@@ -161,7 +164,9 @@ class ApiServer:
             ),
             create_check=partial(require_create, self._node_authorizer),
         )
-        resources.context.webhooks = self._webhooks = WebhookCaller(addresses_in(objects))
+        caller = resources.context.webhooks = self._webhooks = WebhookCaller(addresses_in(objects))
+        labels, decide = NamespaceLabels(self.store), deciding(self._node_authorizer)
+        resources.context.extensions.steps.append(WebhookAdmission(self.store, caller, labels, decide))
         return Application(
             scheme=self.scheme,
             versions=versions,
@@ -181,6 +186,7 @@ class ApiServer:
                 authenticator=authenticator,
                 authorizer=self._node_authorizer,
                 tokens=accounts,
+                admit=partial(admit_token, resources.context),
             ),
             resources=resources,
             streams=Streams(

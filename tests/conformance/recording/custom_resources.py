@@ -833,7 +833,7 @@ def _settled(server: Server, request: Tree) -> None:
         time.sleep(8)  # a server waits some seconds before others may rely on a definition
 
 
-def _steady(body: Any) -> Any:
+def steady(body: Any) -> Any:
     if isinstance(body, dict) and isinstance(body.get("metadata"), dict):
         body["metadata"] = {key: value for key, value in body["metadata"].items() if key not in _VOLATILE}
     if isinstance(body, dict) and isinstance(body.get("details"), dict):
@@ -846,7 +846,7 @@ def main() -> None:
     for request in requests():
         code, warnings, body = server.ask(request)
         _settled(server, request)
-        recorded = {**request, "response": {"code": code, "warnings": warnings, "body": _steady(body)}}
+        recorded = {**request, "response": {"code": code, "warnings": warnings, "body": steady(body)}}
         print(json.dumps(recorded))
 
 

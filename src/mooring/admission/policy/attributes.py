@@ -88,6 +88,8 @@ class Attributes:
     dry_run: bool = False
     options: Mapping[str, Any] | None = None
     """CreateOptions and the like, as JSON."""
+    connect_options: Tree | None = None
+    """What CONNECT asks for, as JSON: such options are no objects with metadata."""
     audit_annotations: dict[str, str] = field(default_factory=dict)
     """What goes into the audit log beside the request."""
     warnings: list[str] = field(default_factory=list)
@@ -111,7 +113,7 @@ class Attributes:
 
     def object_tree(self, kind: GroupVersionKind) -> Tree | None:
         """The object as JSON of a version, None where there is none. It is shared: do not change it."""
-        return None if self.obj is None else self._tree(self.obj, kind, old=False)
+        return self.connect_options if self.obj is None else self._tree(self.obj, kind, old=False)
 
     def old_tree(self, kind: GroupVersionKind) -> Tree | None:
         """The same of the object as it was."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from mooring.admission.policy.attributes import Attributes
+from mooring.api.base import copy_of
 from mooring.api.meta_v1 import Resource
 
 
@@ -84,11 +85,19 @@ class Chain:
             return
         reinvocation.is_second = True
         if attributes.obj is not None:
+            before = copy_of(attributes.obj)
             built_in(attributes.obj)
-            attributes.replace_object(attributes.obj)
+            if attributes.obj != before:
+                reinvocation.changed()
+                attributes.replace_object(attributes.obj)
         for step in self.steps:
             if not step.is_idle:
                 await step.mutate(attributes, reinvocation)
+
+    async def admit(self, attributes: Attributes) -> None:
+        """Both, for what has nothing between: requests that store no object of their own."""
+        await self.mutate(attributes, lambda _: None)
+        await self.validate(attributes)
 
     async def validate(self, attributes: Attributes) -> None:
         """Let all judge the object."""

@@ -3,7 +3,7 @@
 `HandlerContext` is made once by `Resources`; a `Call` is one request on its way through it. Read next: ``reading.py``.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
@@ -25,9 +25,10 @@ from mooring.apiserver.extensions.chain import Chain
 from mooring.apiserver.http import Accepted, Request
 from mooring.apiserver.resources.facts import ClusterFacts
 from mooring.apiserver.resources.node_reading import NodeReading, Rendering
-from mooring.apiserver.resources.parameters import WriteOptions
+from mooring.apiserver.resources.parameters import options_tree
 from mooring.apiserver.resources.selection import Selections
 from mooring.apiserver.resources.stored import Stored
+from mooring.apiserver.security import users
 from mooring.base.clock import Clock
 from mooring.store.kv import Delete, KeyValue, Store
 
@@ -222,17 +223,17 @@ class HandlerContext:
         obj: Resource | None,
         old: Resource | None,
         *,
-        options: WriteOptions | None = None,
-        dry_run: bool = False,
         kind: Kind | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> Attributes | None:
         """A call as policies and webhooks see it; None where none can concern it.
 
-        `kind` is that of the object, where a subresource has one of its own.
+        `kind` is that of the object, where a subresource has one of its own, and `options` are what the query does not
+        say.
         """
-        if self.extensions.is_idle:
-            return None
-        told = _OPTIONS[operation] if call.request.method != "PATCH" else "PatchOptions"
+        if self.extensions.is_idle or call.request.user is users.SERVER:
+            return None  # what the server keeps for itself must not wait for anybody
+        told = options or options_tree(call.request, _OPTIONS[operation])
         name = call.name or (obj.metadata.name if obj is not None else "")
         of_namespace = call.kind.group == "" and call.kind.plural == "namespaces"
         attributes = Attributes(
@@ -247,8 +248,8 @@ class HandlerContext:
             obj=obj,
             old=old,
             user=call.request.user,
-            dry_run=dry_run or (options is not None and options.dry_run),
-            options=options.tree(told) if options is not None else None,
+            dry_run="dryRun" in told,
+            options=told,
             audit_annotations=call.request.audit_annotations,
             warnings=call.warnings,
         )

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from mooring.api import codec, errors, times
+from mooring.api.admissionregistration_v1 import DELETE
 from mooring.api.apiextensions_v1 import CustomResourceDefinition
 from mooring.api.core_v1 import Namespace, Pod
 from mooring.api.kinds import Kind
@@ -88,12 +89,14 @@ class Deleting:
         revision = await self._context.store.revision()
         return respond(call, view.list(shown, ListMeta(resource_version=str(revision))))
 
-    async def _delete_one_of(self, call: Call, kv: KeyValue, options: DeleteOptions) -> bool:
+    async def _delete_one_of(
+        self, call: Call, kv: KeyValue, options: DeleteOptions, *, is_admitted: bool = False
+    ) -> bool:
         """Delete an object of a collection; returns whether it was there at all."""
         namespace, _, name = kv.key.removeprefix(call.stored.prefix).rpartition("/")
         one = Call(call.request, call.kind, call.stored, namespace, name, "", call.accepted, call.warnings)
         try:
-            await self.delete_object(one, options)
+            await self.delete_object(one, options, is_admitted=is_admitted)
         except errors.NotFound:
             return False
         return True
@@ -105,11 +108,16 @@ class Deleting:
         found = (await self._context.store.range(stored.prefix)).items
         for start in range(0, len(found), _AT_ONCE):
             group = found[start : start + _AT_ONCE]
-            await asyncio.gather(*(self._delete_one_of(call, kv, DeleteOptions()) for kv in group))
+            await asyncio.gather(*(self._delete_one_of(call, kv, DeleteOptions(), is_admitted=True) for kv in group))
         return not (await self._context.store.range(stored.prefix, limit=1)).items
 
-    async def delete_object(self, call: Call, options: DeleteOptions) -> tuple[Written, bool, Resource]:
-        """Delete, or begin to; returns the last state, and whether the object is gone."""
+    async def delete_object(
+        self, call: Call, options: DeleteOptions, *, is_admitted: bool = False
+    ) -> tuple[Written, bool, Resource]:
+        """Delete, or begin to; returns the last state, and whether the object is gone.
+
+        `is_admitted`: policies and webhooks have nothing more to say about it.
+        """
         context, stored = self._context, call.stored
         if call.name in _IMMORTAL and stored.hub.type is Namespace:
             raise errors.forbidden("namespaces", call.name, "this namespace may not be deleted")
@@ -118,6 +126,8 @@ class Deleting:
             obj = stored.decode(kv.value, kv.mod_revision)
             context.guard(call.request.user, None, obj, call.subresource)
             _check_preconditions(call, obj, options)
+            if not is_admitted and not _is_pending(obj, options):
+                await self._admit(call, obj, options)
             waits = self._mark(obj, options)
             if options.dry_run:
                 return Written(kv.value, kv.mod_revision), not waits, obj
@@ -133,6 +143,15 @@ class Deleting:
                 if written:
                     return written, False, obj
         raise errors.conflict(call.kind.plural, call.name, group=call.kind.group)
+
+    async def _admit(self, call: Call, obj: Resource, options: DeleteOptions) -> None:
+        """Ask policies and webhooks whether an object may be deleted."""
+        if self._context.extensions.is_idle:
+            return
+        told = {**codec.to_tree(options), "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
+        attributes = self._context.extended(call, DELETE, None, obj, options=told)
+        if attributes is not None:
+            await self._context.extensions.admit(attributes)
 
     def _mark(self, obj: Resource, options: DeleteOptions) -> bool:
         """Write into the object that it is to be deleted; returns whether something must happen before it goes."""
@@ -187,6 +206,13 @@ def _grace_seconds(obj: Resource, options: DeleteOptions) -> int:
     if seconds is None or not obj.spec.node_name or has_ended(obj):
         seconds = 0
     return 1 if seconds < 0 else seconds
+
+
+def _is_pending(obj: Resource, options: DeleteOptions) -> bool:
+    """Whether a pod has been given its time already, and no less of it now: then nobody is asked again."""
+    if not isinstance(obj, Pod) or obj.metadata.deletion_timestamp is None:
+        return False
+    return _grace_seconds(obj, options) >= (obj.metadata.deletion_grace_period_seconds or 0)
 
 
 def _finalizers(obj: Resource, options: DeleteOptions) -> list[str]:

@@ -5,6 +5,7 @@ compare-and-swap on the budget, so that two evictions never share the last one, 
 """
 
 from mooring.api import errors, times
+from mooring.api.admissionregistration_v1 import CREATE
 from mooring.api.base import copy_of
 from mooring.api.codec import FieldValidation
 from mooring.api.core_v1 import Pod, PodCondition
@@ -35,6 +36,7 @@ class Disruption:
         options = eviction.delete_options or DeleteOptions()
         dry_run = bool(options.dry_run) or write_options(call.request, "CreateOptions").dry_run
         options.dry_run = ["All"] if dry_run else []
+        await self._admit(call, eviction)
         kv = await self._context.find(call)
         pod = self._pod(call, kv)
         self._context.guard(call.request.user, None, pod, call.subresource)  # before a budget is touched
@@ -43,7 +45,15 @@ class Disruption:
             await self._take_from_budget(call, pod, dry_run=dry_run)
         if not dry_run and pod.metadata.deletion_timestamp is None:
             await self._mark(call)
-        await self._deleting.delete_object(call, options)
+        await self._deleting.delete_object(call, options, is_admitted=True)
+
+    async def _admit(self, call: Call, eviction: Eviction) -> None:
+        """Ask policies and webhooks, which see the Eviction, and not the deletion that it leads to."""
+        kind = self._context.scheme.kind("policy/v1", "Eviction")
+        eviction.metadata.name, eviction.metadata.namespace = call.name, call.namespace
+        attributes = self._context.extended(call, CREATE, eviction, None, kind=kind)
+        if attributes is not None:
+            await self._context.extensions.admit(attributes)
 
     def _read(self, call: Call) -> Eviction:
         eviction = read_body(call.request, Eviction, "Eviction", "policy/v1", FieldValidation.WARN).object

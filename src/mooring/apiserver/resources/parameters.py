@@ -38,13 +38,6 @@ class WriteOptions:
     validation: FieldValidation = FieldValidation.WARN
     force: bool = False
 
-    def tree(self, options_kind: str) -> dict[str, Any]:
-        """The options as policies and webhooks are told of them."""
-        tree: dict[str, Any] = {"kind": options_kind, "apiVersion": "meta.k8s.io/v1"}
-        tree |= {"dryRun": ["All"]} if self.dry_run else {}
-        tree |= {"fieldManager": self.manager} if self.manager else {}
-        return tree
-
 
 def write_options(request: Request, options_kind: str, *, is_apply: bool = False) -> WriteOptions:
     """The options in a query; raises Invalid."""
@@ -66,6 +59,17 @@ def write_options(request: Request, options_kind: str, *, is_apply: bool = False
         validation=FieldValidation(validation) if validation else FieldValidation.WARN,
         force=request.flag("force"),
     )
+
+
+def options_tree(request: Request, options_kind: str) -> dict[str, Any]:
+    """The options in a query as policies and webhooks are told of them."""
+    tree: dict[str, Any] = {"kind": options_kind, "apiVersion": "meta.k8s.io/v1"}
+    if "dryRun" in request.query:
+        tree["dryRun"] = [*request.query["dryRun"]]
+    for name in ("fieldManager", "fieldValidation"):
+        if given := request.parameter(name):
+            tree[name] = given
+    return tree
 
 
 @lru_cache(maxsize=256)

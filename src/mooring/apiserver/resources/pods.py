@@ -4,11 +4,13 @@ Binding many is Mooring's own, for its scheduler: a `BindingList` is posted to `
 nothing, and every binding gets a Status of its own in the answer. All of them go to the store in one round.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from mooring.admission.pod.binding import bind
 from mooring.api import codec, errors
+from mooring.api.admissionregistration_v1 import CREATE
 from mooring.api.codec import FieldValidation
 from mooring.api.core_v1 import Binding, Pod
 from mooring.api.errors import StatusError
@@ -52,20 +54,47 @@ class Pods:
         if binding.metadata.name not in {"", call.name}:
             raise errors.bad_request("name in URL does not match name in Binding object")
         binding.metadata.name = call.name
-        return await self._bind_one(call.namespace, binding, dry_run=options.dry_run)
+        return await self._bind_one(call, binding, dry_run=options.dry_run)
 
     async def bindings(self, request: Request, route: ResourceRoute) -> Response:
         """`POST bindings`: one in a namespace, or a BindingList for all of them."""
         if route.namespace:
             options = write_options(request, "CreateOptions")
             binding = self._read(request, options.validation)
-            return await self._bind_one(route.namespace, binding, dry_run=options.dry_run)
+            call = Call(request, route.kind, self._stored, route.namespace, "", "", request.accepted())
+            return await self._bind_one(call, binding, dry_run=options.dry_run)
         many = read_body(request, BindingList, "BindingList", "v1", FieldValidation.STRICT).object
         if many.kind not in {"", "BindingList"}:
             raise errors.method_not_allowed("create", "bindings")
-        statuses = await self.bind_many(many.items)
+        statuses = await self._bind_admitted(request, many.items)
         answer = StatusList(kind="StatusList", api_version="v1", items=statuses)
         return Response(201, codec.encode(answer))
+
+    async def _bind_admitted(self, request: Request, bindings: Sequence[Binding]) -> list[Status]:
+        """Bind those pods to whose binding policies and webhooks have no objection."""
+        if self._context.extensions.is_idle:
+            return await self.bind_many(bindings)
+        judged = await asyncio.gather(*(self._judged(request, binding) for binding in bindings))
+        allowed = [binding for binding, refusal in zip(bindings, judged, strict=True) if refusal is None]
+        bound = iter(await self.bind_many(allowed))
+        return [next(bound) if refusal is None else refusal for refusal in judged]
+
+    async def _judged(self, request: Request, binding: Binding) -> Status | None:
+        """Why one of many bindings is refused: it is judged as if it had been sent alone."""
+        place, kind = binding.metadata, self._stored.hub
+        call = Call(request, kind, self._stored, place.namespace, place.name, "binding", request.accepted())
+        try:
+            await self._admit(call, binding)
+        except StatusError as error:
+            return error.status
+        return None
+
+    async def _admit(self, call: Call, binding: Binding) -> None:
+        """Ask policies and webhooks about a binding."""
+        kind = self._context.scheme.kind("v1", "Binding")
+        attributes = self._context.extended(call, CREATE, binding, None, kind=kind)
+        if attributes is not None:
+            await self._context.extensions.admit(attributes)
 
     async def bind_many(self, bindings: Sequence[Binding]) -> list[Status]:
         """Bind pods, all that can be bound; a Status for each, in the same order."""
@@ -100,12 +129,14 @@ class Pods:
         await self._disruption.evict(call)
         return respond(call, codec.encode(_success()), 201)
 
-    async def _bind_one(self, namespace: str, binding: Binding, *, dry_run: bool) -> Response:
+    async def _bind_one(self, call: Call, binding: Binding, *, dry_run: bool) -> Response:
+        namespace = call.namespace
         if binding.metadata.namespace not in {"", namespace}:
             raise errors.bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request"
             )
         binding.metadata.namespace = namespace
+        await self._admit(call, binding)
         if dry_run:
             await self._context.store.revision()
             self._put(namespace, binding)

@@ -17,7 +17,7 @@ from mooring.apiserver.patch import PatchError, patcher_for
 from mooring.apiserver.resources.context import Call, HandlerContext
 from mooring.apiserver.resources.output import respond
 from mooring.apiserver.resources.parameters import WriteOptions, check_type, read_body, write_options
-from mooring.apiserver.resources.writing import APPLY, Change, Writing
+from mooring.apiserver.resources.writing import APPLY, Change, View, Writing
 
 _GROUP, _VERSION = "autoscaling", "v1"
 _IDENTITY = frozenset({"name", "namespace", "resourceVersion"})
@@ -98,11 +98,20 @@ class Scaling:
     async def _change(
         self, call: Call, options: WriteOptions, change: Change, *, managed_already: bool = False
     ) -> Response:
-        written = await self._writing.change(call, options, change, subresource="", managed_already=managed_already)
+        paths = _paths(call.kind)
+
+        def into(obj: Resource, scale: Resource | None) -> None:
+            if isinstance(scale, Scale):
+                _set_replicas(obj, scale.spec.replicas, paths)
+
+        view = View(self._kind, lambda obj: scale_of(obj, paths), into)
+        written = await self._writing.change(
+            call, options, change, subresource="", managed_already=managed_already, view=view
+        )
         if call.stored.asks:
             await call.stored.prepare([written.value], call.kind)
         obj = call.stored.decode(written.value, written.revision)
-        return respond(call, codec.encode(scale_of(obj, _paths(call.kind))))
+        return respond(call, codec.encode(scale_of(obj, paths)))
 
 
 def scale_of(obj: Resource, paths: CustomResourceSubresourceScale | None = None) -> Scale:

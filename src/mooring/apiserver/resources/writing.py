@@ -53,6 +53,16 @@ Change = Callable[[Resource], Resource]
 """Makes the new object from the old one, both in the newest version. The old one is not to be changed."""
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a subresource shows in place of an object, such as its scale."""
+
+    kind: Kind
+    of: Callable[[Resource], Resource]
+    into: Callable[[Resource, Resource | None], None]
+    """Writes into an object what somebody has changed in what it shows."""
+
+
 class Writing:
     """`create`, `update` and `patch`."""
 
@@ -105,7 +115,7 @@ class Writing:
             self._managers.create(call.kind, obj, self._manager(call, options))
         taken, made_up = "", bool(obj.metadata.generate_name and not obj.metadata.name)
         begin_create(obj, request, defaulted=True)
-        attributes = context.extended(call, CREATE, obj, None, options=options)
+        attributes = context.extended(call, CREATE, obj, None)
         if attributes is not None:
             await context.extensions.mutate(attributes, lambda changed: mutate_again(changed, None, request))
             obj = attributes.obj or obj
@@ -147,8 +157,12 @@ class Writing:
         *,
         subresource: str | None = None,
         managed_already: bool = False,
+        view: View | None = None,
     ) -> Written:
-        """Read, change, admit and write until nobody comes in between. Raises Conflict for a stale resourceVersion."""
+        """Read, change, admit and write until nobody comes in between. Raises Conflict for a stale resourceVersion.
+
+        `view` is what the call shows in place of the object.
+        """
         context, stored = self._context, call.stored
         part = call.subresource if subresource is None else subresource
         for _ in range(_ATTEMPTS):
@@ -157,7 +171,7 @@ class Writing:
             new = change(old)
             check_preconditions(call, new, old)
             keep_managers = managed_already or self._managers.forgets(new)
-            new = await self._admit_update(call, options, new, old, part)
+            new = await self._admit_update(call, new, old, part, view)
             if not keep_managers:
                 self.own(call, options, old, new)
             written = await self._store_change(call, kv, old, new, dry_run=options.dry_run)
@@ -165,23 +179,30 @@ class Writing:
                 return written
         raise errors.conflict(call.kind.plural, call.name, group=call.kind.group)
 
-    async def _admit_update(
-        self, call: Call, options: WriteOptions, new: Resource, old: Resource, part: str
-    ) -> Resource:
+    async def _admit_update(self, call: Call, new: Resource, old: Resource, part: str, view: View | None) -> Resource:
         """Admission of a change, with policies and webhooks; what is to be stored."""
         context = self._context
         request = await context.admission_request(call, new)
         request.warnings = call.warnings
         begin_update(new, old, request, part)
-        attributes = context.extended(call, UPDATE, new, old, options=options)
-        if attributes is not None:
+        if view is None:
+            attributes = context.extended(call, UPDATE, new, old)
+        else:
+            attributes = context.extended(call, UPDATE, view.of(new), view.of(old), kind=view.kind)
+        if attributes is None:
+            finish_update(new, old, request, part)
+            context.guard(call.request.user, new, old, part)
+            return new
+        if view is None:
             await context.extensions.mutate(attributes, lambda changed: mutate_again(changed, old, request, part))
             new = attributes.obj or new
+        else:
+            await context.extensions.mutate(attributes, lambda _: None)
+            view.into(new, attributes.obj)
         finish_update(new, old, request, part)
         context.guard(call.request.user, new, old, part)
-        if attributes is not None:
-            attributes.replace_object(new)
-            await context.extensions.validate(attributes)
+        attributes.replace_object(new if view is None else view.of(new))
+        await context.extensions.validate(attributes)
         return new
 
     async def _store_change(

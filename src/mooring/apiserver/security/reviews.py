@@ -63,6 +63,7 @@ class Reviews:
         authenticator: Authenticator,
         authorizer: Authorizer,
         tokens: ServiceAccountTokens,
+        admit: Callable[[Request, ResourceRoute, TokenRequest], Awaitable[None]],
     ) -> None:
         self._scheme = scheme
         self._options = options
@@ -70,6 +71,7 @@ class Reviews:
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._tokens = tokens
+        self._admit = admit
         self._answers: dict[tuple[str, str, str], Answer] = {
             ("", "serviceaccounts", "token"): self._token,
             (_AUTHENTICATION, "tokenreviews", ""): self._token_review,
@@ -89,6 +91,7 @@ class Reviews:
         if kind is None:
             raise errors.path_not_found()
         wanted = self._read(request, route, TokenRequest, kind)
+        await self._admit(request, route, wanted)
         await self._tokens.check_node(request.user, route.namespace, route.name, wanted)
         return _created(request, await self._tokens.issue(route.namespace, route.name, wanted))
 

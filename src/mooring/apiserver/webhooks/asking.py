@@ -1,0 +1,54 @@
+"""One webhook is asked about one request: the review is sent, and what comes back becomes an answer or an error.
+
+- `CallError`: the webhook could not be asked, or made no sense. The failure policy decides what that means.
+- a `StatusError`: the request is refused, by the webhook or because it must not be asked on dry run.
+
+Called by ``admission.py``.
+"""
+
+from typing import Any, Protocol
+
+from mooring.admission.policy.attributes import Attributes
+from mooring.admission.policy.matching import Match
+from mooring.api import errors
+from mooring.apiserver.webhooks.caller import ClientConfig
+from mooring.apiserver.webhooks.configurations import Hook
+from mooring.apiserver.webhooks.failures import WebhookError
+from mooring.apiserver.webhooks.reviewing import Answer, answer_in, refusal, review_of
+
+
+class CallError(Exception):
+    """A webhook was of no use; the message is for the client."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f'failed calling webhook "{name}": {why}')
+
+
+class Caller(Protocol):
+    """Sends requests to webhooks: ``caller.py``, or what a test puts in its place."""
+
+    async def call(self, config: ClientConfig, body: bytes, *, seconds: int) -> bytes: ...
+
+
+async def ask(caller: Caller, hook: Hook[Any], attributes: Attributes, match: Match, *, mutating: bool) -> Answer:
+    """The answer of a webhook that allows the request; raises CallError and StatusError."""
+    if attributes.dry_run and not hook.allows_dry_run:
+        raise errors.bad_request(f'admission webhook "{hook.name}" does not support dry run')
+    try:
+        question = review_of(attributes, match, hook.webhook.admission_review_versions)
+    except WebhookError as error:
+        raise CallError(hook.name, str(error)) from None
+    try:
+        body = await caller.call(hook.webhook.client_config, question.body, seconds=hook.seconds)
+    except WebhookError as error:
+        raise CallError(hook.name, f"failed to call webhook: {error}") from None
+    try:
+        answer = answer_in(body, question, mutating=mutating)
+    except WebhookError as error:
+        raise CallError(hook.name, str(error)) from None
+    for key, value in answer.audit_annotations.items():
+        attributes.audit_annotations.setdefault(f"{hook.name}/{key}", value)
+    attributes.warnings.extend(answer.warnings)
+    if not answer.allowed:
+        raise refusal(hook.name, answer.status)
+    return answer
