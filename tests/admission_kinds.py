@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -30,11 +31,37 @@ def _certificate_request(encoding: serialization.Encoding) -> str:
     return b64encode(made.public_bytes(encoding)).decode()
 
 
+def authority(name: str = "x", *, ca: bool = True) -> str:
+    """The certificate of an authority, in PEM."""
+    key = ed25519.Ed25519PrivateKey.generate()
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(start)
+        .not_valid_after(start + timedelta(days=3650))
+        .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+        .sign(key, None)
+    )
+    return made.public_bytes(serialization.Encoding.PEM).decode()
+
+
 def name_for(kind: str) -> str:
     """The name that tests give to their object of a kind."""
     return {"IPAddress": "192.0.2.7", "CustomResourceDefinition": "widgets.example.com"}.get(kind, "x")
 
 
+_WEBHOOK: Tree = {
+    "name": "hook.example.com",
+    "clientConfig": {"url": "https://example.com/hook"},
+    "rules": [{"operations": ["CREATE"], "apiGroups": ["example.com"], "apiVersions": ["v1"], "resources": ["x"]}],
+    "sideEffects": "None",
+    "admissionReviewVersions": ["v1"],
+}
 _PODS: Tree = {
     "resourceRules": [
         {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]},
@@ -47,6 +74,9 @@ EXAMPLES: dict[str, tuple[str, Tree]] = {
         _POLICIES,
         {"spec": {"matchConstraints": _PODS, "validations": [{"expression": "object.metadata.name != 'x'"}]}},
     ),
+    "ValidatingWebhookConfiguration": (_POLICIES, {"webhooks": [_WEBHOOK]}),
+    "MutatingWebhookConfiguration": (_POLICIES, {"webhooks": [_WEBHOOK]}),
+    "ClusterTrustBundle": ("certificates.k8s.io/v1", {"spec": {"trustBundle": authority()}}),
     "ValidatingAdmissionPolicyBinding": (_POLICIES, {"spec": {"policyName": "x", "validationActions": ["Deny"]}}),
     "MutatingAdmissionPolicy": (
         _POLICIES,

@@ -32,6 +32,7 @@ from mooring.admission import (
     stateful_set,
     storage,
     storage_migration,
+    trust_bundles,
     webhook_configurations,
 )
 from mooring.admission.definitions import strategy as definitions
@@ -74,6 +75,7 @@ register(
     *autoscaler.STRATEGIES,
     *certificate_signing.STRATEGIES,
     *certificates.STRATEGIES,
+    *trust_bundles.STRATEGIES,
     *storage_migration.STRATEGIES,
     *event.STRATEGIES,
     *quota.STRATEGIES,

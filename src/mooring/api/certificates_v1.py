@@ -128,3 +128,26 @@ class PodCertificateRequestList(ResourceList):
 
     items: list[PodCertificateRequest] = required(list)
     """The requests."""
+
+
+class ClusterTrustBundleSpec(Object):
+    """Whom to trust."""
+
+    signer_name: str = ""
+    """The signer whose certificates these authorities vouch for; only who may attest for it writes the bundle."""
+    trust_bundle: str = required(str)
+    """Certificates of authorities, in PEM, in no particular order."""
+
+
+class ClusterTrustBundle(Resource):
+    """Authorities that pods of the whole cluster may trust."""
+
+    spec: ClusterTrustBundleSpec = required(ClusterTrustBundleSpec)
+    """Whom to trust."""
+
+
+class ClusterTrustBundleList(ResourceList):
+    """Several ClusterTrustBundles."""
+
+    items: list[ClusterTrustBundle] = required(list)
+    """The bundles."""

@@ -352,6 +352,9 @@ def _cluster() -> tuple[Kind, ...]:
     attributes_class = storage.kind(
         "VolumeAttributesClass", "volumeattributesclasses", namespaced=False, short_names=("vac",)
     )
+    trust_bundle = _Module("certificates.k8s.io", "v1", certificates_v1).kind(
+        "ClusterTrustBundle", "clustertrustbundles", namespaced=False
+    )
     return (
         _Module("apiextensions.k8s.io", "v1", apiextensions_v1).kind(
             "CustomResourceDefinition",
@@ -368,6 +371,8 @@ def _cluster() -> tuple[Kind, ...]:
             short_names=("csr",),
             subresources=(Subresource("approval"), STATUS),
         ),
+        trust_bundle,
+        _also(trust_bundle, "v1beta1"),
         _Module("coordination.k8s.io", "v1", coordination_v1).kind("Lease", "leases"),
         _Module("discovery.k8s.io", "v1", discovery_v1).kind("EndpointSlice", "endpointslices"),
         _Module("events.k8s.io", "v1", events_v1).kind(

@@ -76,7 +76,11 @@ _LIFECYCLES = {
     ("batch", "v1"): {"CronJob": since("1.21"), "Job": since("1.2")},
     ("certificates.k8s.io", "v1"): {
         "CertificateSigningRequest": since("1.19"),
+        "ClusterTrustBundle": since("1.37"),
         "PodCertificateRequest": since("1.37"),
+    },
+    ("certificates.k8s.io", "v1beta1"): {
+        "ClusterTrustBundle": since("1.33", "1.37", "1.40", replacement="certificates.k8s.io/v1"),
     },
     ("coordination.k8s.io", "v1"): {"Lease": since("1.14")},
     ("events.k8s.io", "v1"): {"Event": since("1.19")},

@@ -70,6 +70,7 @@ FIELDS: Mapping[tuple[str, str], Mapping[str, _Field]] = {
     ("apps", "ReplicaSet"): {"status.replicas": _Field("status.replicas", "0")},
     ("batch", "Job"): {"status.successful": _Field("status.succeeded", "0")},
     ("certificates.k8s.io", "CertificateSigningRequest"): _same("spec.signerName"),
+    ("certificates.k8s.io", "ClusterTrustBundle"): _same("spec.signerName"),
     ("certificates.k8s.io", "PodCertificateRequest"): _same("spec.signerName", "spec.podName", "spec.nodeName"),
     ("resource.k8s.io", "ResourceSlice"): _same("spec.nodeName", "spec.driver"),
 }

@@ -294,6 +294,7 @@ def cluster_roles() -> list[ClusterRole]:
             )
             for kind in ("nodeclient", "selfnodeclient")
         ),
+        _role("system:cluster-trust-bundle-discovery", _may(_READ, _CERTIFICATES, "clustertrustbundles")),
         *(
             _role(
                 f"system:certificates.k8s.io:{signer}-approver",
@@ -334,6 +335,11 @@ def cluster_role_bindings() -> list[ClusterRoleBinding]:
         _bound("system:discovery", "system:discovery", everybody),
         _bound("system:basic-user", "system:basic-user", everybody),
         _bound("system:public-info-viewer", "system:public-info-viewer", everybody, nobody),
+        _bound(
+            "system:cluster-trust-bundle-discovery",
+            "system:cluster-trust-bundle-discovery",
+            _group(users.SERVICE_ACCOUNTS),
+        ),
         _bound("system:node-proxier", "system:node-proxier", _user("system:kube-proxy")),
         _bound("system:node", "system:node"),
         # What kubeadm binds in other clusters: nodes with a token join, and renew their certificates, by themselves.

@@ -78,6 +78,10 @@ def _certificate_request(each: certificates_v1.PodCertificateRequest, _now: date
     ]
 
 
+def _trust_bundle(each: certificates_v1.ClusterTrustBundle, _now: datetime) -> list[Any]:
+    return [each.metadata.name, each.spec.signer_name or "<none>"]
+
+
 # -- autoscalers
 
 
@@ -138,6 +142,7 @@ SERVICE_CIDRS = Printer(_texts("Name", "CIDRs", "Age"), _service_cidr)
 IP_ADDRESSES = Printer(_texts("Name", "ParentRef", "Age"), _ip_address)
 MIGRATIONS = Printer(_texts("Name", "Resource", "Status"), _migration)
 AUTOSCALERS = Printer(_texts("Name", "Reference", "Targets", "MinPods", "MaxPods", "Replicas", "Age"), _autoscaler)
+TRUST_BUNDLES = Printer(_texts("Name", "SignerName"), _trust_bundle)
 CERTIFICATE_REQUESTS = Printer(
     (
         *_texts("Name", "PodName", "ServiceAccountName", "NodeName", "SignerName", "State"),
