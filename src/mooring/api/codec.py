@@ -46,6 +46,7 @@ __all__ = [
     "encode",
     "from_tree",
     "json_tree",
+    "read_json",
     "read_yaml",
     "to_tree",
     "to_yaml",
@@ -133,6 +134,16 @@ def decode_protobuf(body: bytes, cls: type[T], validation: FieldValidation = Fie
     found = envelope(body)
     tree = tree_of(found.message, cls)  # type: ignore[arg-type] # kinds are structs
     return Decoded(*from_tree({**tree, "apiVersion": found.api_version, "kind": found.kind}, cls, validation))
+
+
+def read_json(body: bytes) -> Any:
+    """As `json_tree`, in a fraction of the time where no field may be there twice. Raises DecodeError."""
+    check_limits(body)
+    try:
+        tree = _UNTYPED.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return json_tree(body)
+    return json_tree(body) if _may_repeat_a_field(body) else tree
 
 
 def from_tree(
@@ -233,15 +244,14 @@ def _may_repeat_a_field(body: bytes) -> bool:
 
 def _is_plain(tree: Any) -> bool:
     """Whether no object in a tree has a field twice, and nothing nests so deep that later readers could not follow."""
-    level: list[Any] = [tree]
+    level: list[Any] = [tree] if tree.__class__ in _CONTAINERS else []
     for _ in range(_PLAIN_LEVELS):
         below: list[Any] = []
         for value in level:
-            if isinstance(value, Members):
+            if value.__class__ is Members:
                 return False
-            if isinstance(value, dict | list):
-                items = value.values() if isinstance(value, dict) else value
-                below += [item for item in items if item.__class__ in _CONTAINERS]
+            items = value.values() if value.__class__ is dict else value
+            below += [item for item in items if item.__class__ in _CONTAINERS]
         if not below:
             return True
         level = below

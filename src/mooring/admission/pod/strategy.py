@@ -103,8 +103,9 @@ class PodStrategy(Strategy[Pod]):
 
     def validate_update(self, new: Pod, old: Pod, request: Request) -> list[FieldError]:
         rules = rules_for_update(request.options, old.spec, old.metadata, is_pod=True)
+        known = request.known_specs
         errors = meta.validate_object_meta_update(new.metadata, old.metadata)
-        errors += _validate_pod(new, rules)
+        errors += _validate_pod(new, rules, validate_pod_spec if known is None else known.validate_changed)
         errors += validate_annotation_updates(new.metadata, old.metadata, _ANNOTATIONS)
         return errors + validate_spec_update(new.spec, old.spec)
 

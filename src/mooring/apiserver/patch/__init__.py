@@ -12,7 +12,7 @@ from itertools import chain, repeat
 from typing import Any
 
 from mooring.api import errors as api_errors
-from mooring.api.json_tree import DecodeError, TooLargeError, check_limits, json_tree
+from mooring.api.codec import DecodeError, TooLargeError, read_json
 from mooring.api.kinds import Kind
 from mooring.apiserver.patch.errors import Inapplicable, PatchError
 from mooring.apiserver.patch.json_patch import apply, check_operations
@@ -45,8 +45,7 @@ def patcher_for(media_type: str, body: bytes, kind: Kind) -> Patcher:
     if media_type not in MEDIA_TYPES[:3]:
         raise api_errors.unsupported_media_type(MEDIA_TYPES)
     try:
-        check_limits(body)
-        patch = json_tree(body)
+        patch = read_json(body)
         if media_type == "application/json-patch+json":
             check_operations(patch)
         elif not isinstance(patch, dict):
@@ -57,7 +56,7 @@ def patcher_for(media_type: str, body: bytes, kind: Kind) -> Patcher:
         raise api_errors.bad_request(f"error decoding patch: {error}") from None
     # Values of a patch become part of what they are put into: when somebody else was faster and it is made anew, the
     # body is read anew, which costs less than a copy every time.
-    fresh = chain((patch,), map(json_tree, repeat(body)))
+    fresh = chain((patch,), map(read_json, repeat(body)))
     if media_type == "application/json-patch+json":
         return lambda tree: apply(next(fresh), tree)
     if media_type == "application/merge-patch+json":
