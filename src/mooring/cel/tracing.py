@@ -5,11 +5,13 @@
 
 `&&`, `||`, `!` and `?:` are walked through; what is below them is a part that is judged as a whole. Macros are shown as
 they were written, as far as they can be told from what they unfold to. For people who ask why, so nothing here is fast.
+`parts` gives every sub-expression with its value, whatever comes of the whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from . import operators as op
@@ -22,6 +24,7 @@ from .values import Value
 _SIGNS = {sign: text for text, sign in op.BINARY.items()}
 _LOOSE = frozenset({op.AND, op.OR, op.CONDITIONAL, *_SIGNS})
 """Operators whose text needs parentheses within another operator."""
+_MOST_PARTS = 60
 
 
 class Finding(NamedTuple):
@@ -51,6 +54,26 @@ def trace(program: Program, bindings: Mapping[str, Value]) -> tuple[Finding, ...
     return tuple(_Tracer(compiled.options, bindings).against(compiled.expr, wanted=True))
 
 
+class Part(NamedTuple):
+    """A sub-expression, how deep it is, and what came of it."""
+
+    text: str
+    outcome: str
+    """A value as CEL writes it, or `error: no such key: zone`."""
+    depth: int
+
+
+def parts(program: Program, bindings: Mapping[str, Value]) -> tuple[Part, ...]:
+    """The whole expression and what it is made of, each with its value; literals say themselves what they are.
+
+    Of an expression with very many parts the first ones.
+    """
+    compiled = program._compiled
+    if compiled is None:
+        return ()
+    return tuple(islice(_Tracer(compiled.options, bindings).parts(compiled.expr, 0), _MOST_PARTS))
+
+
 class _Tracer:
     def __init__(self, options: Options, bindings: Mapping[str, Value]) -> None:
         self._options = options
@@ -71,6 +94,17 @@ class _Tracer:
                 return self.against(expr.args[1 if condition else 2], wanted=wanted)
             return self.against(expr.args[0], wanted=True)
         return [Finding(text_of(expr), _outcome(value), tuple(self._values(expr)))]
+
+    def parts(self, expr: Expr, depth: int) -> Iterator[Part]:
+        value = self._value(expr)
+        if isinstance(expr, Literal) or (_is_path(expr) and isinstance(value, dict)):
+            return
+        yield Part(text_of(expr), _outcome(value), depth)
+        if isinstance(expr, Comprehension):
+            yield from self.parts(expr.iter_range, depth + 1)
+        elif not _is_path(expr):
+            for part in children(expr):
+                yield from self.parts(part, depth + 1)
 
     def _values(self, expr: Expr) -> list[tuple[str, str]]:
         """What a part looks at: variables with a path behind them, each once. Whole maps would say too much."""

@@ -16,6 +16,7 @@ COMMANDS = {
     "explain": "Say why a pod is pending, and what would help.",
     "simulate": "Say where pods would go if the cluster were changed.",
     "audit": "Say what breaks when versions or gates change.",
+    "dashboard": "See all of that in a browser.",
     "lint": "Judge manifests as an API server would, with advice.",
     "dump": "Write a cluster into one file, for the questions above.",
     "bridge": "Bring the new constraints to a stock Kubernetes cluster.",

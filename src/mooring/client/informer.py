@@ -111,6 +111,11 @@ class Informer(Generic[T]):
         return self.has_synced
 
     @property
+    def is_failing(self) -> bool:
+        """Whether the server was asked in vain lately, so that what is here may be old."""
+        return self._failures > 1
+
+    @property
     def resource_version(self) -> str:
         """The version that the cache has reached; empty before the first list."""
         return self._version

@@ -15,8 +15,8 @@
 | ``results.py``, ``text.py`` | what comes of it, for programs and for people |
 """
 
-from mooring.advisor.explain.explanation import KINDS, explain
+from mooring.advisor.explain.explanation import KINDS, explain, loaded
 from mooring.advisor.explain.results import SchedulingExplanation
 from mooring.advisor.explain.subject import NotThereError, Subject, find, from_file
 
-__all__ = ["KINDS", "NotThereError", "SchedulingExplanation", "Subject", "explain", "find", "from_file"]
+__all__ = ["KINDS", "NotThereError", "SchedulingExplanation", "Subject", "explain", "find", "from_file", "loaded"]

@@ -73,17 +73,37 @@ def explain(
     registry: Registry | None = None,
     seed: int = 0,
     suggestions: int = SUGGESTIONS,
+    engine: AskingEngine | None = None,
 ) -> SchedulingExplanation:
-    """Why a pod (or the pod of a workload's template) is where it is, or nowhere, and what would help."""
+    """Why a pod (or the pod of a workload's template) is where it is, or nowhere, and what would help.
+
+    Who asks often gives an `engine` that has been loaded with the snapshot; it is left as it was.
+    """
     subject = pod if isinstance(pod, Subject) else subjects.of(snapshot, pod)
     features = features or SchedulerFeatures()
     if subject.is_bridged:
         features = replace(features, constraints=ConstraintOptions())
-    engine = AskingEngine(profiles, features=features, registry=registry, seed=seed)
-    load(engine, snapshot)
-    for obj in (*snapshot.all(ResourceClaimTemplate), *companions(snapshot, subject)):
-        engine.put(obj)
+    if engine is None or subject.is_bridged or not subject.exists:
+        engine = loaded(snapshot, profiles=profiles, features=features, registry=registry)
+        for obj in companions(snapshot, subject):
+            engine.put(obj)
+    engine.reseed(seed)
     return _Explaining(snapshot, subject, engine, features, suggestions).result()
+
+
+def loaded(
+    snapshot: Snapshot,
+    *,
+    profiles: Sequence[ProfileSpec] = (ProfileSpec(),),
+    features: SchedulerFeatures | None = None,
+    registry: Registry | None = None,
+) -> AskingEngine:
+    """An engine that knows all that explanations look at."""
+    engine = AskingEngine(profiles, features=features, registry=registry)
+    load(engine, snapshot)
+    for template in snapshot.all(ResourceClaimTemplate):
+        engine.put(template)
+    return engine
 
 
 class _Explaining:

@@ -144,7 +144,8 @@ class Snapshot:
     def replace(self, *, put: Iterable[Resource] = (), remove: Iterable[Resource] = ()) -> "Snapshot":
         """Another snapshot: with objects added or in place of those of the same name, and without others."""
         made = Snapshot(self.origin, missing=self.missing, notes=self.notes)
-        made._raw, made._changed = self._raw, dict(self._changed)
+        if self._raw is not None:  # otherwise `raw` is made of the typed objects, and nobody asks what has changed
+            made._raw, made._changed = self._raw, dict(self._changed)
         made._objects = dict(self._objects)
         own: set[type[Resource]] = set()
         for obj, stays in (*((each, False) for each in remove), *((each, True) for each in put)):
@@ -153,8 +154,9 @@ class Snapshot:
             if cls not in own:
                 made._objects[cls] = dict(made._objects.get(cls, {}))
                 own.add(cls)
-            kind = hub_of(cls)
-            made._changed[kind.group, kind.kind, *key_of(newest)] = newest if stays else None
+            if self._raw is not None:
+                kind = hub_of(cls)
+                made._changed[kind.group, kind.kind, *key_of(newest)] = newest if stays else None
             if stays:
                 made._objects[cls][key_of(newest)] = newest
             else:

@@ -17,6 +17,10 @@ from mooring.scheduler.framework.verdicts import status_of
 
 
 class AskingEngine(Engine):
+    def reseed(self, seed: int) -> None:
+        """Choose among equals as an engine that nobody has asked yet: so the same question has the same answer."""
+        self._random.seed(seed)
+
     def judged(self, pod: Pod, *, needs_points: bool = False) -> tuple[Judgement, Diagnosis]:
         """What the filters say about all nodes."""
         judgement = self._judge(self.profile_of(pod), pod, needs_points=needs_points)

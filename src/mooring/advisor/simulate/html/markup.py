@@ -7,6 +7,9 @@ from typing import Self
 _NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 """What no document may have, and what a browser or an editor would take for a command."""
 
+_EMPTY = frozenset({"br", "input", "link", "meta"})
+"""Elements that have no content and no end."""
+
 
 class Markup(str):
     """Text that is HTML already."""
@@ -27,13 +30,15 @@ def escaped(value: object) -> str:
     return escape(_NO_TEXT.sub("�", str(value)), quote=True)
 
 
-def tag(name: str, *content: object, **attributes: object) -> Markup:
+def tag(name: str, /, *content: object, **attributes: object) -> Markup:
     """An element. Attributes whose value is None are left out; `class_` and `for_` lose their underscore."""
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escaped(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
+    if name in _EMPTY:
+        return Markup(f"<{name}{written}>")
     return Markup(f"<{name}{written}>{''.join(map(escaped, content))}</{name}>")
 
 

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 from mooring.advisor.simulate import reports
 from mooring.advisor.simulate.clock import written
 from mooring.advisor.simulate.html import pictures
+from mooring.advisor.simulate.html.elements import card, figures, legend, table
 from mooring.advisor.simulate.html.markup import Markup, tag, together
-from mooring.advisor.simulate.html.pictures import Cell
+from mooring.advisor.simulate.html.pictures import Cell, pods_legend
 from mooring.advisor.simulate.html.style import CSS
 from mooring.advisor.simulate.results import Comparison, Departure, Simulation
 from mooring.base.natural import natural
@@ -14,11 +15,13 @@ from mooring.base.natural import natural
 _MOST_ROWS = 2000
 """Of a table: browsers take their time over more. The command's other outputs have all."""
 _MOST_MAPS = 4
+_NAMED = 3
+"""Of the steps in the title."""
 
 
 def page(result: Simulation) -> str:
     """The whole document."""
-    title = result.name or "What would happen"
+    title = question(result)
     body = together(
         tag("header", _head(result, title)),
         tag("main", *_sections(result)),
@@ -36,6 +39,14 @@ def page(result: Simulation) -> str:
     return f"<!DOCTYPE html>\n{tag('html', tag('head', head), tag('body', body), lang='en')}\n"
 
 
+def question(result: Simulation) -> str:
+    """What was asked, for the title: the scenario's name, and what was done."""
+    done = [moment.event for moment in result.timeline if moment.event and moment.event != result.name]
+    asked = "; ".join(done[:_NAMED]) + (f"; and {len(done) - _NAMED} more steps" if len(done) > _NAMED else "")
+    what = f"What would happen if: {asked}" if asked else "What would happen to the pods that are pending"
+    return f"{result.name}: {what[0].lower()}{what[1:]}" if result.name else what
+
+
 def _head(result: Simulation, title: str) -> Markup:
     told = (
         f"{result.cluster[:1].upper()}{result.cluster[1:]}, {result.configuration}. "
@@ -49,9 +60,11 @@ def _head(result: Simulation, title: str) -> Markup:
 
 def _figures(result: Simulation) -> Markup:
     counts = result.counts
-    shown = [
-        ("pods run", counts.running, "good" if not counts.pending else ""),
-        ("pending", counts.pending, "bad" if counts.pending else ""),
+    before = result.timeline[0].pending if result.timeline else 0
+    worse = counts.pending > before
+    shown: list[tuple[str, int, str]] = [
+        ("pods run", counts.running, "" if worse else "good"),
+        (f"pending ({before:,} before)" if before else "pending", counts.pending, "bad" if worse else ""),
         ("placed", counts.placed, ""),
         ("evicted", counts.evicted, ""),
         ("preempted", counts.preempted, "bad" if counts.preempted else ""),
@@ -60,16 +73,12 @@ def _figures(result: Simulation) -> Markup:
     ]
     if result.room is not None:
         shown.insert(0, (f"more {result.room.workload} fit", result.room.fits, "good"))
-    figures = [
-        tag("div", tag("b", f"{number:,}"), tag("span", what), class_=f"figure {mood}".strip())
-        for what, number, mood in shown
-    ]
-    return tag("div", *figures, class_="figures")
+    return figures(shown)
 
 
 def _sections(result: Simulation) -> Iterable[Markup]:
     if result.room is not None:
-        yield _card("How many more fit", tag("p", f"{result.room.fits:,} more of {result.room.workload}. The next one: "
+        yield card("How many more fit", tag("p", f"{result.room.fits:,} more of {result.room.workload}. The next one: "
                                              f"{result.room.limit}"))  # fmt: skip
     yield _utilisation(result)
     yield _heat_maps(result)
@@ -79,34 +88,24 @@ def _sections(result: Simulation) -> Iterable[Markup]:
         yield _pending(result)
     if result.rejected:
         rows = [(group.name, f"{group.count:,}", group.message) for group in result.rejected]
-        yield _card("What the API server refuses", _table(("What", "Number", "Why"), rows))
+        yield card("What the API server refuses", table(("What", "Number", "Why"), rows))
     if result.comparison is not None:
         yield _comparison(result.comparison)
     yield from _departures("Evicted pods", "Why", result.evicted)
     yield from _departures("Preempted pods", "By", result.preempted)
     if result.blocked:
         rows = [(each.pod, each.node, each.message) for each in result.blocked]
-        yield _card("Pods that a drain had to leave", _table(("Pod", "Node", "Why"), rows))
+        yield card("Pods that a drain had to leave", table(("Pod", "Node", "Why"), rows))
     if result.placements:
         placed = [
             (each.pod, each.node, written(each.at), each.owner or "-", each.replaces or "-")
             for each in result.placements[:_MOST_ROWS]
         ]
-        yield _card(
+        yield card(
             "Where pods went",
-            _table(("Pod", "Node", "At", "Owner", "In place of"), placed),
+            table(("Pod", "Node", "At", "Owner", "In place of"), placed),
             _rest(len(result.placements)),
         )
-
-
-def _card(title: str, *content: object) -> Markup:
-    return tag("section", tag("h2", title), *content, class_="card")
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> Markup:
-    head = tag("thead", tag("tr", *(tag("th", cell, scope="col") for cell in header)))
-    body = tag("tbody", *(tag("tr", *(tag("td", cell) for cell in row)) for row in rows))
-    return tag("div", tag("table", head, body), class_="scroll", tabindex="0", role="region", aria_label=header[0])
 
 
 def _rest(number: int) -> Markup:
@@ -129,12 +128,6 @@ def _utilisation(result: Simulation) -> Markup:
         )
         for each in use.after
     ]
-    legend = tag(
-        "div",
-        tag("span", tag("i", style="background:var(--one-soft)"), "before (outlined)"),
-        tag("span", tag("i", style="background:var(--one)"), "after"),
-        class_="legend",
-    )
     left = together(tag("h3", "Of the whole cluster"), pictures.utilisation(use.before, use.after))
     right = Markup("")
     if cpu is not None:
@@ -142,14 +135,14 @@ def _utilisation(result: Simulation) -> Markup:
             tag("h3", f"Nodes by how much of their {cpu.resource} is requested"),
             pictures.histogram(before.get(cpu.resource), cpu),
         )
-    return _card(
+    return card(
         "Utilisation",
         tag("div", tag("div", left), tag("div", right), class_="pair"),
-        legend,
+        legend([("before", "before (outlined)"), ("one", "after")]),
         tag(
             "details",
             tag("summary", "In numbers"),
-            _table(("Resource", "Allocatable", "Before", "After", "Nodes: least / half / 90% / most"), rows),
+            table(("Resource", "Allocatable", "Before", "After", "Nodes: least / half / 90% / most"), rows),
         ),
     )
 
@@ -174,23 +167,24 @@ def _heat_maps(result: Simulation) -> Markup:
             )
         )
     told = "A square is a node, in the order of their names; point at one to see which."
-    return _card("Nodes", tag("p", told, class_="soft"), *drawn, pictures.heat_legend())
+    several = pictures.nodes_per_cell(len(ordered))
+    if several > 1:
+        told = (
+            f"A square stands for {several} nodes, by their average, in the order of their names; point at one to see."
+        )
+    return card("Nodes", tag("p", told, class_="soft"), *drawn, pictures.heat_legend())
 
 
 def _timeline(result: Simulation) -> Markup:
     events = [moment for moment in result.timeline if moment.event]
-    legend = tag(
-        "div",
-        tag("span", tag("i", style="background:var(--one-soft);border-color:var(--one)"), "running (solid line)"),
-        tag("span", tag("i", style="background:var(--two-soft);border-color:var(--two)"), "pending (dashed line)"),
-        class_="legend",
-    )
     rows = [
         (number, written(moment.at), moment.event, f"{moment.running:,}", f"{moment.pending:,}", f"{moment.cpu:.1%}")
         for number, moment in enumerate(events, 1)
     ]
-    table = _table(("", "At", "What was done", "Running after it", "Pending", "CPU"), rows) if rows else Markup("")
-    return _card("Pods over time", pictures.timeline(result.timeline, result.seconds), legend, Markup("<br>"), table)
+    told = table(("", "At", "What was done", "Running after it", "Pending", "CPU"), rows) if rows else Markup("")
+    return card(
+        "Pods over time", pictures.timeline(result.timeline, result.seconds), pods_legend(), Markup("<br>"), told
+    )
 
 
 def _pending(result: Simulation) -> Markup:
@@ -198,11 +192,11 @@ def _pending(result: Simulation) -> Markup:
         (f"{group.count:,}", ", ".join(group.owners[:5]) + (" …" if len(group.owners) > 5 else ""), group.message)
         for group in result.pending[:_MOST_ROWS]
     ]
-    return _card(
+    return card(
         "Why pods are pending",
         tag("p", "By what most nodes say.", class_="soft"),
         pictures.reasons(result.pending),
-        _table(("Pods", "Of", "Message"), rows),
+        table(("Pods", "Of", "Message"), rows),
     )
 
 
@@ -219,7 +213,7 @@ def _departures(title: str, why: str, found: Sequence[Departure]) -> Iterable[Ma
             )
             for each in found[:_MOST_ROWS]
         ]  # fmt: skip
-        yield _card(title, _table(("Pod", "From", "At", why, "In its place"), rows), _rest(len(found)))
+        yield card(title, table(("Pod", "From", "At", why, "In its place"), rows), _rest(len(found)))
 
 
 def _comparison(found: Comparison) -> Markup:
@@ -235,13 +229,13 @@ def _comparison(found: Comparison) -> Markup:
     ]
     rows = [(each.pod, each.node or "pending", each.other_node or "pending") for each in found.elsewhere[:_MOST_ROWS]]
     alone = [*((pod, "here") for pod in found.only_here), *((pod, "there") for pod in found.only_there)]
-    return _card(
+    return card(
         f"Compared with {found.other_configuration}",
         tag("p", f"{len(found.elsewhere):,} pods go elsewhere, {found.same:,} to the same node.", class_="soft"),
-        _table(("What", found.configuration, found.other_configuration), numbers),
-        *((tag("h3", "Pods that go elsewhere"), _table(("Pod", "Here", "There"), rows)) if rows else ()),
+        table(("What", found.configuration, found.other_configuration), numbers),
+        *((tag("h3", "Pods that go elsewhere"), table(("Pod", "Here", "There"), rows)) if rows else ()),
         *(
-            (tag("h3", "Pods that one of them does not have"), _table(("Pod", "Where"), alone[:_MOST_ROWS]))
+            (tag("h3", "Pods that one of them does not have"), table(("Pod", "Where"), alone[:_MOST_ROWS]))
             if alone
             else ()
         ),

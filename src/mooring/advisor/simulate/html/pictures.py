@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mooring.advisor.simulate.clock import written
+from mooring.advisor.simulate.html.axes import ticks, time_ticks
+from mooring.advisor.simulate.html.elements import legend
 from mooring.advisor.simulate.html.markup import Markup, tag
 from mooring.advisor.simulate.results import Moment, PendingGroup, ResourceUse
 
@@ -61,9 +63,14 @@ def shade(part: float) -> str:
     return "over" if part > 1.0 else _STEPS[min(int(part * 10), 9)]
 
 
+def nodes_per_cell(number: int) -> int:
+    """How many nodes a square of the heat map stands for."""
+    return math.ceil(number / _MOST_CELLS)
+
+
 def cells(found: Sequence[Cell]) -> list[Cell]:
     """At most so many that they can be told apart: neighbours are averaged."""
-    size = math.ceil(len(found) / _MOST_CELLS)
+    size = nodes_per_cell(len(found))
     if size <= 1:
         return list(found)
     made = []
@@ -115,13 +122,10 @@ def _percent(x: float, y: float, cell: Cell) -> Markup:
 
 
 def heat_legend() -> Markup:
-    entries = [
-        tag("span", tag("i", style=f"background:var(--{name})"), f"{index * 10} to {index * 10 + 10}%")
-        for index, name in enumerate(_STEPS)
-    ]
-    entries.append(tag("span", tag("i", style="background:var(--over)"), "more than there is"))
-    entries += [tag("span", "● cordoned"), tag("span", "dashed: not there at that time")]
-    return tag("div", *entries, class_="legend")
+    entries = [(name, f"{index * 10} to {index * 10 + 10}%") for index, name in enumerate(_STEPS)]
+    return legend(
+        [*entries, ("over", "more than there is"), ("", "● cordoned"), ("", "dashed: not there at that time")]
+    )
 
 
 # -- timeline
@@ -129,8 +133,9 @@ def heat_legend() -> Markup:
 
 def timeline(moments: Sequence[Moment], end: float) -> Markup:
     """Running and pending pods over time, with a mark where something was done."""
-    width, height, left, top, bottom = 1060.0, 260.0, 52.0, 34.0, 34.0
-    most = max((moment.running + moment.pending for moment in moments), default=0) or 1
+    width, height, left, top, bottom = 1060.0, 260.0, 60.0, 34.0, 34.0
+    levels = ticks(max((moment.running + moment.pending for moment in moments), default=0))
+    most = levels[-1]
     last = max(end, moments[-1].at if moments else 0.0, 1.0)
 
     def x(at: float) -> float:
@@ -142,14 +147,20 @@ def timeline(moments: Sequence[Moment], end: float) -> Markup:
     running = [(moment.at, float(moment.running)) for moment in moments]
     total = [(moment.at, float(moment.running + moment.pending)) for moment in moments]
     lines = []
-    for part in (0.0, 0.5, 1.0):
-        at = y(most * part)
+    for level in levels:
+        at = y(level)
         lines.append(
             tag("line", x1=f"{left:g}", x2=f"{width - 14:g}", y1=f"{at:.1f}", y2=f"{at:.1f}", stroke="var(--line)")
         )
-        lines.append(_text(left - 8, at + 4, f"{round(most * part):,}", anchor="end"))
-    parts = (0.0, 0.25, 0.5, 0.75, 1.0)
-    lines += [_text(x(last * part), height - 12, written(last * part), anchor=_anchor(part)) for part in parts]
+        lines.append(_text(left - 8, at + 4, f"{round(level):,}", anchor="end"))
+    for moment_ in time_ticks(last):
+        at, near_end = x(moment_), last - moment_ < last / 40
+        foot = height - bottom
+        lines.append(
+            tag("line", x1=f"{at:.1f}", x2=f"{at:.1f}", y1=f"{foot:g}", y2=f"{foot + 4:g}", stroke="var(--soft)")
+        )
+        anchor = "start" if moment_ == 0 else "end" if near_end else "middle"
+        lines.append(_text(at, height - 12, written(moment_), anchor=anchor))
     areas = [
         tag("path", d=_steps(total, last, x, y, height - bottom), fill="var(--two-soft)", stroke="var(--two)",
             stroke_dasharray="5 3"),
@@ -170,9 +181,8 @@ def timeline(moments: Sequence[Moment], end: float) -> Markup:
     return _svg(width, height, "Pods over time", description, *lines, *areas, *marks)
 
 
-def _anchor(part: float) -> str:
-    """Labels at the ends stay inside of the picture."""
-    return "start" if part == 0.0 else "end" if part == 1.0 else "middle"
+def pods_legend() -> Markup:
+    return legend([("running", "running (solid line)"), ("pending", "pending on top of them (dashed line)")])
 
 
 def _numbers(events: Sequence[Moment], x: Scale, top: float) -> list[Markup]:
@@ -227,27 +237,28 @@ def utilisation(before: Sequence[ResourceUse], after: Sequence[ResourceUse]) -> 
 
 def histogram(before: ResourceUse | None, after: ResourceUse) -> Markup:
     """How many nodes are used to which tenth, before as an outline and after filled."""
-    width, height, bottom = 520.0, 190.0, 30.0
+    width, height, bottom = 520.0, 200.0, 36.0
     old = before.nodes.histogram if before is not None else (0,) * len(after.nodes.histogram)
     most = max(*old, *after.nodes.histogram, 1)
     slot = (width - 10) / len(after.nodes.histogram)
     drawn: list[Markup] = []
     for index, (was, number) in enumerate(zip(old, after.nodes.histogram, strict=True)):
         x = 5 + index * slot
-        label = f"{index * 10 + 10}%" if index < len(old) - 1 else "more"
+        label = f"{index * 10}-{index * 10 + 10}" if index < len(old) - 1 else ">100"
         for offset, value, fill, stroke in (
             (0.08, was, "var(--one-soft)", "var(--one)"),
             (0.5, number, "var(--one)", None),
         ):
             tall = (height - bottom - 24) * value / most
-            hint = tag("title", f"up to {label}: {value} nodes")
+            hint = tag("title", f"{label}% of {after.resource}: {value} nodes")
             drawn.append(
                 _rect(x + slot * offset, height - bottom - tall, slot * 0.4, tall, fill, hint, stroke=stroke, rx="2")
             )
         if number:
             tall = (height - bottom - 24) * number / most
             drawn.append(_text(x + slot * 0.7, height - bottom - tall - 5, f"{number:,}", anchor="middle", class_="on"))
-        drawn.append(_text(x + slot / 2, height - 12, label, anchor="middle"))
+        drawn.append(_text(x + slot / 2, height - 18, label, anchor="middle"))
+    drawn.append(_text(width / 2, height - 3, f"% of a node's {_short(after.resource, 40)}", anchor="middle"))
     drawn.append(
         tag(
             "line",

@@ -1,4 +1,6 @@
-"""The style sheet of the report: colours for light and dark, and a layout that prints."""
+"""The style sheet of the report and the dashboard: colours for light and dark, and a layout that prints."""
+
+_SHADES = (*(f"h{number}" for number in range(10)), "over", "one", "two")
 
 CSS = """
 :root {
@@ -56,3 +58,10 @@ details { margin-top: 10px; } summary { cursor: pointer; color: var(--one); }
 footer { color: var(--soft); font-size: 13px; padding-bottom: 40px; }
 @media print { .scroll { max-height: none; overflow: visible; } .card { break-inside: avoid; } }
 """
+CSS += """
+.is-before, .is-running { background: var(--one-soft); } .is-running { border-color: var(--one); }
+.is-pending { background: var(--two-soft); border-color: var(--two); }
+"""
+CSS += "".join(
+    f".is-{name} {{ background: var(--{name}); }} svg .{name} {{ fill: var(--{name}); }}\n" for name in _SHADES
+)

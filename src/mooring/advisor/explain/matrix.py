@@ -1,0 +1,106 @@
+"""Nodes by plugins: what every plugin says about each node, with what was compared, and the points of feasible nodes.
+
+An explanation names the first plugin that refuses a node; this is for people who want to see all of them side by side.
+The dashboard asks for a few dozen nodes at a time. Read next: ``explanation.py``.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+
+import numpy as np
+
+from mooring.advisor.explain.asking import AskingEngine
+from mooring.advisor.explain.reasons import describe
+from mooring.advisor.explain.results import Result
+from mooring.advisor.explain.subject import Subject
+from mooring.advisor.explain.view import View
+from mooring.api.core_v1 import PodSpec
+from mooring.base.natural import natural
+from mooring.scheduler.evaluation import Judgement
+from mooring.scheduler.framework import SchedulerFeatures
+
+
+class NodeRow(Result, frozen=True, kw_only=True):
+    """All that is said about one node."""
+
+    node: str
+    feasible: bool
+    refusals: dict[str, str]
+    """By plugin, what is in the way."""
+    scores: dict[str, int]
+    """By plugin, weighted; for nodes that would do."""
+    total: int
+
+
+class Matrix(Result, frozen=True, kw_only=True):
+    """A part of the nodes: those that would do first, the best of them first."""
+
+    filters: list[str]
+    """The plugins that refuse some node."""
+    scores: list[str]
+    """The plugins that give points."""
+    feasible: int
+    nodes: int
+    """How many there are that fit what was asked for."""
+    rows: list[NodeRow]
+
+
+def matrix(
+    engine: AskingEngine,
+    subject: Subject,
+    features: SchedulerFeatures,
+    *,
+    part: slice,
+    name: str = "",
+    plugin: str = "",
+) -> Matrix:
+    """A part of the nodes; if given, of those whose name contains `name`, and that `plugin` is the first to refuse."""
+    with _released(engine, subject) as free:
+        pod = free.pod
+        judgement, diagnosis = engine.judged(pod, needs_points=True)
+        statuses = diagnosis.statuses()
+        wanted = [
+            each
+            for each in _ranked(engine, judgement)
+            if name in each and (not plugin or (each in statuses and statuses[each].plugin == plugin))
+        ]
+        view = View(engine, free, features)
+        rows = [_row(engine, view, judgement, each) for each in wanted[part]]
+        return Matrix(
+            filters=[each for each, _, for_now, for_good in judgement.asked if for_now + for_good],
+            scores=[slot.name for slot in judgement.scores],
+            feasible=judgement.number_feasible,
+            nodes=len(wanted),
+            rows=rows,
+        )
+
+
+@contextmanager
+def _released(engine: AskingEngine, subject: Subject) -> Iterator[Subject]:
+    """The pod as if it had no node yet, and no share of the one that it has."""
+    pod = subject.pod
+
+    def free(spec: PodSpec) -> bool:
+        spec.node_name = ""
+        return True
+
+    with engine.cluster.supposing(remove=[pod]) if pod.spec.node_name else nullcontext():
+        open_ = Subject(pod, pod).edited(free) if pod.spec.node_name else subject
+        yield open_ or subject
+
+
+def _ranked(engine: AskingEngine, judgement: Judgement) -> Sequence[str]:
+    cluster = engine.cluster
+    points = sum((slot.points.astype(np.int64) for slot in judgement.scores), np.zeros(cluster.capacity, np.int64))
+    infos = sorted(cluster.node_infos(), key=lambda info: natural(info.name))
+    feasible = [info for info in infos if judgement.feasible[info.row]]
+    feasible.sort(key=lambda info: -int(points[info.row]))
+    return [info.name for info in (*feasible, *(info for info in infos if not judgement.feasible[info.row]))]
+
+
+def _row(engine: AskingEngine, view: View, judgement: Judgement, name: str) -> NodeRow:
+    info = view.info(name)
+    statuses, _ = engine.refusals_on(view.pod, name)
+    refusals = {status.plugin: describe(view, [info], status)[0][0] for status in statuses}
+    scores = {} if statuses else {slot.name: int(slot.points[info.row]) for slot in judgement.scores}
+    return NodeRow(node=name, feasible=not statuses, refusals=refusals, scores=scores, total=sum(scores.values()))

@@ -1,0 +1,92 @@
+"""`mooring dashboard`: the advice about a cluster in a browser, on this machine only.
+
+It runs until Ctrl-C. `mooring up --dashboard` starts the same command beside its server. Read next:
+``mooring.dashboard``.
+"""
+
+import asyncio
+import os
+import sys
+import webbrowser
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from mooring.base import logs
+from mooring.base.component import Component
+from mooring.cli.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
+from mooring.cli.live_server import are_versions_given
+from mooring.cli.signals import StopSignal
+
+if TYPE_CHECKING:
+    from mooring.dashboard.access import Access
+
+READY = "The dashboard is at "
+"""How the line begins that has the address; `mooring up` waits for it."""
+
+
+@click.command()
+@cluster_source
+@click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="any free one", help="Where to listen.")
+@click.option("--browser/--no-browser", default=None, help="Open a browser.  [default: where somebody sits]")
+@scheduler_flags
+def dashboard(
+    *,
+    source: ClusterSource,
+    running: Component,
+    scheduler: SchedulerChoice,
+    port: int,
+    browser: bool | None,
+) -> None:
+    """See a cluster in a browser: what is pending and why, what would help, what would happen if.
+
+    For a live cluster (Mooring or any Kubernetes), a dump or a data directory. It is read with your own credentials and
+    never written to. The page is for this machine only: the address has a secret, so give it to nobody else.
+
+    \b
+    Examples:
+      mooring dashboard
+      mooring dashboard --from cluster.yaml
+      mooring dashboard --context production --port 8001 --no-browser
+    """
+    logs.configure(0, "text")
+    access = _access(source, running, scheduler)
+    if browser is None:
+        browser = sys.stdout.isatty() and bool(os.environ.get("DISPLAY") or sys.platform in ("darwin", "win32"))
+    try:
+        asyncio.run(_serve(access, port, browser))
+    except OSError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _access(source: ClusterSource, running: Component, scheduler: SchedulerChoice) -> "Access":
+    from mooring.advisor.simulate.options import for_component  # noqa: PLC0415 - `--help` should not wait for it
+    from mooring.dashboard.access import Access  # noqa: PLC0415 - as above
+
+    settings = for_component(running, scheduler.profiles, scheduler.registry, scheduler.backoffs)
+    origin = source.origin  # tells what is wrong with the kubeconfig
+    return Access(
+        origin=origin,
+        settings=settings,
+        running=running if are_versions_given() or source.data_dir is not None else None,
+        connect=source.client if source.is_live else None,
+        read=None if source.is_live else partial(source.read, quiet=True),
+        has_stored_versions=source.data_dir is not None,
+    )
+
+
+async def _serve(access: "Access", port: int, browser: bool) -> None:
+    from mooring.client import ClientError  # noqa: PLC0415 - as above
+    from mooring.dashboard.server import DashboardServer  # noqa: PLC0415 - as above
+
+    stop = StopSignal()
+    try:
+        async with DashboardServer(access, port=port) as server:
+            click.echo(f"{READY}{server.url}")
+            click.echo("It is for this machine only. Ctrl-C stops it.", err=True)
+            if browser:
+                await asyncio.to_thread(webbrowser.open, server.url)
+            await stop.unless(asyncio.Event().wait())
+    except ClientError as error:
+        raise click.ClickException(str(error)) from error

@@ -1,0 +1,37 @@
+"""Where the dashboard reads a cluster from, and how that cluster decides. Put together by ``cli/dashboard.py``."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+from mooring.advisor.simulate import Settings
+from mooring.advisor.snapshot import Snapshot
+from mooring.base.component import Component
+from mooring.client import Client
+
+Connect = Callable[[], AbstractAsyncContextManager[Client]]
+"""A client with the user's own credentials."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """A live cluster has a `connect`; a dump or a data directory was `read` before."""
+
+    origin: str
+    """For people: `the dump cluster.yaml`."""
+    settings: Settings
+    """How its scheduler and its API server decide."""
+    running: Component | None = None
+    """Its versions and gates, where somebody has named them; otherwise a live server is asked."""
+    connect: Connect | None = None
+    read: Callable[[], Snapshot] | None = None
+    has_stored_versions: bool = False
+    """Whether objects are read as they are stored, so that an audit can judge that too."""
+    allow_changes: bool = False
+    """Whether a suggestion may be carried out from the page."""
+    command: str = ""
+    """The flags that name this cluster to other commands: `--from cluster.yaml`."""
+
+    @property
+    def is_live(self) -> bool:
+        return self.connect is not None

@@ -1,0 +1,238 @@
+"""The dashboard as an ASGI application: checks who asks, finds the view, and wraps what it answers.
+
+    GET  /TOKEN/…                 pages; with `?format=json` what they show as data
+    GET  /TOKEN/events            server-sent events: a revision whenever something has changed
+    GET  /TOKEN/static/NAME       style sheet and scripts
+
+Read next: ``gate.py`` for who may ask, ``views/`` for what they see, ``layout.py`` for what is around it.
+"""
+
+import asyncio
+import mimetypes
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+import msgspec
+
+from mooring.advisor.simulate.html.style import CSS
+from mooring.base import logs
+from mooring.dashboard import layout
+from mooring.dashboard.asking import Answer, Asked, BadRequestError, File, Links, NotFoundError, Page, View
+from mooring.dashboard.gate import HEADERS, Gate, RefusedError
+from mooring.dashboard.views import ROUTES
+from mooring.dashboard.watching import Watching
+
+_MOST_BYTES = 4 * 1024 * 1024
+_MOST_STREAMS = 32
+_BODY_SECONDS = 30.0
+_QUIET_SECONDS = 15.0
+"""After so long a comment goes out, so that both ends notice when the other is gone."""
+_FIRST_SECONDS = 1.5
+"""A page waits so long for the cluster to be read, and then says how far that is."""
+_HTML = "text/html; charset=utf-8"
+log = logs.get(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    status: int
+    body: bytes | AsyncIterator[bytes]
+    content_type: str
+    headers: Mapping[str, str]
+
+
+class App:
+    """One dashboard."""
+
+    def __init__(self, cluster: Watching, gate: Gate) -> None:
+        self._cluster = cluster
+        self._gate = gate
+        self._links = Links(f"/{gate.token}/")
+        self._streams = 0
+        self.stopping = asyncio.Event()
+        """Set when streams should end."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        path = (scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0].decode("latin-1")
+        try:
+            rest = self._gate.check(scope["method"], path, headers)
+            reply = await self._reply(scope, rest, receive)
+        except RefusedError as error:
+            reply = _text(error.status, str(error))
+        except (NotFoundError, BadRequestError) as error:
+            status = 404 if isinstance(error, NotFoundError) else 400
+            reply = self._wrapped(layout.problem(str(error), self._cluster, self._links), status)
+        except Exception:
+            log.exception("a page could not be made")
+            reply = self._wrapped(layout.problem(_DEFECT, self._cluster, self._links), 500)
+        await _send(send, receive, reply, with_body=scope["method"] != "HEAD")
+
+    async def _reply(self, scope: Any, rest: str, receive: Any) -> _Reply:
+        parts = tuple(unquote(part) for part in rest.split("/"))
+        method, query = scope["method"], _values(scope["query_string"])
+        if method in ("GET", "HEAD"):
+            if parts[0] == "static" and len(parts) == 2:
+                return _static(parts[1])
+            if parts == ("events",):
+                return self._events()
+        elif method != "POST":
+            raise RefusedError(405, "only GET and POST are answered here")
+        found = _route(method, parts)
+        if found is None:
+            raise NotFoundError("there is no such page")
+        view, path = found
+        values = query if method != "POST" else {**query, **_values(await _body(receive))}
+        if not await self._is_readable():
+            return self._wrapped(layout.waiting(self._cluster, self._links), 200)
+        return self._answered(await view(Asked(self._cluster, self._links, path, values)), query)
+
+    async def _is_readable(self) -> bool:
+        try:
+            async with asyncio.timeout(_FIRST_SECONDS):
+                return await self._cluster.ready()
+        except TimeoutError:
+            return False
+
+    def _answered(self, answer: Answer, query: Mapping[str, list[str]]) -> _Reply:
+        if isinstance(answer, File):
+            name = answer.name.replace('"', "")
+            return _Reply(
+                200, answer.body, answer.content_type, {"content-disposition": f'attachment; filename="{name}"'}
+            )
+        if query.get("format") == ["json"]:
+            return _Reply(200, msgspec.json.encode(answer.model), "application/json", {})
+        if isinstance(answer, Page):
+            return self._wrapped(layout.page(answer, self._cluster, self._links), 200)
+        return _Reply(200, str(answer.body).encode(), _HTML, {})
+
+    def _wrapped(self, document: str, status: int) -> _Reply:
+        return _Reply(status, document.encode(), _HTML, {})
+
+    # -- live
+
+    def _events(self) -> _Reply:
+        if self._streams >= _MOST_STREAMS:
+            raise RefusedError(429, "so many pages are open already that this one is not kept up to date")
+        return _Reply(200, self._news(), "text/event-stream", {})
+
+    async def _news(self) -> AsyncIterator[bytes]:
+        """The revision now, and whenever it is another one."""
+        self._streams += 1
+        stopping = asyncio.create_task(self.stopping.wait())
+        try:
+            told = -1
+            while not stopping.done():
+                state = "behind" if self._cluster.is_behind else "live" if self._cluster.access.is_live else "still"
+                yield f"data: {self._cluster.revision} {state}\n\n".encode()
+                told = self._cluster.revision
+                change = asyncio.create_task(self._cluster.changed(told))
+                await asyncio.wait({change, stopping}, timeout=_QUIET_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                change.cancel()
+        finally:
+            stopping.cancel()
+            self._streams -= 1
+
+
+_DEFECT = "This page could not be made, through a defect in Mooring. What went wrong is in the log of the command."
+
+
+def _route(method: str, parts: tuple[str, ...]) -> tuple[View, tuple[str, ...]] | None:
+    wanted = "POST" if method == "POST" else "GET"
+    for (own, pattern), view in ROUTES.items():
+        if own == wanted and len(pattern) == len(parts):
+            pairs = list(zip(pattern, parts, strict=True))
+            if all(mark in ("*", part) for mark, part in pairs):
+                return view, tuple(part for mark, part in pairs if mark == "*")
+    return None
+
+
+def _values(text: bytes) -> dict[str, list[str]]:
+    try:
+        return parse_qs(text.decode(), keep_blank_values=True, max_num_fields=200)
+    except ValueError as error:
+        raise BadRequestError(f"the request cannot be read: {error}") from error
+
+
+async def _body(receive: Callable[[], Any]) -> bytes:
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise BadRequestError("the request has ended too early")
+                body += message.get("body", b"")
+                if len(body) > _MOST_BYTES:
+                    raise RefusedError(413, f"this is larger than {_MOST_BYTES} bytes")
+                if not message.get("more_body"):
+                    return bytes(body)
+    except TimeoutError:
+        raise RefusedError(408, "the request did not arrive in time") from None
+
+
+# -- files
+
+
+def _static(name: str) -> _Reply:
+    found = _files().get(name)
+    if found is None:
+        raise NotFoundError("there is no such file")
+    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    return _Reply(200, found, f"{kind}; charset=utf-8", {"cache-control": "private, max-age=3600"})
+
+
+@cache
+def _files() -> dict[str, bytes]:
+    folder = resources.files("mooring.dashboard") / "static"
+    found = {each.name: each.read_bytes() for each in folder.iterdir() if each.is_file()}
+    return {**found, "report.css": CSS.encode()}
+
+
+# -- sending
+
+
+def _text(status: int, message: str) -> _Reply:
+    return _Reply(status, f"{message}\n".encode(), "text/plain; charset=utf-8", {})
+
+
+async def _send(send: Any, receive: Any, reply: _Reply, *, with_body: bool) -> None:
+    headers = {**HEADERS, "content-type": reply.content_type, **reply.headers}
+    if isinstance(reply.body, bytes):
+        headers["content-length"] = str(len(reply.body))
+    start = [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": reply.status, "headers": start})
+    if isinstance(reply.body, bytes):
+        await send({"type": "http.response.body", "body": reply.body if with_body else b""})
+        return
+    await _stream(send, receive, reply.body)
+
+
+async def _stream(send: Any, receive: Any, body: AsyncIterator[bytes]) -> None:
+    """Send pieces until there are no more, or nobody listens."""
+
+    async def gone() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    async def pieces() -> None:
+        async for piece in body:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+
+    tasks = {asyncio.create_task(gone()), asyncio.create_task(pieces())}
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        close = getattr(body, "aclose", None)
+        if close is not None:
+            await close()
+    await send({"type": "http.response.body", "body": b""})

@@ -1,0 +1,95 @@
+"""What a view is asked, and what it answers: the border between ``app.py`` and ``views/``."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from mooring.advisor.simulate.html.markup import Markup
+from mooring.dashboard.watching import Watching
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a page shows, as data: the same as JSON with `?format=json`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Addresses of the dashboard, all below its token."""
+
+    base: str
+    """`/TOKEN/`."""
+
+    def to(self, *path: str, **query: object) -> str:
+        told = {name: value for name, value in query.items() if value not in ("", None)}
+        return self.base + "/".join(quote(part, safe="") for part in path) + (f"?{urlencode(told)}" if told else "")
+
+    def node(self, name: str) -> str:
+        return self.to("nodes", name)
+
+    def pod(self, name: str, kind: str = "pod") -> str:
+        """Of `namespace/name`."""
+        namespace, _, own = name.partition("/")
+        return self.to("pods", namespace, own, kind="" if kind == "pod" else kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request to a view."""
+
+    cluster: Watching
+    links: Links
+    path: tuple[str, ...] = ()
+    """What stands in place of the `*` of the route."""
+    values: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Of the query, or of the form that was sent."""
+
+    def value(self, name: str, default: str = "") -> str:
+        found = self.values.get(name)
+        return found[0] if found else default
+
+    def number(self, name: str, default: int = 0, most: int = 1_000_000) -> int:
+        text = self.value(name)
+        return min(int(text), most) if text.isascii() and text.isdigit() and len(text) < 10 else default
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A whole page: `title` states the question that it answers."""
+
+    title: str
+    body: Markup
+    model: Any = None
+    view: str = ""
+    """The entry of the menu that it belongs to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A part that a script puts into the page."""
+
+    body: Markup
+    model: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """Something to save."""
+
+    name: str
+    body: bytes
+    content_type: str
+
+
+class NotFoundError(Exception):
+    """There is no such thing; the message says what there is instead."""
+
+
+class BadRequestError(Exception):
+    """It cannot be asked like this; the message says why."""
+
+
+Answer = Page | Fragment | File
+View = Callable[[Asked], Awaitable[Answer]]

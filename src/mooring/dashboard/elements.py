@@ -1,0 +1,99 @@
+"""Parts of pages that only the dashboard has: links, commands to copy, forms, pages of long lists."""
+
+from collections.abc import Iterable, Sequence
+
+from mooring.advisor.simulate.html.markup import Markup, tag, together
+from mooring.dashboard.asking import Asked, Links
+
+PER_PAGE = 50
+
+
+def link(address: str, text: object, **attributes: object) -> Markup:
+    return tag("a", text, href=address, **attributes)
+
+
+def node_link(links: Links, name: str) -> Markup:
+    return link(links.node(name), name) if name else Markup("")
+
+
+def pod_link(links: Links, name: str) -> Markup:
+    return link(links.pod(name), name)
+
+
+def command(text: str) -> Markup:
+    """A command with a button that copies it."""
+    button = tag("button", "Copy", type="button", class_="copy", data_copy=text, aria_label=f"Copy: {text}")
+    return tag("div", tag("code", text), button, class_="command")
+
+
+def badge(text: object, mood: str = "") -> Markup:
+    """A word in a frame; `mood` is `good`, `bad`, `warn` or nothing."""
+    return tag("span", text, class_=f"badge {mood}".strip())
+
+
+def soft(*text: object) -> Markup:
+    return tag("p", *text, class_="soft")
+
+
+def notice(*text: object) -> Markup:
+    return tag("p", *text, class_="notice", role="note")
+
+
+def field(label: str, control: Markup) -> Markup:
+    return tag("label", tag("span", label), control, class_="field")
+
+
+def text_input(name: str, value: str = "", **attributes: object) -> Markup:
+    return tag("input", name=name, value=value, autocomplete="off", spellcheck="false", **attributes)
+
+
+def choice(name: str, options: Iterable[tuple[str, str]], chosen: str, **attributes: object) -> Markup:
+    """A list to choose from: values and what they are called."""
+    made = [
+        tag("option", text, value=value, selected="selected" if value == chosen else None) for value, text in options
+    ]
+    return tag("select", *made, name=name, **attributes)
+
+
+def options_for(identity: str, values: Iterable[str]) -> Markup:
+    """What a text field offers."""
+    return tag("datalist", *(tag("option", value=value) for value in values), id=identity)
+
+
+def bar(part: float, label: str) -> Markup:
+    """A share as a small bar with its number."""
+    shade = "over" if part > 1 else f"h{min(int(part * 10), 9)}"
+    meter = tag("rect", x="0", y="0", width=f"{min(part, 1.0) * 60:.1f}", height="8", class_=shade)
+    drawn = tag("svg", meter, viewBox="0 0 60 8", class_="bar", aria_hidden="true", focusable="false")
+    return tag("span", drawn, " ", label, class_="with-bar")
+
+
+def pager(asked: Asked, path: Sequence[str], number: int, per_page: int = PER_PAGE, **kept: object) -> Markup:
+    """Links to the other pages of a long list; nothing where one is enough."""
+    at, last = asked.number("page", 1), max((number + per_page - 1) // per_page, 1)
+    if last == 1:
+        return Markup("")
+    wanted = [each for each in dict.fromkeys((1, at - 1, at, at + 1, last)) if 1 <= each <= last]
+    made = [
+        tag("b", f"{each:,}", aria_current="page")
+        if each == at
+        else link(asked.links.to(*path, **kept, page=each), f"{each:,}", aria_label=f"Page {each}")
+        for each in wanted
+    ]
+    first = (at - 1) * per_page + 1
+    told = f"{first:,} to {min(at * per_page, number):,} of {number:,}"
+    return tag("nav", tag("span", told, class_="soft"), *made, class_="pager", aria_label="Pages")
+
+
+def of_page(asked: Asked, found: Sequence[object], per_page: int = PER_PAGE) -> slice:
+    """Which part of a long list is on this page."""
+    last = max((len(found) + per_page - 1) // per_page, 1)
+    at = min(max(asked.number("page", 1), 1), last)
+    return slice((at - 1) * per_page, at * per_page)
+
+
+def chips(links: Links, names: Sequence[str], number: int) -> Markup:
+    """The first of many nodes, as links."""
+    shown = [node_link(links, name) for name in names[:number]]
+    rest = f" and {len(names) - number:,} more" if len(names) > number else ""
+    return together(Markup(", ").joined(shown), rest)

@@ -1,0 +1,72 @@
+"""Who may see the dashboard: whoever has the address, from a browser of this machine, and no page of anybody else.
+
+- The address has a random token; it is compared in constant time, and nothing is served without it.
+- The `Host` header must name the loopback address, or a page whose name was pointed there (DNS rebinding) could read.
+- A request that a page of another site has made (`Origin`, `Sec-Fetch-Site`) is refused, whatever it knows.
+- What changes something needs both an own `Origin` and POST.
+- Pages may load scripts and styles from here alone, nothing inline, and nobody may put them into a frame.
+"""
+
+import hmac
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+HEADERS: Mapping[str, str] = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "referrer-policy": "same-origin",  # the address is the key: nobody else is told of it
+    "x-content-type-options": "nosniff",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+_NAMES = ("127.0.0.1", "localhost", "[::1]")
+_OWN_SITES = frozenset({"same-origin", "none"})
+"""`none`: somebody has typed or opened the address."""
+
+
+class RefusedError(Exception):
+    """A request that is not answered; the message may be shown to whoever made it."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def new_token() -> str:
+    return secrets.token_urlsafe(24)
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """For one server: its token and its port."""
+
+    token: str
+    port: int
+
+    def check(self, method: str, path: str, headers: Mapping[str, str]) -> str:
+        """The path behind the token. Raises `RefusedError`."""
+        if headers.get("host", "") not in self._hosts:
+            raise RefusedError(421, "this address is not the dashboard's: use the one that the command has printed")
+        given, _, rest = path.removeprefix("/").partition("/")
+        if not hmac.compare_digest(given.encode(), self.token.encode()):
+            raise RefusedError(403, "the address lacks its token: use the one that the command has printed")
+        site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+        if (site is not None and site not in _OWN_SITES) or (origin is not None and origin not in self._origins):
+            raise RefusedError(
+                403, "another page has led here, and that is refused: paste the address into the address bar"
+            )
+        if method not in ("GET", "HEAD") and origin is None:
+            raise RefusedError(403, "the request does not say where it comes from (Origin)")
+        return rest
+
+    @property
+    def _hosts(self) -> frozenset[str]:
+        return frozenset(f"{name}:{self.port}" for name in _NAMES)
+
+    @property
+    def _origins(self) -> frozenset[str]:
+        return frozenset(f"http://{name}:{self.port}" for name in _NAMES)

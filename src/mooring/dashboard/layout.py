@@ -1,0 +1,81 @@
+"""What is around every page: the menu, the cluster's name, whether it is live, what could not be read."""
+
+from mooring.advisor.simulate.html.markup import Markup, tag, together
+from mooring.dashboard.asking import Links, Page
+from mooring.dashboard.elements import link, notice, soft
+from mooring.dashboard.watching import Watching
+
+MENU = (
+    ("overview", "Overview", ()),
+    ("pending", "Pending", ("pending",)),
+    ("pods", "Pod", ("pods",)),
+    ("nodes", "Node", ("nodes",)),
+    ("what-if", "What if", ("what-if",)),
+    ("versions", "Versions and gates", ("versions",)),
+    ("expressions", "Expressions", ("expressions",)),
+)
+"""The views in their order: name, title, and path."""
+
+
+def page(shown: Page, cluster: Watching, links: Links) -> str:
+    """The whole document."""
+    notices = [notice(text) for text in cluster.notices()]
+    return _document(shown.title, shown.view, together(*notices, shown.body), cluster, links)
+
+
+def waiting(cluster: Watching, links: Links) -> str:
+    """While the cluster is read, or when it cannot be."""
+    if cluster.problem:
+        return _document("The cluster cannot be read", "", notice(cluster.problem), cluster, links)
+    told = (
+        f"Reading {cluster.access.origin}: {cluster.read_so_far():,} objects so far. The page shows it when it is done."
+    )
+    body = tag("p", told, class_="soft", data_waiting="", id="waiting", role="status")
+    return _document("Reading the cluster", "", body, cluster, links)
+
+
+def problem(message: str, cluster: Watching, links: Links) -> str:
+    return _document("That did not work", "", notice(message), cluster, links)
+
+
+def _document(title: str, view: str, body: Markup, cluster: Watching, links: Links) -> str:
+    head = together(
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("title", f"{title} - Mooring"),
+        tag("link", rel="icon", type="image/svg+xml", href=links.to("static", "icon.svg")),
+        tag("link", rel="stylesheet", href=links.to("static", "report.css")),
+        tag("link", rel="stylesheet", href=links.to("static", "dashboard.css")),
+        tag("script", type="module", src=links.to("static", "dashboard.js")),
+    )
+    state = "live" if cluster.access.is_live else "still"
+    told = {"live": "live", "still": "one moment, read once"}[state]
+    top = tag(
+        "header",
+        tag("a", "To the content", href="#content", class_="skip"),
+        tag("span", "Mooring", class_="brand"),
+        _menu(view, cluster, links),
+        tag("span", cluster.access.origin, class_="origin"),
+        tag("span", told, id="state", class_=f"state {state}", role="status"),
+        class_="top",
+    )
+    main = tag("main", tag("h1", title), body, id="content", tabindex="-1")
+    foot = soft(
+        "Nothing here is written to the cluster."
+        if not cluster.access.allow_changes
+        else "Suggestions can be carried out from here (--allow-changes)."
+    )
+    attributes = {"data_base": links.base, "data_revision": cluster.revision}
+    body_tag = tag("body", top, main, tag("footer", foot), **attributes)
+    return f"<!DOCTYPE html>\n{tag('html', tag('head', head), body_tag, lang='en')}\n"
+
+
+def _menu(view: str, cluster: Watching, links: Links) -> Markup:
+    entries = []
+    for name, text, path in MENU:
+        count = Markup("")
+        if name == "pending" and cluster.pending:
+            count = tag("span", f"{cluster.pending:,}", class_="count", id="menu-pending", data_live="")
+        current = "page" if name == view else None
+        entries.append(tag("li", link(links.to(*path), together(text, " ", count), aria_current=current)))
+    return tag("nav", tag("ul", *entries), aria_label="Views")

@@ -1,0 +1,148 @@
+"""A cluster as it stands now: its objects, the scheduler's engine over them, and the pods that wait.
+
+Made of a snapshot, and then changed object by object, so that a page about 50,000 pods need not read them all again.
+Lives in one thread (``watching.py``), where every view asks it. Read next: ``views/overview.py``.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from mooring.advisor.explain import SchedulingExplanation, Subject, explain, find, loaded
+from mooring.advisor.simulate import Settings
+from mooring.advisor.simulate.utilisation import Usage, usage_of
+from mooring.advisor.snapshot import Snapshot
+from mooring.advisor.snapshot.engines import waits
+from mooring.advisor.snapshot.objects import newest_of
+from mooring.api.core_v1 import Node, Pod
+from mooring.api.meta_v1 import Resource
+from mooring.api.states import has_ended
+from mooring.base.natural import natural
+from mooring.client import Change
+from mooring.dashboard.history import History
+from mooring.scheduler.columns.cluster import NodeInfo
+
+_KEPT = 64
+"""So many explanations are kept until something changes: two people may look at the same pod."""
+
+
+class Standing:
+    """What is known of a cluster."""
+
+    def __init__(self, snapshot: Snapshot, settings: Settings, now: datetime) -> None:
+        self.snapshot = snapshot
+        self.settings = settings
+        self.engine = loaded(
+            snapshot, profiles=settings.profiles, features=settings.features, registry=settings.registry
+        )
+        self.revision = 1
+        """Rises with every change."""
+        self.read_at = now
+        self.waiting: dict[tuple[str, str], Pod] = {}
+        """The pods that still have to get a node, by namespace and name."""
+        self.running = self.ended = 0
+        for pod in snapshot.all(Pod):
+            self._count(pod, 1)
+        self.history = History(snapshot, now)
+        self.history.sample(now, self.running, len(self.waiting), self.engine.cluster)
+        self._explained: dict[tuple[str, str, str, int], SchedulingExplanation] = {}
+
+    # -- changes
+
+    def apply(self, changes: Iterable[Change[Any]], now: datetime) -> None:
+        """Take in what has changed since."""
+        put: list[Resource] = []
+        removed: list[Resource] = []
+        taken = [Change(old and newest_of(old), new and newest_of(new)) for old, new in changes]
+        for old, new in taken:
+            if new is not None:
+                put.append(new)
+                self._put(old, new)
+            elif old is not None:
+                removed.append(old)
+                self._remove(old)
+        self.snapshot = self.snapshot.replace(put=put, remove=removed)
+        self.revision += 1
+        self.read_at = now
+        self._explained.clear()
+        self.__dict__.pop("usage", None)
+        self.history.note(taken, now)
+        self.history.sample(now, self.running, len(self.waiting), self.engine.cluster)
+
+    def _put(self, old: Resource | None, new: Resource) -> None:
+        if isinstance(new, Pod):
+            self._count(old, -1)
+            self._count(new, 1)
+            if old is not None and old.metadata.uid != new.metadata.uid:  # another one of the same name
+                self.engine.remove(old)
+            if new.spec.node_name:
+                self.engine.put(new)
+            elif new.status.nominated_node_name and waits(new):
+                self.engine.nominations.put(new, new.status.nominated_node_name)
+            else:
+                self.engine.nominations.remove(new)
+        else:
+            self.engine.put(new)
+            self._forget_names(old, new)
+
+    def _remove(self, old: Resource) -> None:
+        self._count(old, -1)
+        self.engine.remove(old)
+        self._forget_names(old, None)
+
+    def _forget_names(self, old: Resource | None, new: Resource | None) -> None:
+        if isinstance(old or new, Node) and (old is None or new is None):
+            self.__dict__.pop("node_names", None)
+
+    def _count(self, pod: Resource | None, step: int) -> None:
+        if not isinstance(pod, Pod):
+            return
+        key = (pod.metadata.namespace, pod.metadata.name)
+        if has_ended(pod):
+            self.ended += step
+        elif pod.spec.node_name:
+            self.running += step
+        elif step < 0:
+            self.waiting.pop(key, None)
+        elif waits(pod):
+            self.waiting[key] = pod
+
+    # -- questions
+
+    @cached_property
+    def usage(self) -> Usage:
+        """How much of which resource is requested on which node."""
+        return usage_of(self.engine.cluster)
+
+    @cached_property
+    def node_names(self) -> list[str]:
+        """All nodes, in the order in which people expect them."""
+        return sorted((info.name for info in self.engine.cluster.node_infos()), key=natural)
+
+    def node(self, name: str) -> NodeInfo | None:
+        return self.engine.cluster.node(name)
+
+    def subject(self, kind: str, namespace: str, name: str) -> Subject:
+        """Raises `NotThereError`."""
+        return find(self.snapshot, kind, namespace, name, self.settings.admission)
+
+    def explain(self, kind: str, namespace: str, name: str, suggestions: int = 5) -> SchedulingExplanation:
+        """What `mooring explain KIND NAMESPACE/NAME` says. Raises `NotThereError`."""
+        key = (kind, namespace, name, suggestions)
+        found = self._explained.get(key)
+        if found is None:
+            settings = self.settings
+            found = explain(
+                self.snapshot,
+                self.subject(kind, namespace, name),
+                profiles=settings.profiles,
+                features=settings.features,
+                registry=settings.registry,
+                suggestions=suggestions,
+                engine=self.engine,
+            )
+            if len(self._explained) >= _KEPT:
+                self._explained.clear()
+            self._explained[key] = found
+        return found

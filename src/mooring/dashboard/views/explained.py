@@ -1,0 +1,80 @@
+"""An explanation as parts of pages: who refuses which nodes, what would help, which node wins. For pods and pending."""
+
+from collections.abc import Sequence
+
+from mooring.advisor.explain import SchedulingExplanation
+from mooring.advisor.explain.results import NodeScore, Refusal, Suggestion
+from mooring.advisor.simulate.html.elements import table
+from mooring.advisor.simulate.html.markup import Markup, tag, together
+from mooring.dashboard.asking import Links
+from mooring.dashboard.elements import badge, chips, command, node_link, pod_link, soft
+
+_NAMED = 3
+_GROUPS = 20
+MOODS = {"Scheduled": "good", "Schedulable": "good", "Unschedulable": "bad", "NotAttempted": "warn"}
+
+
+def summary(found: SchedulingExplanation) -> Markup:
+    """The state and one sentence, then what should be known besides."""
+    facts = [tag("li", fact) for fact in found.facts]
+    return together(
+        tag("p", badge(found.state, MOODS[found.state]), " ", found.summary, class_="summary"),
+        tag("ul", *facts, class_="facts") if facts else "",
+        soft("In kube-scheduler's words: ", tag("q", found.message)) if found.message else "",
+    )
+
+
+def refusals(found: SchedulingExplanation, links: Links) -> Markup:
+    """Which nodes, which plugin, and what was compared with what."""
+    shown = found.refusals[:_GROUPS]
+    if not shown or found.state == "Scheduled":
+        return Markup("")
+    rows = [(f"{each.count:,}", each.plugin, each.detail, chips(links, each.nodes, _NAMED)) for each in shown]
+    left = found.refusals[_GROUPS:]
+    rest = soft(f"and {len(left)} more reasons on {_number(left):,} nodes: see the nodes below") if left else ""
+    return together(table(("Nodes", "Refused by", "Because", "Which"), rows, "Why not"), rest)
+
+
+def _number(left: Sequence[Refusal]) -> int:
+    return sum(each.count for each in left)
+
+
+def preemption(found: SchedulingExplanation, links: Links) -> Markup:
+    done = found.preemption
+    if done is None or not done.node:
+        return Markup("")
+    rows = [(pod_link(links, f"{each.namespace}/{each.name}"), each.priority) for each in done.victims]
+    return together(
+        tag("p", "The scheduler makes room on ", node_link(links, done.node), " by deleting:"),
+        table(("Pod", "Priority"), rows, "Victims"),
+    )
+
+
+def suggestions(found: SchedulingExplanation, links: Links) -> Markup:
+    """Each was tried: after it, the pod would be scheduled."""
+    if found.suggestions:
+        return tag("ol", *(_suggestion(each, links) for each in found.suggestions), class_="suggestions")
+    if found.state in ("Unschedulable", "NotAttempted") and found.refusals:
+        return soft("No change of up to three steps was found that would help.")
+    return Markup("")
+
+
+def _suggestion(each: Suggestion, links: Links) -> Markup:
+    others = f", one of {each.feasible_nodes:,} nodes that could take it" if each.feasible_nodes > 1 else ""
+    return tag(
+        "li",
+        tag("p", tag("b", each.summary)),
+        soft("Tried: then it goes to ", node_link(links, each.node), others, "."),
+        *(command(change.command) for change in each.changes if change.command),
+        soft("But: ", each.caveat) if each.caveat else "",
+    )
+
+
+def points(found: Sequence[NodeScore], links: Links) -> Markup:
+    """The node that was or would be chosen, beside the next best."""
+    if not found:
+        return Markup("")
+    plugins = dict.fromkeys(name for each in found for name, number in each.scores.items() if number)
+    rows = [(plugin, *(each.scores.get(plugin, 0) for each in found)) for plugin in plugins]
+    rows.append(("total", *(each.total for each in found)))
+    return table(("Points of", *(node_link(links, each.node) for each in found)), rows, "Points by plugin")

@@ -1,0 +1,337 @@
+"""Overview: how full the cluster is and where, what waits, what the scheduler does, what changed lately.
+
+Counts and utilisation are those that `mooring simulate --keep-pending` begins with.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from mooring.advisor.simulate import reports
+from mooring.advisor.simulate.html import pictures
+from mooring.advisor.simulate.html.elements import card, figures, legend, table
+from mooring.advisor.simulate.html.markup import Markup, tag, together
+from mooring.advisor.simulate.results import Moment, ResourceUse
+from mooring.api import times
+from mooring.api.core_v1 import Node
+from mooring.api.states import is_ready
+from mooring.base.natural import natural
+from mooring.constraints.tolerations import DO_NOT_SCHEDULE
+from mooring.dashboard.asking import Asked, Fragment, Links, Model, Page
+from mooring.dashboard.elements import choice, field, link, options_for, soft, text_input
+from mooring.dashboard.history import Line, Wait
+from mooring.dashboard.node_map import Square, block, side_of
+from mooring.dashboard.standing import Standing
+from mooring.scheduler.columns.cluster import NodeInfo
+
+STATE = "state"
+"""What the map shows besides resources."""
+ZONE = "topology.kubernetes.io/zone"
+_WITHOUT = "(no such label)"
+_MOST_GROUPS = 60
+_OFFERED = 20
+_WAIT_STEPS = ((1.0, "up to 1 s"), (5.0, "1 to 5 s"), (30.0, "5 to 30 s"), (300.0, "30 s to 5 min"))
+
+
+class Group(Model, frozen=True, kw_only=True):
+    """Nodes with the same value of a label."""
+
+    value: str
+    nodes: list[str]
+    not_ready: int
+    part: float
+    """Of the chosen resource, requested."""
+
+
+class Waits(Model, frozen=True, kw_only=True):
+    """How long the last pods waited for their nodes, in seconds."""
+
+    pods: int
+    median: float
+    p90: float
+    longest: float
+    histogram: list[int]
+    per_minute: float
+    """Nodes found, over the time in which these pods got theirs."""
+
+
+class Overview(Model, frozen=True, kw_only=True):
+    """What the page shows."""
+
+    origin: str
+    read_at: str
+    nodes: int
+    ready: int
+    cordoned: int
+    tainted: int
+    running: int
+    pending: int
+    ended: int
+    evicted: int
+    """Since the dashboard began."""
+    bound: int
+    by: str
+    show: str
+    resources: list[str]
+    labels: list[str]
+    utilisation: list[ResourceUse]
+    groups: list[Group]
+    waits: Waits | None
+    moments: list[Moment]
+    lately: list[Line]
+
+
+def overview(standing: Standing, by: str = "", show: str = "") -> Overview:
+    """The model of the page: the map by a label, coloured by a resource or by state."""
+    infos = [info for name in standing.node_names if (info := standing.node(name)) is not None]
+    use = list(standing.usage.whole())
+    resources = [each.resource for each in use]
+    labels = _labels(infos)
+    by = by or (ZONE if ZONE in labels else "")
+    show = show if show in (*resources, STATE) else (resources[0] if resources else STATE)
+    history = standing.history
+    return Overview(
+        origin=standing.snapshot.origin,
+        read_at=standing.read_at.isoformat(timespec="seconds"),
+        nodes=len(infos),
+        ready=sum(is_ready(info.node) for info in infos),
+        cordoned=sum(info.node.spec.unschedulable for info in infos),
+        tainted=sum(_is_tainted(info.node) for info in infos),
+        running=standing.running,
+        pending=len(standing.waiting),
+        ended=standing.ended,
+        evicted=history.evicted,
+        bound=history.bound,
+        by=by,
+        show=show,
+        resources=resources,
+        labels=labels,
+        utilisation=use,
+        groups=_groups(standing, infos, by, show),
+        waits=_waits(list(history.waits)),
+        moments=history.moments,
+        lately=list(history.lines)[::-1],
+    )
+
+
+def _labels(infos: Sequence[NodeInfo]) -> list[str]:
+    """Labels that make groups: with several values, and fewer than there are nodes."""
+    values: dict[str, set[str]] = {}
+    for info in infos:
+        for key, value in info.node.metadata.labels.items():
+            values.setdefault(key, set()).add(value)
+    fitting = [key for key, found in values.items() if 1 < len(found) <= max(len(infos) // 2, 3)]
+    return sorted(fitting, key=lambda key: (len(values[key]), key))[:_OFFERED]
+
+
+def _groups(standing: Standing, infos: Sequence[NodeInfo], by: str, show: str) -> list[Group]:
+    members: dict[str, list[NodeInfo]] = {}
+    for info in infos:
+        members.setdefault(info.node.metadata.labels.get(by, _WITHOUT) if by else "", []).append(info)
+    usage = standing.usage
+    made = []
+    for value in sorted(members, key=natural):
+        found = members[value]
+        rows = [usage.rows[info.name] for info in found]
+        part = 0.0
+        if show in usage.allocatable:
+            total = float(usage.allocatable[show][rows].sum())
+            part = round(float(usage.requested[show][rows].sum()) / total, 4) if total else 0.0
+        names = [info.name for info in found]
+        not_ready = sum(not is_ready(info.node) for info in found)
+        made.append(Group(value=value, nodes=names, not_ready=not_ready, part=part))
+    return made
+
+
+def _is_tainted(node: Node) -> bool:
+    return any(taint.effect in DO_NOT_SCHEDULE for taint in node.spec.taints)
+
+
+def _waits(found: list[Wait]) -> Waits | None:
+    if not found:
+        return None
+    seconds = sorted(each.seconds for each in found)
+    counts = Counter(
+        next((i for i, (most, _) in enumerate(_WAIT_STEPS) if s <= most), len(_WAIT_STEPS)) for s in seconds
+    )
+    first, last = min(each.at for each in found), max(each.at for each in found)
+    minutes = max((_seconds(last) - _seconds(first)) / 60, 1 / 60)
+    return Waits(
+        pods=len(seconds),
+        median=_part(seconds, 0.5),
+        p90=_part(seconds, 0.9),
+        longest=seconds[-1],
+        histogram=[counts[index] for index in range(len(_WAIT_STEPS) + 1)],
+        per_minute=round(len(seconds) / minutes, 1),
+    )
+
+
+def _part(ordered: Sequence[float], part: float) -> float:
+    return round(ordered[min(int(len(ordered) * part), len(ordered) - 1)], 3)
+
+
+def _seconds(text: str) -> float:
+    return times.parse(text).timestamp()
+
+
+# -- the page
+
+
+async def page(asked: Asked) -> Page:
+    """`/?by=LABEL&show=RESOURCE`."""
+    by, show = asked.value("by"), asked.value("show")
+    model, drawn = await asked.cluster.ask(lambda standing: _drawn(standing, by, show))
+    body = together(
+        _figures(model, asked.links),
+        card("Where is room, and where not?", _chooser(model, asked.links), drawn, id="map"),
+        tag("div", _resources(model), _scheduler(model), class_="pair"),
+        _over_time(model, asked),
+        _lately(model, asked.links),
+    )
+    return Page("How is the cluster?", body, model, "overview")
+
+
+async def squares(asked: Asked) -> Fragment:
+    """What a pointer on the map is told, as data: names and texts, group by group."""
+    by, show = asked.value("by"), asked.value("show")
+
+    def told(standing: Standing) -> list[list[tuple[str, str]]]:
+        model = overview(standing, by, show)
+        return [[(each.name, each.told) for each in _squares(standing, group, model.show)] for group in model.groups]
+
+    return Fragment(Markup(""), await asked.cluster.ask(told))
+
+
+def _drawn(standing: Standing, by: str, show: str) -> tuple[Overview, Markup]:
+    model = overview(standing, by, show)
+    side = side_of(model.nodes)
+    blocks = []
+    for index, group in enumerate(model.groups[:_MOST_GROUPS]):
+        part = "" if model.show == STATE else f", {group.part:.0%} of {model.show} requested"
+        broken = f", {group.not_ready} not ready" if group.not_ready else ""
+        title = f"{group.value or 'all nodes'}: {len(group.nodes):,} nodes{part}{broken}"
+        drawn = block(title, _squares(standing, group, model.show), side, index)
+        blocks.append(tag("figure", tag("figcaption", title), drawn))
+    rest = len(model.groups) - _MOST_GROUPS
+    more = soft(f"and {rest} more groups: choose a label with fewer values") if rest > 0 else Markup("")
+    pieces = tag("div", *blocks, class_="maps", id="node-map", data_live="", data_by=model.by, data_show=model.show)
+    return model, together(pieces, more, _map_legend(model.show))
+
+
+def _squares(standing: Standing, group: Group, show: str) -> list[Square]:
+    usage, made = standing.usage, []
+    parts = usage.fractions(show) if show in usage.allocatable else None
+    for name in group.nodes:
+        info = standing.node(name)
+        if info is None:
+            continue
+        node, ready = info.node, is_ready(info.node)
+        state = "ready" if ready else "not ready"
+        words = [state, *(("cordoned",) if node.spec.unschedulable else ())]
+        if parts is None:
+            shade = (
+                "s-bad"
+                if not ready
+                else "s-off"
+                if node.spec.unschedulable
+                else "s-taint"
+                if _is_tainted(node)
+                else "s-ok"
+            )
+            words += [f"{len(node.spec.taints)} taints"] if node.spec.taints else []
+        else:
+            part = float(parts[usage.rows[name]])
+            shade = pictures.shade(part)
+            words = [f"{part:.0%} of {show}", *(word for word in words if word != "ready")]
+        made.append(Square(name, shade, ", ".join(words), not ready, node.spec.unschedulable))
+    return made
+
+
+def _map_legend(show: str) -> Markup:
+    marks = [("", "✕ not ready"), ("", "▪ cordoned")]
+    if show == STATE:
+        names = (("s-ok", "ready"), ("s-taint", "ready, with taints"), ("s-off", "cordoned"), ("s-bad", "not ready"))
+        return legend([*names, *marks])
+    steps = [(f"h{index}", f"{index * 10}-{index * 10 + 10}%") for index in range(10)]
+    return legend([*steps, ("over", "more than there is"), *marks])
+
+
+def _chooser(model: Overview, links: Links) -> Markup:
+    shows = [*((name, f"requested {name}") for name in model.resources), (STATE, "readiness and taints")]
+    return tag(
+        "form",
+        field("Grouped by the label", text_input("by", model.by, list="labels", placeholder="not grouped")),
+        options_for("labels", model.labels),
+        field("Coloured by", choice("show", shows, model.show)),
+        tag("button", "Show", type="submit"),
+        link(links.to("nodes"), "as a list"),
+        class_="chooser",
+        method="get",
+        action=links.to(),
+        data_auto="",
+    )
+
+
+def _figures(model: Overview, links: Links) -> Markup:
+    pending = link(links.to("pending"), "pending: why?") if model.pending else "pending"
+    shown: list[tuple[object, int, str]] = [
+        ("pods with a node", model.running, ""),
+        (pending, model.pending, "bad" if model.pending else "good"),
+        ("nodes", model.nodes, ""),
+        ("not ready", model.nodes - model.ready, "bad" if model.ready < model.nodes else ""),
+        ("cordoned", model.cordoned, ""),
+        ("tainted", model.tainted, ""),
+        ("evicted since you look", model.evicted, "bad" if model.evicted else ""),
+    ]
+    return tag("div", figures(shown), id="figures", data_live="")
+
+
+def _resources(model: Overview) -> Markup:
+    rows = [
+        (
+            each.resource,
+            reports.amount(each.resource, each.requested),
+            reports.amount(each.resource, each.allocatable),
+            f"{each.fraction:.1%}",
+            f"{each.nodes.least:.0%} / {each.nodes.median:.0%} / {each.nodes.most:.0%}",
+        )
+        for each in model.utilisation
+    ]
+    head = ("Resource", "Requested", "Allocatable", "Part", "Nodes: least / median / most")
+    drawn = pictures.histogram(None, model.utilisation[0]) if model.utilisation else Markup("")
+    return card("How much is requested?", table(head, rows), drawn, id="resources", data_live="")
+
+
+def _scheduler(model: Overview) -> Markup:
+    waits = model.waits
+    if waits is None:
+        told: object = soft("No pod says when it was created and when it got its node.")
+    else:
+        labels = [*(text for _, text in _WAIT_STEPS), "longer"]
+        told = together(
+            soft(
+                f"The last {waits.pods:,} pods that got a node waited {waits.median:g} s (median), "
+                f"{waits.p90:g} s (90%), {waits.longest:g} s (longest). "
+                f"In that time {waits.per_minute:g} pods got a node a minute. "
+                "Objects tell this to the second."
+            ),
+            table(("Waited", "Pods"), zip(labels, waits.histogram, strict=True)),
+        )
+    return card("How fast are pods placed?", told, id="scheduler", data_live="")
+
+
+def _over_time(model: Overview, asked: Asked) -> Markup:
+    if not asked.cluster.access.is_live:
+        return Markup("")
+    moments = model.moments
+    drawn = pictures.timeline(moments, moments[-1].at if moments else 0.0)
+    told = soft(f"Since this dashboard began: {model.bound:,} pods got a node, {model.evicted:,} had to leave theirs.")
+    return card("Pods over time", told, drawn, pictures.pods_legend(), id="over-time", data_live="")
+
+
+def _lately(model: Overview, links: Links) -> Markup:
+    rows = []
+    for line in model.lately:
+        address = links.node(line.name) if line.kind == "node" else links.pod(line.name) if line.kind == "pod" else ""
+        rows.append((tag("time", line.at, datetime=line.at), link(address, line.text) if address else line.text))
+    told = table(("When", "What"), rows, "What changed lately") if rows else soft("Nothing tells when it happened.")
+    return card("What changed lately?", told, id="lately", data_live="")

@@ -1,0 +1,213 @@
+"""Follows a cluster for the dashboard, and answers questions about it in one thread.
+
+    async with Watching(access) as cluster:
+        page = await cluster.ask(lambda standing: overview(standing))
+
+Changes of a live cluster are gathered and taken in once a second, so that a busy cluster costs little; whoever waits in
+`changed` is told. All that touches the `Standing` runs in the same thread, one thing after the other: nothing needs
+a lock, and the event loop goes on meanwhile. What takes seconds and needs only the snapshot (`simulate`, `audit`) has
+another thread.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from mooring.advisor import explain, simulate
+from mooring.advisor.audit import live as audit_live
+from mooring.advisor.audit.options import component_of, component_of_dump
+from mooring.advisor.snapshot import Snapshot, SnapshotError, live
+from mooring.advisor.snapshot.objects import NOT_ALLOWED
+from mooring.api.core_v1 import Node
+from mooring.api.errors import Forbidden, StatusError
+from mooring.base import logs
+from mooring.base.clock import Clock, SystemClock
+from mooring.base.component import Component
+from mooring.client import Change, Client, ClientError, Informer, Informers
+from mooring.dashboard.access import Access
+from mooring.dashboard.standing import Standing
+
+T = TypeVar("T")
+PAUSE = 1.0
+"""Changes within so many seconds are taken in together."""
+_NOTES = 5
+log = logs.get(__name__)
+
+
+class Watching:
+    """A cluster, kept up to date while this is entered."""
+
+    def __init__(self, access: Access, clock: Clock | None = None) -> None:
+        self.access = access
+        self.problem = ""
+        """Why there is nothing to see, in a sentence."""
+        self.client: Client | None = None
+        self._clock = clock or SystemClock()
+        self._standing: Standing | None = None
+        self._waiting: list[Change[Any]] = []
+        self._news = asyncio.Condition()
+        self._informers: list[Informer[Any]] = []
+        self._asking = ThreadPoolExecutor(1, "dashboard")
+        self._computing = ThreadPoolExecutor(1, "dashboard-long")
+        self._stack = AsyncExitStack()
+        self._task: asyncio.Task[None] | None = None
+        self._settled: asyncio.Task[tuple[Component, tuple[str, ...]]] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Raises `SnapshotError` for a dump or a data directory that cannot be read, ClientError for no cluster."""
+        if self.access.connect is not None:
+            self.client = await self._stack.enter_async_context(self.access.connect())
+        self._task = asyncio.create_task(self._keep(), name="dashboard: follow the cluster")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._stack.aclose()
+        self._asking.shutdown(wait=False, cancel_futures=True)
+        self._computing.shutdown(wait=False, cancel_futures=True)
+
+    # -- for pages
+
+    @property
+    def is_ready(self) -> bool:
+        return self._standing is not None
+
+    @property
+    def revision(self) -> int:
+        return 0 if self._standing is None else self._standing.revision
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether a live cluster does not answer any more, so that pages show the past."""
+        return any(informer.is_failing for informer in self._informers)
+
+    def notices(self) -> list[str]:
+        """What is missing from every page, and why: what may not be read, and what could not be."""
+        if self._standing is None:
+            return []
+        snapshot = self._standing.snapshot
+        found = [f"{plural} are left out: {why}" for plural, why in snapshot.forbidden.items()]
+        found += [str(note) for note in snapshot.notes[:_NOTES]]
+        if len(snapshot.notes) > _NOTES:
+            found.append(f"{len(snapshot.notes) - _NOTES} more notes; `mooring explain` prints them")
+        return found
+
+    @property
+    def pending(self) -> int:
+        return 0 if self._standing is None else len(self._standing.waiting)
+
+    def read_so_far(self) -> int:
+        """How many objects were read, while that goes on."""
+        return sum(map(len, self._informers))
+
+    async def ready(self) -> bool:
+        """Wait until there is something to see, or a `problem`: whether there is."""
+        async with self._news:
+            await self._news.wait_for(lambda: self._standing is not None or self.problem)
+        return self._standing is not None
+
+    async def changed(self, after: int) -> int:
+        """Wait until the revision is another one than `after`."""
+        async with self._news:
+            await self._news.wait_for(lambda: self.revision != after)
+        return self.revision
+
+    async def ask(self, question: Callable[[Standing], T]) -> T:
+        """What a question finds, in the thread of the standing. Ask `ready` first."""
+        standing = self._standing
+        if standing is None:
+            raise RuntimeError("nothing is known yet: wait for `ready`")
+        return await asyncio.get_running_loop().run_in_executor(self._asking, question, standing)
+
+    async def compute(self, work: Callable[[], T]) -> T:
+        """What takes seconds, in a thread of its own. It must not touch the standing."""
+        return await asyncio.get_running_loop().run_in_executor(self._computing, work)
+
+    async def component(self) -> tuple[Component, tuple[str, ...]]:
+        """The versions and gates of the cluster, and what is only assumed about them."""
+        if self._settled is None:
+            self._settled = asyncio.create_task(self._component())
+        return await asyncio.shield(self._settled)
+
+    async def whole(self) -> Snapshot:
+        """All objects as they were given, for an audit. Raises `SnapshotError`."""
+        if self.client is not None:
+            return await live(self.client, self.access.origin)
+        return await self.ask(lambda standing: standing.snapshot)
+
+    # -- following
+
+    async def _component(self) -> tuple[Component, tuple[str, ...]]:
+        if self.access.running is not None:
+            return self.access.running, ()
+        if self.client is not None:
+            return component_of(*await audit_live.shown_by(self.client))
+        nodes = await self.ask(lambda standing: standing.snapshot.all(Node))
+        return component_of_dump(node.status.node_info.kubelet_version for node in nodes)
+
+    async def _keep(self) -> None:
+        try:
+            if self.client is None:
+                await self._begin(await self.compute(self._read))
+            else:
+                await self._follow(self.client)
+        except (SnapshotError, ClientError, StatusError) as error:
+            await self._fail(str(error))
+        except Exception as error:
+            log.exception("the dashboard cannot follow the cluster")
+            await self._fail(f"the cluster cannot be followed any more: {type(error).__name__}: {error}")
+
+    async def _fail(self, why: str) -> None:
+        self.problem = why
+        async with self._news:
+            self._news.notify_all()
+
+    def _read(self) -> Snapshot:
+        assert self.access.read is not None  # noqa: S101 - what is not live is read
+        return self.access.read()
+
+    async def _begin(self, snapshot: Snapshot) -> None:
+        now, settings = self._clock.now(), self.access.settings
+        loop = asyncio.get_running_loop()
+        made = await loop.run_in_executor(self._asking, Standing, snapshot, settings, now)
+        async with self._news:
+            self._standing = made
+            self._news.notify_all()
+
+    async def _follow(self, client: Client) -> None:
+        missing: dict[str, str] = {}
+        kinds = await client.served({*explain.KINDS, *simulate.kinds_of_interest()})
+        for cls in sorted(kinds, key=lambda each: each.__name__):
+            try:
+                await client.page(cls, limit=1)
+            except Forbidden as error:  # to follow it would be to wait for ever
+                missing[client.kind(cls).plural] = f"{NOT_ALLOWED}: {error}"
+                kinds.discard(cls)
+        informers = Informers(client)
+        self._informers = [informers.of(cls) for cls in sorted(kinds, key=lambda each: each.__name__)]
+        for informer in self._informers:
+            informer.add_batch_handler(self._waiting.extend)
+        async with informers:
+            await informers.wait_for_sync()
+            self._waiting.clear()
+            found = [obj for informer in self._informers for obj in informer.objects()]
+            await self._begin(Snapshot(self.access.origin, found, missing=missing))
+            while True:
+                await self._clock.sleep(PAUSE)
+                await self._take_in()
+
+    async def _take_in(self) -> None:
+        if not self._waiting:
+            return
+        changes, now = self._waiting[:], self._clock.now()
+        self._waiting.clear()
+        await self.ask(lambda standing: standing.apply(changes, now))
+        async with self._news:
+            self._news.notify_all()
