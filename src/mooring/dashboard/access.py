@@ -1,4 +1,4 @@
-"""Where the dashboard reads a cluster from, and how that cluster decides. Put together by ``cli/dashboard.py``."""
+"""Where the dashboard reads a cluster from, and how that cluster decides. Put together by the command."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager

@@ -1,6 +1,6 @@
 """Parts of pages that only the dashboard has: links, commands to copy, forms, pages of long lists."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from mooring.advisor.simulate.html.markup import Markup, tag, together
 from mooring.dashboard.asking import Asked, Links
@@ -68,9 +68,9 @@ def bar(part: float, label: str) -> Markup:
     return tag("span", drawn, " ", label, class_="with-bar")
 
 
-def pager(asked: Asked, path: Sequence[str], number: int, per_page: int = PER_PAGE, **kept: object) -> Markup:
-    """Links to the other pages of a long list; nothing where one is enough."""
-    at, last = asked.number("page", 1), max((number + per_page - 1) // per_page, 1)
+def pager(asked: Asked, path: Sequence[str], number: int, kept: Mapping[str, str]) -> Markup:
+    """Links to the other pages of a long list, with the rest of the query; nothing where one page is enough."""
+    at, last = asked.number("page", 1), max((number + PER_PAGE - 1) // PER_PAGE, 1)
     if last == 1:
         return Markup("")
     wanted = [each for each in dict.fromkeys((1, at - 1, at, at + 1, last)) if 1 <= each <= last]
@@ -80,16 +80,16 @@ def pager(asked: Asked, path: Sequence[str], number: int, per_page: int = PER_PA
         else link(asked.links.to(*path, **kept, page=each), f"{each:,}", aria_label=f"Page {each}")
         for each in wanted
     ]
-    first = (at - 1) * per_page + 1
-    told = f"{first:,} to {min(at * per_page, number):,} of {number:,}"
+    first = (at - 1) * PER_PAGE + 1
+    told = f"{first:,} to {min(at * PER_PAGE, number):,} of {number:,}"
     return tag("nav", tag("span", told, class_="soft"), *made, class_="pager", aria_label="Pages")
 
 
-def of_page(asked: Asked, found: Sequence[object], per_page: int = PER_PAGE) -> slice:
+def of_page(asked: Asked, found: Sequence[object]) -> slice:
     """Which part of a long list is on this page."""
-    last = max((len(found) + per_page - 1) // per_page, 1)
+    last = max((len(found) + PER_PAGE - 1) // PER_PAGE, 1)
     at = min(max(asked.number("page", 1), 1), last)
-    return slice((at - 1) * per_page, at * per_page)
+    return slice((at - 1) * PER_PAGE, at * PER_PAGE)
 
 
 def chips(links: Links, names: Sequence[str], number: int) -> Markup:

@@ -18,7 +18,7 @@ from mooring.api import times
 from mooring.api.core_v1 import Node, Pod, PodCondition
 from mooring.api.states import controller_of, is_ready
 from mooring.client import Change
-from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.facade import Cluster
 
 _LINES = 40
 _MOMENTS = 720

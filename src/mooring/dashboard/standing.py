@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from mooring.advisor.explain import SchedulingExplanation, Subject, explain, find, loaded
+from mooring.advisor.explain.explanation import engine_for, is_answered_by_any
 from mooring.advisor.simulate import Settings
 from mooring.advisor.simulate.utilisation import Usage, usage_of
 from mooring.advisor.snapshot import Snapshot
@@ -21,7 +22,8 @@ from mooring.api.states import has_ended
 from mooring.base.natural import natural
 from mooring.client import Change
 from mooring.dashboard.history import History
-from mooring.scheduler.columns.cluster import NodeInfo
+from mooring.scheduler.facade import AskingEngine, NodeInfo
+from mooring.scheduler.framework import SchedulerFeatures
 
 _KEPT = 64
 """So many explanations are kept until something changes: two people may look at the same pod."""
@@ -126,6 +128,19 @@ class Standing:
     def subject(self, kind: str, namespace: str, name: str) -> Subject:
         """Raises `NotThereError`."""
         return find(self.snapshot, kind, namespace, name, self.settings.admission)
+
+    def engine_for(self, subject: Subject) -> tuple[AskingEngine, SchedulerFeatures]:
+        """The engine to ask about a pod, and its features: for most pods the one that is here."""
+        settings = self.settings
+        if is_answered_by_any(subject):
+            return self.engine, settings.features
+        return engine_for(
+            self.snapshot,
+            subject,
+            profiles=settings.profiles,
+            features=settings.features,
+            registry=settings.registry,
+        )
 
     def explain(self, kind: str, namespace: str, name: str, suggestions: int = 5) -> SchedulingExplanation:
         """What `mooring explain KIND NAMESPACE/NAME` says. Raises `NotThereError`."""

@@ -25,7 +25,7 @@ from mooring.scheduler.deciding.engine import (
     fit_message,
 )
 from mooring.scheduler.deciding.evaluation import Judgement
-from mooring.scheduler.deciding.profiles import CONFIG_API_VERSION, CONFIG_KIND, DEFAULT_SCHEDULER, ProfileSpec
+from mooring.scheduler.deciding.profiles import CONFIG_API_VERSION, CONFIG_KIND, DEFAULT_SCHEDULER, Profile, ProfileSpec
 from mooring.scheduler.dra.allocated import Allocated
 from mooring.scheduler.dra.claims import ClaimError, Request
 from mooring.scheduler.dra.claims import claim_name as device_claim_name
@@ -93,6 +93,7 @@ __all__ = [
     "PodTerms",
     "Pool",
     "PooledDevice",
+    "Profile",
     "ProfileSpec",
     "QueuedPod",
     "Request",

@@ -81,14 +81,32 @@ def explain(
     """
     subject = pod if isinstance(pod, Subject) else subjects.of(snapshot, pod)
     features = features or SchedulerFeatures()
-    if subject.is_bridged:
-        features = replace(features, constraints=ConstraintOptions())
-    if engine is None or subject.is_bridged or not subject.exists:
-        engine = loaded(snapshot, profiles=profiles, features=features, registry=registry)
-        for obj in companions(snapshot, subject):
-            engine.put(obj)
+    if engine is None or not is_answered_by_any(subject):
+        engine, features = engine_for(snapshot, subject, profiles=profiles, features=features, registry=registry)
     engine.reseed(seed)
     return _Explaining(snapshot, subject, engine, features, suggestions).result()
+
+
+def is_answered_by_any(subject: Subject) -> bool:
+    """Whether an engine will do that was loaded for nobody in particular."""
+    return subject.exists and not subject.is_bridged
+
+
+def engine_for(
+    snapshot: Snapshot,
+    subject: Subject,
+    *,
+    profiles: Sequence[ProfileSpec],
+    features: SchedulerFeatures,
+    registry: Registry | None,
+) -> tuple[AskingEngine, SchedulerFeatures]:
+    """An engine for questions about one pod, and the features that it has then."""
+    if subject.is_bridged:
+        features = replace(features, constraints=ConstraintOptions())
+    engine = loaded(snapshot, profiles=profiles, features=features, registry=registry)
+    for obj in companions(snapshot, subject):
+        engine.put(obj)
+    return engine, features
 
 
 def loaded(

@@ -9,14 +9,13 @@ from contextlib import contextmanager, nullcontext
 
 import numpy as np
 
-from mooring.advisor.explain.asking import AskingEngine
 from mooring.advisor.explain.reasons import describe
 from mooring.advisor.explain.results import Result
 from mooring.advisor.explain.subject import Subject
 from mooring.advisor.explain.view import View
 from mooring.api.core_v1 import PodSpec
 from mooring.base.natural import natural
-from mooring.scheduler.evaluation import Judgement
+from mooring.scheduler.facade import AskingEngine, Judgement
 from mooring.scheduler.framework import SchedulerFeatures
 
 
@@ -90,12 +89,13 @@ def _released(engine: AskingEngine, subject: Subject) -> Iterator[Subject]:
 
 
 def _ranked(engine: AskingEngine, judgement: Judgement) -> Sequence[str]:
-    cluster = engine.cluster
-    points = sum((slot.points.astype(np.int64) for slot in judgement.scores), np.zeros(cluster.capacity, np.int64))
-    infos = sorted(cluster.node_infos(), key=lambda info: natural(info.name))
-    feasible = [info for info in infos if judgement.feasible[info.row]]
-    feasible.sort(key=lambda info: -int(points[info.row]))
-    return [info.name for info in (*feasible, *(info for info in infos if not judgement.feasible[info.row]))]
+    """All nodes: the best first, and then those that will not do, by name."""
+    rows = np.flatnonzero(judgement.feasible)
+    points = sum((slot.points[rows] for slot in judgement.scores), np.zeros(len(rows), np.int64))
+    totals = dict(zip(rows.tolist(), points.tolist(), strict=True))
+    infos = sorted(engine.cluster.node_infos(), key=lambda info: natural(info.name))
+    feasible = sorted((info for info in infos if info.row in totals), key=lambda info: -totals[info.row])
+    return [info.name for info in (*feasible, *(info for info in infos if info.row not in totals))]
 
 
 def _row(engine: AskingEngine, view: View, judgement: Judgement, name: str) -> NodeRow:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
+from mooring.scheduler.facade import Profile
 from mooring.scheduler.framework import Action, ClusterEvent, EnqueueExtensions, Kind
-from mooring.scheduler.profiles import Profile
 
 _NOUNS = {
     Kind.ASSIGNED_POD: "a pod on a node",

@@ -21,7 +21,7 @@ from mooring.dashboard.elements import choice, field, link, options_for, soft, t
 from mooring.dashboard.history import Line, Wait
 from mooring.dashboard.node_map import Square, block, side_of
 from mooring.dashboard.standing import Standing
-from mooring.scheduler.columns.cluster import NodeInfo
+from mooring.scheduler.facade import NodeInfo
 
 STATE = "state"
 """What the map shows besides resources."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from mooring.advisor.explain.waking import wakers
 from mooring.advisor.simulate.html.elements import table
 from mooring.advisor.simulate.html.markup import Markup, tag, together
+from mooring.api.apps_v1 import ReplicaSet
 from mooring.api.core_v1 import Pod, PodCondition
 from mooring.api.states import controller_of, priority
 from mooring.constraints.annotations import without_bridge
@@ -16,7 +17,7 @@ from mooring.dashboard.asking import Asked, Fragment, Model, Page
 from mooring.dashboard.elements import badge, link, pod_link, soft
 from mooring.dashboard.standing import Standing
 from mooring.dashboard.views import explained
-from mooring.scheduler.engine import UnknownSchedulerError
+from mooring.scheduler.facade import UnknownSchedulerError
 
 _JUDGED = 300
 """So many different pods are judged for the page; of the others it says what the scheduler said last."""
@@ -63,7 +64,7 @@ def pending(standing: Standing) -> Pending:
     """All that wait, the most frequent reason first."""
     alike: dict[tuple[str, object], list[Pod]] = {}
     for pod in standing.waiting.values():
-        alike.setdefault((_owner(pod), standing.engine.cluster.shapes.shape_of(pod)), []).append(pod)
+        alike.setdefault((_owner(standing, pod), standing.engine.cluster.shapes.shape_of(pod)), []).append(pod)
     positions = _positions(standing.waiting.values())
     reasons: dict[str, list[Waiting]] = {}
     wakes: dict[str, list[str]] = {}
@@ -80,9 +81,15 @@ def pending(standing: Standing) -> Pending:
     return Pending(pods=len(standing.waiting), reasons=made)
 
 
-def _owner(pod: Pod) -> str:
+def _owner(standing: Standing, pod: Pod) -> str:
+    """Whose a pod is; of the pods of a Deployment that one, and not its ReplicaSet."""
     owner = controller_of(pod.metadata)
-    return f"{owner.kind} {pod.metadata.namespace}/{owner.name}" if owner is not None else ""
+    if owner is None:
+        return ""
+    namespace, kind, name = pod.metadata.namespace, owner.kind, owner.name
+    made_by = standing.snapshot.find(ReplicaSet, namespace, name) if kind == "ReplicaSet" else None
+    above = controller_of(made_by.metadata) if made_by is not None else None
+    return f"{above.kind} {namespace}/{above.name}" if above is not None else f"{kind} {namespace}/{name}"
 
 
 def _judged(standing: Standing, given: Pod) -> tuple[str, list[str]]:
@@ -186,9 +193,6 @@ def _reason(reason: Reason, asked: Asked) -> Markup:
     rest = soft(f"and {len(reason.waiting) - _SHOWN:,} more") if len(reason.waiting) > _SHOWN else ""
     head = ("Pods", "Of", "Waiting since", "In the queue", "Turn")
     wakes = soft("They are tried again when ", "; or ".join(reason.wakes), ".") if reason.wakes else ""
-    namespace, _, name = shown[0].example.partition("/")
-    source = links.to("pending", "help", namespace, name)
-    help_ = tag("div", soft("Looking for what would help …"), data_src=source, id=f"help-{shown[0].example}")
     told = f"{reason.pods:,} pod{'s' if reason.pods != 1 else ''}"
     return tag(
         "section",
@@ -196,9 +200,18 @@ def _reason(reason: Reason, asked: Asked) -> Markup:
         table(head, rows, "Who waits"),
         rest,
         wakes,
-        help_ if reason.message != _FREE else "",
+        *(_help(each, asked, is_first=each is shown[0]) for each in shown if reason.message != _FREE),
         class_="card reason",
     )
+
+
+def _help(each: Waiting, asked: Asked, *, is_first: bool) -> Markup:
+    """What would help, looked for as soon as somebody sees it."""
+    namespace, _, name = each.example.partition("/")
+    source = asked.links.to("pending", "help", namespace, name)
+    told = tag("div", soft("Looking for what would help …"), data_src=source)
+    return tag("details", tag("summary", f"Why not, and what would help {each.owner or each.example}"), told,
+               open="" if is_first else None)  # fmt: skip
 
 
 def _of_owner(each: Waiting, asked: Asked) -> Markup:

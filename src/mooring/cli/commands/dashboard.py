@@ -5,6 +5,7 @@ It runs until Ctrl-C. `mooring up --dashboard` starts the same command beside it
 """
 
 import asyncio
+import logging
 import os
 import sys
 import webbrowser
@@ -15,9 +16,9 @@ import click
 
 from mooring.base import logs
 from mooring.base.component import Component
-from mooring.cli.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
-from mooring.cli.live_server import are_versions_given
-from mooring.cli.signals import StopSignal
+from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
+from mooring.cli.support.live_server import are_versions_given
+from mooring.cli.support.signals import StopSignal
 
 if TYPE_CHECKING:
     from mooring.dashboard.access import Access
@@ -51,6 +52,7 @@ def dashboard(
       mooring dashboard --context production --port 8001 --no-browser
     """
     logs.configure(0, "text")
+    logging.getLogger("mooring.constraints").setLevel(logging.CRITICAL)  # what they complain about is on the pages
     access = _access(source, running, scheduler)
     if browser is None:
         browser = sys.stdout.isatty() and bool(os.environ.get("DISPLAY") or sys.platform in ("darwin", "win32"))

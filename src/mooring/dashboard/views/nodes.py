@@ -1,0 +1,429 @@
+"""Node: the list of nodes, and one of them: what is on it, who tolerates its taints, who would have to go.
+
+What a changed taint would do is reckoned by the rules of eviction, at once, so that a slider can ask; the pods that it
+names are those that `mooring simulate --taint` evicts. Nothing is written.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from mooring.advisor.explain.reasons.nodes import shown_taint
+from mooring.advisor.simulate import reports
+from mooring.advisor.simulate.html.elements import card, table
+from mooring.advisor.simulate.html.markup import Markup, tag, together
+from mooring.api.core_v1 import Pod, Taint
+from mooring.api.states import is_ready, priority
+from mooring.base.natural import natural
+from mooring.constraints.annotations import without_bridge
+from mooring.constraints.integers import canonical_int64
+from mooring.constraints.tolerations import NO_EXECUTE, permitted_stay, tolerates
+from mooring.dashboard.asking import Asked, Fragment, Links, Model, NotFoundError, Page
+from mooring.dashboard.elements import (
+    badge,
+    bar,
+    choice,
+    field,
+    node_link,
+    of_page,
+    pager,
+    pod_link,
+    soft,
+    text_input,
+)
+from mooring.dashboard.standing import Standing
+from mooring.dashboard.views.pods import shown_toleration
+from mooring.scheduler.facade import NodeInfo
+
+_COLUMNS = 3
+"""Resources of the list besides pods."""
+_SHOWN = 200
+_MARGIN = 10
+
+
+class Amount(Model, frozen=True, kw_only=True):
+    """Of a resource, on one node."""
+
+    resource: str
+    requested: float
+    allocatable: float
+    part: float
+
+
+class Listed(Model, frozen=True, kw_only=True):
+    """A node of the list."""
+
+    name: str
+    ready: bool
+    cordoned: bool
+    taints: list[str]
+    amounts: list[Amount]
+
+
+class PlacedPod(Model, frozen=True, kw_only=True):
+    """A pod on the node."""
+
+    name: str
+    priority: int
+    requests: dict[str, float]
+
+
+class TaintTold(Model, frozen=True, kw_only=True):
+    """A taint of the node, and who tolerates it in the whole cluster."""
+
+    taint: str
+    key: str
+    value: str
+    effect: str
+    tolerated_by: dict[str, int]
+    """Pods with a node, by the toleration that matches."""
+    number: int | None = None
+    """Where the value is one: what a slider begins with ..."""
+    least: int = 0
+    most: int = 0
+    """... and between which numbers it moves: those that tolerations name, and some beyond."""
+
+
+class NodeView(Model, frozen=True, kw_only=True):
+    """What the page shows."""
+
+    name: str
+    ready: bool
+    cordoned: bool
+    labels: dict[str, str]
+    amounts: list[Amount]
+    pods: list[PlacedPod]
+    taints: list[TaintTold]
+
+
+class Leaving(Model, frozen=True, kw_only=True):
+    """A pod that would have to go."""
+
+    pod: str
+    after: int
+    """In seconds: 0 for at once."""
+    because: str
+    already: bool
+    """Whether it has to go as things are, too."""
+
+
+class Eviction(Model, frozen=True, kw_only=True):
+    """What a changed taint would do to the pods of a node."""
+
+    node: str
+    taint: str
+    pods: int
+    leaving: list[Leaving]
+
+
+def listed(standing: Standing, contains: str = "", sort: str = "", label: str = "") -> list[Listed]:
+    """Nodes whose name contains a text and that have a label (`key` or `key=value`), in the order asked for."""
+    key, _, value = label.partition("=")
+    found = []
+    for name in standing.node_names:
+        info = standing.node(name)
+        labels = info.node.metadata.labels if info is not None else {}
+        if info is None or contains not in name or (key and (key not in labels or (value and labels[key] != value))):
+            continue
+        found.append(_listed(standing, info))
+    if sort:
+        parts = {each.name: next((a.part for a in each.amounts if a.resource == sort), -1.0) for each in found}
+        found.sort(key=lambda each: -parts[each.name])
+    return found
+
+
+def _listed(standing: Standing, info: NodeInfo) -> Listed:
+    node = info.node
+    return Listed(
+        name=info.name,
+        ready=is_ready(node),
+        cordoned=node.spec.unschedulable,
+        taints=[shown_taint(each) for each in node.spec.taints],
+        amounts=_amounts(standing, info.name),
+    )
+
+
+def _amounts(standing: Standing, name: str) -> list[Amount]:
+    usage = standing.usage
+    row, parts = usage.rows[name], usage.on(name)
+    return [
+        Amount(
+            resource=resource,
+            requested=float(usage.requested[resource][row]),
+            allocatable=float(usage.allocatable[resource][row]),
+            part=part,
+        )
+        for resource, part in parts.items()
+    ]
+
+
+def node_view(standing: Standing, name: str) -> NodeView:
+    """Raises `NotFoundError`."""
+    info = _info(standing, name)
+    node = info.node
+    pods = sorted(info.placed.values(), key=lambda each: natural(each.pod.metadata.name))
+    return NodeView(
+        name=name,
+        ready=is_ready(node),
+        cordoned=node.spec.unschedulable,
+        labels=dict(sorted(node.metadata.labels.items())),
+        amounts=_amounts(standing, name),
+        pods=[
+            PlacedPod(
+                name=_name(each.pod),
+                priority=priority(each.pod),
+                requests={
+                    resource: amount / 1000 if resource == "cpu" else float(amount)
+                    for resource, amount in each.shape.requests.items()
+                    if amount
+                },
+            )
+            for each in pods
+        ],
+        taints=[_taint(standing, info, taint) for taint in node.spec.taints],
+    )
+
+
+def _info(standing: Standing, name: str) -> NodeInfo:
+    info = standing.node(name)
+    if info is None:
+        near = [each for each in standing.node_names if name and name in each][:5]
+        hint = f": there is {', '.join(near)}" if near else ""
+        raise NotFoundError(f"there is no node {name}{hint}")
+    return info
+
+
+def _name(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def _taint(standing: Standing, own: NodeInfo, taint: Taint) -> TaintTold:
+    options = standing.settings.features.constraints
+    by_shape: dict[int, str] = {}
+    counted: Counter[str] = Counter()
+    for info in standing.engine.cluster.node_infos():
+        for placed in info.placed.values():
+            key = id(placed.shape)
+            if key not in by_shape:
+                matching = (each for each in placed.pod.spec.tolerations if tolerates(each, taint, options))
+                first = next(matching, None)
+                by_shape[key] = shown_toleration(first) if first is not None else ""
+            if by_shape[key]:
+                counted[by_shape[key]] += 1
+    number = canonical_int64(taint.value)
+    bounds = [bound for bound in _bounds(own, taint.key) if bound is not None]
+    numbers = [*bounds, *([number] if number is not None else [])]
+    return TaintTold(
+        taint=shown_taint(taint),
+        key=taint.key,
+        value=taint.value,
+        effect=taint.effect,
+        tolerated_by=dict(counted.most_common()),
+        number=number,
+        least=min(numbers, default=0) - _MARGIN,
+        most=max(numbers, default=0) + _MARGIN,
+    )
+
+
+def _bounds(info: NodeInfo, key: str) -> list[int | None]:
+    """The numbers that tolerations of the pods on a node compare a taint with."""
+    tolerations = (each for pod in info.pods for each in pod.spec.tolerations)
+    return [canonical_int64(each.value) for each in tolerations if each.key == key and each.operator in ("Gt", "Lt")]
+
+
+def eviction(standing: Standing, name: str, key: str, value: str, effect: str) -> Eviction:
+    """Who would have to go if a taint of a node had another value, or were added. Raises `NotFoundError`."""
+    info = _info(standing, name)
+    options = standing.settings.features.constraints
+    changed = Taint(key=key, value=value, effect=effect)
+    others = [each for each in info.node.spec.taints if (each.key, each.effect) != (key, effect)]
+    leaving = []
+    for pod in info.pods:
+        tolerations = without_bridge(pod).spec.tolerations
+        stay = permitted_stay([*others, changed], tolerations, options)
+        if stay.seconds is None:
+            continue
+        before = permitted_stay(info.node.spec.taints, tolerations, options)
+        because = (
+            shown_taint(structs.replace(changed, value=stay.taint.value, key=stay.taint.key)) if stay.taint else ""
+        )
+        leaving.append(Leaving(pod=_name(pod), after=stay.seconds, because=because, already=before.seconds is not None))
+    leaving.sort(key=lambda each: (each.after, natural(each.pod)))
+    return Eviction(node=name, taint=shown_taint(changed), pods=len(info.placed), leaving=leaving)
+
+
+# -- pages
+
+
+async def search(asked: Asked) -> Page:
+    """`/nodes?q=TEXT&label=KEY=VALUE&sort=RESOURCE`."""
+    text, sort, label = asked.value("q"), asked.value("sort"), asked.value("label")
+
+    def question(standing: Standing) -> tuple[list[Listed], list[str]]:
+        found = listed(standing, text, sort, label)
+        return found, list(standing.usage.allocatable)
+
+    found, resources = await asked.cluster.ask(question)
+    shown = found[of_page(asked, found)]
+    columns = [*[each for each in resources if each != "pods"][:_COLUMNS], *(["pods"] if "pods" in resources else [])]
+    rows = [_line(each, columns, asked.links) for each in shown]
+    form = tag(
+        "form",
+        field("Name contains", text_input("q", text, type="search")),
+        field("Label, as key or key=value", text_input("label", label)),
+        field("The fullest first, by", choice("sort", [("", "name"), *((each, each) for each in resources)], sort)),
+        tag("button", "Show", type="submit"),
+        class_="chooser",
+        method="get",
+        action=asked.links.to("nodes"),
+        role="search",
+    )
+    head = ("Node", *(f"{each}: requested / allocatable" for each in columns), "State", "Taints")
+    grid = tag("div", table(head, rows, "Nodes"), id="found", data_live="") if rows else soft("None.")
+    kept = {"q": text, "sort": sort, "label": label}
+    body = together(form, grid, pager(asked, ("nodes",), len(found), kept))
+    return Page("Which node?", body, {"nodes": len(found), "found": shown}, "nodes")
+
+
+def _line(each: Listed, columns: Sequence[str], links: Links) -> list[object]:
+    amounts = {amount.resource: amount for amount in each.amounts}
+    cells: list[object] = [node_link(links, each.name)]
+    for resource in columns:
+        amount = amounts.get(resource)
+        cells.append(bar(amount.part, _share(amount)) if amount is not None else "-")
+    taints = ", ".join(each.taints[:3]) + (f" and {len(each.taints) - 3} more" if len(each.taints) > 3 else "")
+    return [*cells, _state(each.ready, each.cordoned), taints or "-"]
+
+
+def _share(amount: Amount) -> str:
+    told = (reports.amount(amount.resource, value) for value in (amount.requested, amount.allocatable))
+    return f"{' / '.join(told)} ({amount.part:.0%})"
+
+
+def _state(ready: bool, cordoned: bool) -> Markup:
+    state = badge("ready", "good") if ready else badge("not ready", "bad")
+    return together(state, " ", badge("cordoned", "warn")) if cordoned else state
+
+
+async def page(asked: Asked) -> Page:
+    """`/nodes/NAME`."""
+    (name,) = asked.path
+    model = await asked.cluster.ask(lambda standing: node_view(standing, name))
+    labels = [tag("li", f"{key}={value}" if value else key) for key, value in model.labels.items()]
+    rows = [(each.resource, bar(each.part, _share(each))) for each in model.amounts]
+    body = together(
+        tag(
+            "div",
+            tag("p", _state(model.ready, model.cordoned)),
+            card("How full is it?", table(("Resource", "Requested / allocatable"), rows)),
+            id="full",
+            data_live="",
+        ),
+        card("Who would have to go?", _question(model, asked.links)),
+        *(_tolerated(each) for each in model.taints),
+        _pods(model, asked.links),
+        card("Labels", tag("ul", *labels, class_="labels") if labels else soft("None.")),
+    )
+    return Page(f"Node {name}: what is on it, and who could be?", body, model, "nodes")
+
+
+def _question(model: NodeView, links: Links) -> Markup:
+    told = soft("Change a value and see which pods would be evicted. It is reckoned, not done: nothing is written.")
+    forms = [
+        _slider(model.name, each, index, links) for index, each in enumerate(model.taints) if each.effect == NO_EXECUTE
+    ]
+    others = [each.taint for each in model.taints if each.effect != NO_EXECUTE]
+    rest = soft(f"{', '.join(others)}: only NoExecute evicts; these decide who may come.") if others else ""
+    return together(told, *forms, rest, _new_taint(model.name, links))
+
+
+def _slider(node: str, taint: TaintTold, index: int, links: Links) -> Markup:
+    place = f"effect-{index}"
+    controls = field("Value", text_input("value", taint.value, id=f"value-{index}", data_twin=f"slider-{index}"))
+    if taint.number is not None:
+        controls = together(
+            tag("label", tag("span", f"{taint.key} between {taint.least} and {taint.most}"),
+                tag("input", type="range", min=taint.least, max=taint.most, value=taint.number, id=f"slider-{index}",
+                    data_twin=f"value-{index}"), class_="field wide"),
+            controls,
+        )  # fmt: skip
+    return together(
+        tag(
+            "form",
+            tag("h3", tag("code", taint.taint)),
+            controls,
+            tag("input", type="hidden", name="key", value=taint.key),
+            tag("input", type="hidden", name="effect", value=taint.effect),
+            tag("button", "Who would go?", type="submit"),
+            class_="chooser",
+            method="get",
+            action=links.to("nodes", node, "eviction"),
+            data_into=place,
+            data_typing="",
+        ),
+        tag("div", id=place, aria_live="polite"),
+    )
+
+
+def _new_taint(node: str, links: Links) -> Markup:
+    return together(
+        tag(
+            "form",
+            tag("h3", "Another taint"),
+            field("Key", text_input("key", "", required="")),
+            field("Value", text_input("value", "")),
+            tag("input", type="hidden", name="effect", value=NO_EXECUTE),
+            tag("button", "Who would go?", type="submit"),
+            class_="chooser",
+            method="get",
+            action=links.to("nodes", node, "eviction"),
+            data_into="effect-new",
+        ),
+        tag("div", id="effect-new", aria_live="polite"),
+    )
+
+
+async def evicted(asked: Asked) -> Fragment:
+    """`/nodes/NAME/eviction?key=K&value=V&effect=NoExecute`."""
+    (name,) = asked.path
+    key, value, effect = asked.value("key"), asked.value("value"), asked.value("effect", NO_EXECUTE)
+    model = await asked.cluster.ask(lambda standing: eviction(standing, name, key, value, effect))
+    new = [each for each in model.leaving if not each.already]
+    told = (
+        f"With {model.taint} {len(model.leaving):,} of {model.pods:,} pods would have to go, "
+        f"{len(new):,} of them that may stay as things are."
+    )
+    rows = [
+        (
+            pod_link(asked.links, each.pod),
+            "at once" if each.after == 0 else f"after {each.after} s",
+            tag("code", each.because),
+            "as things are, too" if each.already else "",
+        )
+        for each in model.leaving[:_SHOWN]
+    ]
+    rest = soft(f"and {len(model.leaving) - _SHOWN:,} more") if len(model.leaving) > _SHOWN else ""
+    grid = table(("Pod", "When", "Because of", "Otherwise"), rows, "Pods that would go") if rows else ""
+    return Fragment(together(tag("p", tag("b", told)), grid, rest), model)
+
+
+def _tolerated(taint: TaintTold) -> Markup:
+    rows = [(tag("code", by), f"{number:,}") for by, number in taint.tolerated_by.items()]
+    grid = table(("Tolerated by", "Pods with a node"), rows) if rows else soft("No pod that has a node tolerates it.")
+    return card(f"Who tolerates {taint.taint}?", grid)
+
+
+def _pods(model: NodeView, links: Links) -> Markup:
+    resources = list(dict.fromkeys(name for each in model.pods for name in each.requests))[:4]
+    rows = [
+        (
+            pod_link(links, each.name),
+            each.priority,
+            *(reports.amount(name, each.requests[name]) if name in each.requests else "-" for name in resources),
+        )
+        for each in model.pods[:_SHOWN]
+    ]
+    rest = soft(f"and {len(model.pods) - _SHOWN:,} more") if len(model.pods) > _SHOWN else ""
+    grid = table(("Pod", "Priority", *resources), rows, "Pods") if rows else soft("None.")
+    return card(f"{len(model.pods):,} pods on it", tag("div", grid, rest, id="pods", data_live=""))

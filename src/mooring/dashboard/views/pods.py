@@ -1,0 +1,349 @@
+"""Pod: one pod against all nodes and plugins, its tolerations against all taints, its expressions with their values.
+
+What stands above the matrix is what `mooring explain` prints; the matrix goes on from there, node by node.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from mooring.advisor.explain import NotThereError, SchedulingExplanation, Subject
+from mooring.advisor.explain.matrix import Matrix, NodeRow, matrix
+from mooring.advisor.explain.reasons.nodes import near_miss, shown_taint
+from mooring.advisor.simulate.html.elements import card, table
+from mooring.advisor.simulate.html.markup import Markup, tag, together
+from mooring.api.core_v1 import Node, Pod, Taint, Toleration
+from mooring.base.natural import natural
+from mooring.cel.tracing import parts
+from mooring.cel.values import Timestamp
+from mooring.constraints.celenv import NODE, TAINT
+from mooring.constraints.options import ConstraintOptions
+from mooring.constraints.time_added import time_added
+from mooring.constraints.tolerations import tolerates
+from mooring.dashboard.asking import Asked, Model, NotFoundError, Page
+from mooring.dashboard.elements import (
+    PER_PAGE,
+    badge,
+    choice,
+    field,
+    link,
+    node_link,
+    of_page,
+    pager,
+    pod_link,
+    soft,
+    text_input,
+)
+from mooring.dashboard.standing import Standing
+from mooring.dashboard.views import explained
+
+_MOST_TAINTS = 60
+_MOST_EXPRESSIONS = 20
+
+
+class ListedPod(Model, frozen=True, kw_only=True):
+    """A pod of the list."""
+
+    name: str
+    """`namespace/name`."""
+    node: str
+    phase: str
+
+
+class Tolerated(Model, frozen=True, kw_only=True):
+    """A taint of the cluster against the pod's tolerations."""
+
+    taint: str
+    nodes: int
+    by: str
+    """The toleration that matches; empty when none does."""
+    why: str
+    """Why those that are about the taint do not."""
+
+
+class Part(Model, frozen=True, kw_only=True):
+    """A sub-expression and its value."""
+
+    text: str
+    outcome: str
+    depth: int
+
+
+class Expression(Model, frozen=True, kw_only=True):
+    """A CEL expression of the pod, evaluated on one node or one of its taints."""
+
+    place: str
+    on: str
+    parts: list[Part]
+
+
+class PodView(Model, frozen=True, kw_only=True):
+    """What the page shows."""
+
+    explanation: SchedulingExplanation
+    matrix: Matrix
+    tolerations: list[str]
+    taints: list[Tolerated]
+    expressions: list[Expression]
+    node: str
+    """The node that the expressions are shown for."""
+
+
+def pod_view(
+    standing: Standing,
+    kind: str,
+    namespace: str,
+    name: str,
+    *,
+    part: slice,
+    contains: str = "",
+    plugin: str = "",
+    on: str = "",
+) -> PodView:
+    """Raises `NotThereError`."""
+    found = standing.explain(kind, namespace, name)
+    subject = standing.subject(kind, namespace, name)
+    engine, features = standing.engine_for(subject)
+    options = features.constraints
+    table_ = matrix(engine, subject, features, part=part, name=contains, plugin=plugin)
+    node = on or found.node or (table_.rows[0].node if table_.rows else "")
+    info = standing.node(node)
+    return PodView(
+        explanation=found,
+        matrix=table_,
+        tolerations=[shown_toleration(each) for each in subject.pod.spec.tolerations],
+        taints=_taints(standing, subject.pod, options),
+        expressions=list(_expressions(subject, info.node)) if info is not None else [],
+        node=node,
+    )
+
+
+def shown_toleration(each: Toleration) -> str:
+    """A toleration in a line: `sla Gt 950 for NoExecute, 30 s`."""
+    if each.expression:
+        text = each.expression
+    elif each.operator == "Exists":
+        text = f"{each.key} Exists" if each.key else "every taint"
+    else:
+        text = f"{each.key} {each.operator or 'Equal'} {each.value}".strip()
+    text += f" for {each.effect}" if each.effect else ""
+    return f"{text}, {each.toleration_seconds} s" if each.toleration_seconds is not None else text
+
+
+def _taints(standing: Standing, pod: Pod, options: ConstraintOptions) -> list[Tolerated]:
+    counted: Counter[tuple[str, str, str]] = Counter()
+    examples: dict[tuple[str, str, str], Taint] = {}
+    for info in standing.engine.cluster.node_infos():
+        for taint in info.node.spec.taints:
+            key = (taint.key, taint.value, taint.effect)
+            counted[key] += 1
+            examples[key] = taint
+    made = []
+    for key in sorted(counted, key=lambda each: tuple(map(natural, each))):
+        taint = examples[key]
+        by = next((each for each in pod.spec.tolerations if tolerates(each, taint, options)), None)
+        misses = (
+            [miss for each in pod.spec.tolerations if (miss := near_miss(each, taint, options))] if by is None else []
+        )
+        text = shown_toleration(by) if by is not None else ""
+        made.append(Tolerated(taint=shown_taint(taint), nodes=counted[key], by=text, why="; ".join(misses)))
+    return made
+
+
+def _expressions(subject: Subject, node: Node) -> Iterator[Expression]:
+    """The pod's expressions, with the values that they have on a node."""
+    spec = subject.pod.spec
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
+    bindings = {"node": {"labels": node.metadata.labels}}
+    for number, term in enumerate(required.node_selector_terms if required is not None else (), 1):
+        for expression in term.match_cel_expressions[:_MOST_EXPRESSIONS]:
+            program = NODE.stored_expressions().compile(expression)
+            made = [Part(text=each.text, outcome=each.outcome, depth=each.depth) for each in parts(program, bindings)]
+            yield Expression(place=f"node affinity, term {number}", on=node.metadata.name, parts=made)
+    for toleration in spec.tolerations:
+        for taint in node.spec.taints if toleration.expression else ():
+            values: dict[str, object] = {"key": taint.key, "value": taint.value, "effect": taint.effect}
+            added = time_added(taint)
+            if added is not None:
+                values["timeAdded"] = Timestamp.from_datetime(added)
+            program = TAINT.stored_expressions().compile(toleration.expression)
+            found = parts(program, {"taint": values})
+            made = [Part(text=each.text, outcome=each.outcome, depth=each.depth) for each in found]
+            yield Expression(place="toleration", on=f"taint {shown_taint(taint)}", parts=made)
+
+
+# -- pages
+
+
+async def search(asked: Asked) -> Page:
+    """`/pods?q=TEXT`: find a pod."""
+    text = asked.value("q").strip()
+
+    def found(standing: Standing) -> list[ListedPod]:
+        pods = (
+            ListedPod(
+                name=f"{pod.metadata.namespace}/{pod.metadata.name}", node=pod.spec.node_name, phase=pod.status.phase
+            )
+            for pod in standing.snapshot.all(Pod)
+            if text in f"{pod.metadata.namespace}/{pod.metadata.name}"
+        )
+        return sorted(pods, key=lambda each: (bool(each.node), each.name))
+
+    pods = await asked.cluster.ask(found)
+    shown = pods[of_page(asked, pods)]
+    rows = [
+        (pod_link(asked.links, each.name), each.phase or "Pending", node_link(asked.links, each.node) or "-")
+        for each in shown
+    ]
+    form = tag(
+        "form",
+        field("Namespace or name contains", text_input("q", text, type="search")),
+        tag("button", "Find", type="submit"),
+        class_="chooser",
+        method="get",
+        action=asked.links.to("pods"),
+        role="search",
+    )
+    listed = (
+        tag("div", table(("Pod", "Phase", "Node"), rows, "Pods"), id="found", data_live="") if rows else soft("None.")
+    )
+    body = together(form, listed, pager(asked, ("pods",), len(pods), {"q": text}))
+    return Page("Which pod?", body, {"pods": len(pods), "found": shown}, "pods")
+
+
+async def page(asked: Asked) -> Page:
+    """`/pods/NAMESPACE/NAME`, with `kind=deployment` for a workload."""
+    namespace, name = asked.path
+    kind = asked.value("kind", "pod")
+    at = max(asked.number("page", 1), 1)
+    part = slice((at - 1) * PER_PAGE, at * PER_PAGE)
+
+    def question(standing: Standing) -> PodView:
+        return pod_view(
+            standing,
+            kind,
+            namespace,
+            name,
+            part=part,
+            contains=asked.value("q"),
+            plugin=asked.value("plugin"),
+            on=asked.value("on"),
+        )
+
+    try:
+        model = await asked.cluster.ask(question)
+    except NotThereError as error:
+        raise NotFoundError(str(error)) from error
+    found, links = model.explanation, asked.links
+    where = "why does it have no node?" if not found.node else "why is it where it is?"
+    body = together(
+        tag("div", explained.summary(found), id="summary", data_live=""),
+        tag(
+            "div",
+            card("Why not?", explained.refusals(found, links)) if found.refusals and found.state != "Scheduled" else "",
+            _helps(model, asked),
+            card("Why this node?", explained.points(found.scores, links)) if found.scores else "",
+            id="why",
+            data_live="",
+        ),
+        _matrix(model, asked),
+        _tolerations(model),
+        _values(model, asked),
+    )
+    return Page(f"{kind} {namespace}/{name}: {where}", body, model, "pods")
+
+
+def _helps(model: PodView, asked: Asked) -> Markup:
+    found = model.explanation
+    made = together(explained.preemption(found, asked.links), explained.suggestions(found, asked.links))
+    return card("What would help?", made) if made else Markup("")
+
+
+def _matrix(model: PodView, asked: Asked) -> Markup:
+    found = model.matrix
+    kept = {name: asked.value(name) for name in ("q", "plugin", "on", "kind")}
+    plugins = [("", "any plugin or none"), *((each, each) for each in found.filters)]
+    form = tag(
+        "form",
+        field("Name contains", text_input("q", kept["q"], type="search")),
+        field("Refused by", choice("plugin", plugins, kept["plugin"])),
+        tag("input", type="hidden", name="kind", value=kept["kind"]) if kept["kind"] else "",
+        tag("button", "Show", type="submit"),
+        class_="chooser",
+        method="get",
+    )
+    scored = [each for each in found.scores if any(row.scores.get(each) for row in found.rows)]
+    head = ("Node", *found.filters, *scored, "Points") if scored else ("Node", *found.filters)
+    rows = [_row(row, found.filters, scored, asked) for row in found.rows]
+    told = soft(
+        f"{found.feasible:,} of {model.explanation.total_nodes:,} nodes would do. Every plugin that refuses some node "
+        "has a column, and so has every one that gives points; ✓ means that it has nothing against the node."
+    )
+    header = tag("thead", tag("tr", *(tag("th", cell, scope="col") for cell in head)))
+    grid = tag("div", tag("table", header, tag("tbody", *rows)), class_="scroll matrix", tabindex="0", role="region",
+               aria_label="Nodes by plugins", id="matrix", data_live="")  # fmt: skip
+    path = ("pods", *asked.path)
+    return card("Node by node", told, form, grid, pager(asked, path, found.nodes, kept))
+
+
+def _row(row: NodeRow, filters: Sequence[str], scored: Sequence[str], asked: Asked) -> Markup:
+    cells = [tag("th", node_link(asked.links, row.node), scope="row")]
+    everywhere = row.refusals.keys() - set(filters)
+    for plugin in filters:
+        refusal = row.refusals.get(plugin, "")
+        cells.append(
+            tag("td", f"✗ {refusal}", class_="no") if refusal else tag("td", "-" if everywhere else "✓", class_="yes")
+        )
+    cells += [tag("td", row.scores.get(plugin, "") if row.feasible else "") for plugin in scored]
+    if scored:
+        cells.append(tag("td", tag("b", row.total) if row.feasible else ""))
+    return tag("tr", *cells)
+
+
+def _tolerations(model: PodView) -> Markup:
+    own = tag("ul", *(tag("li", tag("code", each)) for each in model.tolerations), class_="labels")
+    if not model.taints:
+        return card("Does it tolerate the taints?", soft("No node has a taint."))
+    rows = [
+        (
+            tag("code", each.taint),
+            f"{each.nodes:,}",
+            badge("tolerated", "good") if each.by else badge("not tolerated", "bad"),
+            tag("code", each.by) if each.by else each.why or "no toleration is about it",
+        )
+        for each in model.taints[:_MOST_TAINTS]
+    ]
+    rest = len(model.taints) - _MOST_TAINTS
+    more = soft(f"and {rest:,} more taints") if rest > 0 else ""
+    grid = table(("Taint", "Nodes", "Tolerated?", "By what, or why not"), rows, "Taints")
+    told = soft("Its tolerations:") if model.tolerations else soft("It has no tolerations.")
+    return card("Does it tolerate the taints?", told, own if model.tolerations else "", grid, more)
+
+
+def _values(model: PodView, asked: Asked) -> Markup:
+    if not model.expressions:
+        return Markup("")
+    cards = []
+    for each in model.expressions:
+        lines = [
+            tag(
+                "li",
+                tag("code", part.text),
+                " is ",
+                tag("code", part.outcome, class_="value"),
+                class_=f"d{min(part.depth, 5)}",
+            )
+            for part in each.parts
+        ]
+        cards.append(together(tag("h3", f"{each.place}, on {each.on}"), tag("ul", *lines, class_="tree")))
+    form = tag(
+        "form",
+        field("On the node", text_input("on", model.node)),
+        tag("button", "Show", type="submit"),
+        class_="chooser",
+        method="get",
+    )
+    node = link(asked.links.node(model.node), model.node)
+    return card(
+        "What do its expressions come to?", soft("Every part with its value, on node ", node, "."), form, *cards
+    )

@@ -1,0 +1,120 @@
+"""Asks a dashboard without a socket and without a browser, for a cluster that tests make."""
+
+import json
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from mooring.advisor.simulate import Settings
+from mooring.advisor.snapshot import Snapshot
+from mooring.advisor.snapshot.to_file import write
+from mooring.api.meta_v1 import Resource
+from mooring.dashboard.access import Access
+from mooring.dashboard.app import App
+from mooring.dashboard.gate import Gate
+from mooring.dashboard.watching import Watching
+from mooring.testing.builders import node, pod
+
+TOKEN = "a-token-of-tests"
+PORT = 8123
+HOST = f"127.0.0.1:{PORT}"
+ORIGIN = f"http://{HOST}"
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """A browser without eyes."""
+
+    app: App
+    cluster: Watching
+
+    async def get(self, path: str = "", **query: str) -> Answer:
+        return await self.send("GET", f"/{TOKEN}/{path}", query=urlencode(query), headers={"host": HOST})
+
+    async def data(self, path: str = "", **query: str) -> Any:
+        """What a page shows, as data."""
+        answer = await self.get(path, format="json", **query)
+        assert answer.status == 200, answer.text
+        return answer.json
+
+    async def post(self, path: str, **form: str) -> Answer:
+        headers = {"host": HOST, "origin": ORIGIN, "content-type": "application/x-www-form-urlencoded"}
+        return await self.send("POST", f"/{TOKEN}/{path}", headers=headers, body=urlencode(form).encode())
+
+    async def send(
+        self, method: str, path: str, *, headers: dict[str, str], query: str = "", body: bytes = b""
+    ) -> Answer:
+        sent: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        }
+        await self.app(scope, receive, send)
+        told = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+        return Answer(sent[0]["status"], told, b"".join(message.get("body", b"") for message in sent[1:]))
+
+
+@asynccontextmanager
+async def dashboard(snapshot: Snapshot, settings: Settings | None = None) -> AsyncIterator[Caller]:
+    """A dashboard of a snapshot, ready."""
+    access = Access(origin=snapshot.origin, settings=settings or Settings(), read=lambda: snapshot)
+    async with Watching(access) as cluster:
+        assert await cluster.ready(), cluster.problem
+        yield Caller(App(cluster, Gate(TOKEN, PORT)), cluster)
+
+
+def dumped(objects: Iterable[Resource], path: Path) -> Path:
+    """The same cluster as a file, for commands."""
+    with path.open("wb") as file:
+        write(Snapshot("the test", objects), file)
+    return path
+
+
+def shop() -> list[Resource]:
+    """A small shop in two zones: pods that run, pods that wait for different reasons, taints, numbers and versions."""
+    zones = [node(f"east-{number}", cpu="8", zone="east", labels={"kernel": "6.1.0"}) for number in range(3)]
+    zones += [
+        node(f"west-{number}", cpu="8", zone="west", labels={"kernel": "5.4.0"}, taints=["sla=940:NoExecute"])
+        for number in range(2)
+    ]
+    tolerating = {"tolerations": [{"key": "sla", "operator": "Gt", "value": "900", "effect": "NoExecute"}]}
+    running = [pod(f"web-{number}", cpu="2", on=f"east-{number % 3}") for number in range(5)]
+    running += [pod(f"batch-{number}", cpu="1", on="west-0", spec=tolerating) for number in range(3)]
+    expression = "'kernel' in node.labels && semver.compare(node.labels['kernel'], '>=7.0')"
+    terms = {"nodeSelectorTerms": [{"matchCELExpressions": [expression]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    waiting = [
+        pod("huge", cpu="100"),
+        pod("new-kernel", spec={"affinity": affinity}),
+        pod("gated", spec={"schedulingGates": [{"name": "example.com/wait"}]}),
+    ]
+    return [*zones, *running, *waiting]
