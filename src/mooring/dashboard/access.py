@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from mooring.advisor.simulate import Settings
 from mooring.advisor.snapshot import Snapshot
-from mooring.base.component import Component
 from mooring.client import Client
+from mooring.dashboard.options import Running
 
 Connect = Callable[[], AbstractAsyncContextManager[Client]]
 """A client with the user's own credentials."""
@@ -21,7 +21,7 @@ class Access:
     """For people: `the dump cluster.yaml`."""
     settings: Settings
     """How its scheduler and its API server decide."""
-    running: Component | None = None
+    running: Running | None = None
     """Its versions and gates, where somebody has named them; otherwise a live server is asked."""
     connect: Connect | None = None
     read: Callable[[], Snapshot] | None = None

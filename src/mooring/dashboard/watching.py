@@ -17,17 +17,16 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from mooring.advisor import explain, simulate
-from mooring.advisor.audit import live as audit_live
-from mooring.advisor.audit.options import component_of, component_of_dump
 from mooring.advisor.snapshot import Snapshot, SnapshotError, live
 from mooring.advisor.snapshot.objects import NOT_ALLOWED
 from mooring.api.core_v1 import Node
 from mooring.api.errors import Forbidden, StatusError
 from mooring.base import logs
 from mooring.base.clock import Clock, SystemClock
-from mooring.base.component import Component
 from mooring.client import Change, Client, ClientError, Informer, Informers
+from mooring.dashboard import options
 from mooring.dashboard.access import Access
+from mooring.dashboard.options import Running
 from mooring.dashboard.standing import Standing
 
 T = TypeVar("T")
@@ -54,7 +53,7 @@ class Watching:
         self._computing = ThreadPoolExecutor(1, "dashboard-long")
         self._stack = AsyncExitStack()
         self._task: asyncio.Task[None] | None = None
-        self._settled: asyncio.Task[tuple[Component, tuple[str, ...]]] | None = None
+        self._settled: asyncio.Task[Running] | None = None
 
     async def __aenter__(self) -> Self:
         """Raises `SnapshotError` for a dump or a data directory that cannot be read, ClientError for no cluster."""
@@ -130,10 +129,10 @@ class Watching:
         """What takes seconds, in a thread of its own. It must not touch the standing."""
         return await asyncio.get_running_loop().run_in_executor(self._computing, work)
 
-    async def component(self) -> tuple[Component, tuple[str, ...]]:
-        """The versions and gates of the cluster, and what is only assumed about them."""
-        if self._settled is None:
-            self._settled = asyncio.create_task(self._component())
+    async def running(self) -> Running:
+        """The versions and gates of the cluster. Raises `QuestionError`, and what clients do."""
+        if self._settled is None or (self._settled.done() and self._settled.exception() is not None):
+            self._settled = asyncio.create_task(self._running())
         return await asyncio.shield(self._settled)
 
     async def whole(self) -> Snapshot:
@@ -144,13 +143,13 @@ class Watching:
 
     # -- following
 
-    async def _component(self) -> tuple[Component, tuple[str, ...]]:
+    async def _running(self) -> Running:
         if self.access.running is not None:
-            return self.access.running, ()
+            return self.access.running
         if self.client is not None:
-            return component_of(*await audit_live.shown_by(self.client))
+            return await options.told_by(self.client)
         nodes = await self.ask(lambda standing: standing.snapshot.all(Node))
-        return component_of_dump(node.status.node_info.kubelet_version for node in nodes)
+        return options.of_dump(node.status.node_info.kubelet_version for node in nodes)
 
     async def _keep(self) -> None:
         try:

@@ -65,13 +65,14 @@ def dashboard(
 def _access(source: ClusterSource, running: Component, scheduler: SchedulerChoice) -> "Access":
     from mooring.advisor.simulate.options import for_component  # noqa: PLC0415 - `--help` should not wait for it
     from mooring.dashboard.access import Access  # noqa: PLC0415 - as above
+    from mooring.dashboard.options import Running  # noqa: PLC0415 - as above
 
     settings = for_component(running, scheduler.profiles, scheduler.registry, scheduler.backoffs)
     origin = source.origin  # tells what is wrong with the kubeconfig
     return Access(
         origin=origin,
         settings=settings,
-        running=running if are_versions_given() or source.data_dir is not None else None,
+        running=Running(running) if are_versions_given() or source.data_dir is not None else None,
         connect=source.client if source.is_live else None,
         read=None if source.is_live else partial(source.read, quiet=True),
         has_stored_versions=source.data_dir is not None,
