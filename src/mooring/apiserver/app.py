@@ -30,6 +30,8 @@ from mooring.apiserver.connection import ConnectionLostError
 from mooring.apiserver.definitions.following import Definitions
 from mooring.apiserver.discovery import Discovery
 from mooring.apiserver.exchange import Exchange
+from mooring.apiserver.extensions.policies import GROUP as POLICIES
+from mooring.apiserver.extensions.policies import PolicyStep
 from mooring.apiserver.health import Health
 from mooring.apiserver.http import JSON, Request, Response, warning_header
 from mooring.apiserver.limits import RequestLimiter
@@ -95,6 +97,7 @@ class Application:
     resources: Resources
     streams: Streams
     definitions: Definitions
+    policies: PolicyStep
     audit: AuditLog | None = None
     paths: dict[str, PathHandler] = field(default_factory=dict)
     """Handlers of more paths, by what they begin with: `/explain` answers `/explain` and all below it."""
@@ -221,11 +224,13 @@ class Application:
         return await self._page(request)
 
     async def _catch_up(self, route: routes.ResourceRoute) -> None:
-        """Who has given a right or defined a kind may rely on it."""
+        """Who has given a right, defined a kind or made a policy may rely on it."""
         if route.group == _RBAC:
             await self.authorizer.catch_up()
         elif route.kind is self.definitions.kind:
             await self.definitions.catch_up()
+        elif route.group == POLICIES:
+            await self.policies.catch_up()
 
     async def _page(self, request: Request) -> Response:
         """What is there besides resources."""

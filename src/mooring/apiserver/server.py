@@ -30,6 +30,7 @@ from mooring.apiserver.audit_log import AuditLog
 from mooring.apiserver.definitions.following import Definitions
 from mooring.apiserver.discovery import Discovery
 from mooring.apiserver.extensions.lookups import NamespaceLabels, deciding
+from mooring.apiserver.extensions.policies import PolicyStep
 from mooring.apiserver.health import Check, Health, store_answers
 from mooring.apiserver.http_server import HttpServer, listen, tls_context
 from mooring.apiserver.kubernetes_service import KubernetesService, advertised
@@ -166,7 +167,9 @@ class ApiServer:
         )
         caller = resources.context.webhooks = self._webhooks = WebhookCaller(addresses_in(objects))
         labels, decide = NamespaceLabels(self.store), deciding(self._node_authorizer)
-        resources.context.extensions.steps.append(WebhookAdmission(self.store, caller, labels, decide))
+        self._policies = PolicyStep(self.store, self.scheme, decide)
+        webhooks = WebhookAdmission(self.store, caller, labels, decide)
+        resources.context.extensions.steps += [self._policies, webhooks]
         return Application(
             scheme=self.scheme,
             versions=versions,
@@ -196,6 +199,7 @@ class ApiServer:
                 needs_create=versions.streams_need_create,
             ),
             definitions=Definitions(self.store, self.scheme, resources, clock),
+            policies=self._policies,
             audit=self._audit,
         )
 
@@ -223,6 +227,7 @@ class ApiServer:
         signer = Signer(self.store, self.scheme, calls, self._pki, self._clock, longest=longest)
         self._run(signer.run(), "signing of certificates")
         self._run(self.app.definitions.run(), "definitions of custom kinds")
+        self._run(self._policies.run(), "admission policies")
         await bootstrap(self.app.resources)
         await asyncio.gather(
             bootstrap_rbac(self.app.resources),
@@ -233,6 +238,7 @@ class ApiServer:
         )
         await self._authorizer.wait_for_sync()
         await self.app.definitions.wait_for_sync()
+        await self._policies.wait_for_sync()
         self._run(self._repair.run(), "addresses of Services")
         self._started = True
 

@@ -17,17 +17,17 @@ from mooring.api.scheme import Scheme
 
 Tree = dict[str, Any]
 GROUP = "admissionregistration.k8s.io"
-EXEMPT = frozenset(
+POLICIES = frozenset(
     {
         "MutatingAdmissionPolicy",
         "MutatingAdmissionPolicyBinding",
-        "MutatingWebhookConfiguration",
         "ValidatingAdmissionPolicy",
         "ValidatingAdmissionPolicyBinding",
-        "ValidatingWebhookConfiguration",
     }
 )
 """Kinds that no policy and no webhook concerns, so that nobody locks themselves out."""
+EXEMPT = POLICIES | {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+"""Kinds that no webhook concerns."""
 
 
 class GroupVersionKind(NamedTuple):
@@ -96,8 +96,13 @@ class Attributes:
     _trees: dict[tuple[bool, str], Tree] = field(default_factory=dict)
 
     @property
+    def is_policy(self) -> bool:
+        """Whether no policy concerns it, because it is one."""
+        return self.kind.group == GROUP and self.kind.kind in POLICIES
+
+    @property
     def is_exempt(self) -> bool:
-        """Whether no policy and no webhook concerns it."""
+        """Whether no webhook concerns it."""
         return self.kind.group == GROUP and self.kind.kind in EXEMPT
 
     @property

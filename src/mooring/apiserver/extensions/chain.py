@@ -8,40 +8,12 @@ and makes no `Attributes`. Each sort of extension is a `Step`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from mooring.admission.policy.attributes import Attributes
+from mooring.admission.policy.reinvocation import Reinvocation
 from mooring.api.base import copy_of
 from mooring.api.meta_v1 import Resource
-
-
-@dataclass(slots=True)
-class Reinvocation:
-    """What the steps of one write know of each other: whether it is the second round, and who is asked again.
-
-    Whoever changes the object says so with `changed`; then those who were asked before, and wish it (`IfNeeded`), are
-    asked once more.
-    """
-
-    is_second: bool = False
-    wanted: bool = False
-    _invoked: set[object] = field(default_factory=set)
-    _again: set[object] = field(default_factory=set)
-
-    def invoked(self, who: object) -> None:
-        """Somebody was asked who wants to be asked again if something is changed after that."""
-        self._invoked.add(who)
-
-    def changed(self) -> None:
-        """The object was changed: those who were asked before want to see it."""
-        self.wanted = True
-        self._again |= self._invoked
-        self._invoked = set()
-
-    def skips(self, who: object) -> bool:
-        """Whether somebody is not asked in this round."""
-        return self.is_second and who not in self._again
 
 
 class Step(Protocol):

@@ -253,7 +253,7 @@ class HandlerContext:
             audit_annotations=call.request.audit_annotations,
             warnings=call.warnings,
         )
-        return None if attributes.is_exempt else attributes
+        return None if attributes.is_policy else attributes
 
     async def admission_request(self, call: Call, obj: Resource | None = None) -> admission.Request:
         """What admission is told of a call, with what it may look up about `obj` fetched beforehand."""

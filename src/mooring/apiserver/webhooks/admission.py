@@ -13,12 +13,12 @@ from mooring.admission.policy.attributes import Attributes
 from mooring.admission.policy.conditions import ConditionError
 from mooring.admission.policy.evaluation import values_for
 from mooring.admission.policy.matching import Index, Match
+from mooring.admission.policy.reinvocation import Reinvocation
 from mooring.admission.registry import strategy_of
 from mooring.api import codec, errors
 from mooring.api.admissionregistration_v1 import IF_NEEDED, MutatingWebhook, ValidatingWebhook
 from mooring.api.codec import DecodeError, FieldValidation
 from mooring.api.json_tree import json_tree
-from mooring.apiserver.extensions.chain import Reinvocation
 from mooring.apiserver.patch import json_patch
 from mooring.apiserver.patch.errors import PatchError
 from mooring.apiserver.webhooks.asking import Caller, CallError, ask

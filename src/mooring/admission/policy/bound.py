@@ -1,0 +1,171 @@
+"""A policy with its bindings, as both sorts of policies have them: whom it concerns, where, and with which parameters.
+
+`Bound.invocations` goes through the bindings that concern a request, and through the parameters of each. What is wrong
+with a policy or binding itself becomes a `Problem`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from mooring.admission.options import stored_policies
+from mooring.admission.policy.attributes import Attributes, Tree
+from mooring.admission.policy.compiling import Compiled, compiled
+from mooring.admission.policy.matching import Match, Matcher
+from mooring.admission.policy.params import Cluster, ConfigurationError, check_kind, params_for
+from mooring.admission.policy.strategy import declared_type
+from mooring.api.admissionregistration_v1 import (
+    MutatingAdmissionPolicy,
+    MutatingAdmissionPolicyBinding,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+    Variable,
+)
+from mooring.api.errors import StatusError
+from mooring.cel.environment import Environment
+from mooring.cel.types import DYN, Type
+from mooring.constraints.celenv.admission import with_variables
+
+Policy = ValidatingAdmissionPolicy | MutatingAdmissionPolicy
+Binding = ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding
+P = TypeVar("P", bound=Policy)
+B = TypeVar("B", bound=Binding)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundBinding(Generic[B]):
+    """A binding, and whom it concerns beside its policy."""
+
+    binding: B
+    matcher: Matcher | None
+
+    @classmethod
+    def of(cls, binding: B) -> "BoundBinding[B]":
+        resources = binding.spec.match_resources
+        return cls(binding, None if resources is None else Matcher.of(resources))
+
+
+class Problem(NamedTuple):
+    """Something is wrong with a policy, or with one of its bindings."""
+
+    policy: str
+    binding: str
+    """Empty where the policy itself is meant."""
+    message: str
+
+
+class Invocation(NamedTuple, Generic[B]):
+    """A question for a policy: as what it sees the request, for which binding, with which parameters."""
+
+    match: Match
+    binding: B
+    params: Tree | None
+
+
+class Bound(Generic[P, B]):
+    """A policy and its bindings."""
+
+    def __init__(self, policy: P, bindings: Iterable[B]) -> None:
+        self.policy = policy
+        self.bindings = [BoundBinding.of(each) for each in bindings]
+        constraints = policy.spec.match_constraints
+        self.matcher = Matcher.of(constraints) if constraints is not None else Matcher()
+
+    @property
+    def name(self) -> str:
+        return self.policy.metadata.name
+
+    def invocations(self, attributes: Attributes, cluster: Cluster, problems: list[Problem]) -> Iterator[Invocation[B]]:
+        """All questions that a request makes for the policy; what is wrong goes to `problems`."""
+
+        def labels(namespace: str) -> Mapping[str, str]:
+            found: Mapping[str, str] = cluster.namespace(namespace)["metadata"].get("labels") or {}
+            return found
+
+        try:
+            match = self.matcher.match(attributes, labels)
+            if match is None:
+                return
+            if self.policy.spec.param_kind is not None:
+                check_kind(self.policy.spec.param_kind, cluster)
+        except (ConfigurationError, StatusError) as error:
+            problems.append(Problem(self.name, "", f"failed to configure policy: {error}"))
+            return
+        for each in self.bindings:
+            try:
+                if each.matcher is not None and each.matcher.match(attributes, labels) is None:
+                    continue
+                found = self._params(each.binding, attributes, cluster)
+            except (ConfigurationError, StatusError) as error:
+                name = each.binding.metadata.name
+                problems.append(Problem(self.name, name, f"failed to configure binding: {error}"))
+                continue
+            for params in found:
+                yield Invocation(match, each.binding, params)
+
+    def _params(self, binding: B, attributes: Attributes, cluster: Cluster) -> Sequence[Tree | None]:
+        return params_for(self.policy.spec.param_kind, binding.spec.param_ref, attributes.namespace, cluster)
+
+
+def bound(policies: Iterable[P], bindings: Iterable[B]) -> Iterator[tuple[P, list[B]]]:
+    """The policies that have bindings, by name, each with its own."""
+    by_policy: dict[str, list[B]] = {}
+    for binding in sorted(bindings, key=lambda each: each.metadata.name):
+        by_policy.setdefault(binding.spec.policy_name, []).append(binding)
+    for policy in sorted(policies, key=lambda each: each.metadata.name):
+        own = by_policy.get(policy.metadata.name)
+        if own:
+            yield policy, own
+
+
+class Compiler:
+    """Compiles the expressions of one stored policy, its variables first."""
+
+    def __init__(self, *, params: bool, variables: Iterable[Variable]) -> None:
+        self._params = params
+        self._types: dict[str, Type] = {}
+        self.variables: dict[str, Compiled] = {}
+        for each in variables:
+            found = compiled(self.environment(), each.expression)
+            self.variables[each.name] = found
+            self._types[each.name] = DYN if found.error else declared_type(found.program.output_type)
+        self._environment = self.environment()
+
+    def environment(self, *, authorizer: bool = True, patches: bool = False) -> Environment:
+        made = stored_policies(params=self._params, authorizer=authorizer, patches=patches)
+        return with_variables(made, self._types)
+
+    def compile(self, expression: str, results: Sequence[str], **environment: Any) -> Compiled:
+        made = self.environment(**environment) if environment else self._environment
+        return compiled(made, expression, results)
+
+
+def namespace_of(attributes: Attributes, cluster: Cluster) -> Tree | None:
+    """The variable `namespaceObject`; None for what is in no namespace, and for namespaces."""
+    if not attributes.namespace or attributes.kind == ("", "v1", "Namespace"):
+        return None
+    return cluster.namespace(attributes.namespace)
+
+
+def namespace_tree(tree: Tree) -> Tree:
+    """Of a namespace what policies see."""
+    metadata = {key: value for key, value in tree["metadata"].items() if key in _SEEN}
+    return {"metadata": metadata, **{key: tree[key] for key in ("spec", "status") if key in tree}}
+
+
+_SEEN = frozenset(
+    {
+        "annotations",
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "finalizers",
+        "generateName",
+        "generation",
+        "labels",
+        "name",
+        "namespace",
+        "resourceVersion",
+        "uid",
+    }
+)

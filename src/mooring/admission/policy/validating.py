@@ -1,0 +1,276 @@
+"""ValidatingAdmissionPolicies: what they decide about a request, and what its sender is told.
+
+`ValidatingPolicies.judge` asks every policy that concerns a request, for every binding and every set of parameters, and
+gathers a `Judgement`: who denies, what to warn of, what goes into the audit log. `refusal` makes the error of the first
+denial, in Kubernetes' words. Decisions are pure; ``apiserver/extensions/policies.py`` acts on them, and so does advice.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from mooring.admission.policy.attributes import Attributes, Tree
+from mooring.admission.policy.bound import Bound, Compiler, Invocation, Problem, bound, namespace_of
+from mooring.admission.policy.compiling import Compiled
+from mooring.admission.policy.conditions import ConditionError, Conditions
+from mooring.admission.policy.evaluation import Activation, Budget, OutOfBudgetError, values_for
+from mooring.admission.policy.matching import Index
+from mooring.admission.policy.params import Cluster
+from mooring.api import errors
+from mooring.api.admissionregistration_v1 import (
+    AUDIT,
+    DENY,
+    IGNORE,
+    WARN,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+    Validation,
+)
+from mooring.api.meta_v1 import StatusCause
+from mooring.constraints.celenv.admission import BUDGET
+
+FAILURES = "validation.policy.admission.k8s.io/validation_failure"
+_MAX_FAILURES = 50
+_MAX_MESSAGE = 5 * 1024
+_MAX_ANNOTATION = 10 * 1024
+_INVALID = "Invalid"
+_CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, _INVALID: 422}
+_STRING_OR_NULL = ("string", "null")
+
+
+class Decision(NamedTuple):
+    """One validation that was not met, or could not be judged."""
+
+    policy: str
+    binding: str
+    message: str
+    reason: str = ""
+
+    @property
+    def text(self) -> str:
+        where = f" with binding '{self.binding}'" if self.binding else ""
+        return f"ValidatingAdmissionPolicy '{self.policy}'{where} denied request: {self.message}"
+
+
+@dataclass(slots=True)
+class Judgement:
+    """What the policies say about one request."""
+
+    denials: list[Decision] = field(default_factory=list)
+    warnings: list[Decision] = field(default_factory=list)
+    failures: list[Tree] = field(default_factory=list)
+    """Those that only the audit log is told of."""
+    annotations: dict[str, list[str]] = field(default_factory=dict)
+    """For the audit log, by policy and key."""
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    """The policies and bindings that concerned the request."""
+
+    @property
+    def warning_texts(self) -> list[str]:
+        return [
+            f"Validation failed for ValidatingAdmissionPolicy '{each.policy}' with binding '{each.binding}':"
+            f" {each.message}"
+            for each in self.warnings
+        ]
+
+    @property
+    def audit_annotations(self) -> dict[str, str]:
+        texts = {key: ", ".join(values) for key, values in self.annotations.items()}
+        if self.failures:
+            texts[FAILURES] = json.dumps(self.failures[:_MAX_FAILURES], separators=(",", ":"), ensure_ascii=False)
+        return texts
+
+
+def refusal(judgement: Judgement, attributes: Attributes) -> errors.StatusError | None:
+    """What the sender is told; None if nobody denies."""
+    if not judgement.denials:
+        return None
+    first = judgement.denials[0]
+    refused = errors.forbidden(
+        attributes.resource.resource, attributes.name, first.text, group=attributes.resource.group
+    )
+    status = refused.status
+    status.reason = first.reason or _INVALID
+    status.code = _CODES.get(status.reason, 422)
+    if status.details is not None:
+        status.details.causes = [*status.details.causes, StatusCause(message=first.text)]
+    return refused
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A validation, compiled."""
+
+    validation: Validation
+    program: Compiled
+    message: Compiled | None
+
+
+class ValidatingPolicy(Bound[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding]):
+    """A policy with its bindings; expressions are compiled when the first request comes that it concerns."""
+
+    def __init__(self, policy: ValidatingAdmissionPolicy, bindings: Iterable[ValidatingAdmissionPolicyBinding]) -> None:
+        super().__init__(policy, bindings)
+        self._program: _Program | None = None
+
+    @property
+    def ignores_errors(self) -> bool:
+        return self.policy.spec.failure_policy == IGNORE
+
+    def judge(self, attributes: Attributes, cluster: Cluster, judgement: Judgement) -> None:
+        problems: list[Problem] = []
+        for invocation in self.invocations(attributes, cluster, problems):
+            judgement.asked.append((self.name, invocation.binding.metadata.name))
+            if self._program is None:
+                self._program = _Program(self.policy)
+            self._program.run(invocation, attributes, cluster, judgement)
+        if not self.ignores_errors:
+            judgement.denials += [Decision(each.policy, each.binding, each.message) for each in problems]
+
+
+class _Program:
+    """The expressions of a policy."""
+
+    def __init__(self, policy: ValidatingAdmissionPolicy) -> None:
+        spec = policy.spec
+        compiler = Compiler(params=spec.param_kind is not None, variables=spec.variables)
+        self._name = policy.metadata.name
+        self._ignores = spec.failure_policy == IGNORE
+        self._variables = compiler.variables
+        self._conditions = Conditions(
+            spec.match_conditions, spec.failure_policy, compiler.environment(), compiler.variables
+        )
+        self._rules = [
+            _Rule(
+                each,
+                compiler.compile(each.expression, ("bool",)),
+                compiler.compile(each.message_expression, ("string",), authorizer=False)
+                if each.message_expression
+                else None,
+            )
+            for each in spec.validations
+        ]
+        self._annotations = [
+            (each.key, compiler.compile(each.value_expression, _STRING_OR_NULL)) for each in spec.audit_annotations
+        ]
+
+    def run(
+        self,
+        invocation: Invocation[ValidatingAdmissionPolicyBinding],
+        attributes: Attributes,
+        cluster: Cluster,
+        judgement: Judgement,
+    ) -> None:
+        """Judge one request with one set of parameters."""
+        values = values_for(
+            attributes,
+            invocation.match,
+            params=invocation.params,
+            namespace=namespace_of(attributes, cluster),
+            decide=cluster.decide,
+        )
+        told = _Telling(self._name, invocation.binding, judgement)
+        budget = Budget(BUDGET)
+        activation = Activation(values, self._variables)
+        try:
+            if not self._conditions.hold(values):
+                return
+            decided = [self._decide(rule, activation, budget) for rule in self._rules]
+            annotations = [self._annotation(key, each, values) for key, each in self._annotations]
+        except (ConditionError, OutOfBudgetError) as error:
+            if not self._ignores:
+                told.broken(0, str(error), "")
+            return
+        for index, decision in enumerate(decided):
+            if decision is not None:
+                told.broken(index, *decision)
+        for key, value, problem in annotations:
+            if problem:
+                told.annotation_failed(problem)
+            elif value:
+                judgement.annotations.setdefault(f"{self._name}/{key}", [])
+                if value not in judgement.annotations[f"{self._name}/{key}"]:
+                    judgement.annotations[f"{self._name}/{key}"].append(value)
+
+    def _decide(self, rule: _Rule, activation: Activation, budget: Budget) -> tuple[str, str] | None:
+        """The message and the reason of what is not met; None if it is."""
+        outcome = budget.evaluate(rule.program, activation)
+        if outcome.error:
+            return None if self._ignores else (outcome.error, "")
+        if outcome.value is True:
+            return None
+        return self._message(rule, activation, budget), rule.validation.reason or _INVALID
+
+    def _message(self, rule: _Rule, activation: Activation, budget: Budget) -> str:
+        said = ""
+        if rule.message is not None:
+            outcome = budget.evaluate(rule.message, activation)
+            if not outcome.error and isinstance(outcome.value, str):
+                said = outcome.value.strip()
+            if "\n" in said or len(said.encode(errors="surrogatepass")) > _MAX_MESSAGE:
+                said = ""
+        said = said or rule.validation.message.strip()
+        return said or f"failed expression: {rule.validation.expression.strip()}"
+
+    def _annotation(self, key: str, each: Compiled, values: Tree) -> tuple[str, str, str]:
+        """A key with its value, or with what went wrong."""
+        outcome = Budget(BUDGET).evaluate(each, Activation(values, self._variables))
+        if outcome.error:
+            return key, "", "" if self._ignores else outcome.error
+        text = outcome.value.strip() if isinstance(outcome.value, str) else ""
+        return key, text.encode(errors="surrogatepass")[:_MAX_ANNOTATION].decode(errors="ignore"), ""
+
+
+class _Telling:
+    """Does what a binding wants done about what is not met."""
+
+    def __init__(self, policy: str, binding: ValidatingAdmissionPolicyBinding, judgement: Judgement) -> None:
+        self._policy = policy
+        self._binding = binding
+        self._judgement = judgement
+
+    def broken(self, index: int, message: str, reason: str) -> None:
+        name, actions = self._binding.metadata.name, self._binding.spec.validation_actions
+        decision = Decision(self._policy, name, message, reason)
+        for action in actions:
+            if action == DENY:
+                self._judgement.denials.append(decision)
+            elif action == WARN:
+                self._judgement.warnings.append(decision)
+            elif action == AUDIT:
+                self._judgement.failures.append(
+                    {
+                        "message": message,
+                        "policy": self._policy,
+                        "binding": name,
+                        "expressionIndex": index,
+                        "validationActions": actions,
+                    }
+                )
+
+    def annotation_failed(self, problem: str) -> None:
+        """A request is denied for that whatever the binding wants."""
+        self._judgement.denials.append(Decision(self._policy, self._binding.metadata.name, problem))
+
+
+class ValidatingPolicies:
+    """All policies that are bound."""
+
+    def __init__(
+        self,
+        policies: Iterable[ValidatingAdmissionPolicy] = (),
+        bindings: Iterable[ValidatingAdmissionPolicyBinding] = (),
+    ) -> None:
+        self.policies: Sequence[ValidatingPolicy] = [ValidatingPolicy(*each) for each in bound(policies, bindings)]
+        self._index = Index(self.policies)
+
+    def __bool__(self) -> bool:
+        return bool(self.policies)
+
+    def judge(self, attributes: Attributes, cluster: Cluster) -> Judgement:
+        """What all policies that concern a request say about it."""
+        judgement = Judgement()
+        for policy in self._index.concerned(attributes):
+            policy.judge(attributes, cluster, judgement)
+        return judgement
