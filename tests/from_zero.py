@@ -28,6 +28,12 @@ class FromZero:
         there = [replace(write, expect=write.expect + self.zero) if write.expect else write for write in writes]
         return [self._outcome(outcome) for outcome in await self.store.write_all(there)]
 
+    async def write_together(self, writes: Sequence[Write]) -> list[Event] | list[Conflict]:
+        there = [replace(write, expect=write.expect + self.zero) if write.expect else write for write in writes]
+        outcomes = [self._outcome(outcome) for outcome in await self.store.write_together(there)]
+        conflicts = [outcome for outcome in outcomes if isinstance(outcome, Conflict)]
+        return conflicts or [outcome for outcome in outcomes if isinstance(outcome, Event)]
+
     async def get(self, key: str) -> KeyValue | None:
         return self._kv(await self.store.get(key))
 

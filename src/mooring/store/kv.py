@@ -20,7 +20,8 @@ A worked example. A fresh store is at revision 0, and every write that succeeds 
     watch("/", after=2)            → Compacted, because event 3 is gone; after=3 still works
 
 Two writes never share a revision, not even those of one `write_all`. So whoever has seen an event may resume after its
-revision without missing another one. (Keys that etcd lets expire together do share one; a batch holds all of them.)
+revision without missing another one. (What etcd does in one transaction, keys that expire together and those of one
+`write_together`, does share one; a batch holds all of them.)
 """
 
 from collections.abc import Sequence
@@ -143,6 +144,13 @@ class Store(Protocol):
         """Several writes at once, to one key in this order. Each has its own outcome and, if it succeeds, revision.
 
         SQLite does all of them in one round to the disk and in this order; in etcd they are in flight together.
+        """
+        ...
+
+    async def write_together(self, writes: Sequence[Write]) -> list[Event] | list[Conflict]:
+        """Several writes to different keys, all of them or none: their events, or else what stood in the way of which.
+
+        Readers and watchers see all of them at once. In etcd they share a revision, and 50 is the most it takes.
         """
         ...
 

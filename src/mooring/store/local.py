@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from mooring.base import logs
 from mooring.base.clock import Clock
 from mooring.store.errors import Closed, FutureRevision, StorageError
-from mooring.store.kv import Event, KeyValue, Outcome, Page, Put, Stats, Write
+from mooring.store.kv import Conflict, Event, KeyValue, Outcome, Page, Put, Stats, Write
 from mooring.store.mvcc import Draft, HistoryLimits, Mvcc
 from mooring.store.watch import LocalWatcher, WatchHub
 
@@ -39,6 +39,9 @@ class LocalStore(ABC):
 
     @abstractmethod
     async def write_all(self, writes: Sequence[Write]) -> list[Outcome]: ...
+
+    @abstractmethod
+    async def write_together(self, writes: Sequence[Write]) -> list[Event] | list[Conflict]: ...
 
     async def get(self, key: str) -> KeyValue | None:
         self._check_open()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from mooring.base.clock import Clock, SystemClock
-from mooring.store.kv import Outcome, Write
+from mooring.store.kv import Conflict, Event, Outcome, Write
 from mooring.store.local import LocalStore, check_writes
 from mooring.store.mvcc import HistoryLimits
 
@@ -23,6 +23,14 @@ class MemoryStore(LocalStore):
         check_writes(writes)
         draft = self._draft()
         outcomes = [draft.judge(write) for write in writes]
+        self._apply(draft.events)
+        return outcomes
+
+    async def write_together(self, writes: Sequence[Write]) -> list[Event] | list[Conflict]:
+        self._check_open()
+        check_writes(writes)
+        draft = self._draft()
+        outcomes = draft.judge_together(writes)
         self._apply(draft.events)
         return outcomes
 

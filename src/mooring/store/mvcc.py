@@ -6,12 +6,12 @@ Every store keeps one; it knows nothing of tasks, threads or disks. History is o
 
 To read at revision 4, take the present and undo events 6 and 5. To compact to 5, drop the first two; what event 4 and
 event 5 replaced can then no longer be asked for. In etcd a revision may have no event here (somebody wrote elsewhere)
-or several (keys that expired together), so places in history are looked up by revision.
+or several (one transaction), so places in history are looked up by revision.
 """
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -201,6 +201,17 @@ class Draft:
         self._changed[key] = current
         self.events.append(event)
         return event
+
+    def judge_together(self, writes: Sequence[Write]) -> list[Event] | list[Conflict]:
+        """The events that writes to different keys amount to, or why they may not be done; then none is."""
+        begin, changed = len(self.events), dict(self._changed)
+        outcomes = [self.judge(write) for write in writes]
+        conflicts = [outcome for outcome in outcomes if isinstance(outcome, Conflict)]
+        if not conflicts:
+            return self.events[begin:]
+        del self.events[begin:]
+        self._changed = changed
+        return conflicts
 
 
 def _end_of(prefix: str) -> str | None:

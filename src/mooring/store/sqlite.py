@@ -13,15 +13,16 @@ for one trip to the disk and a hundred share one. Readers see nothing that could
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ParamSpec, Self, TypeVar
+from typing import ParamSpec, Self, TypeVar, cast
 
 import msgspec
 
 from mooring.base.clock import Clock, SystemClock
 from mooring.store.errors import DiskFull, StorageError, StorageFailed
-from mooring.store.kv import Delete, Event, Outcome, Stats, Write
+from mooring.store.kv import Conflict, Delete, Event, Outcome, Stats, Write
 from mooring.store.local import LocalStore, check_writes
 from mooring.store.mvcc import Draft, HistoryLimits
 from mooring.store.sqlite_file import SqliteFile
@@ -35,6 +36,19 @@ _LITTLE = 1024
 """How much longer a value may get while the disk is full."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waiting:
+    """Writes whose caller waits for their outcomes."""
+
+    writes: Sequence[Write]
+    together: bool
+    """Whether all of them are done or none."""
+    done: asyncio.Future[Sequence[Outcome]]
+
+    def judged(self, draft: Draft) -> Sequence[Outcome]:
+        return draft.judge_together(self.writes) if self.together else [draft.judge(each) for each in self.writes]
+
+
 class SqliteStore(LocalStore):
     """A `kv.Store` in a data directory. `await SqliteStore.open(path)` starts it, `await store.close()` ends it."""
 
@@ -42,7 +56,7 @@ class SqliteStore(LocalStore):
         super().__init__(clock, limits)
         self._writer = writer
         self._file = file
-        self._queue: list[tuple[Sequence[Write], asyncio.Future[list[Outcome]]]] = []
+        self._queue: list[_Waiting] = []
         self._committer: asyncio.Task[None] | None = None
         self._discarded: list[int] = []  # revisions that are still in the file and need not be
         self._failure: StorageError | None = None
@@ -81,14 +95,21 @@ class SqliteStore(LocalStore):
         return self._failure
 
     async def write_all(self, writes: Sequence[Write]) -> list[Outcome]:
+        return cast("list[Outcome]", await self._outcomes(writes, together=False))
+
+    async def write_together(self, writes: Sequence[Write]) -> list[Event] | list[Conflict]:
+        return cast("list[Event] | list[Conflict]", await self._outcomes(writes, together=True))
+
+    async def _outcomes(self, writes: Sequence[Write], *, together: bool) -> Sequence[Outcome]:
+        """Wait for the transaction after the one that is under way."""
         self._check_open()
         check_writes(writes)
         loop = asyncio.get_running_loop()
-        done: asyncio.Future[list[Outcome]] = loop.create_future()
-        self._queue.append((writes, done))
+        waiting = _Waiting(writes, together, loop.create_future())
+        self._queue.append(waiting)
         if self._committer is None:
             self._committer = loop.create_task(self._commit_queue(), name="store committer")
-        return await done
+        return await waiting.done
 
     async def compact(self, revision: int) -> None:
         await super().compact(revision)
@@ -123,14 +144,14 @@ class SqliteStore(LocalStore):
         finally:
             self._committer = None
 
-    async def _commit(self, queue: list[tuple[Sequence[Write], asyncio.Future[list[Outcome]]]]) -> None:
+    async def _commit(self, queue: list[_Waiting]) -> None:
         if self.is_full:
             self.is_full = not await self._in_writer(self._file.keep_reserve)
             if self.is_full:
                 await self._commit_relief(queue)
                 return
         draft = self._draft()
-        outcomes = [[draft.judge(write) for write in writes] for writes, _ in queue]
+        outcomes = [waiting.judged(draft) for waiting in queue]
         error = await self._persist(draft.events)
         if isinstance(error, DiskFull):
             self.is_full = True
@@ -139,19 +160,17 @@ class SqliteStore(LocalStore):
             return
         self._settle(queue, draft, outcomes, error)
 
-    async def _commit_relief(
-        self, queue: list[tuple[Sequence[Write], asyncio.Future[list[Outcome]]]], error: StorageError | None = None
-    ) -> None:
+    async def _commit_relief(self, queue: list[_Waiting], error: StorageError | None = None) -> None:
         """Do what makes no use of a full disk, and refuse the rest."""
         error = error or DiskFull("the disk is full; nothing was written")
-        relief = [(writes, done) for writes, done in queue if all(map(self._relieves, writes))]
-        kept = {id(done) for _, done in relief}
-        for _, done in queue:
-            if id(done) not in kept and not done.done():
-                done.set_exception(type(error)(*error.args))
+        relief = [waiting for waiting in queue if all(map(self._relieves, waiting.writes))]
+        kept = set(relief)
+        for waiting in queue:
+            if waiting not in kept and not waiting.done.done():
+                waiting.done.set_exception(type(error)(*error.args))
         if relief:
             draft = self._draft()
-            outcomes = [[draft.judge(write) for write in writes] for writes, _ in relief]
+            outcomes = [waiting.judged(draft) for waiting in relief]
             self._settle(relief, draft, outcomes, await self._persist(draft.events))
 
     def _relieves(self, write: Write) -> bool:
@@ -162,22 +181,18 @@ class SqliteStore(LocalStore):
         return there is not None and len(write.value) <= len(there.value) + _LITTLE
 
     def _settle(
-        self,
-        queue: list[tuple[Sequence[Write], asyncio.Future[list[Outcome]]]],
-        draft: Draft,
-        outcomes: list[list[Outcome]],
-        error: StorageError | None,
+        self, queue: list[_Waiting], draft: Draft, outcomes: list[Sequence[Outcome]], error: StorageError | None
     ) -> None:
         """Make what was written visible, and tell those who wait."""
         if error is None:
             self._apply(draft.events)
-        for (_, done), result in zip(queue, outcomes, strict=True):
-            if done.done():  # its caller was cancelled
+        for waiting, result in zip(queue, outcomes, strict=True):
+            if waiting.done.done():  # its caller was cancelled
                 continue
             if error:
-                done.set_exception(type(error)(*error.args))
+                waiting.done.set_exception(type(error)(*error.args))
             else:
-                done.set_result(result)
+                waiting.done.set_result(result)
 
     async def _persist(self, events: list[Event]) -> StorageError | None:
         """Put events on disk, or say why not. Unless the disk was merely full, nothing is written after that."""

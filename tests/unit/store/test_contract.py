@@ -137,6 +137,69 @@ async def test_an_empty_group_is_no_write(store: Store) -> None:
     assert await store.revision() == 0
 
 
+@dataclass(frozen=True)
+class TogetherCase:
+    """Writes after /r/a and /r/b were written, at revisions 1 and 2."""
+
+    id: str
+    writes: list[Write]
+    outcomes: list[str]
+    after: str
+
+
+TOGETHER = [
+    TogetherCase(
+        "all are done where every precondition holds",
+        [Put("/r/a", b"2", expect=1), Delete("/r/b", expect=2), Put("/r/c", b"1", expect=0)],
+        ["updated: a to 2", "deleted: b", "created: 1"],
+        "a=2 c=1",
+    ),
+    TogetherCase(
+        "none is done where one conflicts, and the others are not told of",
+        [Put("/r/a", b"2", expect=1), Put("/r/b", b"2", expect=1), Put("/r/c", b"1", expect=0)],
+        ["conflict: b"],
+        "a=a b=b",
+    ),
+    TogetherCase(
+        "all that conflict are told of",
+        [Put("/r/a", b"2", expect=0), Put("/r/c", b"1"), Delete("/r/d"), Delete("/r/b", expect=1)],
+        ["conflict: a", "conflict: absent", "conflict: b"],
+        "a=a b=b",
+    ),
+    TogetherCase("nothing is no write", [], [], "a=a b=b"),
+]
+
+
+@pytest.mark.parametrize("case", TOGETHER, ids=lambda case: case.id)
+async def test_writes_together_are_all_done_or_none(store: Store, case: TogetherCase) -> None:
+    await filled(store, "a", "b")
+    before = await store.revision()
+    outcomes = await store.write_together(case.writes)
+    assert [told(outcome).lstrip("0123456789 ") for outcome in outcomes] == case.outcomes
+    assert await names(store) == case.after
+    with store.watch("/r/", after=before) as watcher:
+        seen = (await watcher.next(timeout=0)).events
+        assert [event.key for event in seen] == [event.key for event in outcomes if isinstance(event, Event)]
+
+
+async def test_of_racing_groups_that_share_a_key_one_is_done_at_a_time(store: Store) -> None:
+    await filled(store, "sum")
+
+    async def add(number: int) -> None:
+        while True:
+            there = await store.get("/r/sum")
+            assert there is not None
+            total = Put("/r/sum", there.value + b"+", expect=there.mod_revision)
+            if isinstance((await store.write_together([total, Put(f"/r/{number}", b"", expect=0)]))[0], Event):
+                return
+
+    await asyncio.gather(*map(add, range(12)))
+    found = await store.get("/r/sum")
+    assert found is not None
+    assert found.value == b"sum" + b"+" * 12
+    assert await store.count("/r/") == 13
+
+
 async def test_an_update_keeps_the_revision_of_creation(store: Store) -> None:
     await filled(store, "a", "b")
     await store.write(Put("/r/a", b"2"))

@@ -1,6 +1,7 @@
 """Every backend against a model so plain that it cannot be wrong: a full copy of all keys for each revision."""
 
 import asyncio
+import copy
 import tempfile
 from pathlib import Path
 
@@ -57,6 +58,10 @@ class Model:
         return self.events[-1]
 
 
+def is_conflict(outcome: Outcome) -> bool:
+    return isinstance(outcome, Conflict)
+
+
 class StoreMachine(RuleBasedStateMachine):
     """Random writes, reads, watches, compactions and restarts, each compared with the model."""
 
@@ -84,6 +89,15 @@ class StoreMachine(RuleBasedStateMachine):
 
         now = self.clock.now().timestamp()
         assert self.loop.run_until_complete(run()) == [self.model.write(write, now) for write in group]
+
+    @rule(group=st.lists(writes, min_size=1, max_size=4, unique_by=lambda write: write.key))
+    def write_together(self, group: list[Write]) -> None:
+        now = self.clock.now().timestamp()
+        found = self.loop.run_until_complete(self.store.write_together(group))
+        conflicts = [
+            each for each in (copy.deepcopy(self.model).write(write, now) for write in group) if is_conflict(each)
+        ]
+        assert found == (conflicts or [self.model.write(write, now) for write in group])
 
     @rule(
         prefix=st.sampled_from(PREFIXES), after_key=st.just("") | keys, limit=st.integers(0, 3), back=st.integers(0, 9)

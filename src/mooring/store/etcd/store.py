@@ -10,7 +10,8 @@ reached it, so it shows every write that anybody was told of, through whichever 
 question is under way share the next one.
 
 Revisions are etcd's own. Two differences to the other stores: a group of writes is several transactions in flight, so
-only writes to one key keep their order; and keys that expire together share a revision.
+only writes to one key keep their order, unless they are written together; and what etcd does together, that or letting
+keys expire, shares a revision.
 """
 
 import asyncio
@@ -43,8 +44,8 @@ from mooring.store.etcd.keys import Keys
 from mooring.store.etcd.leases import Leases
 from mooring.store.etcd.marks import Mark, Marks
 from mooring.store.etcd.messages import DELETE, message
-from mooring.store.etcd.transactions import conflict, event_of, fence_found, transaction
-from mooring.store.kv import Event, KeyValue, Outcome, Page, Put, Stats, Write
+from mooring.store.etcd.transactions import Step, conflicts, event_of, fence_found, transaction
+from mooring.store.kv import Conflict, Event, KeyValue, Outcome, Page, Put, Stats, Write
 from mooring.store.local import LocalStore, check_prefix, check_writes
 from mooring.store.mvcc import HistoryLimits, Mvcc
 
@@ -81,7 +82,7 @@ class EtcdStore(LocalStore):
         )
         self._arrivals = Arrivals(clock, config.request_seconds, soon=self._feed.hurry, late=self._is_late)
         self._tasks: list[asyncio.Task[None]] = []
-        self._acknowledged: dict[int, Write] = {}  # writes of ours that wait for those before them
+        self._acknowledged: dict[int, Sequence[Write]] = {}  # writes of ours that wait for those before them
         self._question: asyncio.Future[int] | None = None  # whose answer is not being fetched yet
         self._asking: asyncio.Task[None] | None = None
         self._ticking: asyncio.Task[None] | None = None
@@ -130,7 +131,15 @@ class EtcdStore(LocalStore):
         self._check_open()
         check_writes((write,))
         with self._busy():
-            return await self._write(write)
+            return (await self._write((write,)))[0]
+
+    async def write_together(self, writes: Sequence[Write]) -> list[Event] | list[Conflict]:
+        self._check_open()
+        check_writes(writes)
+        if not writes:
+            return []
+        with self._busy():
+            return await self._write(writes)
 
     async def write_all(self, writes: Sequence[Write]) -> list[Outcome]:
         self._check_open()
@@ -142,7 +151,7 @@ class EtcdStore(LocalStore):
 
         async def follow(places: list[int]) -> None:
             for place in places:
-                outcomes[place] = await self._write(writes[place])
+                [outcomes[place]] = await self._write((writes[place],))
 
         with self._busy():
             results = await asyncio.gather(*map(follow, chains.values()), return_exceptions=True)
@@ -162,32 +171,32 @@ class EtcdStore(LocalStore):
             if not self._writing and self._idle:
                 self._idle.set()
 
-    async def _write(self, write: Write) -> Outcome:
+    async def _write(self, writes: Sequence[Write]) -> list[Event] | list[Conflict]:
         """One transaction, sent again until it is certain what became of it."""
         with self._marks.taken() as mark:
-            return await self._write_marked(write, mark)
+            return await self._write_marked(writes, mark)
 
-    async def _write_marked(self, write: Write, mark: Mark) -> Outcome:
+    async def _write_marked(self, writes: Sequence[Write], mark: Mark) -> list[Event] | list[Conflict]:
         tries, marked = 0, True
         deadline = self._client.deadline()
-        key = self._keys.stored(write.key)
         while True:
             if self._clock.monotonic() >= deadline:
                 raise Unreachable("etcd did not answer in time; nothing was written")
-            lease = await self._leases.lease(write.ttl) if isinstance(write, Put) else 0
+            steps = [Step(write, self._keys.stored(write.key), await self._lease(write)) for write in writes]
             fence = self._fence.required()
             left = (mark, self._marks.lease) if marked else None
-            request = transaction(write, key, lease, (self._keys.store, fence), left)
+            request = transaction(steps, (self._keys.store, fence), left)
             try:
                 async with self._slots:
                     response = await self._client.call("Txn", request, deadline)
             except LeaseGone:
-                self._leases.forget(lease)
+                for step in steps:
+                    self._leases.forget(step.lease)
                 await self._marks.renew(now=True)
                 continue
             except DiskFull:
                 self.is_full = True
-                if not marked or isinstance(write, Put):
+                if not marked or any(isinstance(write, Put) for write in writes):
                     raise
                 marked = False  # a full etcd still deletes, if nothing is put beside it
                 continue
@@ -196,7 +205,7 @@ class EtcdStore(LocalStore):
                     raise Unreachable("the outcome of the delete is not known: a full etcd did not answer") from None
                 await self._fence.above(fence)  # from here on it is either done or never will be
                 if revision := await self._marks.revision_of(mark):
-                    return await self._done(write, revision)
+                    return await self._done(writes, revision)
                 continue
             except NotDone as error:
                 tries += 1
@@ -204,22 +213,26 @@ class EtcdStore(LocalStore):
                 continue
             if response.succeeded:
                 self.is_full = self.is_full and not marked
-                return await self._done(write, response.header.revision)
+                return await self._done(writes, response.header.revision)
             self._fence.seen(fence_found(response))
             if self._fence.revision == fence:
                 await self._reach(response.header.revision)  # lest whoever reads memory again finds what was there
-                return conflict(write, response, self._keys)
+                return conflicts(writes, response, self._keys)
 
-    async def _done(self, write: Write, revision: int) -> Event:
-        """A write that etcd has acknowledged, as soon as readers see it."""
+    async def _lease(self, write: Write) -> int:
+        return await self._leases.lease(write.ttl) if isinstance(write, Put) else 0
+
+    async def _done(self, writes: Sequence[Write], revision: int) -> list[Event]:
+        """Writes that etcd has acknowledged, as soon as readers see them."""
         if revision > self._state.revision:
-            self._acknowledged[revision] = write
+            self._acknowledged[revision] = writes
             self._apply_acknowledged()
             await self._reach(revision)
-        event = self._state.event_at(revision, write.key)
-        if event is None:  # memory was read anew meanwhile, or has forgotten it already
+        events = [self._state.event_at(revision, write.key) for write in writes]
+        found = [event for event in events if event is not None]
+        if len(found) < len(writes):  # memory was read anew meanwhile, or has forgotten it already
             raise Unreachable(f"the write is done, at revision {revision}, but it is not known what it replaced")
-        return event
+        return found
 
     # -- reading
 
@@ -398,10 +411,11 @@ class EtcdStore(LocalStore):
     def _apply_acknowledged(self) -> None:
         """Apply writes of our own that follow on what is in memory."""
         told: list[Event] = []
-        while write := self._acknowledged.pop(self._state.revision + 1, None):
-            event = event_of(write, self._state.revision + 1, self._state.get(write.key))
-            self._state.apply(event)
-            told.append(event)
+        while writes := self._acknowledged.pop(self._state.revision + 1, None):
+            events = [event_of(write, self._state.revision + 1, self._state.get(write.key)) for write in writes]
+            for event in events:
+                self._state.apply(event)
+            told += events
         if told:
             self._publish(told)
             self._arrivals.reached(self._state.revision)

@@ -1,6 +1,7 @@
 """Our writes as transactions of etcd, and their outcomes as ours. `store` sends them."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from mooring.store.etcd.keys import Keys
 from mooring.store.etcd.marks import Mark
@@ -10,23 +11,32 @@ from mooring.store.kv import Conflict, Delete, Event, KeyValue, Write
 _TxnRequest = message("TxnRequest")
 
 
-def transaction(write: Write, key: bytes, lease: int, fence: tuple[bytes, int], mark: tuple[Mark, int] | None) -> Any:
-    """The write and its mark if its precondition and the fence hold, else a look at what is there instead."""
+class Step(NamedTuple):
+    """One write of a transaction, with its key in etcd and the lease that it is under."""
+
+    write: Write
+    key: bytes
+    lease: int
+
+
+def transaction(steps: Sequence[Step], fence: tuple[bytes, int], mark: tuple[Mark, int] | None) -> Any:
+    """Writes and their mark if all preconditions and the fence hold, else a look at what is there instead."""
     request = _TxnRequest()
     request.compare.add(key=fence[0], result=EQUAL, target=MOD, mod_revision=fence[1])
-    if write.expect is not None:  # in etcd, too, an absent key was modified at revision 0
-        request.compare.add(key=key, result=EQUAL, target=MOD, mod_revision=write.expect)
-    if isinstance(write, Delete):
-        request.compare.add(key=key, result=GREATER, target=VERSION, version=0)
-        request.success.add().request_delete_range.key = key
-    else:
-        put = request.success.add().request_put
-        put.key, put.value, put.lease = key, write.value, lease
+    request.failure.add().request_range.key = fence[0]
+    for write, key, lease in steps:
+        if write.expect is not None:  # in etcd, too, an absent key was modified at revision 0
+            request.compare.add(key=key, result=EQUAL, target=MOD, mod_revision=write.expect)
+        if isinstance(write, Delete):
+            request.compare.add(key=key, result=GREATER, target=VERSION, version=0)
+            request.success.add().request_delete_range.key = key
+        else:
+            put = request.success.add().request_put
+            put.key, put.value, put.lease = key, write.value, lease
+        request.failure.add().request_range.key = key
     if mark is not None:
         put = request.success.add().request_put
         put.key, put.value, put.lease = mark[0].key, mark[0].nonce, mark[1]
-    request.failure.add().request_range.key = fence[0]
-    request.failure.add().request_range.key = key
     return request
 
 
@@ -35,10 +45,15 @@ def fence_found(response: Any) -> Any:
     return response.responses[0].response_range.kvs
 
 
-def conflict(write: Write, response: Any, keys: Keys) -> Conflict:
-    """What a transaction found whose precondition did not hold."""
-    found = response.responses[1].response_range.kvs
-    return Conflict(write.key, keys.entry(found[0]) if found else None)
+def conflicts(writes: Sequence[Write], response: Any, keys: Keys) -> list[Conflict]:
+    """What a transaction found where a precondition did not hold."""
+    found: list[Conflict] = []
+    for write, answer in zip(writes, response.responses[1:], strict=True):
+        kvs = answer.response_range.kvs
+        revision = kvs[0].mod_revision if kvs else 0
+        if (write.expect is not None and write.expect != revision) or (isinstance(write, Delete) and not kvs):
+            found.append(Conflict(write.key, keys.entry(kvs[0]) if kvs else None))
+    return found
 
 
 def event_of(write: Write, revision: int, previous: KeyValue | None) -> Event:
