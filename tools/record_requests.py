@@ -2,14 +2,16 @@
 
     .venv/bin/python tools/record_requests.py requests.jsonl --server https://127.0.0.1:6443 --token T > recorded.jsonl
 
-A line is a request as in the recordings themselves (`id`, `method`, `path`, `query`, `body`); an answer that it has is
-replaced. What changes from one recording to the next (times, uids, managed fields) is left out.
+A line is a request as in the recordings themselves (`id`, `method`, `path`, `query`, `content_type`, `body`); an answer
+that it has is replaced. A request with `settles` is repeated until its answer has been the same for so many seconds. What
+changes from one recording to the next (times, uids, managed fields) is left out.
 """
 
 import argparse
 import json
 import ssl
 import sys
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -26,15 +28,27 @@ def main() -> None:
     arguments = parser.parse_args()
     for line in arguments.file.read_text().splitlines():
         case = json.loads(line)
-        case["response"] = ask(case, arguments.server, arguments.token)
+        case["response"] = settled(case, arguments.server, arguments.token)
         sys.stdout.write(json.dumps(case) + "\n")
+
+
+def settled(case: dict[str, Any], server: str, token: str) -> dict[str, Any]:
+    """The answer of a server, once controllers have done what there was to do."""
+    answer = ask(case, server, token)
+    since = time.monotonic()
+    while time.monotonic() - since < case.get("settles", 0):
+        time.sleep(0.2)
+        again = ask(case, server, token)
+        if again != answer:
+            answer, since = again, time.monotonic()
+    return answer
 
 
 def ask(case: dict[str, Any], server: str, token: str) -> dict[str, Any]:
     """The answer of a server; its certificate is not checked, as that of a server for comparison is its own."""
     query = f"?{case['query']}" if case.get("query") else ""
     body = None if case.get("body") is None else json.dumps(case["body"]).encode()
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": case.get("content_type", "application/json")}
     request = urllib.request.Request(f"{server}{case['path']}{query}", body, headers, method=case["method"])  # noqa: S310 - the user's own server
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

@@ -100,6 +100,8 @@ class AdmissionOptions:
     """`nodeAffinityPolicy` and `nodeTaintsPolicy` of topology spread constraints are kept."""
     pod_level_resources: bool = True
     """`resources` of a pod as a whole is kept."""
+    extended_device_resources: bool = True
+    """Device classes may stand for extended resources, and quotas count such devices under both names."""
     mutable_pv_node_affinity: bool = False
     mutable_suspended_job_directives: bool = True
     relaxed_env_names: bool = True
@@ -135,6 +137,7 @@ class AdmissionOptions:
 RELAXED_SERVICE_NAMES = Version(1, 36)
 SCALE_TO_ZERO = Version(1, 37)
 STATIC_NAMES = Version(1, 37)
+EXTENDED_DEVICE_RESOURCES = Version(1, 36)
 RELAXED_ENV_NAMES = Version(1, 32)
 RELAXED_DNS_SEARCHES = Version(1, 33)
 CONTAINER_RESTART_POLICY = Version(1, 34)
@@ -194,6 +197,7 @@ def for_component(component: Component) -> AdmissionOptions:
         mutable_suspended_job_directives=on(gates.MUTABLE_SUSPENDED_JOB_DIRECTIVES),
         pod_topology_labels=on(gates.POD_TOPOLOGY_LABELS),
         relaxed_service_names=component.versions.emulation >= RELAXED_SERVICE_NAMES,
+        extended_device_resources=component.versions.emulation >= EXTENDED_DEVICE_RESOURCES,
         scale_to_zero=component.versions.emulation >= SCALE_TO_ZERO,
         static_names=component.versions.emulation >= STATIC_NAMES,
         pod_security_minor=component.versions.emulation.minor,

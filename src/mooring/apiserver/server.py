@@ -43,6 +43,7 @@ from mooring.apiserver.own_calls import OwnCalls
 from mooring.apiserver.resources import Resources, bootstrap
 from mooring.apiserver.resources.connecting import admit_token
 from mooring.apiserver.resources.context import all_of
+from mooring.apiserver.resources.counting import Counting
 from mooring.apiserver.security import users
 from mooring.apiserver.security.authn import Authenticator
 from mooring.apiserver.security.authz import require_create
@@ -240,6 +241,7 @@ class ApiServer:
         await self.app.definitions.wait_for_sync()
         await self._policies.wait_for_sync()
         self._run(self._repair.run(), "addresses of Services")
+        self._run(Counting(self.app.resources.context).run(), "usage of quotas")
         self._started = True
 
     def _run(self, work: Coroutine[None, None, None], name: str) -> None:

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mooring.admission import strategy as admission
+from mooring.admission.accounting.evaluators import Evaluators
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pod.known_specs import KnownSpecs
 from mooring.admission.policy.attributes import Attributes, GroupVersionKind, GroupVersionResource
@@ -23,7 +24,9 @@ from mooring.api.meta_v1 import Resource, TableColumnDefinition, TableRow
 from mooring.api.scheme import Scheme
 from mooring.apiserver.extensions.chain import Chain
 from mooring.apiserver.http import Accepted, Request
+from mooring.apiserver.resources.device_facts import DeviceFacts
 from mooring.apiserver.resources.facts import ClusterFacts
+from mooring.apiserver.resources.ledger import Ledger
 from mooring.apiserver.resources.node_reading import NodeReading, Rendering
 from mooring.apiserver.resources.parameters import options_tree
 from mooring.apiserver.resources.selection import Selections
@@ -136,12 +139,26 @@ class HandlerContext:
         ]
         self.allocation: Allocation | None = None
         """Gives Services their addresses; None where nobody does, as in tests."""
-        self._node_reading = NodeReading(store, options)
         self._custom: dict[Kind, Stored] = {}
+        devices = DeviceFacts(store)
+        self.evaluators = Evaluators(options, clock.now, extended=devices.extended, pod_of=devices.pod_of)
+        self.ledger = Ledger(store, self.stored_quotas, self.evaluators)
+        self._node_reading = NodeReading(store, options)
         self.webhooks: WebhookCaller | None = None
         """Asks webhooks; servers set it that can reach any."""
         self.extensions = Chain()
         """Policies and webhooks, which take part in admission."""
+
+    @property
+    def stored_quotas(self) -> Stored:
+        kind = self.scheme.kind("v1", "ResourceQuota")
+        assert kind is not None, "the scheme always has quotas"  # noqa: S101 - kinds.py lists them
+        return self.stored(kind)
+
+    def every_stored(self) -> Iterable[Stored]:
+        """All kinds of objects that there are, each once."""
+        custom = {stored.prefix: stored for stored in self._custom.values()}
+        return (*self._stored.values(), *custom.values())
 
     def stored(self, kind: Kind) -> Stored:
         return self._custom[kind] if kind.custom else self._stored[kind.family]
@@ -153,6 +170,7 @@ class HandlerContext:
         for kind in kinds:
             self._custom[kind] = self._stored_as(kind)
             register(CustomStrategy(kind))
+        self.ledger.in_doubt("")
 
     def _stored_as(self, kind: Kind) -> Stored:
         conversion = kind.custom.definition.spec.conversion if kind.custom else None

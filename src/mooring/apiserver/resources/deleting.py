@@ -8,6 +8,8 @@ import asyncio
 from collections.abc import Iterable
 from datetime import timedelta
 
+from msgspec.structs import replace
+
 from mooring.api import codec, errors, times
 from mooring.api.admissionregistration_v1 import DELETE
 from mooring.api.apiextensions_v1 import CustomResourceDefinition
@@ -128,13 +130,15 @@ class Deleting:
             _check_preconditions(call, obj, options)
             if not is_admitted and not _is_pending(obj, options):
                 await self._admit(call, obj, options)
+            before = replace(obj, metadata=replace(obj.metadata))
             waits = self._mark(obj, options)
             if options.dry_run:
                 return Written(kv.value, kv.mod_revision), not waits, obj
             if not waits:
                 if isinstance(obj, Namespace):
                     await context.clear_unserved(call.name)
-                outcome = await context.store.write(Delete(kv.key, expect=kv.mod_revision))
+                delete = Delete(kv.key, expect=kv.mod_revision)
+                outcome = await context.ledger.write(delete, stored.hub, None, before)
                 if isinstance(outcome, Event):
                     await context.released(obj)
                     return Written(kv.value, outcome.revision), True, obj

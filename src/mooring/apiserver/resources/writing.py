@@ -142,8 +142,10 @@ class Writing:
         async with _reserved(await context.reserve(obj, None, dry_run=dry_run)) as keep:
             value = await stored.encoded(obj)
             if dry_run:
+                await context.ledger.check(stored.hub, obj, None)
                 return Written(value, 0, created=True) if await context.store.get(key) is None else None
-            outcome = await context.store.write(Put(key, value, expect=0, ttl=_ttl(obj)))
+            put = Put(key, value, expect=0, ttl=_ttl(obj))
+            outcome = await context.ledger.write(put, stored.hub, obj, None)
             if not isinstance(outcome, Event):
                 return None
             keep()
@@ -174,7 +176,7 @@ class Writing:
             new = await self._admit_update(call, new, old, part, view)
             if not keep_managers:
                 self.own(call, options, old, new)
-            written = await self._store_change(call, kv, old, new, dry_run=options.dry_run)
+            written = await self._store_change(call, kv, old, new, part, dry_run=options.dry_run)
             if written is not None:
                 return written
         raise errors.conflict(call.kind.plural, call.name, group=call.kind.group)
@@ -206,22 +208,25 @@ class Writing:
         return new
 
     async def _store_change(
-        self, call: Call, kv: KeyValue, old: Resource, new: Resource, *, dry_run: bool
+        self, call: Call, kv: KeyValue, old: Resource, new: Resource, subresource: str, *, dry_run: bool
     ) -> Written | None:
         """Write a changed object; None if somebody else was faster."""
         context = self._context
         taken = None if call.subresource else await context.reserve(new, old, dry_run=dry_run)
         async with _reserved(taken) as keep:
-            value = await call.stored.encoded(new)
+            value, kind = await call.stored.encoded(new), call.stored.hub
+            if dry_run:
+                await context.ledger.check(kind, new, old, subresource)
             if dry_run or value == kv.value:
                 return Written(value, kv.mod_revision)
             write = _write_of(kv, new, value)
             if isinstance(write, Delete) and isinstance(new, Namespace):
                 await context.clear_unserved(new.metadata.name)
-            outcome = await context.store.write(write)
+            gone = isinstance(write, Delete)
+            outcome = await context.ledger.write(write, kind, None if gone else new, old, subresource)
             if isinstance(outcome, Event):
                 keep()
-                if isinstance(write, Delete):
+                if gone:
                     await context.released(new)
                 return Written(value, outcome.revision)
             if outcome.current is None:

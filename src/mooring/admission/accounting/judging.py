@@ -1,0 +1,123 @@
+"""Judges a write by a ResourceQuota: whether there is room for it, and what is used afterwards.
+
+The API server asks for every write in a namespace that has quotas, and advice before somebody tries it. Only limits
+whose usage somebody has counted hold: those of the quota's status.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mooring.admission.accounting.evaluator import ZERO, Evaluator, Usage
+from mooring.api import errors
+from mooring.api.core_v1 import ResourceQuota
+from mooring.api.core_v1.namespace import ResourceQuotaSpec, ScopedResourceSelectorRequirement
+from mooring.api.meta_v1 import Resource
+from mooring.api.quantity import Quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A write of an object, as admission lets it pass."""
+
+    evaluator: Evaluator
+    new: Resource | None
+    """None when the object is deleted."""
+    old: Resource | None
+    """None when it is created."""
+    subresource: str = ""
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether quotas may refuse it; other changes are only counted."""
+        return self.new is not None and self.evaluator.judges(self.new, self.old, self.subresource)
+
+    def forbidden(self, why: str) -> errors.Forbidden:
+        metadata = (self.new or self.old or Resource()).metadata
+        name = metadata.name or metadata.generate_name or "Unknown"
+        return errors.forbidden(self.evaluator.resource, name, why, group=self.evaluator.group)
+
+
+def concerns(quota: ResourceQuota, evaluator: Evaluator) -> bool:
+    """Whether a quota limits anything that objects of a kind use, counted already or not."""
+    return any(map(evaluator.measures, quota.status.hard)) or any(map(evaluator.measures, quota.spec.hard))
+
+
+def is_counted(quota: ResourceQuota) -> bool:
+    """Whether the status says what is used of everything that the quota limits now."""
+    return quota.spec.hard == quota.status.hard
+
+
+def used_after(quota: ResourceQuota, used: Mapping[str, Quantity], change: Change) -> Usage | None:
+    """What is used of a quota after a change of which `used` knows nothing yet; None where it stays the same.
+
+    Raises Forbidden when there is no room for it, or when it does not say what it needs.
+    """
+    evaluator = change.evaluator
+    limited = evaluator.measured(quota.status.hard)
+    if not limited:
+        return None
+    now = _usage_in(quota, evaluator, change.new)
+    before = _usage_in(quota, evaluator, change.old)
+    judged = change.is_judged
+    if judged and now is not None and change.new is not None:
+        if missing := evaluator.missing(limited, change.new):
+            raise change.forbidden(f"failed quota: {quota.metadata.name}: {missing}")
+        if not all(name in used for name in limited):
+            names = ",".join(sorted(limited))
+            raise change.forbidden(f"status unknown for quota: {quota.metadata.name}, resources: {names}")
+    difference = _difference(now or {}, before or {}, limited)
+    if not difference:
+        return None
+    if judged:
+        _require_room(quota, used, difference, change)
+    after = dict(used)
+    for name, quantity in difference.items():
+        sum_ = after.get(name, ZERO) + quantity
+        after[name] = sum_ if sum_.sign() > 0 else ZERO
+    return after
+
+
+def _usage_in(quota: ResourceQuota, evaluator: Evaluator, obj: Resource | None) -> Usage | None:
+    """What an object uses that a quota is about; None for one outside of its scopes."""
+    if obj is None or not is_in_scope(quota.spec, evaluator, obj):
+        return None
+    return evaluator.usage(obj)
+
+
+def is_in_scope(spec: ResourceQuotaSpec, evaluator: Evaluator, obj: Resource) -> bool:
+    """Whether a quota is about an object: whether it is in all of its scopes."""
+    if not spec.scopes and spec.scope_selector is None:
+        return True
+    return all(evaluator.in_scope(requirement, obj) for requirement in scopes_of(spec))
+
+
+def scopes_of(spec: ResourceQuotaSpec) -> list[ScopedResourceSelectorRequirement]:
+    """All scopes of a quota, which must all hold, as requirements."""
+    named = [ScopedResourceSelectorRequirement(scope_name=scope, operator="Exists") for scope in spec.scopes]
+    return named + (spec.scope_selector.match_expressions if spec.scope_selector else [])
+
+
+def _difference(now: Usage, before: Usage, names: list[str]) -> Usage:
+    found: Usage = {}
+    for name in names:
+        quantity = now.get(name, ZERO)
+        if name in before:
+            quantity -= before[name]
+        if not quantity.is_zero():
+            found[name] = quantity
+    return found
+
+
+def _require_room(quota: ResourceQuota, used: Mapping[str, Quantity], difference: Usage, change: Change) -> None:
+    """Raises Forbidden when the quota has no room for what is used more than before."""
+    hard = quota.status.hard
+    asked = {name: quantity for name, quantity in difference.items() if quantity.sign() > 0}
+    exceeded = sorted(name for name, quantity in asked.items() if used[name] + quantity > hard[name])
+    if exceeded:
+        texts = (_text(asked, exceeded), _text(used, exceeded), _text(hard, exceeded))
+        why = "exceeded quota: {}, requested: {}, used: {}, limited: {}".format(quota.metadata.name, *texts)
+        raise change.forbidden(why)
+
+
+def _text(resources: Mapping[str, Quantity], names: list[str]) -> str:
+    return ",".join(f"{name}={resources[name]}" for name in names)
