@@ -3,8 +3,8 @@
     .venv/bin/python tools/record_requests.py requests.jsonl --server https://127.0.0.1:6443 --token T > recorded.jsonl
 
 A line is a request as in the recordings themselves (`id`, `method`, `path`, `query`, `content_type`, `body`); an answer
-that it has is replaced. A request with `settles` is repeated until its answer has been the same for so many seconds. What
-changes from one recording to the next (times, uids, managed fields) is left out.
+that it has is replaced. A request with `settles` is repeated until its answer has been the same for so many seconds.
+What changes from one recording to the next (times, uids, managed fields) is left out.
 """
 
 import argparse

@@ -27,7 +27,7 @@ log = logs.get(__name__)
 
 _RESYNC_SECONDS = 300.0
 _SETTLING_SECONDS = 3.0
-"""When a quota is counted again that is new: until then, other servers may not have known that there is one."""
+"""When a quota is counted again that is new: writes were on their way to etcd that knew nothing of it yet."""
 _RETRY_SECONDS = 1.0
 _PAUSE_SECONDS = 0.02
 """Every write that quotas count changes one: so they are looked at many at a time."""
@@ -130,6 +130,7 @@ class Counting:
         """Write what is used of a quota into its status, unless it says so already."""
         namespace = key.removeprefix(self._stored.prefix).partition("/")[0]
         known: dict[str, tuple[int, Usage]] = {}
+        await self._store.write_all(())  # behind what was on its way before there was a quota
         quota = self._quota(namespace, key)
         if quota is not None:
             await self._usage(quota.object, known)  # most of the work, while others may write
