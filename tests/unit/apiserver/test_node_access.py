@@ -28,6 +28,7 @@ pytestmark = [pytest.mark.req("N.6"), pytest.mark.asyncio(loop_scope="module")]
 
 ADMIN = UserInfo(username="admin", groups=["system:masters", "system:authenticated"])
 N1 = UserInfo(username="system:node:n1", groups=["system:nodes", "system:authenticated"])
+N2 = UserInfo(username="system:node:n2", groups=["system:nodes", "system:authenticated"])
 CORE = "/api/v1/namespaces/default"
 PODS = f"{CORE}/pods"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
@@ -431,6 +432,19 @@ async def test_rights_come_and_go_with_the_pods(server: Server) -> None:
     assert await may()
     await server.call(ADMIN, "DELETE", f"{PODS}/brief", {"gracePeriodSeconds": 0})
     assert not await may()
+
+
+async def test_a_node_learns_that_its_pod_is_gone_and_nothing_of_one_that_takes_its_name(server: Server) -> None:
+    async def code(user: UserInfo) -> int:
+        return (await server.call(user, "GET", f"{PODS}/brief")).code
+
+    spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "img"}]}
+    await server.create(PODS, "Pod", "brief", spec=spec)
+    assert (await code(N1), await code(N2)) == (200, 403)
+    await server.call(ADMIN, "DELETE", f"{PODS}/brief", {"gracePeriodSeconds": 0})
+    assert (await code(N1), await code(N2)) == (404, 403)
+    await server.create(PODS, "Pod", "brief", spec={**spec, "nodeName": "n2"})
+    assert (await code(N1), await code(N2)) == (403, 200)
 
 
 async def test_a_mirror_pod_gives_no_rights_and_may_name_nothing(server: Server) -> None:

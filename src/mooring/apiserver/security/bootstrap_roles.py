@@ -302,6 +302,7 @@ def cluster_roles() -> list[ClusterRole]:
             )
             for signer in _SIGNERS
         ),
+        _role("system:kube-dns", _may(("list", "watch"), "core", "endpoints", "services")),
         _role(
             "system:node-problem-detector",
             _may(("get",), "core", "nodes"),
@@ -312,6 +313,7 @@ def cluster_roles() -> list[ClusterRole]:
             "system:node-proxier",
             _may(("list", "watch"), "core", "services", "endpoints"),
             _may(("get", "list", "watch"), "core", "nodes"),
+            _may(("list", "watch"), "networking.k8s.io", "servicecidrs"),
             _may(("list", "watch"), "discovery.k8s.io", "endpointslices"),
             _EVENTS,
         ),
@@ -341,6 +343,11 @@ def cluster_role_bindings() -> list[ClusterRoleBinding]:
             _group(users.SERVICE_ACCOUNTS),
         ),
         _bound("system:node-proxier", "system:node-proxier", _user("system:kube-proxy")),
+        _bound(
+            "system:kube-dns",
+            "system:kube-dns",
+            Subject(kind="ServiceAccount", namespace="kube-system", name="kube-dns"),
+        ),
         _bound("system:node", "system:node"),
         # What kubeadm binds in other clusters: nodes with a token join, and renew their certificates, by themselves.
         _bound("mooring:node-bootstrapper", "system:node-bootstrapper", _group(users.JOINING_NODES)),

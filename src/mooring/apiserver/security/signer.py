@@ -2,7 +2,8 @@
 
 It follows the CertificateSigningRequests of Kubernetes' signers for clients, for kubelets as clients and for kubelets
 as servers. A request that breaks its signer's rules gets the condition Failed. Where several servers share an authority
-each of them would sign, and the first to write wins. Approving is the business of people and of a controller.
+each of them would sign, and the first to write wins; a kube-controller-manager with the authority's key comes first.
+Approving is the business of people and of a controller.
 """
 
 import asyncio
@@ -27,6 +28,8 @@ from mooring.store.kv import Store
 log = logs.get(__name__)
 
 _SHORTEST: Final = timedelta(minutes=10)
+_OTHERS_FIRST_SECONDS: Final = 1.0
+"""kube-controller-manager signs at once where it has the key, and would complain if it were too late."""
 
 
 class Signer:
@@ -56,9 +59,11 @@ class Signer:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            for csr in [*self._requests.objects.values()]:
-                if _is_ready(csr):
-                    await self._sign(csr)
+            ready = [csr for csr in self._requests.objects.values() if _is_ready(csr)]
+            if ready:
+                await self._clock.sleep(_OTHERS_FIRST_SECONDS)
+            for csr in ready:
+                await self._sign(csr)
 
     async def _sign(self, csr: CertificateSigningRequest) -> None:
         latest = await self._calls.get(CertificateSigningRequest, csr.metadata.name)

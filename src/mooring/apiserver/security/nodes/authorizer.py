@@ -139,7 +139,10 @@ class NodeAuthorizer:
     def _pod(self, node: str, attributes: Attributes) -> str:
         match attributes.subresource, attributes.verb:
             case "", "get":
-                return self._own_pod(node, attributes)
+                # Kubelets ask once more for pods that they have just deleted. kube-apiserver forbids it, and they log
+                # an error for each; here they learn that it is gone.
+                gone = self._pods.had(node, attributes.namespace, attributes.name)
+                return _ALLOWED if gone else self._own_pod(node, attributes)
             case "", ("list" | "watch"):
                 if attributes.selected_node == node:
                     return _ALLOWED

@@ -19,6 +19,8 @@ from mooring.store.kv import KeyValue, Store, Watcher
 _PODS = f"{ROOT}pods/"
 _AT_ONCE = 500
 """How many pods are read before others get a turn."""
+_REMEMBERED = 10_000
+"""How many pods are known to have been on a node when they were deleted."""
 
 
 class NodePods:
@@ -29,11 +31,16 @@ class NodePods:
         self._watcher: Watcher | None = None
         self._nodes: dict[str, dict[str, frozenset[Reference]]] = defaultdict(dict)
         self._node_of: dict[str, str] = {}
+        self._last_node_of: dict[str, str] = {}
         self._turn = asyncio.Lock()
 
     def has(self, node: str, namespace: str, name: str) -> bool:
         """Whether a pod is on a node."""
         return self._node_of.get(f"{_PODS}{namespace}/{name}") == node
+
+    def had(self, node: str, namespace: str, name: str) -> bool:
+        """Whether a pod that is no more was on a node, and none has its name since."""
+        return self._last_node_of.get(f"{_PODS}{namespace}/{name}") == node
 
     def refer_to(self, node: str, reference: Reference) -> bool:
         """Whether a pod on a node refers to an object."""
@@ -53,6 +60,7 @@ class NodePods:
     async def _begin(self) -> None:
         self._nodes.clear()
         self._node_of.clear()
+        self._last_node_of.clear()
         page = await self._store.range(_PODS)
         self._watcher = self._store.watch(_PODS, after=page.revision)
         for number, kv in enumerate(page.items):
@@ -67,10 +75,18 @@ class NodePods:
                 if event.current:
                     self._put(event.current)
                 else:
+                    self._remember(event.key)
                     self._drop(event.key)
+
+    def _remember(self, key: str) -> None:
+        if node := self._node_of.get(key):
+            self._last_node_of[key] = node
+            if len(self._last_node_of) > _REMEMBERED:
+                del self._last_node_of[next(iter(self._last_node_of))]
 
     def _put(self, kv: KeyValue) -> None:
         self._drop(kv.key)
+        self._last_node_of.pop(kv.key, None)
         if b'"nodeName":"' in kv.value:
             pod = msgspec.json.decode(kv.value)
             node = pod["spec"].get("nodeName", "")
