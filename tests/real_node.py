@@ -31,7 +31,7 @@ from node_network import NodeNetwork
 IMAGE = "registry.local/busybox:1"
 _PORT = 20250
 _BRIDGE = "mooring-test0"
-_COMMANDS = ("sh", "sleep", "cat", "echo", "tar", "sha256sum", "head", "seq", "mkdir", "rm", "ls", "wc")
+_COMMANDS = ("sh", "sleep", "cat", "echo", "tar", "sha256sum", "head", "seq", "mkdir", "rm", "ls", "wc", "httpd")
 _CONTAINERD = """version = 2
 root = "{folder}/root"
 state = "{folder}/state"
@@ -125,7 +125,7 @@ def real_node(folder: Path, kubeconfig: Path, name: str, setup: Setup | None = N
             try:
                 yield RealNode(name, folder, kubelet)
             finally:
-                _end(kubelet)
+                end(kubelet)
                 _unmount(folder)
 
 
@@ -177,7 +177,7 @@ def _containerd(folder: Path, setup: Setup) -> Iterator[Path]:
         finally:
             for task in _ctr(socket, "tasks", "ls", "-q").stdout.split():
                 _ctr(socket, "tasks", "rm", "--force", task)  # its shim would outlive containerd
-            _end(process)
+            end(process)
             _unmount(folder)
             subprocess.run([*setup.enter, "ip", "link", "delete", _BRIDGE], check=False, capture_output=True)
 
@@ -221,7 +221,8 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> 
     tar.addfile(entry, io.BytesIO(content))
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
+def end(process: "subprocess.Popen[bytes]") -> None:
+    """Ask a process to stop, and wait for it."""
     process.terminate()
     try:
         process.wait(20)

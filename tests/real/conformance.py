@@ -1,11 +1,14 @@
 """Runs Kubernetes' own conformance suite against `mooring up`, and keeps what came of it for docs/conformance.md.
 
     MOORING_REAL=/path/to/binaries python tests/real/conformance.py run [--focus RE] [--procs 6] [--minutes 60]
+    MOORING_REAL=/path/to/binaries python tests/real/conformance.py run --real-nodes 2 --procs 4
     python tests/real/conformance.py keep report.json…     # a ginkgo report (--json-report) of a run made elsewhere
 
 The folder has `e2e.test` and `ginkgo`, built from Kubernetes' sources. `run` starts a control plane with four simulated
 nodes, and writes into docs/conformance.tsv how each test ended: those that were run replace what stood there. Serial
-tests run by themselves when the others are done. `make docs` makes the page of it.
+tests run by themselves when the others are done. `make docs` makes the page of it. With `--real-nodes` the nodes are
+kubelets with containerd (``tests/joined_nodes.py`` says what they need), the tests those that need containers, and the
+results go to docs/conformance-real-nodes.tsv.
 """
 
 import argparse
@@ -17,11 +20,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-RESULTS = Path(__file__).parents[2] / "docs" / "conformance.tsv"
+DOCS = Path(__file__).parents[2] / "docs"
+SIMULATED, REAL = DOCS / "conformance.tsv", DOCS / "conformance-real-nodes.tsv"
 AREAS = "api-machinery|apps|architecture|auth|cli|instrumentation|scheduling"
+AREAS_OF_CONTAINERS = "network|node|storage"
 ENDED = {"passed": "passed", "failed": "failed", "timedout": "failed", "panicked": "failed", "interrupted": "failed"}
 _WORDS = 160
 
@@ -65,17 +71,17 @@ def _message(spec: dict[str, Any]) -> str:
     return re.sub(r"\s+", " ", message).strip()[:_WORDS]
 
 
-def read() -> dict[tuple[str, str], Result]:
-    if not RESULTS.exists():
+def read(results: Path) -> dict[tuple[str, str], Result]:
+    if not results.exists():
         return {}
-    lines = [line.split("\t") for line in RESULTS.read_text().splitlines() if line and not line.startswith("#")]
+    lines = [line.split("\t") for line in results.read_text().splitlines() if line and not line.startswith("#")]
     found = [Result(area, name, ended, serial == "serial", message) for area, ended, serial, name, message in lines]
     return {(each.area, each.name): each for each in found}
 
 
-def keep(reports: Iterable[Path]) -> None:
+def keep(reports: Iterable[Path], results: Path) -> None:
     """Put the results of reports in place of those that are known."""
-    known = read()
+    known = read(results)
     for path in reports:
         for result in results_of(json.loads(path.read_text())):
             known[result.area, result.name] = result
@@ -87,51 +93,64 @@ def keep(reports: Iterable[Path]) -> None:
         lines.append(
             "\t".join([each.area, each.ended, serial, each.name, each.message if each.ended == "failed" else ""])
         )
-    RESULTS.write_text("\n".join(lines) + "\n")
+    results.write_text("\n".join(lines) + "\n")
     failed = [each for each in known.values() if each.ended == "failed"]
     sys.stdout.write(f"{len(known) - len(failed)} of {len(known)} passed\n")
 
 
 def run(binaries: Path, arguments: argparse.Namespace) -> None:
     """Start a control plane, run the suite against it, and keep what came of it."""
-    with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)
-        log = (home / "up.log").open("w")
-        command = [sys.executable, "-m", "mooring.cli.main", "up", "--data-dir", folder, "--nodes", "4"]
+    with tempfile.TemporaryDirectory() as folder, _cluster(Path(folder), arguments) as kubeconfig:
+        reports = []
+        for serial in (False, True):
+            report = Path(folder) / f"report-{serial}.json"
+            if arguments.serial in ("both", "only" if serial else "no"):
+                subprocess.run(_suite(binaries, kubeconfig, report, arguments, serial=serial), check=False)
+                reports += [report] if report.exists() else []
+        if arguments.report:
+            for number, report in enumerate(reports):
+                Path(f"{arguments.report}.{number}.json").write_bytes(report.read_bytes())
+        keep(reports, REAL if arguments.real_nodes else SIMULATED)
+
+
+@contextmanager
+def _cluster(home: Path, arguments: argparse.Namespace) -> Iterator[Path]:
+    """A control plane with nodes; its kubeconfig."""
+    if arguments.real_nodes:
+        sys.path.insert(0, str(Path(__file__).parents[1]))
+        from joined_nodes import joined_nodes  # which only a test's process has among its modules
+
+        with joined_nodes(home, range(1, arguments.real_nodes + 1), "--without", "nodes") as cluster:
+            yield cluster.kubectl.kubeconfig
+        return
+    with (home / "up.log").open("w") as log:
+        command = [sys.executable, "-m", "mooring.cli.main", "up", "--data-dir", str(home), "--nodes", "4"]
         server = subprocess.Popen([*command, "--port", str(arguments.port)], stdout=log, stderr=log)
         try:
             _wait_for(home / "admin.kubeconfig", server)
-            reports = []
-            for serial in (False, True):
-                report = home / f"report-{serial}.json"
-                if arguments.serial in ("both", "only" if serial else "no"):
-                    subprocess.run(_suite(binaries, home, report, arguments, serial=serial), check=False)
-                    reports += [report] if report.exists() else []
-            if arguments.report:
-                for number, report in enumerate(reports):
-                    Path(f"{arguments.report}.{number}.json").write_bytes(report.read_bytes())
-            keep(reports)
+            yield home / "admin.kubeconfig"
         finally:
             server.terminate()
             server.wait(30)
 
 
-def _suite(binaries: Path, home: Path, report: Path, arguments: argparse.Namespace, *, serial: bool) -> list[str]:
+def _suite(binaries: Path, kubeconfig: Path, report: Path, arguments: argparse.Namespace, *, serial: bool) -> list[str]:
     labels = "Conformance && Serial" if serial else "Conformance && !Serial"
+    every = rf"sig-({AREAS_OF_CONTAINERS if arguments.real_nodes else AREAS}).*\[Conformance\]"
     return [
         str(binaries / "ginkgo"),
         f"--procs={1 if serial else arguments.procs}",
         "--no-color",
         "--succinct",
         f"--timeout={arguments.minutes}m",
-        f"--focus={arguments.focus}",
+        f"--focus={arguments.focus or every}",
         f"--label-filter={labels}",
         f"--json-report={report}",
         str(binaries / "e2e.test"),
         "--",
-        f"--kubeconfig={home / 'admin.kubeconfig'}",
+        f"--kubeconfig={kubeconfig}",
         "--provider=skeleton",
-        "--num-nodes=4",
+        f"--num-nodes={arguments.real_nodes or 4}",
         "--minStartupPods=0",
         "--dump-logs-on-failure=false",
     ]
@@ -152,7 +171,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True, dest="command")
     running = commands.add_parser("run")
-    running.add_argument("--focus", default=rf"sig-({AREAS}).*\[Conformance\]")
+    running.add_argument("--focus", default="", help="a part of it, as a regular expression over tests' names")
+    running.add_argument("--real-nodes", type=int, default=0, metavar="N", help="so many kubelets, and none simulated")
     running.add_argument("--procs", type=int, default=6)
     running.add_argument("--minutes", type=int, default=60)
     running.add_argument("--port", type=int, default=17443)
@@ -160,9 +180,10 @@ def main() -> None:
     running.add_argument("--report", default="", help="keep ginkgo's reports under this name too")
     keeping = commands.add_parser("keep")
     keeping.add_argument("reports", nargs="+", type=Path)
+    keeping.add_argument("--real-nodes", action="store_true", help="they are of a run with real nodes")
     arguments = parser.parse_args()
     if arguments.command == "keep":
-        keep(arguments.reports)
+        keep(arguments.reports, REAL if arguments.real_nodes else SIMULATED)
         return
     binaries = os.environ.get("MOORING_REAL")
     if not binaries:

@@ -202,3 +202,20 @@ def test_logs_and_commands_come_from_the_container(kubectl: Kubectl, node: RealN
     assert "from the container" in kubectl("logs", "talks")
     assert "inside" in kubectl("exec", "talks", "--", "echo", "inside")
     kubectl("delete", "pod", "talks", "--timeout=30s")
+
+
+def test_a_kubelet_renews_its_certificate_before_it_ends(tmp_path: Path) -> None:
+    """Nodes' certificates last two minutes here, so that the kubelet asks for another within little more than one."""
+    flags = ("--nodes", "0", "--without", "nodes", "--cluster-signing-duration", "2m")
+    with running_up("--data-dir", str(tmp_path / "up"), *flags) as plane:
+        kubectl = Kubectl(plane.kubeconfig, "default")
+        with real_node.real_node(tmp_path / "node", plane.kubeconfig, NAME) as renewing:
+            own = renewing.folder / NAME / "state" / "pki"
+
+            def certificates() -> int:
+                return len([*own.glob("kubelet-client-2*.pem")])
+
+            eventually_true(lambda: certificates() > 2, seconds=240)
+            requests = kubectl.get("csr")["items"]
+            assert {each["spec"]["username"] for each in requests[1:]} <= {f"system:node:{NAME}"}
+            kubectl("wait", "--for=condition=Ready", "--timeout=60s", f"node/{NAME}")

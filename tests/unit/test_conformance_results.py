@@ -46,17 +46,15 @@ def test_results_are_those_of_conformance_tests_that_were_run() -> None:
     ]
 
 
-def test_a_run_replaces_what_is_known_of_its_tests_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(conformance, "RESULTS", tmp_path / "results.tsv")
+def test_a_run_replaces_what_is_known_of_its_tests_and_nothing_else(tmp_path: Path) -> None:
+    results = tmp_path / "results.tsv"
     (tmp_path / "one.json").write_text(json.dumps(REPORT))
     REPORT[0]["SpecReports"].pop(0)
     REPORT[0]["SpecReports"][0]["State"] = "passed"
     (tmp_path / "two.json").write_text(json.dumps(REPORT))
-    conformance.keep([tmp_path / "one.json"])
-    conformance.keep([tmp_path / "two.json"])
-    known = conformance.read()
+    conformance.keep([tmp_path / "one.json"], results)
+    conformance.keep([tmp_path / "two.json"], results)
+    known = conformance.read(results)
     assert {name: each.ended for (_, name), each in known.items()} == {
         "Job should run": "passed",
         "Job should stop": "passed",
