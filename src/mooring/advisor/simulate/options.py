@@ -1,9 +1,11 @@
 """What a simulation judges by: the server's and the scheduler's options at given versions and gates, read once."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from mooring.admission import options as admission_options
 from mooring.admission.options import AdmissionOptions
+from mooring.api.core_v1 import Pod
 from mooring.base.component import Component
 from mooring.scheduler.facade import IN_TREE, Backoffs, ProfileSpec
 from mooring.scheduler.framework import Registry, SchedulerFeatures
@@ -23,6 +25,8 @@ class Settings:
     backoffs: Backoffs = _BACKOFFS
     description: str = "the defaults"
     """For people: what is particular about it."""
+    workload: Iterable[Pod] = ()
+    """The pods that a trace will bring, for plugins that sample them."""
 
 
 def for_component(

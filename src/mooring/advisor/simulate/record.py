@@ -33,6 +33,12 @@ class Record:
     refusals: list[Refusal] = field(default_factory=list)
     attempts: int = 0
 
+    def placed(self, pod: SimulatedPod) -> None:
+        """A pod has got its node: of interest to those who measure."""
+
+    def left(self, pod: SimulatedPod) -> None:
+        """A pod is about to be gone, for whatever reason."""
+
     def evicted(self, pod: SimulatedPod, cause: str) -> None:
         self.evictions.append(Departure(self.clock.monotonic(), pod, pod.node, cause))
 

@@ -1,7 +1,6 @@
 """Runs a scenario: the steps in their order, and time in between, until nothing more happens.
 
-Time passes only when nobody is left to try. It goes on to whatever comes first: a pod whose backoff ends, a drain that
-asks again, a pod that a taint drives out, the next step.
+How time passes in between is in ``time_passing.py``.
 """
 
 from collections.abc import Callable
@@ -13,17 +12,11 @@ from mooring.advisor.simulate.filling import fill
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.results import Moment, Room
 from mooring.advisor.simulate.scheduling import Scheduling
+from mooring.advisor.simulate.time_passing import TimePassing
 from mooring.advisor.simulate.utilisation import Usage, part_of, usage_of
 from mooring.advisor.simulate.world import World
 from mooring.advisor.snapshot import Snapshot
 from mooring.constraints.requests import CPU, MEMORY
-from mooring.scheduler.facade import Pool
-
-_TICK = 1.0
-"""Backoffs end on whole seconds."""
-_LOOK_AGAIN = 30.0
-"""How often the queue looks for pods that have waited too long."""
-_LONGEST_SETTLING = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +47,18 @@ class Running:
         self._doing = "beginning"
         self.scheduling = Scheduling(self.world, self._progress)
         self._applying = Applying(self.world)
-        self._looked_at = 0.0
+        self._time = TimePassing(self.world, lambda: self._work(""))
         self._note("")
 
     def run(self) -> None:
         """Carry the scenario out. Raises ScenarioError for a step that is impossible."""
         self._doing = "placing what was pending"
         self.world.begin(keep_pending=self.scenario.keep_pending)
-        self._settle("")
+        self._work("")
+        self._time.settle()
         for number, step in enumerate(self.scenario.steps):
             if step.at is not None:
-                self._pass_time(step.at)
+                self._time.pass_until(step.at)
                 self.world.clock.advance(step.at)
             try:
                 told = [self._applying.apply(change) for change in step.changes]
@@ -72,12 +66,13 @@ class Running:
                 raise ScenarioError(f"step {step.name or number + 1}: {problem}") from problem
             self._doing = step.name or "; ".join(told)
             if step.at is None:
-                self._settle(self._doing)
+                self._work(self._doing)
+                self._time.settle()
             else:
                 self._work(self._doing)
         self._doing = "waiting until nothing more happens"
         until = self.scenario.until
-        self._pass_time(self._now + AFTERMATH if until is None else until)
+        self._time.pass_until(self._now + AFTERMATH if until is None else until)
         if until is not None:
             self.world.clock.advance(until)
         if self.scenario.until_full:
@@ -90,41 +85,7 @@ class Running:
     def _now(self) -> float:
         return self.world.clock.monotonic()
 
-    # -- time
-
-    def _settle(self, event: str) -> None:
-        """Go on until every pod has a node or waits for something that has to happen first."""
-        self._work(event)
-        limit = self._now + _LONGEST_SETTLING
-        while (due := self._soon()) is not None and due <= limit:
-            self._advance(due)
-            self._work("")
-
-    def _pass_time(self, until: float) -> None:
-        """Let everything happen that is due until then."""
-        while True:
-            due = _first(self._soon(), self.world.taints.next_due())
-            if due is None or due > until:
-                return
-            self._advance(due)
-            self._work("")
-
-    def _soon(self) -> float | None:
-        """When something follows from what has happened already."""
-        backoff = self._now + _TICK if self.world.queue.counts()[Pool.BACKOFF] else None
-        return _first(backoff, self.world.drains.next_due())
-
-    def _advance(self, to: float) -> None:
-        world = self.world
-        world.clock.advance(to)
-        world.queue.flush_backoff()
-        if self._now - self._looked_at >= _LOOK_AGAIN:
-            self._looked_at = self._now
-            world.queue.flush_unschedulable()
-        due = world.drains.next_due()
-        if due is not None and due <= self._now:
-            world.drains.run()
-        world.taints.run()
+    # -- what happens
 
     def _work(self, event: str) -> None:
         """All that can be done at this moment."""
@@ -157,11 +118,6 @@ class Running:
         if not event and self.timeline and _alike(self.timeline[-1], moment):
             return
         self.timeline.append(moment)
-
-
-def _first(*moments: float | None) -> float | None:
-    """The earliest of those that there are."""
-    return min((moment for moment in moments if moment is not None), default=None)
 
 
 def _alike(one: Moment, other: Moment) -> bool:

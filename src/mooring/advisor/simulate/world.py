@@ -5,7 +5,7 @@ may help, workloads replace what they lose, budgets count. Nothing takes time he
 Read next: ``scheduling.py`` for how pods get nodes, ``workloads.py`` for where they come from.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
@@ -34,12 +34,19 @@ _POD_ADDED = ClusterEvent(Kind.ASSIGNED_POD, Action.ADD)
 
 
 class World:
-    def __init__(self, snapshot: Snapshot, settings: Settings, seed: int) -> None:
+    def __init__(
+        self, snapshot: Snapshot, settings: Settings, seed: int, record: Callable[[VirtualClock], Record] = Record
+    ) -> None:
         snapshot = _identified(snapshot)
         self.settings = settings
         self.clock = VirtualClock(moment_of(snapshot))
         self.engine = engine(
-            snapshot, profiles=settings.profiles, features=settings.features, registry=settings.registry, seed=seed
+            snapshot,
+            profiles=settings.profiles,
+            features=settings.features,
+            registry=settings.registry,
+            seed=seed,
+            workload=settings.workload,
         )
         # Pods that were refused wait their whole backoff: here nothing takes so long that one could be tried early.
         self.queue = SchedulingQueue(
@@ -51,7 +58,7 @@ class World:
         self.workloads = Workloads(self)
         self.taints = TaintEvictions(self)
         self.drains = Drains(self)
-        self.record = Record(self.clock)
+        self.record = record(self.clock)
         self.pods: dict[str, SimulatedPod] = {}
         """All that are there, by key."""
         self.taken: set[tuple[str, str]] = set()
@@ -137,6 +144,7 @@ class World:
         pod.node, pod.placed_at, pod.message = node, self.clock.monotonic(), ""
         self.running += 1
         self.revision += 1
+        self.record.placed(pod)
         self.budgets.placed(pod)
         if self.queue.somebody_waits:
             self.queue.move(_POD_ADDED, None, pod.pod)
@@ -149,6 +157,7 @@ class World:
         """A pod is gone at once; its workload makes another one if it is to."""
         was_healthy, node = pod.is_healthy, pod.node
         nominated = self.engine.nominations.node_of(pod.pod)
+        self.record.left(pod)
         del self.pods[pod.key]
         meta = pod.pod.metadata
         self.taken.discard((meta.namespace, meta.name))

@@ -1,6 +1,6 @@
 """The scheduler's engine over a snapshot: loaded with everything that plugins look at, as a running scheduler's is."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from mooring.advisor.snapshot.objects import Snapshot
 from mooring.api.core_v1 import Namespace, Node, Pod
@@ -19,9 +19,10 @@ def engine(
     features: SchedulerFeatures | None = None,
     registry: Registry | None = None,
     seed: int = 0,
+    workload: Iterable[Pod] = (),
 ) -> Engine:
     """An engine that knows the cluster. Pods without a node are not in it, unless they were promised room."""
-    made = Engine(profiles, features=features, registry=registry, seed=seed)
+    made = Engine(profiles, features=features, registry=registry, seed=seed, workload=workload)
     load(made, snapshot)
     return made
 

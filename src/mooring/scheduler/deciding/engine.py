@@ -15,7 +15,7 @@ what happens when nothing fits.
 
 import random
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ from mooring.scheduler.deciding.plan import Plan
 from mooring.scheduler.deciding.profiles import DEFAULT_SCHEDULER, Profile, ProfileSpec, build
 from mooring.scheduler.deciding.refusals import Refusals
 from mooring.scheduler.framework import (
+    ChoosePlugin,
     Code,
     CycleState,
     Handle,
@@ -152,6 +153,7 @@ class Engine:
         client: Any = None,
         waiting: "WaitingPods | None" = None,
         seed: int = 0,
+        workload: Iterable[Pod] = (),
         timed: Callable[[Any], Any] | None = None,
     ) -> None:
         """`timed` makes stand-ins of the plugins that filter and score, for those who want to know what they take."""
@@ -159,7 +161,7 @@ class Engine:
         self.cluster = Cluster(features.constraints, pod_level_resources=features.pod_level_resources)
         self.nominations = Nominations(self.cluster)
         self._random = random.Random(seed)  # noqa: S311 - chooses among equals, keeps no secret
-        handle = Handle(self.cluster, features, client, self.nominations, self._random, waiting)
+        handle = Handle(self.cluster, features, client, self.nominations, self._random, waiting, workload)
         self.profiles: dict[str, Profile] = {
             spec.scheduler_name: build(spec, IN_TREE if registry is None else registry, handle) for spec in profiles
         }
@@ -194,6 +196,10 @@ class Engine:
         """Take back `assume`."""
         self.cluster.remove_pod(pod)
 
+    def forget_verdicts(self) -> None:
+        """Judge all shapes anew when they are next asked about. It changes no answer, except for lots among equals."""
+        self._kept.clear()
+
     # -- questions
 
     def profile_of(self, pod: Pod) -> Profile:
@@ -214,7 +220,7 @@ class Engine:
         if not judgement.number_feasible:
             diagnosis = self._diagnosis(profile, judgement)
             return Outcome(pod, profile, None, judgement.cycle, 0, considered, diagnosis, None, judgement)
-        node = self.cluster.nodes[self._best(judgement)]
+        node = self.cluster.nodes[self._best(judgement, profile.choose)]
         name = node.name if node is not None else None
         number = judgement.number_feasible
         return Outcome(pod, profile, name, judgement.cycle, number, considered, None, None, judgement)
@@ -291,10 +297,13 @@ class Engine:
             kept.diagnosis, kept.verified_at = diagnose(judgement, self.cluster), kept.evaluation.changed_at
         return kept.diagnosis
 
-    def _best(self, judgement: Judgement) -> int:
+    def _best(self, judgement: Judgement, chooser: ChoosePlugin | None) -> int:
         if judgement.number_feasible == 1 or judgement.best is None:
             return int(judgement.feasible.argmax())
-        return judgement.best.pick(self._random)
+        if chooser is None:
+            return judgement.best.pick(self._random)
+        rows = judgement.best.rows()
+        return int(rows[0]) if len(rows) == 1 else chooser.choose(judgement.pod.pod, rows)
 
 
 def _itself(plugin: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from mooring.scheduler.framework import (
     BindPlugin,
+    ChoosePlugin,
     FilterPlugin,
     GroupBindPlugin,
     Handle,
@@ -113,6 +114,8 @@ class Profile:
     pre_bind: tuple[PreBindPlugin, ...]
     bind: tuple[BindPlugin | GroupBindPlugin, ...]
     post_bind: tuple[PostBindPlugin, ...]
+    choose: ChoosePlugin | None = None
+    """Who decides among nodes that are equally good; None leaves it to the lot."""
     plugins: tuple[Plugin, ...] = field(default=())
     """All of them."""
 
@@ -147,8 +150,17 @@ class _Builder:
             pre_bind=tuple(self._at("preBind", PreBindPlugin)),
             bind=tuple(self._at("bind", BindPlugin, GroupBindPlugin)),
             post_bind=tuple(self._at("postBind", PostBindPlugin)),
+            choose=self._chooser(),
             plugins=tuple(self._made.values()),
         )
+
+    def _chooser(self) -> ChoosePlugin | None:
+        found = self._at("choose", ChoosePlugin)
+        if len(found) > 1:
+            raise PluginError(
+                f"profile {self._spec.scheduler_name}: one plugin may choose among equals, not {len(found)}"
+            )
+        return found[0] if found else None
 
     def _at(self, point: str, *kinds: type[Any]) -> Sequence[Any]:
         return [weighted.plugin for weighted in self._weighted(point, *kinds)]

@@ -186,6 +186,15 @@ class BestRows:
         self._rows: NDArray[np.intp] = (self._totals == self.highest).nonzero()[0]
         self._left = len(self._rows)
 
+    def rows(self) -> NDArray[np.intp]:
+        """All of them, in ascending order."""
+        rows = self._rows[: self._left]
+        found = rows[self._totals[rows] == self.highest]
+        if not len(found):
+            self._find()
+            return self._rows
+        return np.sort(found)
+
     def pick(self, lot: random.Random) -> int:
         """One of them by lot. Those that have fallen behind are noticed when the lot falls on them."""
         while True:

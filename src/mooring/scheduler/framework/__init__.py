@@ -16,6 +16,7 @@ from mooring.scheduler.framework.events import Action, ClusterEvent, EventWithHi
 from mooring.scheduler.framework.options import SchedulerFeatures
 from mooring.scheduler.framework.plugins import (
     BindPlugin,
+    ChoosePlugin,
     CycleState,
     EnqueueExtensions,
     FilterPlugin,
@@ -66,6 +67,7 @@ __all__ = [
     "SUCCESS",
     "Action",
     "BindPlugin",
+    "ChoosePlugin",
     "ClusterEvent",
     "Code",
     "Codes",

@@ -4,6 +4,7 @@
     pre_filter, filter           which nodes can take it
     post_filter                  what could be done when none can (preemption)
     pre_score, score, normalize  which of them is best
+    choose                       which of several that are equally good
     reserve, permit              claim what it needs there, ask whether to go on
     pre_bind, bind, post_bind    make it so
 
@@ -288,6 +289,15 @@ class NodeScoreNormalizer(Protocol):
     """Per-node plugins may bring their points to 0 to 100 when all feasible nodes have theirs."""
 
     def normalize_scores(self, pod: Pod, scores: dict[str, int]) -> dict[str, int]: ...
+
+
+@runtime_checkable
+class ChoosePlugin(Protocol):
+    """Chooses among the nodes that have the most points; without it, the lot decides."""
+
+    def choose(self, pod: Pod, rows: NDArray[np.intp]) -> int:
+        """One of two rows or more, which are in ascending order."""
+        ...
 
 
 @runtime_checkable

@@ -4,12 +4,17 @@ A factory takes the plugin's arguments, as a KubeSchedulerConfiguration has them
 is ``scheduler/plugins/__init__.py``; users' factories come from the entry-point group `ENTRY_POINTS`.
 """
 
+import importlib
 import random
-from collections.abc import Callable, Mapping
+import sys
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mooring.api.core_v1 import Pod
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.framework.options import SchedulerFeatures
 from mooring.scheduler.framework.plugins import Plugin
@@ -39,6 +44,8 @@ class Handle:
     """Decides among equals, so that a seed makes everything repeatable."""
     waiting: "WaitingPods | None" = None
     """The pods that `permit` lets wait, to be allowed or rejected; None where nothing is bound."""
+    workload: Iterable[Pod] = ()
+    """The pods that are going to come, where that is known: in replays of traces, for plugins that sample them."""
 
 
 Factory = Callable[[PluginArguments, Handle], Plugin]
@@ -58,4 +65,27 @@ def from_entry_points() -> dict[str, Factory]:
         except Exception as problem:
             what = f"the scheduler plugin {entry.name} ({entry.value})"
             raise PluginError(f"{what} cannot be loaded: {problem}") from problem
+    return found
+
+
+def from_folder(folder: Path) -> dict[str, Factory]:
+    """The factories of a package that is not installed: its `pyproject.toml` names them. Raises PluginError."""
+    place = folder / "pyproject.toml"
+    try:
+        named = tomllib.loads(place.read_text(encoding="utf-8"))["project"]["entry-points"][ENTRY_POINTS]
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        raise PluginError(f"{place} cannot be read: {problem}") from problem
+    except (KeyError, TypeError) as problem:
+        raise PluginError(f'{place} has no [project.entry-points."{ENTRY_POINTS}"]') from problem
+    if (path := str(folder.resolve())) not in sys.path:
+        sys.path.insert(0, path)
+    found: dict[str, Factory] = {}
+    for name, value in named.items():
+        module, _, attribute = str(value).partition(":")
+        try:
+            found[name] = getattr(importlib.import_module(module), attribute)
+        except Exception as problem:
+            raise PluginError(
+                f"the scheduler plugin {name} ({value}) of {folder} cannot be loaded: {problem}"
+            ) from problem
     return found

@@ -1,0 +1,176 @@
+"""Experiments from YAML, strictly read: an `Experiment` and the runs that it consists of.
+
+Paths are relative to the file and may have environment variables in them (`$OPENB/nodes.csv`).
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mooring.api import yaml_documents
+from mooring.api.json_tree import DecodeError
+
+API_VERSION = "advisor.mooring.dev/v1"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+
+
+class ExperimentError(ValueError):
+    """An experiment that cannot be run. The message names the file and the field."""
+
+
+class _Strict(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A part of the file."""
+
+
+class FillWanted(_Strict, frozen=True):
+    resource: str
+    times: float
+
+
+class Cluster(_Strict, frozen=True):
+    """Nodes from a trace, from a dump, or so many that are alike."""
+
+    trace: tuple[str, ...] = ()
+    dump: tuple[str, ...] = msgspec.field(default=(), name="from")
+    nodes: int | None = None
+    template: str = ""
+
+
+class Workload(_Strict, frozen=True):
+    trace: tuple[str, ...]
+    draw: bool = False
+    """Pods in random order, one a second, none of which leaves."""
+    fill: FillWanted | None = None
+    """Only with `draw`: as many pods as ask for so much."""
+    give_up: bool = False
+    """Whether a pod that finds no node when it comes is gone."""
+    skip_bad: bool = False
+    until: float | None = None
+
+
+class Scheduler(_Strict, frozen=True):
+    config: str = ""
+    """A KubeSchedulerConfiguration; the default scheduler without one."""
+
+
+class Seeds(_Strict, frozen=True):
+    first: int = msgspec.field(default=0, name="from")
+    count: int = 1
+
+
+class Asked(_Strict, frozen=True):
+    """Columns of the table: what is allocated of a resource when so many per cent have been asked for."""
+
+    resource: str
+    at: tuple[int, ...]
+
+
+class _File(_Strict, frozen=True):
+    api_version: str
+    kind: str
+    clusters: dict[str, Cluster]
+    workloads: dict[str, Workload]
+    schedulers: dict[str, Scheduler]
+    name: str = ""
+    plugins: tuple[str, ...] = ()
+    seeds: Seeds | tuple[int, ...] = Seeds()
+    allocated: tuple[Asked, ...] = ()
+
+
+class RunSpec(msgspec.Struct, frozen=True):
+    """One combination, all of which can be sent to another process or machine. Paths are whole."""
+
+    cluster_name: str
+    workload_name: str
+    scheduler_name: str
+    cluster: Cluster
+    workload: Workload
+    scheduler: Scheduler
+    plugins: tuple[str, ...]
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.cluster_name}.{self.workload_name}.{self.scheduler_name}.{self.seed}"
+
+    def files(self) -> Iterator[Path]:
+        """All that the run reads."""
+        named = (*self.cluster.trace, *self.cluster.dump, self.cluster.template, *self.workload.trace)
+        yield from (Path(name) for name in (*named, self.scheduler.config) if name)
+        for folder in self.plugins:
+            yield from sorted(Path(folder).rglob("*.py"))
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    name: str
+    runs: tuple[RunSpec, ...]
+    allocated: tuple[Asked, ...]
+
+
+def read(path: Path) -> Experiment:
+    """Raises ExperimentError."""
+    try:
+        documents = yaml_documents.read(path.read_bytes())
+        tree: Any = documents[0].tree if documents else None
+        found = msgspec.convert(tree, _File)
+    except OSError as problem:
+        raise ExperimentError(f"{path}: {problem.strerror}") from problem
+    except (DecodeError, msgspec.ValidationError) as problem:
+        raise ExperimentError(f"{path}: {problem}") from problem
+    if (found.api_version, found.kind) != (API_VERSION, "Experiment"):
+        raise ExperimentError(f"{path}: expected an Experiment of {API_VERSION}, found {found.kind}")
+    for word, names in (("clusters", found.clusters), ("workloads", found.workloads), ("schedulers", found.schedulers)):
+        wrong = next((name for name in names if not _NAME.fullmatch(name)), None)
+        if wrong is not None or not names:
+            raise ExperimentError(f"{path}: {word}: {'there are none' if not names else f'{wrong!r} is no name'}")
+    return Experiment(found.name or path.stem, tuple(_runs(found, path)), found.allocated)
+
+
+def _runs(found: _File, path: Path) -> Iterator[RunSpec]:
+    seeds = found.seeds
+    numbers = range(seeds.first, seeds.first + seeds.count) if isinstance(seeds, Seeds) else seeds
+    plugins = tuple(_path(name, path, "plugins") for name in found.plugins)
+    for seed in numbers:
+        for cluster_name, cluster in found.clusters.items():
+            for workload_name, workload in found.workloads.items():
+                if workload.fill is not None and not workload.draw:
+                    raise ExperimentError(f"{path}: workloads.{workload_name}.fill: needs draw: true")
+                for scheduler_name, scheduler in found.schedulers.items():
+                    yield RunSpec(
+                        cluster_name,
+                        workload_name,
+                        scheduler_name,
+                        _placed(cluster, path, f"clusters.{cluster_name}"),
+                        _placed(workload, path, f"workloads.{workload_name}"),
+                        _placed(scheduler, path, f"schedulers.{scheduler_name}"),
+                        plugins,
+                        seed,
+                    )
+
+
+def _placed(part: Any, path: Path, field: str) -> Any:
+    """A part of the file with whole paths."""
+    changed: dict[str, Any] = {}
+    for name in ("trace", "dump"):
+        if names := getattr(part, name, ()):
+            changed[name] = tuple(_path(each, path, f"{field}.{name}") for each in names)
+    for name in ("template", "config"):
+        if each := getattr(part, name, ""):
+            changed[name] = _path(each, path, f"{field}.{name}")
+    return msgspec.structs.replace(part, **changed)
+
+
+def _path(text: str, file: Path, field: str) -> str:
+    whole = os.path.expandvars(text)
+    if "$" in whole:
+        raise ExperimentError(f"{file}: {field}: set the environment variable in {text}")
+    place = (file.parent / whole).resolve()
+    if not place.exists():
+        raise ExperimentError(f"{file}: {field}: there is no {place}")
+    return str(place)

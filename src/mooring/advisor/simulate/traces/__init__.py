@@ -1,0 +1,10 @@
+"""Traces: what happened in a cluster, replayed in virtual time by the simulated scheduler.
+
+    events       what can happen                       tables, objects    lines of tables, and what they stand for
+    opening      which format a file has               own, openb, sktrace, audit_log    the formats
+    drawing      workloads drawn from a trace          replaying          the replay itself
+    measures     numbers over time; prices             results            what comes out
+    checkpoints  going on after an interruption        recording          a trace from a live cluster
+
+docs/traces.md is the tutorial.
+"""

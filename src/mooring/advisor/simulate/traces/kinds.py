@@ -1,0 +1,23 @@
+"""Objects of any kind that Mooring knows, from what a trace has of them: trees of plain values, in any version."""
+
+from typing import Any
+
+from mooring.advisor.snapshot.objects import newest_of, scheme
+from mooring.api import codec
+from mooring.api.codec import FieldValidation
+from mooring.api.meta_v1 import Resource
+
+
+def from_tree_of(tree: Any) -> Resource:
+    """Raises ValueError for what is no such object."""
+    if not isinstance(tree, dict):
+        raise ValueError("an object is a map")
+    kind = scheme().kind(str(tree.get("apiVersion", "")), str(tree.get("kind", "")))
+    if kind is None:
+        raise ValueError(f"Mooring does not know {tree.get('apiVersion')} {tree.get('kind')}")
+    obj = newest_of(codec.decode_tree(tree, kind.type, FieldValidation.IGNORE).object)
+    if kind.namespaced and not obj.metadata.namespace:
+        obj.metadata.namespace = "default"
+    if not obj.metadata.name:
+        raise ValueError(f"a {obj.kind} without a name")
+    return obj

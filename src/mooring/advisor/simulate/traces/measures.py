@@ -1,0 +1,217 @@
+"""Measures over time: what is allocated, how fragmented the rest is, who waits for how long and why, what it costs.
+
+`Meter` is told of everything by ``replaying.py`` and takes a sample now and then: a line of numbers. There are at most
+`_MOST` samples; when there are more, every second one is left out and fewer are taken from then on.
+"""
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mooring.advisor.simulate.pods import SimulatedPod
+from mooring.advisor.simulate.record import Record
+from mooring.advisor.simulate.traces.prices import Prices
+from mooring.advisor.simulate.world import World
+from mooring.constraints.requests import CPU, PODS
+from mooring.scheduler.facade import PodShape
+
+_MOST = 400
+_TYPICAL = 32
+"""Fragmentation is reckoned for so many shapes, those that come most often."""
+_FINENESS = 50
+"""Waiting times are kept in buckets that differ by one part in so many."""
+_HOUR = 3600.0
+Sample = dict[str, float]
+
+
+@dataclass(slots=True)
+class Waits:
+    """How long pods have waited: numbers of pods by length, so that millions take no room."""
+
+    buckets: Counter[int] = field(default_factory=Counter)
+    number: int = 0
+    total: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.buckets[round(math.log1p(max(seconds, 0.0)) * _FINENESS)] += 1
+        self.number += 1
+        self.total += seconds
+
+    def percentile(self, part: float) -> float:
+        """So much of all pods waited at most this long, within two per cent; 0 when nobody has waited."""
+        due, seen = part * self.number, 0
+        for bucket in sorted(self.buckets):
+            seen += self.buckets[bucket]
+            if seen >= due:
+                return round(math.expm1(bucket / _FINENESS), 3)
+        return 0.0
+
+
+class Curve:
+    """How much of a resource is allocated when so much of it has been asked for: means by whole per cents."""
+
+    def __init__(self) -> None:
+        self._sums: dict[int, float] = {}
+        self._numbers: dict[int, int] = {}
+
+    def note(self, asked: float, allocated: float) -> None:
+        """Both as parts of what the cluster has."""
+        step = round(100 * asked)
+        self._sums[step] = self._sums.get(step, 0.0) + 100 * allocated
+        self._numbers[step] = self._numbers.get(step, 0) + 1
+
+    def points(self) -> dict[int, float]:
+        return {step: round(self._sums[step] / self._numbers[step], 3) for step in sorted(self._sums)}
+
+
+class Meter(Record):
+    """Counts what happens in a replayed world."""
+
+    def begin(self, world: World, prices: Prices) -> None:
+        self._world, self._prices = world, prices
+        self.samples: list[Sample] = []
+        self.waits = Waits()
+        self.curves: dict[str, Curve] = {}
+        self.arrived = self.placed_pods = self.given_up = self.preempted_pods = self.evicted_pods = 0
+        self.cost = 0.0
+        self.lost: list[SimulatedPod] = []
+        """Pods that had to go against their will, until somebody asks for them."""
+        self.arrivals: list[SimulatedPod] = []
+        """Pods that have got a node, until somebody asks."""
+        self._asked: dict[str, int] = {}
+        self._used: dict[str, int] = {}
+        self._has: dict[str, int] = {}
+        self._has_at = -1
+        self._shapes: Counter[PodShape] = Counter()
+        self._cost_at = 0.0
+        self._rate = 0.0
+        self._stride = 1
+        self._moments = 0
+
+    # -- told by the world
+
+    def arrives(self, pod: SimulatedPod) -> None:
+        shape = self._world.engine.cluster.info(pod.pod).shape
+        self.arrived += 1
+        self._shapes[shape] += 1
+        if len(self._shapes) > 8 * _TYPICAL:
+            self._shapes = Counter(dict(self._shapes.most_common(4 * _TYPICAL)))
+        for resource, amount in shape.requests.items():
+            self._asked[resource] = self._asked.get(resource, 0) + amount
+
+    def placed(self, pod: SimulatedPod) -> None:
+        self.placed_pods += 1
+        self.waits.add((pod.placed_at or 0.0) - (pod.created_at or 0.0))
+        self._use(pod, 1)
+        self.arrivals.append(pod)
+
+    def left(self, pod: SimulatedPod) -> None:
+        if pod.node:
+            self._use(pod, -1)
+
+    def evicted(self, pod: SimulatedPod, cause: str) -> None:  # noqa: ARG002 - a Record's signature
+        self.evicted_pods += 1
+        self.lost.append(pod)
+
+    def preempted(self, pod: SimulatedPod, by: str) -> None:  # noqa: ARG002 - as above
+        self.preempted_pods += 1
+        self.lost.append(pod)
+
+    def _use(self, pod: SimulatedPod, times: int) -> None:
+        for resource, amount in self._world.engine.cluster.info(pod.pod).shape.requests.items():
+            self._used[resource] = self._used.get(resource, 0) + times * amount
+
+    # -- looking
+
+    def capacity(self, resource: str) -> int:
+        """What all nodes have of a resource together, in the units of the columns."""
+        cluster = self._world.engine.cluster
+        if self._has_at != cluster.node_changes.changed_at:
+            self._has_at = cluster.node_changes.changed_at
+            table = cluster.resources
+            self._has = {name: int(table.allocatable[line].sum()) for name, line in table.resources().items()}
+            self._count_cost()
+            self._rate = self._prices.rate(info.node for info in cluster.node_infos())
+        return self._has.get(resource, 0)
+
+    def note_curves(self) -> None:
+        """After a pod has come and was tried."""
+        for resource, asked in self._asked.items():
+            if has := self.capacity(resource):
+                curve = self.curves.get(resource)
+                if curve is None:
+                    curve = self.curves[resource] = Curve()
+                curve.note(asked / has, self._used.get(resource, 0) / has)
+
+    def look(self, *, is_last: bool = False) -> None:
+        """Take a sample, unless there have been enough of them for this part of the trace."""
+        self._moments += 1
+        if not is_last and self._moments % self._stride:
+            return
+        self.samples.append(self._sample())
+        if len(self.samples) > _MOST:
+            self.samples = self.samples[1::2]
+            self._stride *= 2
+
+    def _sample(self) -> Sample:
+        world = self._world
+        cluster, now = world.engine.cluster, world.clock.monotonic()
+        self._count_cost()
+        pending = len(world.pods) - world.running
+        sample: Sample = {"time": round(now, 3), "running": world.running, "pending": pending, "nodes": len(cluster)}
+        sample["nodes in use"] = int(np.count_nonzero(cluster.resources.used[cluster.resources.line(PODS)]))
+        for resource in cluster.resources.resources():
+            if resource != PODS and (has := self.capacity(resource)):
+                sample[f"allocated {resource}"] = round(self._used.get(resource, 0) / has, 5)
+        for resource, part in self._fragmentation().items():
+            sample[f"fragmented {resource}"] = round(part, 5)
+        for part in (50, 90, 99):
+            sample[f"waited p{part}"] = self.waits.percentile(part / 100)
+        sample |= {"preempted": self.preempted_pods, "evicted": self.evicted_pods, "given up": self.given_up}
+        if self._prices:
+            sample |= {"cost per hour": round(self._rate, 4), "cost": round(self.cost, 4)}
+        for reason, number in self.pending_by_reason().items():
+            sample[f"pending {reason}"] = number
+        for plugin in {id(each): each for each in self._measuring()}.values():
+            sample |= {str(name): float(value) for name, value in plugin.measures().items()}
+        return sample
+
+    def pending_by_reason(self) -> Counter[str]:
+        """How many waiting pods each plugin has refused; several may have refused the same pod."""
+        return Counter(plugin for plugin, _profile in self._world.queue.refused_by())
+
+    def _measuring(self) -> list[Any]:
+        profiles = self._world.engine.profiles.values()
+        return [plugin for profile in profiles for plugin in profile.plugins if hasattr(plugin, "measures")]
+
+    def _fragmentation(self) -> dict[str, float]:
+        """The part of what is free of a resource that pods of the workload cannot use where it is, on average.
+
+        A pod that fits on a node can use all that is free there; the pods are those that ask for the resource.
+        """
+        if not self._shapes:
+            return {}
+        table = self._world.engine.cluster.resources
+        lines = {name: line for name, line in table.resources().items() if name != PODS and self.capacity(name)}
+        typical = self._shapes.most_common(_TYPICAL)
+        needs = np.array([[shape.requests.get(name, 0) for name in lines] for shape, _ in typical], np.int64)
+        often = np.array([number for _, number in typical])[:, None] * (needs > 0)
+        free = (table.allocatable - table.used)[list(lines.values())]
+        has_room = table.allocatable[table.line(PODS)] > table.used[table.line(PODS)]
+        fits = (free >= needs[:, :, None]).all(axis=1) & has_room
+        fits &= np.array([shape.requests.keys() <= lines.keys() for shape, _ in typical])[:, None]
+        useful, idle = fits.astype(np.float64) @ free.T, free.sum(axis=1)
+        lost = (often * (1 - useful / np.maximum(idle, 1))).sum(axis=0) / np.maximum(often.sum(axis=0), 1)
+        return {name: float(lost[place]) for place, name in enumerate(lines) if often[:, place].any() and idle[place]}
+
+    def _count_cost(self) -> None:
+        now = self._world.clock.monotonic()
+        self.cost += self._rate * (now - self._cost_at) / _HOUR
+        self._cost_at = now
+
+    def allocated(self) -> dict[str, float]:
+        """What is allocated now, in cores, bytes and pieces."""
+        return {name: amount / (1000 if name == CPU else 1) for name, amount in self._used.items() if amount}

@@ -1,0 +1,61 @@
+"""Pods and nodes made from the few words that a line of a trace has. Those that are alike share their parts."""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+from msgspec import structs
+
+from mooring.api.core_v1 import Container, Node, NodeStatus, Pod, PodSpec, PodStatus, ResourceRequirements
+from mooring.api.meta_v1 import ObjectMeta
+from mooring.api.quantity import Quantity, parse
+from mooring.scheduler.facade import DEFAULT_SCHEDULER
+
+Amounts = tuple[tuple[str, str], ...]
+_STATUS = PodStatus(phase="Pending")
+
+
+def pod_of(
+    name: str,
+    namespace: str,
+    resources: Amounts,
+    *,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    priority: int = 0,
+) -> Pod:
+    """A pod of one container. Raises ValueError for what is no quantity."""
+    metadata = ObjectMeta(
+        name=name, namespace=namespace, labels=dict(labels or {}), annotations=dict(annotations or {})
+    )
+    return Pod(api_version="v1", kind="Pod", metadata=metadata, spec=_spec(resources, priority), status=_STATUS)
+
+
+@lru_cache(4096)
+def _spec(resources: Amounts, priority: int) -> PodSpec:
+    asked = quantities(resources)
+    scalar = {name: amount for name, amount in asked.items() if "/" in name}
+    container = Container(name="main", resources=ResourceRequirements(requests=asked, limits=scalar))
+    return PodSpec(containers=[container], scheduler_name=DEFAULT_SCHEDULER, priority=priority)
+
+
+def node_of(name: str, resources: Mapping[str, str], labels: Mapping[str, str]) -> Node:
+    amounts = quantities(resources.items())
+    return Node(
+        api_version="v1",
+        kind="Node",
+        metadata=ObjectMeta(name=name, labels=dict(labels)),
+        status=NodeStatus(capacity=amounts, allocatable=amounts),
+    )
+
+
+def quantities(resources: Iterable[tuple[str, str]]) -> dict[str, Quantity]:
+    found = {name: parse(amount) for name, amount in resources}
+    negative = next((name for name, amount in found.items() if amount.sign() < 0), None)
+    if negative is not None:
+        raise ValueError(f"{negative} is {found[negative]}, a negative amount")
+    return found
+
+
+def renamed(pod: Pod, name: str) -> Pod:
+    """The same pod under another name; a uid would be the old one's."""
+    return structs.replace(pod, metadata=structs.replace(pod.metadata, name=name, uid=""))

@@ -1,0 +1,130 @@
+"""The openb trace of Alibaba's GPU cluster, as published with the FGD paper (USENIX ATC 2023): two kinds of tables.
+
+    nodes   sn, cpu_milli, memory_mib, gpu, model
+    pods    name, cpu_milli, memory_mib, num_gpu, gpu_milli and, where they are known, gpu_spec (models, `A|B`),
+            qos, pod_phase, creation_time, deletion_time, scheduled_time in seconds
+
+Cards become the resource `alibabacloud.com/gpu-milli`, 1000 for a whole one; models a label of nodes and an annotation
+of pods, in the words of the paper's simulator. The lists are short and not in order, so they are sorted in memory.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from mooring.advisor.simulate.traces.complaints import Complaints, Times
+from mooring.advisor.simulate.traces.events import Event, NodeComes, PodArrives
+from mooring.advisor.simulate.traces.objects import node_of, pod_of
+from mooring.advisor.simulate.traces.tables import lines
+
+GPU, MODEL = "alibabacloud.com/gpu-milli", "alibabacloud.com/gpu-card-model"
+NODE_COLUMNS = frozenset({"sn", "cpu_milli", "memory_mib", "gpu", "model"})
+POD_COLUMNS = frozenset({"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"})
+_WHOLE = 1000
+_PODS = 1001
+"""As many pods as the simulator of the paper lets a node have."""
+
+
+def nodes(path: Path, complaints: Complaints) -> Iterator[NodeComes]:
+    for place, row in lines(path, complaints):
+        try:
+            cpu, memory, cards = (_whole(row, name) for name in ("cpu_milli", "memory_mib", "gpu"))
+            if not row["sn"]:
+                raise ValueError("a node has no name")
+        except ValueError as problem:
+            complaints.bad(place, str(problem))
+            continue
+        resources = {"cpu": f"{cpu}m", "memory": f"{memory}Mi", "pods": str(_PODS)}
+        resources |= {GPU: str(cards * _WHOLE)} if cards else {}
+        labels = {"kubernetes.io/hostname": row["sn"]} | ({MODEL: row["model"]} if row["model"] else {})
+        yield NodeComes(0.0, node_of(row["sn"], resources, labels))
+
+
+def pods(path: Path, complaints: Complaints, models: frozenset[str] = frozenset()) -> Iterator[PodArrives]:
+    """The pods in the order in which they were created. `models` are those that nodes have, if any nodes are known."""
+    found, times = list[PodArrives](), Times(ordered=False)
+    for place, row in lines(path, complaints):
+        try:
+            event = _pod(row)
+        except ValueError as problem:
+            complaints.bad(place, str(problem))
+            continue
+        if wrong := times.problem(event.at, place):
+            complaints.bad(place, wrong)
+            continue
+        wanted = set(filter(None, row.get("gpu_spec", "").split("|")))
+        if models and wanted and not wanted & models:
+            complaints.note(place, f"no node has the model {row['gpu_spec']}: pods that ask for it stay pending")
+        found.append(event)
+    found.sort(key=_time)
+    yield from found
+
+
+def events(paths: tuple[Path, ...], complaints: Complaints) -> Iterator[Event]:
+    """All of several tables, nodes first."""
+    known, pod_tables = set[str](), list[Path]()
+    for path in paths:
+        if is_nodes(path):
+            for event in nodes(path, complaints):
+                known.add(event.node.metadata.labels.get(MODEL, ""))
+                yield event
+        else:
+            pod_tables.append(path)
+    for path in pod_tables:
+        yield from pods(path, complaints, frozenset(known))
+
+
+def is_nodes(path: Path) -> bool:
+    from mooring.advisor.simulate.traces.tables import header  # noqa: PLC0415 - beside its only use
+
+    return set(header(path)) >= NODE_COLUMNS
+
+
+def _pod(row: Mapping[str, str]) -> PodArrives:
+    cpu, memory, cards, milli = (_whole(row, name) for name in ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli"))
+    if not row["name"]:
+        raise ValueError("a pod has no name")
+    if cards > 1 and milli != _WHOLE:
+        raise ValueError(f"the pod asks for {milli} thousandths of each of {cards} GPUs: only one can be shared")
+    if milli > _WHOLE:
+        raise ValueError(f"gpu_milli is {milli}, more than a whole GPU")
+    created, deleted = _time_in(row, "creation_time"), _time_in(row, "deletion_time")
+    started = _time_in(row, "scheduled_time")
+    started = created if started is None else started
+    if deleted is not None and started is not None and deleted < started:
+        raise ValueError(f"the pod is deleted at {deleted:g}, before it began at {started:g}")
+    lasts = deleted - started if deleted is not None and started is not None else None
+    resources = _resources(cpu, memory, cards * milli)
+    annotations = {MODEL: row["gpu_spec"]} if row.get("gpu_spec") else {}
+    return PodArrives(created or 0.0, pod_of(row["name"], "default", resources, annotations=annotations), lasts)
+
+
+@lru_cache(4096)
+def _resources(cpu: int, memory: int, gpu: int) -> tuple[tuple[str, str], ...]:
+    amounts = (("cpu", f"{cpu}m"), ("memory", f"{memory}Mi"))
+    return (*amounts, (GPU, str(gpu))) if gpu else amounts
+
+
+def _whole(row: Mapping[str, str], name: str) -> int:
+    text = row[name].strip()
+    try:
+        number = int(float(text))
+    except (ValueError, OverflowError):
+        raise ValueError(f'{name} is "{text[:40]}", not a number') from None
+    if number < 0:
+        raise ValueError(f"{name} is {number}, a negative number")
+    return number
+
+
+def _time_in(row: Mapping[str, str], name: str) -> float | None:
+    text = row.get(name, "").strip()
+    if not text:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f'{name} is "{text[:40]}", not a number of seconds') from None
+
+
+def _time(event: PodArrives) -> float:
+    return event.at

@@ -1,0 +1,81 @@
+"""Opens traces: finds out which format files have, and reads them as often as is wanted, never all at once.
+
+trace = Trace((Path("nodes.csv"), Path("pods.csv")))
+for event in trace.events(): …
+"""
+
+from collections.abc import Callable, Iterator
+from heapq import merge
+from pathlib import Path
+from typing import TypeAlias
+
+from mooring.advisor.simulate.traces import audit_log, openb, own, sktrace, tables
+from mooring.advisor.simulate.traces.complaints import Complaints
+from mooring.advisor.simulate.traces.events import Event, PodArrives, TraceError
+from mooring.api.core_v1 import Pod
+
+Reader: TypeAlias = Callable[[Path, Complaints], Iterator[Event]]
+FORMATS = "Mooring's own, openb, SimKube's .sktrace, an audit log, a stream of watch events"
+
+
+class Trace:
+    """One or more files that belong together."""
+
+    def __init__(self, paths: tuple[Path, ...], *, skips: bool = False) -> None:
+        """Raises TraceError for a file whose format is not known."""
+        self.paths = paths
+        self._skips = skips
+        self.complaints = Complaints(skips=skips)
+        """Of the reading that is going on, or was the last."""
+        self._readers = [(path, _reader(path)) for path in paths]
+
+    def events(self) -> Iterator[Event]:
+        """Everything that happens, in the order of time. Raises TraceError."""
+        self.complaints = Complaints(skips=self._skips)
+        tables_of_openb = tuple(path for path, reader in self._readers if reader is None)
+        streams = [reader(path, self.complaints) for path, reader in self._readers if reader is not None]
+        if tables_of_openb:
+            streams.insert(0, openb.events(tables_of_openb, self.complaints))
+        return streams[0] if len(streams) == 1 else merge(*streams, key=_time)
+
+    def pods(self) -> Iterator[Pod]:
+        """The pods that come."""
+        return (event.pod for event in self.events() if isinstance(event, PodArrives))
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return sum(path.stat().st_size for path in self.paths)
+
+
+class Workload:
+    """The pods of a trace, each time anew: for plugins that sample them."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    def __iter__(self) -> Iterator[Pod]:
+        return Trace(self._trace.paths, skips=True).pods()
+
+
+def _reader(path: Path) -> Reader | None:
+    """How a file is read; None for tables of openb, which are read together."""
+    try:
+        with path.open("rb") as stream:
+            start = stream.read(4096)
+    except OSError as problem:
+        raise TraceError(f"{path}: {problem.strerror}") from problem
+    if sktrace.is_one(path, start):
+        return sktrace.events
+    if start.lstrip()[:1] == b"{":
+        return audit_log.events
+    columns = set(tables.header(path)) if start else set[str]()
+    if columns >= own.NEEDED:
+        return own.events
+    if columns >= openb.NODE_COLUMNS or columns >= openb.POD_COLUMNS:
+        return None
+    raise TraceError(f"{path}: the format is not known; there are {FORMATS} (docs/traces.md)")
+
+
+def _time(event: Event) -> float:
+    return event.at

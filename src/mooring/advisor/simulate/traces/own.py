@@ -1,0 +1,209 @@
+"""Mooring's own traces: a table (CSV or Parquet) with one line an event, in the order of time.
+
+    time        seconds since the beginning
+    event       add, change, remove, fail (of a node), bind (where a recorded cluster put a pod)
+    kind        Pod or Node; other kinds need `object`
+    namespace   of a pod; `default` when empty
+    name
+    node        of a bind, or the node that a pod has from the start
+    duration    seconds that a pod runs once it has its node; empty: until it is removed
+    priority    of a pod
+    resources   what a pod asks for or a node has: `cpu=4 memory=16Gi nvidia.com/gpu=1`
+    labels, annotations    `team=a tier=web`
+    object      the whole object as JSON instead of the last four, as `mooring record` writes it
+
+Only `time`, `event`, `kind` and `name` are needed; further columns are ignored.
+"""
+
+import csv
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import IO
+
+import msgspec
+from msgspec import structs
+
+from mooring.advisor.simulate.traces.complaints import Complaints, Times
+from mooring.advisor.simulate.traces.events import (
+    Event,
+    NodeComes,
+    NodeGoes,
+    ObjectComes,
+    ObjectGoes,
+    PodArrives,
+    PodBound,
+    PodLeaves,
+)
+from mooring.advisor.simulate.traces.kinds import from_tree_of
+from mooring.advisor.simulate.traces.objects import Amounts, node_of, pod_of
+from mooring.advisor.simulate.traces.tables import lines
+from mooring.api import codec
+from mooring.api.core_v1 import Node, Pod
+from mooring.api.meta_v1 import Resource
+
+COLUMNS = (
+    "time",
+    "event",
+    "kind",
+    "namespace",
+    "name",
+    "node",
+    "duration",
+    "priority",
+    "resources",
+    "labels",
+    "annotations",
+    "object",
+)
+NEEDED = frozenset({"time", "event", "kind", "name"})
+_EVENTS = ("add", "change", "remove", "fail", "bind")
+_POD_AMOUNT = {"pods": "110"}
+
+
+def events(path: Path, complaints: Complaints) -> Iterator[Event]:
+    times = Times()
+    for place, row in lines(path, complaints):
+        try:
+            event = _event(row)
+        except (ValueError, RecursionError) as problem:
+            complaints.bad(place, str(problem))
+            continue
+        if wrong := times.problem(event.at, place):
+            complaints.bad(place, wrong)
+            continue
+        yield event
+
+
+def _event(row: Mapping[str, str]) -> Event:
+    at, what, kind, name = _number(row["time"], "time"), row["event"], row["kind"], row["name"]
+    if what not in _EVENTS:
+        raise ValueError(f'the event is "{what[:40]}", which is none of {", ".join(_EVENTS)}')
+    if not name:
+        raise ValueError(f"a {kind or 'line'} without a name")
+    namespace = row.get("namespace") or "default"
+    if kind == "Pod":
+        return _pod_event(row, at, what, namespace, name)
+    if kind == "Node":
+        if what in ("add", "change"):
+            return NodeComes(at, _node(row, name))
+        return NodeGoes(at, name, fails=what == "fail")
+    if not kind:
+        raise ValueError("the kind is empty; it is Pod or Node")
+    if what == "remove":
+        return ObjectGoes(at, kind, namespace, name)
+    if not row.get("object"):
+        raise ValueError(f'a {kind[:40]} needs the column "object"; only Pods and Nodes do without it')
+    return ObjectComes(at, from_json(row["object"]))
+
+
+def _pod_event(row: Mapping[str, str], at: float, what: str, namespace: str, name: str) -> Event:
+    if what == "remove":
+        return PodLeaves(at, f"{namespace}/{name}")
+    if what == "bind":
+        return PodBound(at, f"{namespace}/{name}", row.get("node", ""))
+    if what != "add":
+        raise ValueError(f"a pod can be added, bound and removed; {what} is for nodes")
+    lasts = _number(row["duration"], "duration") if row.get("duration") else None
+    if lasts is not None and not lasts >= 0:
+        raise ValueError(f"the duration is {lasts:g}, a negative one")
+    return PodArrives(at, _pod(row, namespace, name), lasts)
+
+
+def _pod(row: Mapping[str, str], namespace: str, name: str) -> Pod:
+    if row.get("object"):
+        pod = from_json(row["object"])
+        if not isinstance(pod, Pod):
+            raise ValueError(f"the object is a {pod.kind}, not a Pod")
+        pod = structs.replace(pod, metadata=structs.replace(pod.metadata, namespace=namespace, name=name))
+    else:
+        priority = int(_number(row["priority"], "priority")) if row.get("priority") else 0
+        resources = pairs(row.get("resources", ""), "resources")
+        labels, annotations = (dict(pairs(row.get(column, ""), column)) for column in ("labels", "annotations"))
+        pod = pod_of(name, namespace, resources, labels=labels, annotations=annotations, priority=priority)
+    if row.get("node"):
+        pod = structs.replace(pod, spec=structs.replace(pod.spec, node_name=row["node"]))
+    return pod
+
+
+def _node(row: Mapping[str, str], name: str) -> Node:
+    if row.get("object"):
+        node = from_json(row["object"])
+        if not isinstance(node, Node):
+            raise ValueError(f"the object is a {node.kind}, not a Node")
+        return structs.replace(node, metadata=structs.replace(node.metadata, name=name))
+    resources = _POD_AMOUNT | dict(pairs(row.get("resources", ""), "resources"))
+    labels = {"kubernetes.io/hostname": name} | dict(pairs(row.get("labels", ""), "labels"))
+    return node_of(name, resources, labels)
+
+
+@lru_cache(4096)
+def pairs(text: str, column: str) -> Amounts:
+    """`a=1 b=2` as pairs. Raises ValueError."""
+    found = []
+    for word in text.split():
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise ValueError(f'{column}: "{word[:40]}" is not of the form name=value')
+        found.append((key, value))
+    return tuple(found)
+
+
+def from_json(text: str) -> Resource:
+    """An object of any kind that Mooring knows. Raises ValueError."""
+    try:
+        return from_tree_of(msgspec.json.decode(text))
+    except msgspec.DecodeError as problem:
+        raise ValueError(f"the object is not JSON: {problem}") from problem
+
+
+def _number(text: str, column: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        raise ValueError(f'{column} is "{text[:40]}", not a number') from None
+    if math.isnan(found):
+        raise ValueError(f"{column} is not a number")
+    return found
+
+
+class Writer:
+    """Writes events as lines of a CSV file."""
+
+    def __init__(self, stream: IO[str], *, header: bool = True) -> None:
+        self._writer = csv.writer(stream, lineterminator="\n")
+        if header:
+            self._writer.writerow(COLUMNS)
+
+    def write(self, happened: Iterable[Event]) -> None:
+        for event in happened:
+            row = line_of(event)
+            self._writer.writerow([row.get(column, "") for column in COLUMNS])
+
+
+def line_of(event: Event) -> dict[str, str]:
+    """An event as the fields of a line."""
+    found = {"time": f"{event.at:.6f}".rstrip("0").rstrip(".")}
+    match event:
+        case PodArrives(pod=pod, lasts=lasts):
+            found |= _named("add", pod) | {"object": codec.encode(pod).decode()}
+            found |= {"duration": f"{lasts:g}"} if lasts is not None else {}
+        case PodLeaves(name=name) | PodBound(name=name):
+            namespace, _, own = name.partition("/")
+            what = "remove" if isinstance(event, PodLeaves) else "bind"
+            found |= {"event": what, "kind": "Pod", "namespace": namespace, "name": own}
+            found |= {"node": event.node} if isinstance(event, PodBound) else {}
+        case NodeComes(node=node):
+            found |= _named("add", node) | {"object": codec.encode(node).decode()}
+        case NodeGoes(name=name, fails=fails):
+            found |= {"event": "fail" if fails else "remove", "kind": "Node", "name": name}
+        case ObjectComes(object=obj):
+            found |= _named("add", obj) | {"object": codec.encode(obj).decode()}
+        case ObjectGoes(kind=kind, namespace=namespace, name=name):
+            found |= {"event": "remove", "kind": kind, "namespace": namespace, "name": name}
+    return found
+
+
+def _named(what: str, obj: Resource) -> dict[str, str]:
+    return {"event": what, "kind": obj.kind, "namespace": obj.metadata.namespace, "name": obj.metadata.name}

@@ -1,0 +1,92 @@
+"""SimKube's traces (`.sktrace`): a map in MessagePack with what was applied and deleted at which moment.
+
+    {"version": 2, "config": …, "events": [{"ts": seconds, "applied_objs": […], "deleted_objs": […]}, …],
+     "index": …, "pod_lifecycles": {(kind of the owner, its name): {hash: [{"Finished": [start, end]}, …]}}}
+
+Workloads bring their pods as the controllers make them, and these run until they are deleted; pods without an owner
+run as long as they did. (How long the pods of an owner ran is kept by a hash that only SimKube makes.) Nodes are not in
+such a trace; take them from a cluster (`--from`, `--nodes`).
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mooring.advisor.simulate.traces.complaints import Complaints, Times
+from mooring.advisor.simulate.traces.events import (
+    Event,
+    NodeComes,
+    ObjectComes,
+    ObjectGoes,
+    PodArrives,
+    PodLeaves,
+    TraceError,
+)
+from mooring.advisor.simulate.traces.kinds import from_tree_of
+from mooring.api.core_v1 import Node, Pod
+
+_VERSION = 2
+_MOST_BYTES = 2 * 1024**3
+
+
+class _Moment(msgspec.Struct):
+    ts: int
+    applied_objs: list[dict[str, Any]] = []
+    deleted_objs: list[dict[str, Any]] = []
+
+
+class _File(msgspec.Struct):
+    version: int = 1
+    events: list[_Moment] = []
+    pod_lifecycles: dict[tuple[str, str], Any] = {}
+
+
+def is_one(path: Path, start: bytes) -> bool:
+    """Whether it is one: by its name, or because it begins with a small map in MessagePack."""
+    return path.suffix == ".sktrace" or (bool(start) and 0x81 <= start[0] <= 0x8F and b"version" in start[:16])
+
+
+def events(path: Path, complaints: Complaints) -> Iterator[Event]:
+    """SimKube writes no more than it had in memory, and so such a file is read whole."""
+    if path.stat().st_size > _MOST_BYTES:
+        raise TraceError(f"{path}: it has more than {_MOST_BYTES // 1024**3} GiB")
+    try:
+        found = msgspec.msgpack.decode(path.read_bytes(), type=_File)
+    except (msgspec.DecodeError, RecursionError) as problem:
+        raise TraceError(f"{path}: not a trace of SimKube: {problem}") from problem
+    if found.version != _VERSION:
+        raise TraceError(f"{path}: a trace of version {found.version}; Mooring reads version {_VERSION}")
+    start, times = found.events[0].ts if found.events else 0, Times()
+    for number, moment in enumerate(found.events):
+        place, at = f"{path}:events[{number}]", float(moment.ts - start)
+        if wrong := times.problem(at, place):
+            complaints.bad(place, wrong)
+            continue
+        for action, trees in (("applied", moment.applied_objs), ("deleted", moment.deleted_objs)):
+            for index, tree in enumerate(trees):
+                try:
+                    yield _event(tree, at, found.pod_lifecycles, is_deleted=action == "deleted")
+                except (ValueError, RecursionError) as problem:
+                    complaints.bad(f"{place}.{action}_objs[{index}]", str(problem))
+
+
+def _event(tree: dict[str, Any], at: float, lives: dict[tuple[str, str], Any], *, is_deleted: bool) -> Event:
+    obj = from_tree_of(tree)
+    meta = obj.metadata
+    if is_deleted:
+        gone = f"{meta.namespace}/{meta.name}"
+        return PodLeaves(at, gone) if isinstance(obj, Pod) else ObjectGoes(at, obj.kind, meta.namespace, meta.name)
+    if isinstance(obj, Pod):
+        return PodArrives(at, obj, _lasts(lives.get(("v1.Pod", f"{meta.namespace}/{meta.name}"))))
+    return NodeComes(at, obj) if isinstance(obj, Node) else ObjectComes(at, obj)
+
+
+def _lasts(lives: Any) -> float | None:
+    """How long a pod without an owner ran, if it has ended."""
+    try:
+        life = next(iter(lives.values()))[0]["Finished"]
+        return max(float(life[1] - life[0]), 0.0)
+    except (AttributeError, IndexError, KeyError, StopIteration, TypeError):
+        return None

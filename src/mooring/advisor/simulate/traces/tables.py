@@ -1,0 +1,121 @@
+"""Tables of a trace, line by line in bounded memory: CSV, plain or in gzip, and Parquet (with pyarrow, an extra)."""
+
+import csv
+import gzip
+import io
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from mooring.advisor.simulate.traces.complaints import Complaints
+from mooring.advisor.simulate.traces.events import TraceError
+
+Line = tuple[str, Mapping[str, str]]
+"""Where it is (`file:line`) and its fields by column; columns that a line lacks are empty."""
+_LONGEST_FIELD = 2 * 1024 * 1024
+_BATCH = 8192
+PARQUET_MAGIC, GZIP_MAGIC = b"PAR1", b"\x1f\x8b"
+NO_PYARROW = "Parquet needs pyarrow: install mooring[parquet]"
+
+
+def is_parquet(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(4) == PARQUET_MAGIC
+
+
+def header(path: Path) -> list[str]:
+    """The columns of a table. Raises TraceError."""
+    if is_parquet(path):
+        return _parquet(path)[0]
+    try:
+        with _text(path) as stream:
+            return [name.strip() for name in next(csv.reader(stream), [])]
+    except (OSError, UnicodeDecodeError, csv.Error) as problem:
+        raise TraceError(f"{path}: not a table: {problem}") from problem
+
+
+def lines(path: Path, complaints: Complaints) -> Iterator[Line]:
+    """The lines of a table after its header."""
+    return _parquet_lines(path) if is_parquet(path) else _csv_lines(path, complaints)
+
+
+def _csv_lines(path: Path, complaints: Complaints) -> Iterator[Line]:
+    csv.field_size_limit(_LONGEST_FIELD)
+    try:
+        with _text(path) as stream:
+            watched = _Ending(stream)
+            rows = csv.reader(watched)
+            names = [name.strip() for name in next(rows, [])]
+            for row in _rows(rows, path, complaints):
+                place = f"{path}:{rows.line_num}"
+                if not row:
+                    continue
+                if len(row) != len(names):
+                    short = f"the line has {len(row)} fields, and the header {len(names)}"
+                    cut = ": the file seems to be cut off" if not watched.is_whole and len(row) < len(names) else ""
+                    complaints.bad(place, short + cut)
+                    continue
+                yield place, dict(zip(names, row, strict=True))
+    except (OSError, EOFError) as problem:
+        raise TraceError(f"{path}: cannot be read: {problem}") from problem
+    except UnicodeDecodeError as problem:
+        raise TraceError(f"{path}: it is not UTF-8 ({problem.reason})") from problem
+
+
+def _rows(rows: "csv._reader", path: Path, complaints: Complaints) -> Iterator[list[str]]:  # type: ignore[name-defined] # the reader's type has no public name
+    while True:
+        try:
+            yield next(rows)
+        except StopIteration:
+            return
+        except csv.Error as problem:
+            complaints.bad(f"{path}:{rows.line_num}", f"not a line of a table: {problem}")
+
+
+class _Ending:
+    """Lines of a text, and whether the last one that was read ended."""
+
+    def __init__(self, stream: io.TextIOWrapper) -> None:
+        self._stream = stream
+        self.is_whole = True
+
+    def __iter__(self) -> "_Ending":
+        return self
+
+    def __next__(self) -> str:
+        line = self._stream.readline(_LONGEST_FIELD * 2)
+        if not line:
+            raise StopIteration
+        self.is_whole = line.endswith("\n")
+        return line.replace("\0", "\ufffd")
+
+
+def _text(path: Path) -> io.TextIOWrapper:
+    stream = path.open("rb")
+    packed = stream.peek(2)[:2] == GZIP_MAGIC
+    whole = gzip.GzipFile(fileobj=stream) if packed else stream
+    return io.TextIOWrapper(whole, encoding="utf-8-sig", newline="")
+
+
+def _parquet(path: Path) -> tuple[list[str], object]:
+    try:
+        from pyarrow import ArrowException, parquet  # noqa: PLC0415 - an extra
+    except ImportError as problem:
+        raise TraceError(f"{path}: {NO_PYARROW}") from problem
+    try:
+        file = parquet.ParquetFile(path)
+    except (OSError, ArrowException) as problem:
+        raise TraceError(f"{path}: not a Parquet file: {problem}") from problem
+    return list(file.schema_arrow.names), file
+
+
+def _parquet_lines(path: Path) -> Iterator[Line]:
+    names, file = _parquet(path)
+    number = 0
+    for batch in file.iter_batches(batch_size=_BATCH):  # type: ignore[attr-defined] # pyarrow has no types
+        columns = [batch.column(index).to_pylist() for index in range(len(names))]
+        for row in zip(*columns, strict=True):
+            number += 1
+            yield (
+                f"{path}:row {number}",
+                {name: "" if value is None else str(value) for name, value in zip(names, row, strict=True)},
+            )

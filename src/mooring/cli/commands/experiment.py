@@ -1,0 +1,118 @@
+"""`mooring experiment`: many simulations at once, from one file, into one table."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mooring.cli.support.progress import Progress
+
+if TYPE_CHECKING:
+    from mooring.advisor.experiments.experiment_file import Experiment
+    from mooring.advisor.experiments.single_run import RunResult
+    from mooring.advisor.experiments.workers import Workers
+    from mooring.scheduler.facade import ProfileSpec
+
+INTERRUPTED = 130
+
+
+@click.group()
+def experiment() -> None:
+    """Run many simulations from one file, and compare what they come to."""
+
+
+@experiment.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Where results go, and are found again.  [default: FILE without its ending, + .results]",
+)
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="So many runs at once.  [default: one for each core]")
+@click.option("--dask", metavar="ADDRESS", help="Run on a Dask cluster instead, such as tcp://10.0.0.1:8786.")
+@click.option("--only", multiple=True, metavar="WORD", help="Only runs with this in their name. Can be repeated.")
+def run(*, file: Path, out: Path | None, jobs: int | None, dask: str | None, only: tuple[str, ...]) -> None:
+    """Do every run of FILE that has not been done yet, on all cores, and write one table.
+
+    A run is a cluster, a workload, a scheduler and a seed. Each result is kept in DIR/runs; DIR/table.csv has a line
+    for each run, DIR/summary.csv means and standard deviations over the seeds.
+
+    \b
+    Examples:
+      mooring experiment run examples/fgd/paper.yaml
+      mooring experiment run paper.yaml --only .FGD. --only .BestFit.
+      mooring experiment run paper.yaml --dask tcp://10.0.0.1:8786
+    """
+    from mooring.advisor.experiments import experiment_file, workers  # noqa: PLC0415 - `--help` should not wait for it
+
+    try:
+        found = experiment_file.read(file)
+        folder = out or file.with_suffix(".results")
+        chosen: Workers = workers.DaskWorkers(dask) if dask else workers.LocalWorkers(jobs)
+        results = _results(found, folder, chosen, only)
+    except experiment_file.ExperimentError as problem:
+        raise click.ClickException(str(problem)) from problem
+    except OSError as problem:
+        raise click.ClickException(f"{problem.filename}: {problem.strerror}") from problem
+    except KeyboardInterrupt:
+        click.echo("Interrupted: run it again to go on.", err=True)
+        sys.exit(INTERRUPTED)
+    _tell(found, folder, results)
+
+
+def _results(found: "Experiment", folder: Path, chosen: "Workers", only: tuple[str, ...]) -> "list[RunResult]":
+    from mooring.advisor.experiments.single_run import Job  # noqa: PLC0415 - as above
+    from mooring.advisor.experiments.workers import Results, digest_of  # noqa: PLC0415 - as above
+
+    kept, done, todo = Results(folder), [], []
+    for spec in found.runs:
+        if only and not any(word in spec.name for word in only):
+            continue
+        digest = digest_of(spec)
+        known = kept.find(spec, digest)
+        if known is not None:
+            done.append(known)
+        else:
+            todo.append(Job(spec, digest, _profiles(spec.scheduler.config)))
+    click.echo(f"{found.name}: {len(done)} runs are done already, {len(todo)} are to do", err=True)
+    with Progress("Experiment") as tell:
+        for number, result in enumerate(chosen.results(todo), 1):
+            kept.keep(result)
+            done.append(result)
+            tell("runs", number, len(todo))
+    order = {spec.name: place for place, spec in enumerate(found.runs)}
+    return sorted(done, key=lambda each: order[f"{each.cluster}.{each.workload}.{each.scheduler}.{each.seed}"])
+
+
+def _profiles(path: str) -> "tuple[ProfileSpec, ...]":
+    from mooring.advisor.experiments.experiment_file import ExperimentError  # noqa: PLC0415 - as above
+    from mooring.scheduler.facade import ProfileSpec  # noqa: PLC0415 - as above
+    from mooring.scheduler.running import config  # noqa: PLC0415 - as above
+
+    if not path:
+        return (ProfileSpec(),)
+    try:
+        return config.read(Path(path).read_bytes()).profiles
+    except config.SchedulerConfigError as problem:
+        raise ExperimentError(f"{path}: {problem}") from problem
+
+
+def _tell(found: "Experiment", folder: Path, results: "list[RunResult]") -> None:
+    from mooring.advisor.experiments import tables  # noqa: PLC0415 - as above
+    from mooring.cli.support.output import print_table  # noqa: PLC0415 - as above
+
+    rows = [tables.row_of(result, found.allocated) for result in results]
+    means = tables.summary(rows)
+    tables.write(folder / "table.csv", rows)
+    tables.write(folder / "summary.csv", means)
+    steps = [tables.column(wanted.resource, step) for wanted in found.allocated for step in wanted.at]
+    steps = steps or ["placed", "pending", "waited p50", "waited p99"]
+    shown = [
+        [str(line[key]) for key in ("cluster", "workload", "scheduler", "seeds")]
+        + [f"{line.get(step, '')} ± {line.get(f'{step} ±', '')}" for step in steps]
+        for line in means
+    ]
+    print_table(["CLUSTER", "WORKLOAD", "SCHEDULER", "SEEDS", *(step.upper() for step in steps)], shown)
+    click.echo(f"All runs are in {folder / 'table.csv'}", err=True)
