@@ -100,7 +100,7 @@ def test_json_is_stable_camel_case(result: Simulation) -> None:
     tree = json.loads(msgspec.json.encode(result))
     assert (tree["apiVersion"], tree["kind"]) == ("advisor.mooring.dev/v1", "Simulation")
     assert set(tree["counts"]) == {
-        "nodes", "pods", "running", "placed", "pending", "rejected", "preempted", "evicted", "blocked",
+        "nodes", "pods", "running", "placed", "pending", "rejected", "preempted", "evicted", "blocked", "newlyPending",
     }  # fmt: skip
     assert {"isComplete", "startedAt", "utilisation"} <= set(tree)
     assert msgspec.json.decode(msgspec.json.encode(result), type=Simulation) == result

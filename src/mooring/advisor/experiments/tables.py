@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from mooring.advisor.experiments.experiment_file import Asked
-from mooring.advisor.experiments.single_run import RunResult
+from mooring.advisor.simulate.traces.results import Replayed
 
 _KEYS = ("cluster", "workload", "scheduler")
 
 
-def row_of(result: RunResult, asked: Sequence[Asked]) -> dict[str, object]:
+def row_of(result: Replayed, asked: Sequence[Asked]) -> dict[str, object]:
     """A run as a line of the table."""
     row: dict[str, object] = {key: getattr(result, key) for key in _KEYS} | {"seed": result.seed}
     for wanted in asked:

@@ -5,23 +5,25 @@ not done again; so an experiment that was interrupted goes on where it was.
 """
 
 import hashlib
+import importlib
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 import mooring
 from mooring.advisor.experiments.experiment_file import ExperimentError, RunSpec
-from mooring.advisor.experiments.single_run import Job, RunResult, run
+from mooring.advisor.experiments.single_run import Job, run
+from mooring.advisor.simulate.traces.results import Replayed
 
 
 class Workers(Protocol):
-    def results(self, jobs: Sequence[Job]) -> Iterator[RunResult]:
+    def results(self, jobs: Sequence[Job]) -> Iterator[Replayed]:
         """The results of runs as they are done. Raises ExperimentError."""
         ...
 
@@ -32,7 +34,7 @@ class LocalWorkers:
     def __init__(self, number: int | None = None) -> None:
         self._number = number or os.cpu_count() or 1
 
-    def results(self, jobs: Sequence[Job]) -> Iterator[RunResult]:
+    def results(self, jobs: Sequence[Job]) -> Iterator[Replayed]:
         if self._number == 1 or len(jobs) == 1:
             yield from map(run, jobs)
             return
@@ -52,7 +54,7 @@ class DaskWorkers:
     def __init__(self, address: str) -> None:
         """`address` is that of the cluster's scheduler, such as `tcp://10.0.0.1:8786`. Raises ExperimentError."""
         try:
-            import distributed  # noqa: PLC0415 - an extra
+            distributed: Any = importlib.import_module("distributed")  # an extra, and not typed
         except ImportError as problem:
             raise ExperimentError("--dask needs Dask: install mooring[dask]") from problem
         try:
@@ -61,7 +63,7 @@ class DaskWorkers:
             raise ExperimentError(f"--dask: there is no Dask scheduler at {address}: {problem}") from problem
         self._completed = distributed.as_completed
 
-    def results(self, jobs: Sequence[Job]) -> Iterator[RunResult]:
+    def results(self, jobs: Sequence[Job]) -> Iterator[Replayed]:
         futures = [self._client.submit(run, job, pure=False) for job in jobs]
         try:
             for future in self._completed(futures):
@@ -77,15 +79,15 @@ class Results:
         self._folder = folder / "runs"
         self._folder.mkdir(parents=True, exist_ok=True)
 
-    def find(self, spec: RunSpec, digest: str) -> RunResult | None:
+    def find(self, spec: RunSpec, digest: str) -> Replayed | None:
         """What is there of a run, unless something that went into it has changed."""
         try:
-            found = msgspec.json.decode(self._place(spec.name).read_bytes(), type=RunResult)
+            found = msgspec.json.decode(self._place(spec.name).read_bytes(), type=Replayed)
         except (OSError, msgspec.DecodeError):
             return None
         return found if found.digest == digest else None
 
-    def keep(self, result: RunResult) -> None:
+    def keep(self, result: Replayed) -> None:
         place = self._place(f"{result.cluster}.{result.workload}.{result.scheduler}.{result.seed}")
         partial = place.with_suffix(".partial")
         partial.write_bytes(msgspec.json.encode(result))

@@ -7,7 +7,7 @@ from operator import ge, gt
 
 from mooring.advisor.simulate.results import Simulation
 
-NUMBERS = ("pending", "preempted", "evicted", "rejected", "blocked")
+NUMBERS = ("pending", "newly-pending", "preempted", "evicted", "rejected", "blocked")
 _ANY_RESOURCE = ("utilisation", "utilization")
 _FORM = re.compile(r"([A-Za-z0-9./_-]+?)(?:(>=|>)([0-9]+(?:\.[0-9]+)?)(%?))?")
 
@@ -28,7 +28,7 @@ class Condition:
     def violation(self, result: Simulation) -> str:
         """What is the case, when the condition holds; empty when it does not."""
         if self.subject in NUMBERS:
-            number = getattr(result.counts, self.subject)
+            number = getattr(result.counts, self.subject.replace("-", "_"))
             return f"{number} {self.subject}" if self.compare(number, self.limit) else ""
         parts = {use.resource: use.fraction for use in result.utilisation.after}
         if self.subject not in _ANY_RESOURCE:

@@ -52,6 +52,7 @@ def result_of(running: Running, snapshot: Snapshot) -> Simulation:
             preempted=len(world.record.preemptions),
             evicted=len(world.record.evictions),
             blocked=len(blocked),
+            newly_pending=sum(not pod.node and pod.created_at is not None for pod in world.pods.values()),
         ),
         utilisation=Utilisation(before=running.before.whole(), after=after.whole()),
         placements=placements,

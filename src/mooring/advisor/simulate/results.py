@@ -29,6 +29,8 @@ class Counts(Result, frozen=True):
     evicted: int
     blocked: int
     """Pods that a drain could not evict because of a disruption budget."""
+    newly_pending: int = 0
+    """Those of the pending that were not there before, or had a node."""
 
 
 class Placement(Result, frozen=True):

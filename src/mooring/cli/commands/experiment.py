@@ -10,8 +10,8 @@ from mooring.cli.support.progress import Progress
 
 if TYPE_CHECKING:
     from mooring.advisor.experiments.experiment_file import Experiment
-    from mooring.advisor.experiments.single_run import RunResult
     from mooring.advisor.experiments.workers import Workers
+    from mooring.advisor.simulate.traces.results import Replayed
     from mooring.scheduler.facade import ProfileSpec
 
 INTERRUPTED = 130
@@ -62,7 +62,7 @@ def run(*, file: Path, out: Path | None, jobs: int | None, dask: str | None, onl
     _tell(found, folder, results)
 
 
-def _results(found: "Experiment", folder: Path, chosen: "Workers", only: tuple[str, ...]) -> "list[RunResult]":
+def _results(found: "Experiment", folder: Path, chosen: "Workers", only: tuple[str, ...]) -> "list[Replayed]":
     from mooring.advisor.experiments.single_run import Job  # noqa: PLC0415 - as above
     from mooring.advisor.experiments.workers import Results, digest_of  # noqa: PLC0415 - as above
 
@@ -99,7 +99,7 @@ def _profiles(path: str) -> "tuple[ProfileSpec, ...]":
         raise ExperimentError(f"{path}: {problem}") from problem
 
 
-def _tell(found: "Experiment", folder: Path, results: "list[RunResult]") -> None:
+def _tell(found: "Experiment", folder: Path, results: "list[Replayed]") -> None:
     from mooring.advisor.experiments import tables  # noqa: PLC0415 - as above
     from mooring.cli.support.output import print_table  # noqa: PLC0415 - as above
 

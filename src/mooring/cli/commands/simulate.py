@@ -21,6 +21,7 @@ from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, c
 from mooring.cli.support.output import output_option, print_data
 from mooring.cli.support.simulation_progress import SimulationProgress
 from mooring.cli.support.simulation_steps import CHANGES, InOrder, OrderedCommand, steps_of
+from mooring.cli.support.trace_replay import TraceWanted, replay, trace_flags
 
 if TYPE_CHECKING:
     from mooring.advisor.simulate import Scenario, Settings, Simulation
@@ -55,6 +56,7 @@ def _changes(command: Any) -> Any:
 )
 @click.option("--scenario", "scenario_path", type=_FILE, metavar="FILE", help="Steps in time; see docs/simulate.md.")
 @_changes
+@trace_flags
 @click.option("--keep-pending", is_flag=True, help="Leave pods alone that are pending already.")
 @click.option("--until-full", is_flag=True, help="At the end, say how many more pods of the last --add fit.")
 @click.option("--seed", type=int, metavar="N", help="Decides among equally good nodes.  [default: 0]")
@@ -70,8 +72,8 @@ def _changes(command: Any) -> Any:
     "conditions",
     multiple=True,
     metavar="CONDITION",
-    help="Exit with 3 when this is so: pending, preempted, evicted, rejected, blocked, evicted>3, utilisation>90%, "
-    "cpu>85%. Can be repeated.",
+    help="Exit with 3 when this is so: pending, newly-pending, preempted, evicted, rejected, blocked, evicted>3, "
+    "utilisation>90%, cpu>85%. Can be repeated.",
 )
 @output_option("table", "wide", "json", "yaml", "csv")
 @click.option(
@@ -94,6 +96,7 @@ def simulate(
     seed: int | None,
     compare_with: str | None,
     conditions: tuple[str, ...],
+    trace: TraceWanted,
     output: str,
     html_path: Path | None,
     **_changes: Any,
@@ -110,6 +113,7 @@ def simulate(
       mooring simulate --nodes 5000 --add web.yaml --until-full
       mooring simulate --taint 'worker-1=sla=940:NoExecute' --compare-with scheduler.yaml
       mooring simulate --scenario black-friday.yaml -o json
+      mooring simulate --trace nodes.csv --trace pods.csv --html report.html
     """
     import mooring.advisor.simulate as package  # noqa: PLC0415 - `--help` should not wait for it
 
@@ -124,8 +128,14 @@ def simulate(
             until_full=until_full,
             seed=seed,
         )
+        if trace.paths:
+            if scenario.steps or compare_with:
+                raise click.UsageError("--trace goes without changes, --scenario and --compare-with")
+            nodes = 0 if nodes is None and _is_here(source) else nodes
         snapshot = _snapshot(source, cluster, scenario_path, nodes, templates)
         settings = _settings(running, scheduler)
+        if trace.paths:
+            replay(trace, snapshot, settings, scenario.seed, output=output, html=html_path)
         other = _other_settings(compare_with, running, scheduler)
         gc.freeze()  # the snapshot stays: there is no use in looking through it again and again
         with SimulationProgress() as tell:
@@ -198,7 +208,7 @@ def _snapshot(
     from mooring.advisor.simulate.manifests import nodes_like  # noqa: PLC0415 - as above
     from mooring.advisor.snapshot import Snapshot  # noqa: PLC0415 - as above
 
-    named = not source.is_live or bool(source.kubeconfig or source.context)
+    named = not _is_here(source)
     if nodes is not None and named:
         raise click.UsageError("--nodes makes a cluster of its own: leave out the flags that name another")
     if nodes is None and not named:
@@ -215,6 +225,11 @@ def _snapshot(
     else:
         found = Snapshot(f"{nodes} nodes", nodes_like(templates, nodes))
     return found.replace(put=wanted.objects) if wanted.objects else found
+
+
+def _is_here(source: ClusterSource) -> bool:
+    """Whether no cluster is named: the current context is meant."""
+    return source.is_live and not (source.kubeconfig or source.context)
 
 
 def _settings(running: Component, scheduler: SchedulerChoice, description: str = "") -> "Settings":

@@ -158,17 +158,30 @@ def scheduler_flags(command: Callable[..., None]) -> Callable[..., None]:
         metavar="FILE",
         help="The KubeSchedulerConfiguration of the scheduler that decides.",
     )
+    @click.option(
+        "--plugins",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        multiple=True,
+        metavar="DIR",
+        help="A package with plugins for the scheduler that is not installed. Can be repeated.",
+    )
     @component_flags
     @wraps(command)
-    def wrapped(*args: Any, running: "Component", scheduler_config: Path | None, **rest: Any) -> None:
-        command(*args, running=running, scheduler=scheduler_choice(running, scheduler_config), **rest)
+    def wrapped(
+        *args: Any, running: "Component", scheduler_config: Path | None, plugins: tuple[Path, ...], **rest: Any
+    ) -> None:
+        command(*args, running=running, scheduler=scheduler_choice(running, scheduler_config, plugins), **rest)
 
     return wrapped
 
 
-def scheduler_choice(running: "Component", path: Path | None) -> SchedulerChoice:
+def scheduler_choice(running: "Component", path: Path | None, plugins: tuple[Path, ...] = ()) -> SchedulerChoice:
     """The scheduler of a configuration file, or the one without any."""
-    from mooring.scheduler.framework.registry import PluginError, from_entry_points  # noqa: PLC0415 - as above
+    from mooring.scheduler.framework.registry import (  # noqa: PLC0415 - as above
+        PluginError,
+        from_entry_points,
+        from_folder,
+    )
     from mooring.scheduler.plugins import IN_TREE  # noqa: PLC0415 - as above
     from mooring.scheduler.running import config  # noqa: PLC0415 - as above
     from mooring.scheduler.running.options import SchedulerConfig, for_component  # noqa: PLC0415 - as above
@@ -176,6 +189,8 @@ def scheduler_choice(running: "Component", path: Path | None) -> SchedulerChoice
     try:
         chosen = SchedulerConfig() if path is None else config.read(path.read_bytes())
         registry = {**IN_TREE, **from_entry_points()}
+        for folder in plugins:
+            registry |= from_folder(folder)
     except config.SchedulerConfigError as error:
         raise click.ClickException(f"{path}: {error}") from error
     except (PluginError, OSError) as error:

@@ -196,10 +196,6 @@ class Engine:
         """Take back `assume`."""
         self.cluster.remove_pod(pod)
 
-    def forget_verdicts(self) -> None:
-        """Judge all shapes anew when they are next asked about. It changes no answer, except for lots among equals."""
-        self._kept.clear()
-
     # -- questions
 
     def profile_of(self, pod: Pod) -> Profile:

@@ -4,7 +4,7 @@
     opening      which format a file has               own, openb, sktrace, audit_log    the formats
     drawing      workloads drawn from a trace          replaying          the replay itself
     measures     numbers over time; prices             results            what comes out
-    checkpoints  going on after an interruption        recording          a trace from a live cluster
+    output       measures in files                     recording          a trace from a live cluster
 
 docs/traces.md is the tutorial.
 """

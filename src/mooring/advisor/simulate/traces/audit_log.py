@@ -11,6 +11,7 @@ objects tell are taken: when they were created, scheduled or deleted.
 
 import gzip
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -29,6 +30,7 @@ from mooring.advisor.simulate.traces.events import (
     TraceError,
 )
 from mooring.advisor.simulate.traces.kinds import from_tree_of
+from mooring.advisor.simulate.traces.tables import GZIP_MAGIC
 from mooring.api import times
 from mooring.api.core_v1 import Node, Pod, PodStatus
 from mooring.api.meta_v1 import Resource
@@ -84,10 +86,12 @@ def events(path: Path, complaints: Complaints) -> Iterator[Event]:
         raise TraceError(f"{path}: cannot be read: {problem}") from problem
 
 
-def _opened(path: Path) -> IO[bytes]:
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
     with path.open("rb") as stream:
-        packed = stream.read(2) == b"\x1f\x8b"
-    return gzip.open(path) if packed else path.open("rb")  # type: ignore[return-value] # a GzipFile reads bytes as well
+        is_packed = stream.peek(2)[:2] == GZIP_MAGIC
+        with gzip.GzipFile(fileobj=stream) if is_packed else stream as whole:
+            yield whole  # type: ignore[misc] # a GzipFile reads bytes as well
 
 
 class _Reading:

@@ -5,13 +5,13 @@ asked for of a resource is so many times what the cluster has; or fewer, when th
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mooring.advisor.simulate.traces.events import PodArrives, TraceError
 from mooring.advisor.simulate.traces.objects import renamed
-from mooring.api.core_v1 import Pod
-from mooring.constraints.requests import in_units, requests_of
+from mooring.api.core_v1 import Node, Pod
+from mooring.constraints.requests import in_units, requests_of, units
 
 GAP = 1.0
 """Seconds between two pods."""
@@ -26,26 +26,36 @@ class Fill:
     """Of what all nodes have."""
 
 
-def drawn(pods: Sequence[Pod], fill: Fill | None, capacity: int, lot: random.Random) -> Iterator[PodArrives]:
+def drawn(pods: Sequence[Pod], fill: Fill | None, has: int, lot: random.Random) -> Iterator[PodArrives]:
     """The pods of a trace in random order, one a second, none of which leaves. Raises TraceError."""
     chosen = list(pods)
     lot.shuffle(chosen)
     if fill is not None:
-        chosen = _filled(chosen, pods, fill, capacity, lot)
+        chosen = _filled(chosen, pods, fill, has, lot)
     for number, pod in enumerate(chosen):
         yield PodArrives(number * GAP, pod)
+
+
+def drawn_by_seed(pods: Sequence[Pod], fill: Fill | None, has: int, seed: int) -> Iterator[PodArrives]:
+    return drawn(pods, fill, has, random.Random(seed))  # noqa: S311 - simulations keep no secrets
+
+
+def capacity(nodes: Iterable[Node], resource: str) -> int:
+    """What nodes have of a resource together."""
+    amounts = (node.status.allocatable.get(resource) for node in nodes)
+    return sum(units(resource, amount) for amount in amounts if amount is not None)
 
 
 def asked(pod: Pod, resource: str) -> int:
     return in_units(requests_of(pod, pod_level=True)).get(resource, 0)
 
 
-def _filled(chosen: list[Pod], pods: Sequence[Pod], fill: Fill, capacity: int, lot: random.Random) -> list[Pod]:
-    wanted = fill.times * capacity
+def _filled(chosen: list[Pod], pods: Sequence[Pod], fill: Fill, has: int, lot: random.Random) -> list[Pod]:
+    wanted = fill.times * has
     amounts = {id(pod): asked(pod, fill.resource) for pod in pods}
     total = sum(amounts.values())
-    if not total or not capacity:
-        who = "no pod of the trace asks for it" if capacity else "no node has any"
+    if not total or not has:
+        who = "no pod of the trace asks for it" if has else "no node has any"
         raise TraceError(f"the cluster cannot be filled with {fill.resource}: {who}")
     while total > wanted:
         total -= amounts[id(chosen.pop(lot.randrange(len(chosen))))]

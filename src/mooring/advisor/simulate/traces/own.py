@@ -39,6 +39,7 @@ from mooring.advisor.simulate.traces.events import (
 from mooring.advisor.simulate.traces.kinds import from_tree_of
 from mooring.advisor.simulate.traces.objects import Amounts, node_of, pod_of
 from mooring.advisor.simulate.traces.tables import lines
+from mooring.advisor.snapshot.objects import scheme
 from mooring.api import codec
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Resource
@@ -187,7 +188,7 @@ def line_of(event: Event) -> dict[str, str]:
     found = {"time": f"{event.at:.6f}".rstrip("0").rstrip(".")}
     match event:
         case PodArrives(pod=pod, lasts=lasts):
-            found |= _named("add", pod) | {"object": codec.encode(pod).decode()}
+            found |= _named("add", pod)
             found |= {"duration": f"{lasts:g}"} if lasts is not None else {}
         case PodLeaves(name=name) | PodBound(name=name):
             namespace, _, own = name.partition("/")
@@ -195,15 +196,20 @@ def line_of(event: Event) -> dict[str, str]:
             found |= {"event": what, "kind": "Pod", "namespace": namespace, "name": own}
             found |= {"node": event.node} if isinstance(event, PodBound) else {}
         case NodeComes(node=node):
-            found |= _named("add", node) | {"object": codec.encode(node).decode()}
+            found |= _named("add", node)
         case NodeGoes(name=name, fails=fails):
             found |= {"event": "fail" if fails else "remove", "kind": "Node", "name": name}
         case ObjectComes(object=obj):
-            found |= _named("add", obj) | {"object": codec.encode(obj).decode()}
+            found |= _named("add", obj)
         case ObjectGoes(kind=kind, namespace=namespace, name=name):
             found |= {"event": "remove", "kind": kind, "namespace": namespace, "name": name}
     return found
 
 
 def _named(what: str, obj: Resource) -> dict[str, str]:
-    return {"event": what, "kind": obj.kind, "namespace": obj.metadata.namespace, "name": obj.metadata.name}
+    """The fields of an object, and the object itself with the words for its kind, which those of informers lack."""
+    kind = next(known for known in scheme().known if known.type is type(obj))
+    whole = structs.replace(obj, api_version=kind.api_version, kind=kind.kind)
+    meta = obj.metadata
+    named = {"event": what, "kind": kind.kind, "namespace": meta.namespace, "name": meta.name}
+    return named | {"object": codec.encode(whole).decode()}

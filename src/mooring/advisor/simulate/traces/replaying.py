@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
+from msgspec import structs
+
 from mooring.advisor.simulate.applying import Applying
 from mooring.advisor.simulate.changes import Add, Remove, ScenarioError
 from mooring.advisor.simulate.options import Settings
@@ -31,12 +33,9 @@ from mooring.advisor.simulate.traces.measures import Meter
 from mooring.advisor.simulate.traces.prices import Prices
 from mooring.advisor.simulate.world import World
 from mooring.advisor.snapshot import Snapshot
-from mooring.scheduler.facade import pod_key
+from mooring.scheduler.facade import DEFAULT_SCHEDULER, pod_key
 
 _TELL_EVERY = 256
-_FRESH_EVERY = 100_000
-"""After so many events verdicts that are kept are made anew: so a replay that goes on from a checkpoint, where they
-are not kept, gives the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +90,15 @@ class Replay:
         self._time = TimePassing(self.world, self._work)
         self.world.begin(keep_pending=False)
 
-    def run(self, events: Iterator[Event], checkpoint: Callable[["Replay"], None] | None = None) -> None:
-        """Let everything happen; `checkpoint` is called now and then, when the replay can be kept."""
+    def run(self, events: Iterator[Event]) -> None:
+        """Let everything happen."""
         begun = time.perf_counter()
         try:
-            for moment in _moments(events, self._begun_at()):
+            for moment in _moments(events):
                 if self.options.until is not None and moment[0].at > self.options.until:
                     break
                 self._until(moment[0].at)
                 self._happens(moment)
-                if self.events // _FRESH_EVERY != (self.events - len(moment)) // _FRESH_EVERY:
-                    self.world.engine.forget_verdicts()
-                    if checkpoint is not None:
-                        checkpoint(self)
             self._end()
             self.is_complete = True
         finally:
@@ -124,9 +119,6 @@ class Replay:
 
     # -- time
 
-    def _begun_at(self) -> int:
-        return self.events
-
     def _until(self, at: float) -> None:
         """Let pods leave whose time is over, and all else that is due before a moment."""
         while self._leaving and self._leaving[0][0] <= at:
@@ -143,10 +135,15 @@ class Replay:
     def _end(self) -> None:
         """Everybody who runs for a time ends; those who cannot are left waiting."""
         until = self.options.until
-        while self._leaving and (until is None or self._leaving[0][0] <= until):
-            self._until(self._leaving[0][0])
-        now = self.world.clock.monotonic()
-        self._time.pass_until(now if until is None else max(until, now))
+        while True:
+            while self._leaving and (until is None or self._leaving[0][0] <= until):
+                self._until(self._leaving[0][0])
+            if until is not None:
+                self._time.pass_until(until)
+                return
+            self._time.settle()
+            if not self._leaving:
+                return
 
     def _work(self) -> None:
         """Try whoever waits, note who has got a node, and let come again who has lost one."""
@@ -220,7 +217,10 @@ class Replay:
         self._keys[event.name] = key
         if event.lasts is not None:
             self._lasts[key] = event.lasts
-        self.world.create(event.pod, None)
+        pod = event.pod
+        if not pod.spec.scheduler_name:  # no server has seen it
+            pod = structs.replace(pod, spec=structs.replace(pod.spec, scheduler_name=DEFAULT_SCHEDULER))
+        self.world.create(pod, None)
         made = self.world.pods[key]
         self.meter.arrives(made)
         return made
@@ -248,10 +248,8 @@ class Replay:
             self._tell_progress(Progress(self.events, running, waiting, self.world.clock.monotonic()))
 
 
-def _moments(events: Iterator[Event], skip: int) -> Iterator[list[Event]]:
-    """Events that happen at the same time, after so many that have happened already."""
-    for _ in range(skip):
-        next(events, None)
+def _moments(events: Iterator[Event]) -> Iterator[list[Event]]:
+    """Events that happen at the same time."""
     moment: list[Event] = []
     for event in events:
         if moment and event.at != moment[0].at:

@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from mooring.advisor.simulate.traces.complaints import Complaints
@@ -29,7 +30,7 @@ def header(path: Path) -> list[str]:
     try:
         with _text(path) as stream:
             return [name.strip() for name in next(csv.reader(stream), [])]
-    except (OSError, UnicodeDecodeError, csv.Error) as problem:
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as problem:
         raise TraceError(f"{path}: not a table: {problem}") from problem
 
 
@@ -89,11 +90,12 @@ class _Ending:
         return line.replace("\0", "\ufffd")
 
 
-def _text(path: Path) -> io.TextIOWrapper:
-    stream = path.open("rb")
-    packed = stream.peek(2)[:2] == GZIP_MAGIC
-    whole = gzip.GzipFile(fileobj=stream) if packed else stream
-    return io.TextIOWrapper(whole, encoding="utf-8-sig", newline="")
+@contextmanager
+def _text(path: Path) -> Iterator[io.TextIOWrapper]:
+    with path.open("rb") as stream:
+        is_packed = stream.peek(2)[:2] == GZIP_MAGIC
+        with gzip.GzipFile(fileobj=stream) if is_packed else stream as whole:
+            yield io.TextIOWrapper(whole, encoding="utf-8-sig", newline="")
 
 
 def _parquet(path: Path) -> tuple[list[str], object]:

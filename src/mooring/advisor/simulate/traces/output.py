@@ -1,0 +1,51 @@
+"""Measures over time in files: CSV, JSON or Parquet, by the ending of the name."""
+
+import csv
+import io
+from pathlib import Path
+
+import msgspec
+
+from mooring.advisor.simulate.traces.events import TraceError
+from mooring.advisor.simulate.traces.measures import Sample
+from mooring.advisor.simulate.traces.results import Replayed
+from mooring.advisor.simulate.traces.tables import NO_PYARROW
+
+
+def columns_of(samples: list[Sample]) -> list[str]:
+    """All that was measured, in the order in which it turned up."""
+    return list(dict.fromkeys(name for sample in samples for name in sample))
+
+
+def as_csv(samples: list[Sample]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns_of(samples), restval="0", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(samples)
+    return text.getvalue()
+
+
+def write(result: Replayed, path: Path) -> None:
+    """Raises TraceError."""
+    try:
+        match path.suffix:
+            case ".csv":
+                path.write_text(as_csv(result.samples), encoding="utf-8")
+            case ".parquet":
+                _write_parquet(result.samples, path)
+            case ".json":
+                path.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=2))
+            case _:
+                raise TraceError(f"{path}: the name ends in .csv, .json or .parquet")
+    except OSError as problem:
+        raise TraceError(f"{path}: {problem.strerror}") from problem
+
+
+def _write_parquet(samples: list[Sample], path: Path) -> None:
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - an extra
+        from pyarrow import parquet  # noqa: PLC0415 - as above
+    except ImportError as problem:
+        raise TraceError(f"{path}: {NO_PYARROW}") from problem
+    names = columns_of(samples)
+    parquet.write_table(pa.table({name: [sample.get(name, 0) for sample in samples] for name in names}), path)

@@ -1,0 +1,227 @@
+"""`mooring simulate --trace`: its options, and what happens when it is given."""
+
+import gc
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mooring.cli.support.output import print_data, print_table
+from mooring.cli.support.trace_progress import TraceProgress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from mooring.advisor.simulate import Settings
+    from mooring.advisor.simulate.traces.drawing import Fill
+    from mooring.advisor.simulate.traces.events import Event
+    from mooring.advisor.simulate.traces.opening import Trace
+    from mooring.advisor.simulate.traces.prices import Prices
+    from mooring.advisor.simulate.traces.results import Replayed
+    from mooring.advisor.snapshot import Snapshot
+    from mooring.api.core_v1 import Pod
+
+INTERRUPTED = 130
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_OUT = click.Path(dir_okay=False, path_type=Path)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceWanted:
+    """What the options say."""
+
+    paths: tuple[Path, ...]
+    skip_bad: bool
+    give_up: bool
+    draw: bool
+    fill: str | None
+    until: float | None
+    prices: Path | None
+    price_label: str
+    measures: tuple[Path, ...]
+    keep_placements: bool
+
+
+_OPTIONS = (
+    click.option(
+        "--trace",
+        "paths",
+        type=_FILE,
+        multiple=True,
+        metavar="FILE",
+        help="Replay a trace instead of changes: pods come, run and leave. Can be repeated; see docs/traces.md.",
+    ),
+    click.option("--skip-bad", is_flag=True, help="Leave out lines of the trace that make no sense, and count them."),
+    click.option("--give-up", is_flag=True, help="Let pods of the trace go that find no node when they come."),
+    click.option("--draw", is_flag=True, help="Let the pods of the trace come in random order, one a second."),
+    click.option(
+        "--fill", metavar="RESOURCE=TIMES", help="With --draw, as many pods as ask for so many times what nodes have."
+    ),
+    click.option("--until", type=click.FloatRange(0), metavar="SECONDS", help="Stop at this moment of the trace."),
+    click.option("--prices", type=_FILE, metavar="FILE", help="What nodes cost an hour: a table by instance type."),
+    click.option("--price-label", default="", metavar="LABEL", help="The label of nodes that has their price."),
+    click.option(
+        "--measures",
+        type=_OUT,
+        multiple=True,
+        metavar="FILE",
+        help="Write numbers over time into a file that ends in .csv, .json or .parquet. Can be repeated.",
+    ),
+    click.option("--keep-placements", is_flag=True, help="Tell where each pod of the trace went."),
+)
+
+
+def trace_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options; the command is given a `TraceWanted` as `trace`."""
+
+    def wrapped(*args: Any, **given: Any) -> None:
+        names = TraceWanted.__dataclass_fields__
+        command(*args, trace=TraceWanted(**{name: given.pop(name) for name in names}), **given)
+
+    wrapped.__doc__, wrapped.__name__ = command.__doc__, command.__name__
+    wrapped.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined] # where click looks
+    for option in reversed(_OPTIONS):
+        option(wrapped)
+    return wrapped
+
+
+def replay(
+    wanted: TraceWanted, snapshot: "Snapshot", settings: "Settings", seed: int, *, output: str, html: Path | None
+) -> None:
+    """Replay a trace and print what it comes to. Raises ClickException."""
+    from mooring.advisor.simulate.traces import output as files  # noqa: PLC0415 - `--help` should not wait for it
+    from mooring.advisor.simulate.traces.events import TraceError  # noqa: PLC0415 - as above
+
+    try:
+        result = _replayed(wanted, snapshot, settings, seed)
+        for path in wanted.measures:
+            files.write(result, path)
+        if html is not None:
+            _write_html(result, html)
+    except TraceError as problem:
+        raise click.ClickException(str(problem)) from problem
+    _print(result, output)
+    sys.exit(0 if result.is_complete else INTERRUPTED)
+
+
+def _replayed(wanted: TraceWanted, snapshot: "Snapshot", settings: "Settings", seed: int) -> "Replayed":
+    from mooring.advisor.simulate.traces.opening import Trace  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.traces.replaying import Options, Replay  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.traces.results import result_of  # noqa: PLC0415 - as above
+
+    trace = Trace(wanted.paths, skips=wanted.skip_bad)
+    events, workload = _events(trace, wanted, snapshot, seed)
+    settings = replace(settings, workload=workload)
+    options = Options(
+        seed, wanted.give_up, wanted.until, prices=_prices(wanted), keeps_placements=wanted.keep_placements
+    )
+    with TraceProgress(trace.size) as tell:
+        gc.freeze()  # the snapshot stays: there is no use in looking through it again and again
+        running = Replay(snapshot, settings, options, tell)
+        with suppress(KeyboardInterrupt):  # the result tells how far it got
+            running.run(events)
+    for note in trace.complaints.told():
+        click.echo(f"Note: {note}", err=True)
+    names = ", ".join(path.name for path in wanted.paths)
+    result = result_of(running, snapshot.origin, names, settings.description, trace.complaints.told())
+    result.skipped = trace.complaints.skipped
+    return result
+
+
+def _events(
+    trace: "Trace", wanted: TraceWanted, snapshot: "Snapshot", seed: int
+) -> "tuple[Iterator[Event], Iterable[Pod]]":
+    """What happens, and the pods that plugins may sample."""
+    from itertools import chain  # noqa: PLC0415 - as above
+
+    from mooring.advisor.simulate.traces import drawing  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.traces.events import NodeComes, PodArrives  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.traces.opening import Workload  # noqa: PLC0415 - as above
+    from mooring.api.core_v1 import Node  # noqa: PLC0415 - as above
+
+    if not wanted.draw:
+        if wanted.fill:
+            raise click.UsageError("--fill needs --draw")
+        return trace.events(), Workload(trace)
+    nodes, pods = [], []
+    for event in trace.events():
+        if isinstance(event, PodArrives):
+            pods.append(event.pod)
+        elif isinstance(event, NodeComes):
+            nodes.append(event)
+    fill = _fill(wanted.fill)
+    everybody = [*snapshot.all(Node), *(event.node for event in nodes)]
+    has = drawing.capacity(everybody, fill.resource) if fill is not None else 0
+    return chain(nodes, drawing.drawn_by_seed(pods, fill, has, seed)), pods
+
+
+def _fill(text: str | None) -> "Fill | None":
+    from mooring.advisor.simulate.traces.drawing import Fill  # noqa: PLC0415 - as above
+
+    if text is None:
+        return None
+    resource, _, times = text.rpartition("=")
+    try:
+        return Fill(resource, float(times))
+    except ValueError as problem:
+        raise click.UsageError(f"--fill: {text} is not of the form RESOURCE=TIMES, as in cpu=1.3") from problem
+
+
+def _prices(wanted: TraceWanted) -> "Prices":
+    from mooring.advisor.simulate.traces import prices  # noqa: PLC0415 - as above
+
+    found = prices.read(wanted.prices) if wanted.prices is not None else prices.Prices()
+    return replace(found, label=wanted.price_label) if wanted.price_label else found
+
+
+# -- what comes out
+
+
+def _print(result: "Replayed", output: str) -> None:
+    import msgspec  # noqa: PLC0415 - as above
+
+    from mooring.advisor.simulate.traces.output import as_csv  # noqa: PLC0415 - as above
+
+    match output:
+        case "json":
+            click.echo(msgspec.json.format(msgspec.json.encode(result), indent=2).decode())
+        case "yaml":
+            print_data(msgspec.to_builtins(result, str_keys=True), output)
+        case "csv":
+            click.echo(as_csv(result.samples), nl=False)
+        case _:
+            _print_table(result)
+
+
+def _print_table(result: "Replayed") -> None:
+    numbers = result.numbers
+    click.echo(f"Replayed {result.workload} on {result.cluster} with {result.scheduler}. Seed {result.seed}.")
+    click.echo(
+        f"{numbers['events']:,} events in {numbers['seconds']:,.0f}s of virtual time: "
+        f"{numbers['arrived']:,} pods came, {numbers['placed']:,} were placed, "
+        f"{numbers.get('pending', 0):,} are pending."
+    )
+    if not result.is_complete:
+        click.echo("It was interrupted: this is how far it got.")
+    hidden = {"events", "seconds", "arrived", "placed", "pending"}
+    click.echo()
+    print_table(["AT THE END", ""], [[name, f"{value:,.5g}"] for name, value in numbers.items() if name not in hidden])
+    if result.elsewhere is not None:
+        click.echo(f"\n{result.elsewhere:,} pods went elsewhere than in the recorded cluster.")
+    if result.pending:
+        click.echo()
+        print_table(["PENDING", "WHY"], [[str(number), why] for why, number in list(result.pending.items())[:10]])
+
+
+def _write_html(result: "Replayed", path: Path) -> None:
+    from mooring.advisor.simulate.html.replay_page import page  # noqa: PLC0415 - as above
+
+    try:
+        path.write_text(page(result), encoding="utf-8")
+    except OSError as problem:
+        raise click.ClickException(f"{path}: {problem.strerror}") from problem
+    click.echo(f"The report is in {click.format_filename(path)}", err=True)
