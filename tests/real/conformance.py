@@ -124,7 +124,7 @@ def _cluster(home: Path, arguments: argparse.Namespace) -> Iterator[Path]:
             yield cluster.kubectl.kubeconfig
         return
     with (home / "up.log").open("w") as log:
-        command = [sys.executable, "-m", "mooring.cli.main", "up", "--data-dir", str(home), "--nodes", "4"]
+        command = [sys.executable, "-m", "mooring", "up", "--data-dir", str(home), "--nodes", "4"]
         server = subprocess.Popen([*command, "--port", str(arguments.port)], stdout=log, stderr=log)
         try:
             _wait_for(home / "admin.kubeconfig", server)

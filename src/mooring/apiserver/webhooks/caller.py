@@ -108,11 +108,11 @@ class WebhookCaller:
             except ConnectError:
                 continue
             except ClientError as error:
-                raise unreachable(where, place.server, error) from None
+                raise unreachable(where, place.server, place.name, error) from None
         try:
             return await self._transport(places[-1]).send(request, seconds)
         except ClientError as error:
-            raise unreachable(where, places[-1].server, error) from None
+            raise unreachable(where, places[-1].server, places[-1].name, error) from None
 
     async def _places(self, config: ClientConfig) -> list[_Place]:
         """Where a webhook can be asked, at least one place; raises WebhookError."""

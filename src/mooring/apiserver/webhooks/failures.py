@@ -32,12 +32,12 @@ class WebhookError(Exception):
     """A webhook could not be asked, or gave no answer; the message says why."""
 
 
-def unreachable(where: str, server: str, error: ClientError) -> WebhookError:
-    """Nobody answered. `where` is the request, `server` the address that was tried."""
-    return WebhookError(f"{where}: {_words(server, error)}")
+def unreachable(where: str, server: str, name: str, error: ClientError) -> WebhookError:
+    """Nobody answered. `where` is the request, `server` the address that was tried, `name` whom it should have been."""
+    return WebhookError(f"{where}: {_words(server, name, error)}")
 
 
-def _words(server: str, error: ClientError) -> str:
+def _words(server: str, name: str, error: ClientError) -> str:
     if isinstance(error, DeadlineError):
         return "context deadline exceeded"
     if isinstance(error, DisconnectedError):
@@ -47,7 +47,7 @@ def _words(server: str, error: ClientError) -> str:
         return str(error)
     parts = urlsplit(server)
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return f"tls: failed to verify certificate: x509: {_distrust(cause, parts.hostname or '')}"
+        return f"tls: failed to verify certificate: x509: {_distrust(cause, name or parts.hostname or '')}"
     if isinstance(cause, socket.gaierror):
         return f"dial tcp: lookup {parts.hostname}: no such host"
     why = getattr(cause, "strerror", None) or str(cause)

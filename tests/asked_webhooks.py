@@ -1,0 +1,98 @@
+"""A server's handlers with admission webhooks that are functions: no sockets, no certificates.
+
+async with webhook_api() as api:
+    api.answers["/deny"] = says(allowed=False)
+    await api.configure("Validating", hook("deny.example.com"))
+    await api.post(CONFIG_MAPS, config_map("x"))
+    api.asked        # what webhooks were asked, oldest first
+"""
+
+import asyncio
+import inspect
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from api_caller import Answer, api_caller
+from custom_api import CustomApi
+from mooring.apiserver.definitions.following import Definitions
+from mooring.apiserver.extensions.lookups import NamespaceLabels
+from mooring.apiserver.webhooks.admission import WebhookAdmission
+from mooring.apiserver.webhooks.caller import ClientConfig
+from mooring.constraints.celenv.authorizer import nobody_may
+from scripted_webhook import ANSWERS, Tree
+
+GROUP = "/apis/admissionregistration.k8s.io/v1"
+EVERYTHING: Tree = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}
+CONFIG_MAPS_ONLY: Tree = {**EVERYTHING, "apiGroups": [""], "resources": ["configmaps"]}
+
+
+def hook(name: str, **changes: Any) -> Tree:
+    """A webhook that is asked about config maps, at the path that its name begins with."""
+    return {
+        "name": name,
+        "clientConfig": {"url": f"https://webhook.example.com/{name.partition('.')[0]}"},
+        "rules": [CONFIG_MAPS_ONLY],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        **changes,
+    }
+
+
+class _Functions:
+    """Answers in place of webhooks."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Any] = dict(ANSWERS)
+        self.asked: list[Tree] = []
+
+    async def call(self, config: ClientConfig, body: bytes, *, seconds: int) -> bytes:
+        review = json.loads(body)
+        self.asked.append(review["request"])
+        found = self.answers[urlsplit(config.url or "").path](review)
+        answer = await asyncio.wait_for(found, seconds) if inspect.isawaitable(found) else found
+        return json.dumps(answer).encode()
+
+
+class WebhookApi(CustomApi):
+    """Handlers that ask webhooks, with custom kinds."""
+
+    functions: _Functions
+
+    @property
+    def answers(self) -> dict[str, Any]:
+        """What webhooks answer, by path: functions or coroutines of a review."""
+        return self.functions.answers
+
+    @property
+    def asked(self) -> list[Tree]:
+        """The requests that webhooks were asked about."""
+        return self.functions.asked
+
+    async def configure(self, sort: str, *hooks: Tree, name: str = "hooks") -> Answer:
+        """Make a configuration that must be accepted."""
+        kind = f"{sort}WebhookConfiguration"
+        tree = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}}
+        answer = await self.post(f"{GROUP}/{kind.lower()}s", {**tree, "webhooks": list(hooks)})
+        assert answer.code == 201, answer.message
+        return answer
+
+
+@asynccontextmanager
+async def webhook_api() -> AsyncIterator[WebhookApi]:
+    async with api_caller() as plain:
+        api = WebhookApi(plain.resources, plain.scheme, plain.store, plain.clock)
+        api.functions = _Functions()
+        labels = NamespaceLabels(plain.store)
+        step = WebhookAdmission(plain.store, api.functions, labels, nobody_may)
+        plain.resources.context.extensions.steps.append(step)
+        api.definitions = Definitions(plain.store, plain.scheme, plain.resources, plain.clock)
+        following = asyncio.create_task(api.definitions.run())
+        await api.definitions.wait_for_sync()
+        try:
+            yield api
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
