@@ -19,8 +19,8 @@ from api_caller import Answer, api_caller
 from custom_api import CustomApi
 from mooring.apiserver.definitions.following import Definitions
 from mooring.apiserver.extensions.lookups import NamespaceLabels
-from mooring.apiserver.webhooks.admission import WebhookAdmission
 from mooring.apiserver.webhooks.caller import ClientConfig
+from mooring.apiserver.webhooks.step import WebhookStep
 from mooring.constraints.celenv.authorizer import nobody_may
 from scripted_webhook import ANSWERS, Tree
 
@@ -60,6 +60,7 @@ class WebhookApi(CustomApi):
     """Handlers that ask webhooks, with custom kinds."""
 
     functions: _Functions
+    step: WebhookStep
 
     @property
     def answers(self) -> dict[str, Any]:
@@ -70,6 +71,12 @@ class WebhookApi(CustomApi):
     def asked(self) -> list[Tree]:
         """The requests that webhooks were asked about."""
         return self.functions.asked
+
+    async def call(self, method: str, url: str, body: Any = None, **options: str) -> Answer:
+        answer = await super().call(method, url, body, **options)
+        if url.startswith(GROUP) and method != "GET":
+            await self.step.catch_up()
+        return answer
 
     async def configure(self, sort: str, *hooks: Tree, name: str = "hooks") -> Answer:
         """Make a configuration that must be accepted."""
@@ -86,11 +93,12 @@ async def webhook_api() -> AsyncIterator[WebhookApi]:
         api = WebhookApi(plain.resources, plain.scheme, plain.store, plain.clock)
         api.functions = _Functions()
         labels = NamespaceLabels(plain.store)
-        step = WebhookAdmission(plain.store, api.functions, labels, nobody_may)
+        step = api.step = WebhookStep(plain.store, plain.scheme, api.functions, labels, nobody_may)
         plain.resources.context.extensions.steps.append(step)
         api.definitions = Definitions(plain.store, plain.scheme, plain.resources, plain.clock)
-        following = asyncio.create_task(api.definitions.run())
+        following = asyncio.gather(api.definitions.run(), step.run())
         await api.definitions.wait_for_sync()
+        await step.wait_for_sync()
         try:
             yield api
         finally:

@@ -104,7 +104,7 @@ def told(reviews: list[Tree]) -> list[Tree]:
             request[name] = _outline(request.get(name))
         request["name"] = re.sub("made-.*", "made-", request.get("name", ""))
         found.append({**review, "request": request})
-    return found
+    return sorted(found, key=lambda each: json.dumps(each, sort_keys=True))  # those that judge are asked at once
 
 
 def _outline(obj: Tree | None) -> Any:

@@ -49,6 +49,7 @@ from mooring.apiserver.security.reviews import Reviews
 from mooring.apiserver.skew import SkewWatch
 from mooring.apiserver.store_errors import status_of
 from mooring.apiserver.streams.streams import Streams
+from mooring.apiserver.webhooks.step import WebhookStep
 from mooring.base import logs
 from mooring.base.clock import Clock
 from mooring.store.errors import StoreError
@@ -98,6 +99,7 @@ class Application:
     streams: Streams
     definitions: Definitions
     policies: PolicyStep
+    webhooks: WebhookStep
     audit: AuditLog | None = None
     paths: dict[str, PathHandler] = field(default_factory=dict)
     """Handlers of more paths, by what they begin with: `/explain` answers `/explain` and all below it."""
@@ -224,13 +226,14 @@ class Application:
         return await self._page(request)
 
     async def _catch_up(self, route: routes.ResourceRoute) -> None:
-        """Who has given a right, defined a kind or made a policy may rely on it."""
+        """Who has given a right, defined a kind, made a policy or named a webhook may rely on it."""
         if route.group == _RBAC:
             await self.authorizer.catch_up()
         elif route.kind is self.definitions.kind:
             await self.definitions.catch_up()
         elif route.group == POLICIES:
             await self.policies.catch_up()
+            await self.webhooks.catch_up()
 
     async def _page(self, request: Request) -> Response:
         """What is there besides resources."""

@@ -66,9 +66,9 @@ from mooring.apiserver.skew import SkewWatch
 from mooring.apiserver.streams.kubelets import Kubelets
 from mooring.apiserver.streams.streams import Streams
 from mooring.apiserver.tables import Tables
-from mooring.apiserver.webhooks.admission import WebhookAdmission
 from mooring.apiserver.webhooks.caller import WebhookCaller
 from mooring.apiserver.webhooks.services import addresses_in
+from mooring.apiserver.webhooks.step import WebhookStep
 from mooring.base import logs
 from mooring.base.clock import Clock, SystemClock
 from mooring.base.metrics import registry_of
@@ -169,8 +169,8 @@ class ApiServer:
         caller = resources.context.webhooks = self._webhooks = WebhookCaller(addresses_in(objects))
         labels, decide = NamespaceLabels(self.store), deciding(self._node_authorizer)
         self._policies = PolicyStep(self.store, self.scheme, decide)
-        webhooks = WebhookAdmission(self.store, caller, labels, decide)
-        resources.context.extensions.steps += [self._policies, webhooks]
+        self._webhook_step = WebhookStep(self.store, self.scheme, caller, labels, decide)
+        resources.context.extensions.steps += [self._policies, self._webhook_step]
         return Application(
             scheme=self.scheme,
             versions=versions,
@@ -201,6 +201,7 @@ class ApiServer:
             ),
             definitions=Definitions(self.store, self.scheme, resources, clock),
             policies=self._policies,
+            webhooks=self._webhook_step,
             audit=self._audit,
         )
 
@@ -229,6 +230,7 @@ class ApiServer:
         self._run(signer.run(), "signing of certificates")
         self._run(self.app.definitions.run(), "definitions of custom kinds")
         self._run(self._policies.run(), "admission policies")
+        self._run(self._webhook_step.run(), "admission webhooks")
         await bootstrap(self.app.resources)
         await asyncio.gather(
             bootstrap_rbac(self.app.resources),
@@ -240,6 +242,7 @@ class ApiServer:
         await self._authorizer.wait_for_sync()
         await self.app.definitions.wait_for_sync()
         await self._policies.wait_for_sync()
+        await self._webhook_step.wait_for_sync()
         self._run(self._repair.run(), "addresses of Services")
         self._run(Counting(self.app.resources.context).run(), "usage of quotas")
         self._started = True

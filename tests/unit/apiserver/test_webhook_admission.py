@@ -122,6 +122,7 @@ async def test_a_webhook_with_side_effects_is_not_asked_on_dry_run() -> None:
         stored.webhooks[0].side_effects = "Some"  # as older releases allowed
         stored.metadata.resource_version = ""
         await api.store.write(Put("/registry/validatingwebhookconfigurations/hooks", codec.encode(stored)))
+        await api.step.catch_up()
         answer = await api.post(f"{CONFIG_MAPS}?dryRun=All", config_map())
         assert (answer.code, answer.message) == (
             400,

@@ -1,6 +1,7 @@
 """What policies and webhooks ask the server about: labels of namespaces, and what somebody may do."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -8,8 +9,10 @@ from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
 from mooring.apiserver.bounded_cache import BoundedCache
 from mooring.apiserver.security.authz import Attributes, Authorizer
-from mooring.constraints.celenv.authorizer import Action, Answer, Decide
 from mooring.store.kv import Store
+
+if TYPE_CHECKING:
+    from mooring.constraints.celenv.authorizer import Action, Answer, Decide
 
 _NAMESPACES_KNOWN = 4096
 
@@ -41,10 +44,12 @@ class NamespaceLabels:
         return known[1]
 
 
-def deciding(authorizer: Authorizer) -> Decide:
+def deciding(authorizer: Authorizer) -> "Decide":
     """The variable `authorizer` of expressions asks this."""
 
-    def decide(user: UserInfo, action: Action) -> Answer:
+    def decide(user: UserInfo, action: "Action") -> "Answer":
+        from mooring.constraints.celenv.authorizer import Answer  # noqa: PLC0415 - servers without expressions spare it
+
         asked = Attributes(
             action.verb,
             action.group,

@@ -1,12 +1,12 @@
 """Admission by webhooks: those that change objects, one after the other, and those that refuse, all at once.
 
-`WebhookAdmission` is the last step of the chain (``extensions/chain.py``). While a webhook is asked, nothing is held:
-neither the store nor any other request waits. Read next: ``asking.py``.
+`WebhookAdmission` is made by ``step.py`` of the configurations that there are. While a webhook is asked, nothing is
+held: neither the store nor any other request waits. Read next: ``asking.py``.
 """
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from mooring.admission.policy.attributes import Attributes
@@ -16,16 +16,21 @@ from mooring.admission.policy.matching import Index, Match
 from mooring.admission.policy.reinvocation import Reinvocation
 from mooring.admission.registry import strategy_of
 from mooring.api import codec, errors
-from mooring.api.admissionregistration_v1 import IF_NEEDED, MutatingWebhook, ValidatingWebhook
+from mooring.api.admissionregistration_v1 import (
+    IF_NEEDED,
+    MutatingWebhook,
+    MutatingWebhookConfiguration,
+    ValidatingWebhook,
+    ValidatingWebhookConfiguration,
+)
 from mooring.api.codec import DecodeError, FieldValidation
 from mooring.api.json_tree import json_tree
 from mooring.apiserver.patch import json_patch
 from mooring.apiserver.patch.errors import PatchError
 from mooring.apiserver.webhooks.asking import Caller, CallError, ask
-from mooring.apiserver.webhooks.configurations import Configurations, Hook
+from mooring.apiserver.webhooks.configurations import Hook, mutating_hooks, validating_hooks
 from mooring.base import logs
 from mooring.constraints.celenv.authorizer import Decide
-from mooring.store.kv import Store
 
 log = logs.get(__name__)
 _MUTATION = "mutation.webhook.admission.k8s.io"
@@ -38,21 +43,17 @@ class WebhookAdmission:
 
     def __init__(
         self,
-        store: Store,
+        mutating: Iterable[MutatingWebhookConfiguration],
+        validating: Iterable[ValidatingWebhookConfiguration],
         caller: Caller,
         namespace_labels: Callable[[str], Mapping[str, str]],
         decide: Decide,
     ) -> None:
+        self._mutating = mutating_hooks(mutating)
+        self._validating = validating_hooks(validating)
         self._caller = caller
         self._labels = namespace_labels
         self._decide = decide
-        self._mutating = Configurations(store, MutatingWebhook)
-        self._validating = Configurations(store, ValidatingWebhook)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether there are no webhooks at all."""
-        return not self._mutating.hooks() and not self._validating.hooks()
 
     # -- those that change objects
 
@@ -61,7 +62,7 @@ class WebhookAdmission:
 
         None is asked for the first time in the second round.
         """
-        for index, hook in enumerate(self._concerned(self._mutating.hooks(), attributes)):
+        for index, hook in enumerate(self._concerned(self._mutating, attributes)):
             if reinvocation.skips(hook):
                 continue
             match = self._match(hook, attributes)
@@ -91,7 +92,7 @@ class WebhookAdmission:
 
     async def validate(self, attributes: Attributes) -> None:
         """Ask those that may refuse the request, all at once; raises what the first of them says that refuses."""
-        hooks = self._concerned(self._validating.hooks(), attributes)
+        hooks = self._concerned(self._validating, attributes)
         if not hooks:
             return
         matched = [(hook, match) for hook in hooks if (match := self._match(hook, attributes)) is not None]

@@ -1,22 +1,18 @@
-"""The webhooks that the configurations in the store name, ready to be asked.
+"""The webhooks that configurations name, ready to be asked: a `Hook` has all that decides whether it is."""
 
-A `Hook` is one of them, with all that is needed to decide whether it is asked. `Configurations` reads them anew when a
-configuration has changed; where there are none, that costs a look at an empty range. Used by ``admission.py``.
-"""
-
+from collections.abc import Iterable
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from mooring.admission.policy.conditions import Conditions
 from mooring.admission.policy.matching import Index, Matcher
-from mooring.api import codec
 from mooring.api.admissionregistration_v1 import (
+    IGNORE,
     MutatingWebhook,
     MutatingWebhookConfiguration,
     ValidatingWebhook,
     ValidatingWebhookConfiguration,
 )
-from mooring.store.kv import KeyValue, Store
 
 W = TypeVar("W", bound=MutatingWebhook | ValidatingWebhook)
 _USUAL_SECONDS = 10
@@ -29,7 +25,7 @@ class Hook(Generic[W]):
         self.configuration = configuration
         self.webhook: W = webhook
         self.name = webhook.name
-        self.ignores_failures = webhook.failure_policy == "Ignore"
+        self.ignores_failures = webhook.failure_policy == IGNORE
         self.seconds = webhook.timeout_seconds or _USUAL_SECONDS
         self.matcher = Matcher(
             webhook.rules, (), webhook.match_policy, webhook.namespace_selector, webhook.object_selector
@@ -45,31 +41,13 @@ class Hook(Generic[W]):
         return self.webhook.side_effects in ("None", "NoneOnDryRun")
 
 
-_KINDS: dict[type[Any], type[Any]] = {
-    MutatingWebhook: MutatingWebhookConfiguration,
-    ValidatingWebhook: ValidatingWebhookConfiguration,
-}
+def mutating_hooks(configurations: Iterable[MutatingWebhookConfiguration]) -> Index[Hook[MutatingWebhook]]:
+    """In the order in which they are asked: by configuration, then as they stand there. One without rules never is."""
+    ordered = sorted(configurations, key=lambda each: each.metadata.name)
+    return Index([Hook(each.metadata.name, webhook) for each in ordered for webhook in each.webhooks if webhook.rules])
 
 
-class Configurations(Generic[W]):
-    """All webhooks of one sort, in the order in which they are asked: by configuration, then as they stand there."""
-
-    def __init__(self, store: Store, sort: type[W]) -> None:
-        self._store = store
-        self._type = _KINDS[sort]
-        self._prefix = f"/registry/{self._type.__name__.lower()}s/"
-        self._seen: list[KeyValue] = []
-        self._hooks: Index[Hook[W]] = Index(())
-
-    def hooks(self) -> Index[Hook[W]]:
-        """The webhooks as this server knows them now."""
-        items = self._store.peek_all(self._prefix)
-        if items != self._seen:
-            self._hooks = Index([hook for kv in items for hook in self._hooks_of(kv)])
-            self._seen = items
-        return self._hooks
-
-    def _hooks_of(self, kv: KeyValue) -> list[Hook[W]]:
-        configuration = codec.decode_own(kv.value, self._type)
-        webhooks: list[W] = configuration.webhooks
-        return [Hook(configuration.metadata.name, webhook) for webhook in webhooks if webhook.rules]
+def validating_hooks(configurations: Iterable[ValidatingWebhookConfiguration]) -> Index[Hook[ValidatingWebhook]]:
+    """The same for those that judge."""
+    ordered = sorted(configurations, key=lambda each: each.metadata.name)
+    return Index([Hook(each.metadata.name, webhook) for each in ordered for webhook in each.webhooks if webhook.rules])
