@@ -131,7 +131,8 @@ class DomainCounts:
             self._add(after, number)
 
     def _add(self, code: int, number: int) -> None:
-        self._make_room()
+        if code >= len(self._table):
+            self._make_room()
         self._table[code] += number
         self.total += number
         self.changes.note(code)

@@ -172,7 +172,7 @@ class Attempts:
         nominated = self._nominate(pod, found)
         if found.nominated is not None and found.victims:
             self._driver.displace(pod, found)
-        message = diagnosis.after_post_filter(found.status.message).message()
+        message = diagnosis.message(found.status.message)
         self._driver.refused(queued, message, nominated, begun)
         self._queue.requeue(queued, diagnosis.plugins(), _waits_for(diagnosis))
         return bool(found.victims) and not found.in_background

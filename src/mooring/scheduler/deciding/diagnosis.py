@@ -6,7 +6,7 @@ statuses.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +37,6 @@ class Diagnosis:
     """The refusal of a plugin that did not need to look at nodes."""
     naming: tuple[str, ...] = ()
     """The plugins that ruled out nodes by naming others."""
-    post_filter_message: str = ""
-    """What preemption said."""
 
     @property
     def number_of_nodes(self) -> int:
@@ -84,7 +82,7 @@ class Diagnosis:
                     found[reason] += number
         return found
 
-    def message(self) -> str:
+    def message(self, after: str = "") -> str:
         """`0/5 nodes are available: 2 Insufficient cpu, 3 node(s) were unschedulable.` and what preemption said."""
         text = f"0/{self.number_of_nodes} nodes are available:"
         if self.pre_filter is not None:
@@ -92,10 +90,7 @@ class Diagnosis:
         else:
             parts = sorted(f"{number} {reason}" for reason, number in self.reasons().items())
             text += f" {', '.join(parts)}." if parts else ""
-        return f"{text} {self.post_filter_message}" if self.post_filter_message else text
-
-    def after_post_filter(self, message: str) -> "Diagnosis":
-        return replace(self, post_filter_message=message)
+        return f"{text} {after}" if after else text
 
 
 def diagnose(judgement: Judgement, cluster: Cluster) -> Diagnosis:

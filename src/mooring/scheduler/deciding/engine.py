@@ -310,4 +310,4 @@ def fit_message(outcome: Outcome, after: PostFilterResult = NOTHING_DONE) -> str
     """`0/5 nodes are available: …` and, when it was tried, what preemption found."""
     if outcome.diagnosis is None:
         return outcome.message
-    return outcome.diagnosis.after_post_filter(after.status.message).message()
+    return outcome.diagnosis.message(after.status.message)

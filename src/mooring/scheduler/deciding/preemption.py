@@ -70,7 +70,7 @@ class _Attempt:
 def preempt(refusals: Refusals, handle: Handle, candidates: Callable[[int], int]) -> PostFilterResult:
     """Find the node where the pod does the least harm, among so many `candidates` of the nodes that might do."""
     judgement, diagnosis, cluster = refusals.judgement, refusals.diagnosis, handle.cluster
-    nominations = handle.nominations or Nominations(cluster)
+    nominations = Nominations(cluster) if handle.nominations is None else handle.nominations
     pod = judgement.pod
     refusal = _ineligible(pod.pod, diagnosis, cluster, nominations)
     if refusal:
@@ -78,7 +78,8 @@ def preempt(refusals: Refusals, handle: Handle, candidates: Callable[[int], int]
     rows = diagnosis.rows_with(Code.UNSCHEDULABLE)
     budgets = Budgets(cluster.objects(PodDisruptionBudget).values())
     attempt = _Attempt(judgement, cluster, nominations.expected(pod.pod), budgets)
-    rows = np.roll(rows, -handle.lot.randrange(len(rows))) if len(rows) else rows
+    first = handle.lot.randrange(len(rows)) if len(rows) else 0
+    rows = np.concatenate((rows[first:], rows[:first]))
     best = _least_harmful(attempt, _with_lower(attempt, rows), candidates(len(rows)))
     if best is None:
         return PostFilterResult(unschedulable(f"preemption: {_message(attempt, diagnosis.number_of_nodes)}"))
@@ -108,10 +109,10 @@ def _is_preempted(pod: Pod) -> bool:
 
 
 def _message(attempt: _Attempt, nodes: int) -> str:
-    reasons = Counter({NOT_HELPFUL: nodes - attempt.refusals.total()})
+    reasons = {NOT_HELPFUL: nodes - sum(attempt.refusals.values())}
     for status, number in attempt.refusals.items():
         for reason in status.reasons:
-            reasons[reason] += number
+            reasons[reason] = reasons.get(reason, 0) + number
     parts = sorted(f"{number} {reason}" for reason, number in reasons.items() if number)
     return f"0/{nodes} nodes are available: {', '.join(parts)}."
 

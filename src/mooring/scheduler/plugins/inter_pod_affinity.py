@@ -151,7 +151,7 @@ class _Terms:
         return np.equal(self.domains.parts[self.domains.topologies.index(topology)], 0)
 
     def keep(self, table: NDArray[np.int64], *, regrouped: bool) -> None:
-        if regrouped or len(table) > _MANY or not np.array_equal(table, self.table):
+        if regrouped or len(table) > _MANY or table.tobytes() != self.table.tobytes():
             self.table = table
             self.derived.change()
 

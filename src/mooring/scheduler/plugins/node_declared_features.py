@@ -25,6 +25,8 @@ from mooring.scheduler.framework import (
 )
 
 REASON = "node(s) didn't match Pod's required features"
+NO_FEATURES: frozenset[str] = frozenset()
+_RESTART_ALL = "RestartAllContainers"
 _Needs = tuple[Cluster, frozenset[str]]
 
 
@@ -63,13 +65,12 @@ def needed_features(spec: PodSpec) -> frozenset[str]:
     needs = []
     if spec.host_network and spec.host_users is False:
         needs.append("UserNamespacesHostNetworkSupport")
-    containers = [*spec.init_containers, *spec.containers]
-    if any(rule.action == "RestartAllContainers" for each in containers for rule in each.restart_policy_rules):
-        needs.append("RestartAllContainersOnContainerExits")
-    mounts = (mount for each in (*containers, *spec.ephemeral_containers) for mount in each.volume_mounts)
-    if any(mount.bind_mount_options for mount in mounts):
-        needs.append("VolumeBindMountOptions")
-    return frozenset(needs)
+    for each in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers):
+        if each.restart_policy_rules and any(rule.action == _RESTART_ALL for rule in each.restart_policy_rules):
+            needs.append("RestartAllContainersOnContainerExits")
+        if each.volume_mounts and any(mount.bind_mount_options for mount in each.volume_mounts):
+            needs.append("VolumeBindMountOptions")
+    return frozenset(needs) if needs else NO_FEATURES
 
 
 def _after_node_change(_pod: Pod, old: Node | None, new: Node | None) -> QueueingHint:
