@@ -44,6 +44,7 @@ from mooring.scheduler.queue import Backoffs, Pool, QueuedPod, SchedulingQueue
 from mooring.scheduler.volumes.attached import limits_of
 from mooring.scheduler.volumes.claims import (
     BIND_COMPLETED,
+    SELECTED_NODE,
     STORAGE,
     WAIT_FOR_FIRST_CONSUMER,
     claim_names,
@@ -71,6 +72,7 @@ __all__ = [
     "REASON_ELSEWHERE",
     "REASON_GAVE_UP",
     "REASON_INVALID_POOL",
+    "SELECTED_NODE",
     "STORAGE",
     "WAIT_FOR_FIRST_CONSUMER",
     "Allocated",

@@ -23,15 +23,15 @@ from mooring.api.core_v1 import (
     PodResourceClaimStatus,
     VolumeNodeAffinity,
 )
-from mooring.api.meta_v1 import ObjectMeta, OwnerReference
-from mooring.api.resource_v1 import ResourceClaim, ResourceClaimConsumerReference, ResourceClaimTemplate
+from mooring.api.meta_v1 import ObjectMeta, OwnerReference, Resource
+from mooring.api.resource_v1 import ResourceClaim, ResourceClaimTemplate
 from mooring.api.storage_v1 import CSINode, StorageClass
-from mooring.scheduler.facade import AssumedPod, object_key
+from mooring.scheduler.facade import NO_PROVISIONER, SELECTED_NODE, AssumedPod, object_key
+from mooring.scheduler.framework import TellsWrites
 
 if TYPE_CHECKING:
     from mooring.advisor.simulate.world import World
 
-_NO_PROVISIONER = "kubernetes.io/no-provisioner"
 _POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 
 
@@ -102,7 +102,7 @@ class Claims:
         storage = self._class_of(claim)
         if storage is None or storage.volume_binding_mode == "WaitForFirstConsumer":
             return claim
-        return self._provisioned(claim, "") if storage.provisioner != _NO_PROVISIONER else claim
+        return self._provisioned(claim, "") if storage.provisioner != NO_PROVISIONER else claim
 
     def _class_of(self, claim: PersistentVolumeClaim) -> StorageClass | None:
         name = claim.spec.storage_class_name
@@ -114,26 +114,29 @@ class Claims:
         """Write what the plugins have set aside for a pod on its node, and let them forget that they have."""
         cycle, pod, node = assumed.cycle, assumed.pod, assumed.node
         for plugin in assumed.profile.reserve:
-            state = cycle.pre_filter.get(str(getattr(plugin, "name", "")))
-            if state is None:
-                continue
-            if plugin.name == "VolumeBinding" and state.reserved is not None:  # type: ignore[attr-defined] # all have one
-                volumes = state.reserved
+            if isinstance(plugin, TellsWrites):
+                written = plugin.would_write(cycle, pod, node)
                 plugin.unreserve(cycle, pod, node)
-                for binding in volumes.static:
-                    self._bind(binding.volume, binding.claim)
-                for claim in volumes.provisions:
-                    self._world.put_object(self._provisioned(claim, node))
-            elif plugin.name == "DynamicResources":  # type: ignore[attr-defined] # as above
-                reserved = {claim.metadata.uid: claim for claim in state.reserved}
-                plugin.unreserve(cycle, pod, node)
-                for claim in state.claims:
-                    self._give(reserved.get(claim.metadata.uid, claim), pod)
+                for obj in written:
+                    self._write(obj)
 
-    def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
-        bound = structs.replace(volume, status=structs.replace(volume.status, phase="Bound"))
-        self._world.put_object(bound)
-        self._world.put_object(_bound_to(claim, volume.metadata.name))
+    def _write(self, obj: Resource) -> None:
+        """Do what the scheduler would write, and what controllers would make of it."""
+        if isinstance(obj, PersistentVolume):
+            self._bind(obj)
+        elif isinstance(obj, PersistentVolumeClaim):
+            self._world.put_object(self._provisioned(obj, obj.metadata.annotations[SELECTED_NODE]))
+        else:
+            self._world.put_object(obj)
+
+    def _bind(self, volume: PersistentVolume) -> None:
+        """Bind a claim to the volume that is reserved for it."""
+        self._world.put_object(structs.replace(volume, status=structs.replace(volume.status, phase="Bound")))
+        wanted = volume.spec.claim_ref or ObjectReference()
+        claims = self._world.engine.cluster.objects(PersistentVolumeClaim)
+        claim = claims.get(object_key(wanted.namespace, wanted.name))
+        if claim is not None:
+            self._world.put_object(_bound_to(claim, volume.metadata.name))
 
     def _provisioned(self, claim: PersistentVolumeClaim, node: str) -> PersistentVolumeClaim:
         """Make a volume for a claim; the claim, bound to it."""
@@ -174,12 +177,6 @@ class Claims:
         return VolumeNodeAffinity(
             required=NodeSelector(node_selector_terms=[NodeSelectorTerm(match_expressions=wanted)])
         )
-
-    def _give(self, claim: ResourceClaim, pod: Pod) -> None:
-        users = [*claim.status.reserved_for]
-        if all(user.uid != pod.metadata.uid for user in users):
-            users.append(ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid))
-        self._world.put_object(structs.replace(claim, status=structs.replace(claim.status, reserved_for=users)))
 
     # -- when it goes
 

@@ -37,6 +37,17 @@ class ClaimWriteError(Exception):
     """A claim cannot be given to a pod any more."""
 
 
+def given_to(pod: Pod, claim: ResourceClaim, allocation: AllocationResult | None) -> ResourceClaim:
+    """The claim as it is when the pod uses it, with the allocation if it has just got one."""
+    status = claim.status
+    if allocation is not None:
+        status = structs.replace(status, allocation=allocation)
+    if not is_reserved_for(pod, claim):
+        reference = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
+        status = structs.replace(status, reserved_for=[*status.reserved_for, reference])
+    return structs.replace(claim, status=status)
+
+
 class ClaimWriter:
     """Writes the claims of all pods of a scheduler: in groups where the server offers that, else each by itself.
 
@@ -86,22 +97,19 @@ class ClaimWriter:
     async def _write(
         self, claim: ResourceClaim, pod: Pod, allocation: AllocationResult | None, *, with_others: bool
     ) -> ResourceClaim:
-        status = claim.status
         if allocation is not None:
             now = times.to_seconds(self._client.clock.now())
-            status = structs.replace(claim.status, allocation=structs.replace(allocation, allocation_timestamp=now))
-        if not is_reserved_for(pod, claim):
-            reference = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
-            status = structs.replace(status, reserved_for=[*status.reserved_for, reference])
+            allocation = structs.replace(allocation, allocation_timestamp=now)
+        wanted = given_to(pod, claim, allocation)
         if with_others and self._bulk.is_offered:
-            written = await self._in_group(structs.replace(claim, status=status))
+            written = await self._in_group(wanted)
             if written is not None:
                 return written
         async with self._slots:
             if allocation is not None and FINALIZER not in claim.metadata.finalizers:
                 metadata = structs.replace(claim.metadata, finalizers=[*claim.metadata.finalizers, FINALIZER])
                 claim = await self._client.update(structs.replace(claim, metadata=metadata))
-            return await self._client.update_status(structs.replace(claim, status=status))
+            return await self._client.update_status(structs.replace(claim, status=wanted.status))
 
     # -- groups
 

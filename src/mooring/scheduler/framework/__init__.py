@@ -46,6 +46,7 @@ from mooring.scheduler.framework.plugins import (
     Scope,
     ScorePlugin,
     SignPlugin,
+    TellsWrites,
 )
 from mooring.scheduler.framework.registry import Factory, Handle, PluginArguments, Registry
 from mooring.scheduler.framework.status import SKIP, SUCCESS, Code, Status, error, pending, unresolvable, unschedulable
@@ -115,6 +116,7 @@ __all__ = [
     "Scores",
     "SignPlugin",
     "Status",
+    "TellsWrites",
     "Verdicts",
     "error",
     "pending",

@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Pod
+from mooring.api.meta_v1 import Resource
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo
 from mooring.scheduler.columns.revisions import Derived
 from mooring.scheduler.columns.shapes import PodInfo
@@ -321,6 +322,15 @@ class PreBindPlugin(Protocol):
     """Does what must be done before the pod is bound, such as binding its volumes."""
 
     async def pre_bind(self, cycle: CycleState, pod: Pod, node_name: str) -> Status: ...
+
+
+@runtime_checkable
+class TellsWrites(ReservePlugin, Protocol):
+    """PreBind plugins that can tell what they would write, for simulations, where it is done without a client."""
+
+    def would_write(self, cycle: CycleState, pod: Pod, node_name: str) -> Sequence[Resource]:
+        """Objects as they would be then; to be asked after `reserve`, which is taken back when they are there."""
+        ...
 
 
 @runtime_checkable

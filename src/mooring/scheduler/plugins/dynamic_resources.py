@@ -15,6 +15,7 @@ from msgspec import structs
 
 from mooring.api.base import Object
 from mooring.api.core_v1 import Pod
+from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import AllocationResult, ResourceClaim
 from mooring.cel.conversions import string_to_duration
 from mooring.cel.errors import CelError
@@ -280,6 +281,12 @@ class DynamicResources(Proportional):
                 self._allocated.end(written)
             self._allocated.touch(written)
         return await readiness.wait(state.claims, self._latest, self._client, self._binding_seconds)
+
+    def would_write(self, cycle: CycleState, pod: Pod, _node_name: str) -> Sequence[Resource]:
+        state: PodState | None = cycle.pre_filter.get(self.name)
+        if state is None:
+            return ()
+        return [writing.given_to(pod, claim, state.allocations.get(claim.metadata.uid)) for claim in state.claims]
 
     def _latest(self, claim: ResourceClaim) -> ResourceClaim | None:
         return self._claims.get(_key(claim))

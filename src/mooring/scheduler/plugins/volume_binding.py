@@ -13,6 +13,7 @@ import numpy as np
 
 from mooring.api.base import Int64, Object
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
+from mooring.api.meta_v1 import Resource
 from mooring.api.storage_v1 import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
 from mooring.scheduler.columns.cluster import Cluster, object_key
 from mooring.scheduler.columns.shapes import PodInfo
@@ -206,6 +207,12 @@ class VolumeBinding:
         if state is None or state.reserved is None or self._client is None:
             return SUCCESS
         return await self._binder.bind(pod, node_name, state.reserved, self._client, self._timeout)
+
+    def would_write(self, cycle: CycleState, _pod: Pod, _node_name: str) -> Sequence[Resource]:
+        state: PodState | None = cycle.pre_filter.get(self.name)
+        if state is None or state.reserved is None:
+            return ()
+        return (*(binding.volume for binding in state.reserved.static), *state.reserved.provisions)
 
     # -- what wakes a pod
 
