@@ -46,11 +46,6 @@ def dynamic_type(name: str, schema: Structural, *, keeps_content: bool = True) -
     return made
 
 
-def is_dynamic(cls: type) -> bool:
-    """Whether a type is one of those that `dynamic_type` makes."""
-    return issubclass(cls, Dynamic)
-
-
 def read(tree: Any, cls: type[D], validation: FieldValidation, *, repeats: bool = True) -> tuple[D, tuple[str, ...]]:
     """The object that a client's tree says, pruned, and warnings. The tree's parts become the object's.
 

@@ -188,11 +188,6 @@ def bad_request(message: str) -> BadRequest:
     return BadRequest(_failure(BadRequest, message))
 
 
-def cannot_be_handled(kind: str, version: str, why: str) -> BadRequest:
-    """A body that is no object of its kind: `Pod in version "v1" cannot be handled as a Pod: why`."""
-    return bad_request(f"{kind} in version {quoted(version)} cannot be handled as a {kind}: {why}")
-
-
 def unauthorized(message: str = "Unauthorized") -> Unauthorized:
     """`message`, as it is."""
     return Unauthorized(_failure(Unauthorized, message))
@@ -324,15 +319,6 @@ def internal_error(why: str) -> InternalError:
 def version_on_create() -> StatusError:
     """`resourceVersion should not be set on objects to be created`."""
     return StatusError(_failure(StatusError, "resourceVersion should not be set on objects to be created"))
-
-
-def server_timeout(verb: str, resource: str, retry_after_seconds: int = 0, *, group: str = "") -> ServerTimeout:
-    """`The list operation against pods could not be completed at this time, please try again.`"""
-    subject = _qualified(resource, group)
-    message = f"The {verb} operation against {subject} could not be completed at this time, please try again."
-    details = _details(resource, verb, group)  # Kubernetes puts the operation into `name`
-    details.retry_after_seconds = retry_after_seconds
-    return ServerTimeout(_failure(ServerTimeout, message, details))
 
 
 def service_unavailable(message: str) -> ServiceUnavailable:

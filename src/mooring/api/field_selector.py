@@ -5,7 +5,7 @@ and `=` after a backslash. Called by the API server and by clients; label select
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -52,14 +52,6 @@ class FieldSelector:
             if term.field == field and not term.negated:
                 return term.value
         return None
-
-    def transformed(self, transform: Callable[[str, str], tuple[str, str]]) -> "FieldSelector":
-        """The selector with each field and value replaced; `transform` raises for a field it does not know."""
-        terms = []
-        for term in self.terms:
-            field, value = transform(term.field, term.value)
-            terms.append(Term(field, value, term.negated))
-        return FieldSelector(tuple(terms))
 
     def __str__(self) -> str:
         return ",".join(map(str, self.terms))

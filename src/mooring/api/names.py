@@ -150,11 +150,6 @@ def label_key(value: str) -> Messages:
     )
 
 
-def prefixed_label_key(value: str) -> Messages:
-    """A label key that must have a prefix."""
-    return label_key(value) or (() if "/" in value else ("must include a prefix (e.g. 'example.com/key')",))
-
-
 @lru_cache(maxsize=4096)
 def label_value(value: str) -> Messages:
     """The value of a label, or nothing."""

@@ -16,7 +16,6 @@ from enum import StrEnum
 from functools import lru_cache
 
 NANO = -9
-MICRO = -6
 MILLI = -3
 
 _MIN_INT64, _MAX_INT64 = -(1 << 63), (1 << 63) - 1

@@ -124,9 +124,6 @@ class Controller(ABC):
         """Have an object looked at."""
         self.queue.add(key_of(obj))
 
-    def enqueue_after(self, obj: Resource, seconds: float) -> None:
-        self.queue.add_after(key_of(obj), seconds)
-
     async def run(self) -> None:
         """Work until cancelled. Called when all informers have synced."""
         async with asyncio.TaskGroup() as tasks:

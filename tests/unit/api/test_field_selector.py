@@ -27,11 +27,6 @@ def test_the_value_that_a_field_must_have() -> None:
     assert selector.requires_exactly("metadata.namespace") is None
 
 
-def test_terms_can_be_rewritten() -> None:
-    selector = parse("name=x,spec.host!=y").transformed(lambda name, value: (f"metadata.{name}", value))
-    assert str(selector) == "metadata.name=x,metadata.spec.host!=y"
-
-
 @pytest.mark.parametrize(
     ("text", "value"), [(r"a=b\,c", "b,c"), (r"a=b\=c", "b=c"), (r"a=b\\", "b\\"), ("a==b", "b")], ids=repr
 )

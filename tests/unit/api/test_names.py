@@ -69,7 +69,6 @@ CASES = [
             "x" * 64: ["name part must be no more than 63 bytes"],
         },
     ),
-    Case(names.prefixed_label_key, ["a/b"], {"b": ["must include a prefix (e.g. 'example.com/key')"]}),
     Case(names.label_value, ["", "a", "A.1_b-c"], {"x" * 64: ["must be no more than 63 bytes"]}),
     Case(names.relaxed_env_var_name, ["1 a", "a.b"], {"": ["environment variable name must be non-empty"]}),
     Case(

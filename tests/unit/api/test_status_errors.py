@@ -25,12 +25,6 @@ class Case:
 
 CASES = [
     Case(errors.bad_request("no"), "BadRequest", 400, "no"),
-    Case(
-        errors.cannot_be_handled("Pod", "v1", "why"),
-        "BadRequest",
-        400,
-        'Pod in version "v1" cannot be handled as a Pod: why',
-    ),
     Case(errors.unauthorized(), "Unauthorized", 401, "Unauthorized"),
     Case(errors.forbidden("pods", "p", "why"), "Forbidden", 403, 'pods "p" is forbidden: why'),
     Case(
@@ -79,12 +73,6 @@ CASES = [
     Case(errors.invalid("Pod", "p", []), "Invalid", 422, 'Pod "p" is invalid'),
     Case(errors.too_many_requests("busy", 5), "TooManyRequests", 429, "busy"),
     Case(errors.internal_error("oops"), "InternalError", 500, "Internal error occurred: oops"),
-    Case(
-        errors.server_timeout("list", "pods", 2),
-        "ServerTimeout",
-        500,
-        "The list operation against pods could not be completed at this time, please try again.",
-    ),
     Case(errors.service_unavailable("not now"), "ServiceUnavailable", 503, "not now"),
     Case(errors.timeout("slow", 3), "Timeout", 504, "Timeout: slow"),
 ]

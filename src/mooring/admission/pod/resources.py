@@ -1,6 +1,5 @@
 """The rules of resource requests and limits: of containers, of a pod as a whole, and its overhead."""
 
-from collections.abc import Callable
 from functools import lru_cache
 
 from mooring.admission.pod.requests import aggregate_requests
@@ -35,7 +34,6 @@ _STANDARD_RESOURCES = _CONTAINER_RESOURCES | {
     "storage",
 }
 _POD_RESOURCES = ("cpu", "hugepages-", "memory")
-NameProblems = Callable[[str], tuple[str, ...]]
 
 
 def validate_resources(

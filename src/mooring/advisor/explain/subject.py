@@ -80,10 +80,6 @@ class Subject:
         done = edit(holder.spec)
         return replace(self, pod=pod, source=source) if done else None
 
-    @property
-    def is_template(self) -> bool:
-        return bool(self.path)
-
 
 # -- finding
 
