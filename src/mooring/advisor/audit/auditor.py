@@ -65,7 +65,7 @@ class _Auditor:
         subjects: dict[ObjectReference, Subject] = {}
         findings: list[Finding] = []
         for each in raw:
-            reference = reference_of(each, self._options)
+            reference = reference_of(each, _is_namespaced(each, self._options))
             findings += self._served.of(each, reference, as_stored=has_stored_versions)
             obj = _decoded(each, self._options)
             if obj is not None:
@@ -115,7 +115,7 @@ class _Auditor:
 def subjects_of(snapshot: Snapshot, question: Question) -> list[Subject]:
     """The objects that an audit looks at, for a rehearsal with the same ones."""
     options = audit_options.build(question)
-    found = ((_decoded(raw, options), reference_of(raw, options)) for raw in snapshot.raw())
+    found = ((_decoded(raw, options), reference_of(raw, _is_namespaced(raw, options))) for raw in snapshot.raw())
     return [Subject(obj, reference) for obj, reference in found if obj is not None and obj.metadata.name]
 
 
@@ -136,12 +136,15 @@ def _decoded(raw: RawObject, options: Options) -> Resource | None:
     return obj
 
 
-def reference_of(raw: RawObject, options: Options) -> ObjectReference:
+def _is_namespaced(raw: RawObject, options: Options) -> bool:
+    kind = options.now.scheme.kind(raw.api_version, raw.kind)
+    return kind.namespaced if kind is not None else bool(raw.namespace)
+
+
+def reference_of(raw: RawObject, namespaced: bool) -> ObjectReference:
     """What to call an object."""
     metadata = raw.tree.get("metadata") if isinstance(raw.tree, dict) else None
     stored = isinstance(metadata, dict) and bool(metadata.get("uid"))
-    kind = options.now.scheme.kind(raw.api_version, raw.kind)
-    namespaced = kind.namespaced if kind is not None else bool(raw.namespace)
     name = raw.name
     if not name and isinstance(metadata, dict) and isinstance(metadata.get("generateName"), str):
         name = f"{metadata['generateName']}*"

@@ -1,4 +1,4 @@
-"""An audit as text for people, and as SARIF for code scanning. JSON and YAML are the result itself.
+"""An audit as text for people. For CI it becomes a lint report, which has all the formats; JSON is the result itself.
 
 Names and values come from objects that anybody may have written: control characters are shown, not sent to a terminal.
 Called by the command line.
@@ -10,7 +10,6 @@ from typing import Literal
 
 from mooring.advisor.audit.results import Audit, Effect, Finding, Observation, Rehearsal, Step
 from mooring.advisor.lint import findings as lint_findings
-from mooring.advisor.lint import reports as lint_reports
 from mooring.advisor.lint.reports import printable
 from mooring.advisor.lint.rules import Rule, Severity
 
@@ -43,16 +42,17 @@ RULES: dict[Effect, Rule] = {
 """By effect; ``docs/audit.md`` lists them, and a test compares. A number is never used again."""
 
 
-def as_sarif(audit: Audit) -> str:
-    """For code scanning."""
-    report = lint_findings.Report()
+def as_lint_report(audit: Audit) -> lint_findings.Report:
+    """For the formats that CI reads."""
+    report = lint_findings.Report(documents=audit.objects)
     for each in audit.findings:
         rule, ref = RULES[each.effect], each.object
         text = each.message or f"uses {each.feature}"
         report.findings.append(
             lint_findings.Finding(rule, rule.severity, ref.file, ref.line or 1, 1, str(ref), each.field, text)
         )
-    return lint_reports.as_sarif(report, "mooring audit", tuple(RULES.values()))
+    report.files = list(dict.fromkeys(finding.file for finding in report.findings if finding.file))
+    return report
 
 
 def lines(audit: Audit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
@@ -73,9 +73,9 @@ def lines(audit: Audit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
     for change in quiet:
         yield f"{_gate(audit, change.gate)}: no object depends on it"
     if audit.steps:
-        yield from _steps(audit.steps, paint)
+        yield from step_lines(audit.steps, paint)
     if audit.rehearsal is not None:
-        yield from _rehearsal(audit.rehearsal, paint, wide=wide)
+        yield from rehearsal_lines(audit.rehearsal, paint, wide=wide)
 
 
 def summary(audit: Audit) -> str:
@@ -136,13 +136,14 @@ def _groups(found: Sequence[Finding], *, wide: bool) -> list[list[Finding]]:
     return list(groups.values())
 
 
-def _steps(steps: Sequence[Step], paint: Paint) -> Iterator[str]:
+def step_lines(steps: Sequence[Step], paint: Paint) -> Iterator[str]:
+    """What to do, for people."""
     yield ""
     yield paint("What to do, in this order", "title")
     for number, step in enumerate(steps, 1):
         yield f"  {number}. {printable(step.title)}"
         if step.because:
-            text = f'{step.proposal}: "{step.because}"'
+            text = f'{step.proposal}: "{step.because}"' if step.proposal else step.because
             yield from textwrap.wrap(text, 110, initial_indent="     ", subsequent_indent="     ")
         for command in step.commands:
             note = f"  # {command.why}" if command.why and command.ready else ""
@@ -151,7 +152,8 @@ def _steps(steps: Sequence[Step], paint: Paint) -> Iterator[str]:
             yield f"     $ {printable(command.run)}{paint(printable(note), 'quiet')}"
 
 
-def _rehearsal(rehearsal: Rehearsal, paint: Paint, *, wide: bool) -> Iterator[str]:
+def rehearsal_lines(rehearsal: Rehearsal, paint: Paint, *, wide: bool) -> Iterator[str]:
+    """What happened on a copy, for people."""
     yield ""
     title = f"Rehearsal on a copy of {rehearsal.objects} objects, {rehearsal.seconds:.1f} s"
     yield paint(title, "title")

@@ -1,4 +1,5 @@
-"""A report as text: for people, as JSON, as SARIF 2.1.0 for code scanning, as JUnit's XML for CI servers.
+"""A report as text: for people, as JSON, as SARIF 2.1.0 for code scanning, as JUnit's XML, as
+annotations of GitHub Actions or as Markdown for CI.
 
 Manifests may come from anybody: control characters in them are shown, not sent to a terminal. Called by the command
 line.
@@ -113,7 +114,7 @@ def _sarif_result(finding: Finding, rules: Sequence[Rule]) -> dict[str, Any]:
     }
 
 
-def as_junit(report: Report, fail_on: Severity) -> str:
+def as_junit(report: Report, fail_on: Severity, tool: str = "mooring lint") -> str:
     """A suite a file and a case a finding; findings below `fail_on` are cases that pass and say something."""
     by_file: dict[str, list[Finding]] = {file: [] for file in report.files}
     for finding in report.findings:
@@ -121,8 +122,43 @@ def as_junit(report: Report, fail_on: Severity) -> str:
     suites = [_junit_suite(file, findings, fail_on) for file, findings in by_file.items()]
     failures = _failures(report.findings, fail_on)
     tests = sum(max(len(findings), 1) for findings in by_file.values())
-    head = f'<testsuites name="mooring lint" tests="{tests}" failures="{failures}">'
+    head = f'<testsuites name="{tool}" tests="{tests}" failures="{failures}">'
     return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', head, *suites, "</testsuites>"])
+
+
+def as_github(report: Report) -> str:
+    """Workflow commands of GitHub Actions: an annotation for each finding, at its line in the files of a change."""
+    words = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
+    found = []
+    for each in report.findings:
+        place = f"file={_github(each.file)},line={each.line},col={each.column}," if each.file else ""
+        title = _github(f"{each.rule.id} {each.rule.name}")
+        text = _github(f"{each.object}: {_message(each)}" if each.object else _message(each), of_text=True)
+        found.append(f"::{words[each.severity]} {place}title={title}::{text}")
+    return "\n".join(found)
+
+
+def _github(text: str, *, of_text: bool = False) -> str:
+    text = printable(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return text if of_text else text.replace(":", "%3A").replace(",", "%2C")
+
+
+def as_markdown(report: Report, title: str) -> str:
+    """A table for a summary or a comment."""
+    worst = sorted(report.findings, key=lambda each: -each.severity)
+    head = [f"### {title}", "", "| | Rule | Object | What happens |", "|---|---|---|---|"]
+    cells = (
+        (str(each.severity), f"{each.rule.id} {each.rule.name}", each.object or each.file, _message(each))
+        for each in worst
+    )
+    rows = [f"| {' | '.join(map(_cell, row))} |" for row in cells]
+    return "\n".join([*head, *rows] if rows else [head[0], "", "Nothing was found."])
+
+
+def _cell(text: str) -> str:
+    """Text in a cell of a table: nothing of it is markup."""
+    plain = escape(printable(text)).replace("|", "&#124;").replace("\n", " ")
+    return re.sub(r"([\\`*_\[\]])", r"\\\1", plain)
 
 
 def _junit_suite(file: str, findings: list[Finding], fail_on: Severity) -> str:

@@ -1,6 +1,7 @@
 """`mooring audit`: what breaks when versions or gates change, in which order to act, and what really happens on a copy.
 
-Exit codes: 0 when nothing breaks (always, for an inventory), 1 when something does, 2 for a wrong call.
+Exit codes: 0 when nothing breaks (always, for an inventory), 1 when something does, 2 for a wrong call. Between two
+releases of Kubernetes (`--to-version`) they go by severity: see ``release_audit.py``.
 """
 
 import sys
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mooring.base.component import Component
+from mooring.base.gates import parse
 from mooring.cli.support import completions
 from mooring.cli.support.cluster_source import (
     ClusterSource,
@@ -18,11 +20,14 @@ from mooring.cli.support.cluster_source import (
     scheduler_flags,
     show_notes,
 )
+from mooring.cli.support.lint_formats import FORMATS, print_report
 from mooring.cli.support.live_server import are_versions_given, live_component
 from mooring.cli.support.output import output_option, print_data
+from mooring.cli.support.release_audit import ReleaseQuestion, print_audit
 
 if TYPE_CHECKING:
     from mooring.advisor.audit import Audit, Question
+    from mooring.advisor.audit.reports import Tone
     from mooring.advisor.snapshot import Snapshot
 
 _COLOURS = {"bad": {"fg": "red"}, "good": {"fg": "green"}, "title": {"bold": True}, "quiet": {"dim": True}}
@@ -30,6 +35,37 @@ _COLOURS = {"bad": {"fg": "red"}, "good": {"fg": "green"}, "title": {"bold": Tru
 
 @click.command()
 @cluster_source
+@click.option(
+    "--from-version", metavar="VERSION", help="The release of Kubernetes now.  [default: what the cluster runs]"
+)
+@click.option("--to-version", metavar="VERSION", help="Ask about this release of Kubernetes, newer or older.")
+@click.option(
+    "--audit-log",
+    "audit_logs",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="With --to-version: look for clients in an API server's audit log. Repeatable.",
+)
+@click.option(
+    "--baseline",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="With --to-version: tell only what this baseline does not have.",
+)
+@click.option(
+    "--write-baseline",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="With --to-version: write all findings to a baseline.",
+)
+@click.option(
+    "--fail-if",
+    type=click.Choice(["error", "warning", "info", "never"]),
+    default="error",
+    show_default=True,
+    help="With --to-version: exit with 1, 3 or 4 when there is something this bad.",
+)
 @click.option(
     "--to-emulation-version",
     metavar="VERSION",
@@ -68,13 +104,19 @@ _COLOURS = {"bad": {"fg": "red"}, "good": {"fg": "green"}, "title": {"bold": Tru
     show_default=True,
     help="How long the copy may take to come to rest.",
 )
-@output_option("table", "wide", "json", "yaml", "sarif")
+@output_option("table", "wide", "json", "yaml", *FORMATS)
 @scheduler_flags
 def audit(
     *,
     source: ClusterSource,
     running: Component,
     scheduler: SchedulerChoice,
+    from_version: str | None,
+    to_version: str | None,
+    audit_logs: tuple[Path, ...],
+    baseline: Path | None,
+    write_baseline: Path | None,
+    fail_if: str,
     to_emulation_version: str | None,
     to_min_compatibility: str | None,
     disable_gate: tuple[str, ...],
@@ -97,7 +139,28 @@ def audit(
       mooring audit --disable-gate TaintTolerationComparisonOperators --rehearse
       mooring audit --from cluster.yaml --to-min-compatibility 1.34 -o json
       mooring audit --from deploy/ --to-emulation-version 1.36 -o sarif > audit.sarif
+      mooring audit --to-version 1.34
+      helm template . | mooring audit --from - --from-version 1.33 --to-version 1.36 -o github
     """
+    if to_version is not None:
+        if to_emulation_version or to_min_compatibility or disable_gate or enable_gate or to_runtime_config:
+            raise click.UsageError(
+                "--to-version asks about releases of Kubernetes, the other --to flags about Mooring's"
+            )
+        asked = ReleaseQuestion(
+            source,
+            scheduler,
+            from_version,
+            to_version,
+            parse(click.get_current_context().params.get("feature_gates", "")),
+            audit_logs,
+            baseline,
+            write_baseline,
+            rehearsal_seconds if rehearse else None,
+        )
+        sys.exit(print_audit(asked.answer(), output, fail_if, _paint))
+    if from_version or audit_logs or baseline or write_baseline:
+        raise click.UsageError("--from-version, --audit-log and baselines need --to-version")
     from mooring.advisor.audit import QuestionError, ask  # noqa: PLC0415 - `--help` should not wait for it
     from mooring.api.scheme import SchemeError, parse_runtime_config  # noqa: PLC0415 - as above
 
@@ -162,14 +225,19 @@ def _config_file() -> Path | None:
     return value if isinstance(value, Path) else None
 
 
+def _paint(text: str, tone: "Tone") -> str:
+    return click.style(text, **_COLOURS[tone])  # type: ignore[arg-type] # click takes them by name
+
+
 def _print(found: "Audit", output: str) -> None:
     from mooring.advisor.audit import reports  # noqa: PLC0415 - as above
 
-    if output == "sarif":
-        click.echo(reports.as_sarif(found))
+    if output in FORMATS:
+        rules = tuple(reports.RULES.values())
+        print_report(reports.as_lint_report(found), output, "mooring audit", rules, title=reports.summary(found))
     elif output in ("json", "yaml"):
         print_data(found.tree(), output)
     else:
-        for line in reports.lines(found, lambda text, tone: click.style(text, **_COLOURS[tone]), wide=output == "wide"):  # type: ignore[arg-type] # click takes them by name
+        for line in reports.lines(found, _paint, wide=output == "wide"):
             click.echo(line)
         click.echo(f"\n{reports.summary(found)}")

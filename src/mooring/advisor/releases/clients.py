@@ -1,0 +1,93 @@
+"""Who asks for what: user agents in an audit log, and the requests for deprecated API versions that a server counts.
+
+Audit logs are JSON, an event a line, as kube-apiserver and Mooring write them. Called by the command line.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from mooring.advisor.audit.results import ObjectReference
+from mooring.advisor.releases.options import Crossing
+from mooring.advisor.releases.results import Effect, Finding
+from mooring.api import errors
+from mooring.client import Client
+
+_AGENT = re.compile(r"^(kubectl|kubelet|kube-[\w-]+|k3s|client-go)[\w.-]*/v?(1\.\d+)[.\w+-]*")
+_PATH = re.compile(r"^/apis/([^/?]+)/([^/?]+)/(?:namespaces/[^/?]+/)?([a-z]+)")
+_COUNTED = re.compile(r"^apiserver_requested_deprecated_apis\{([^}]*)\} [1-9]", re.MULTILINE)
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+_LONGEST = 1 << 20
+
+
+class _Place(NamedTuple):
+    group: str
+    version: str
+    plural: str
+
+
+class _Event(msgspec.Struct, rename="camel"):
+    user_agent: str = ""
+    request_uri: str = msgspec.field(default="", name="requestURI")
+
+
+async def metrics(client: Client) -> str:
+    """The page of metrics of a live server; empty where it may not be read."""
+    try:
+        answer = await client.raw("GET", "/metrics", accept="text/plain")
+    except errors.StatusError:
+        return ""
+    return answer.body.decode(errors="replace")
+
+
+def of_metrics(page: str, crossing: Crossing) -> Iterator[Finding]:
+    """API versions that somebody has asked the server for, and that the other release does not serve."""
+    for labels in _COUNTED.findall(page):
+        said = dict(_LABEL.findall(labels))
+        place = _Place(said.get("group", ""), said.get("version", ""), said.get("resource", ""))
+        yield from _asked(place, "some client (apiserver_requested_deprecated_apis)", "", crossing)
+
+
+def of_log(lines: Iterable[bytes], name: str, crossing: Crossing) -> Iterator[Finding]:
+    """What clients in an audit log asked for, each told once; lines that are no events are passed over."""
+    seen: set[tuple[_Place, str]] = set()
+    agents: set[str] = set()
+    for line in lines:
+        try:
+            event = msgspec.json.decode(line, type=_Event) if len(line) < _LONGEST else _Event()
+        except msgspec.DecodeError:
+            continue
+        agent = event.user_agent.partition(" ")[0]
+        if agent and agent not in agents:
+            agents.add(agent)
+            yield from _skew(agent, name, crossing)
+        path = _PATH.match(event.request_uri)
+        place = _Place(path[1], path[2], path[3]) if path else None
+        if place and (place, agent) not in seen:
+            seen.add((place, agent))
+            yield from _asked(place, agent or "a client without a name", name, crossing)
+
+
+def _skew(agent: str, log: str, crossing: Crossing) -> Iterator[Finding]:
+    found = _AGENT.match(agent)
+    wrong = crossing.client_skew(found[1], found[2]) if found else ""
+    if wrong:
+        yield _finding(agent, log, "userAgent", agent, wrong)
+
+
+def _asked(place: _Place, who: str, log: str, crossing: Crossing) -> Iterator[Finding]:
+    group, version, plural = place
+    served = next((each for each in crossing.history.versions(group, plural) if each.version == version), None)
+    if served is None or crossing.knows(served, end=True) or not crossing.knows(served, end=False):
+        return
+    usable = [each.api_version for each in crossing.history.versions(group, plural) if crossing.serves(each, end=True)]
+    instead = f"; it is served as {usable[0]}" if usable else ""
+    text = f"{who} asks for {plural} of {served.api_version}, which {crossing.end} does not serve{instead}"
+    yield _finding(who, log, "requestURI", served.api_version, text)
+
+
+def _finding(who: str, log: str, field: str, value: str, text: str) -> Finding:
+    reference = ObjectReference(api_version="", kind="Client", name=who, file=log, stored=True)
+    return Finding(object=reference, field=field, value=value, effect=Effect.CLIENT, message=text)

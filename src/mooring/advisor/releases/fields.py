@@ -1,0 +1,188 @@
+"""Fields and values that the other release does not know, or has switched off: found by walking objects along a plan.
+
+Of a status nothing is said: controllers write it anew; but not what was allocated for a ResourceClaim, which they do
+not. Called by ``auditor.py``; the plans are in ``options.py``.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from mooring.advisor.releases.options import Change, Crossing, Notice, Plan
+from mooring.advisor.releases.results import Effect, Finding
+from mooring.advisor.releases.subjects import Subject
+from mooring.api.quoting import quoted
+
+_RETRIES = "the controller tries again and again, with growing pauses"
+_NO_CONTENT: tuple[Any, ...] = (None, "", [], {})
+
+
+class Use(NamedTuple):
+    """A field or value in an object that means something on the way."""
+
+    path: str
+    notice: Notice | None
+    """None for what no release has."""
+    value: Any
+    is_value: bool
+    """Whether the value means something, rather than the field."""
+
+
+def findings(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
+    """What happens to an object because of its fields and values."""
+    plan = crossing.plan(subject.served) if subject.served else None
+    if plan is None:
+        return
+    judge = _Judge(subject, crossing)
+    for name, value in subject.tree.items():
+        if name == "status" and subject.reference.kind != "ResourceClaim":
+            continue
+        if name not in ("apiVersion", "kind"):
+            for use in _uses(plan, name, value, ""):
+                finding = judge.of(use)
+                if finding is not None:
+                    yield finding
+
+
+def _uses(plan: Plan, name: str, value: Any, at: str) -> Iterator[Use]:
+    """The uses in one field of an object, by its definition's plan."""
+    path = f"{at}.{name}" if at else name
+    if value in _NO_CONTENT:
+        return
+    if plan.only_in_mooring and (name not in plan.fields or value not in plan.closed.get(name, (value,))):
+        yield Use(path, None, value, name in plan.fields)
+        return
+    notice = plan.notices.get(name)
+    if notice is not None:
+        yield Use(path, notice, value, is_value=False)
+        if notice.change is not Change.DEPRECATED:
+            return
+    values = plan.values.get(name)
+    if values is not None:
+        given = value if isinstance(value, list) else [value]
+        for each in given:
+            found = values.get(each) if isinstance(each, str) else None
+            if found is not None:
+                yield Use(path, found, each, is_value=True)
+    below = plan.below.get(name)
+    if below is not None:
+        yield from _below(below, value, path)
+
+
+def _below(plan: Plan, value: Any, path: str) -> Iterator[Use]:
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            if isinstance(item, dict):
+                yield from _below(plan, item, f"{path}[{index}]")
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _uses(plan, name, inner, path)
+
+
+class _Judge:
+    """Says what happens because of a use."""
+
+    def __init__(self, subject: Subject, crossing: Crossing) -> None:
+        self._subject = subject
+        self._crossing = crossing
+        self._end = crossing.end
+
+    def of(self, use: Use) -> Finding | None:
+        notice = use.notice
+        if notice is None:
+            what = f"the value {quoted(str(use.value))}" if use.is_value else "this field"
+            text = f"no release of Kubernetes has {what}: it needs Mooring, or the bridge"
+            return self._finding(use, Effect.NEEDS_MOORING, text)
+        match notice.change:
+            case Change.LOST:
+                return self._refused(use) if use.is_value else self._lost(use)
+            case Change.OFF:
+                return self._off(use)
+            case Change.NEEDS_GATE if self._subject.reference.stored:
+                text = f"{notice.gate} is off by default in {self._crossing.start} and {self._end}: set it there, too"
+                return self._finding(use, Effect.NEEDS_GATE, text)
+            case Change.NEW if not self._subject.reference.stored:
+                text = f"{self._crossing.start} drops it; it takes effect from {self._end} on"
+                return self._finding(use, Effect.COMES_ALIVE, text)
+            case Change.DEPRECATED:
+                text = f"the field is deprecated from {notice.release} on"
+                return self._finding(use, Effect.DEPRECATED, text)
+        return None
+
+    def _lost(self, use: Use) -> Finding:
+        reason = f"{self._end} does not know the field"
+        return self._gone(use, Effect.FIELD_LOST, reason, self._lost_because(use))
+
+    def _lost_because(self, use: Use) -> str:
+        made = self._subject.makes(use.path)
+        if not self._subject.reference.stored:
+            return "kubectl apply refuses it (strict decoding), other clients get a warning and lose it"
+        text = "the server reads the object without it, and the next write of the object loses it for good"
+        if made:
+            return f"{text}; new {made} are made without it, those that are there stay as they are"
+        if self._subject.reference.kind == "Pod":
+            return f"{text}; the pod runs on as it was started"
+        return text
+
+    def _off(self, use: Use) -> Finding:
+        gate = use.notice.gate if use.notice else ""
+        reason = f"the feature gate {gate} is off by default in {self._end}"
+        if use.is_value:
+            return self._refused(use)
+        made = self._subject.makes(use.path)
+        if not self._subject.reference.stored:
+            text = "the server drops the field silently"
+        elif made:
+            text = f"the object keeps the field, but new {made} are made without it; those that are there stay"
+        elif self._subject.reference.kind == "Pod":
+            text = "the pod keeps the field and runs on; another one like it is created without it"
+        else:
+            text = "the object keeps the field as long as it is not removed; nothing acts on it"
+        return self._gone(use, Effect.FIELD_OFF, reason, text)
+
+    def _gone(self, use: Use, effect: Effect, reason: str, text: str) -> Finding:
+        if self._subject.reference.stored and self._subject.is_a_default(use.path):
+            why = f"{reason}; the server filled it in, nobody asked for it"
+            return self._finding(use, Effect.HARMLESS, why)
+        if self._subject.is_over:
+            return self._finding(use, Effect.HARMLESS, f"{reason}; nothing is made from the object any more")
+        severity = "warning" if use.path.startswith("status.") else ""
+        return self._finding(use, effect, f"{reason}: {text}", severity)
+
+    def _refused(self, use: Use) -> Finding:
+        value = quoted(str(use.value))
+        reason = f"{self._end} refuses the value {value}"
+        if use.notice is not None and use.notice.change is Change.OFF:
+            reason += f" while {use.notice.gate} is off, which is the default there"
+        made, stored = self._subject.makes(use.path), self._subject.reference.stored
+        if self._subject.is_over:
+            return self._finding(use, Effect.HARMLESS, f"{reason}; nothing is made from the object any more")
+        if made and stored and self._subject.reference.kind == "DaemonSet":
+            text = "no pods are made any more, or those that are made are refused; those that are there stay"
+        elif made and stored:
+            text = f"new {made} are refused and {_RETRIES}; those that are there stay"
+        elif stored:
+            text = "the next update of the object is refused unless it takes the value away"
+        else:
+            text = "it cannot be created or changed so"
+        return self._finding(use, Effect.VALUE_REFUSED, f"{reason}: {text}")
+
+    def _finding(self, use: Use, effect: Effect, text: str, severity: str = "") -> Finding:
+        return Finding(
+            object=self._subject.reference,
+            field=use.path,
+            value=_short(use.value),
+            effect=effect,
+            severity=severity,
+            message=text,
+            gate=use.notice.gate if use.notice else "",
+            release=use.notice.release if use.notice else "",
+        )
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{{', '.join(list(map(str, value))[:4])}}}"
+    if isinstance(value, list):
+        return f"[{len(value)}]"
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"

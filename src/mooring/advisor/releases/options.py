@@ -1,0 +1,303 @@
+"""Two releases, compared once: what each has and the other has not, as plans that the judges walk objects by.
+
+Only this module reads versions and gates. A `Plan` says of a definition which fields and values mean something on the
+way, and below which fields there are such; everything else of an object is never looked at.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+
+from mooring.admission import options as admission_options
+from mooring.admission.options import AdmissionOptions
+from mooring.advisor.audit.options import Question
+from mooring.advisor.lint.removed_apis import removal_of
+from mooring.api.history import Field, History, Served, history
+from mooring.base import component, gate_history, known_gates
+from mooring.base.component import Component
+from mooring.base.gate_history import FIRST, LAST
+from mooring.base.gates import FeatureGates
+from mooring.base.version import BINARY, OLDEST_EMULATION, ComponentVersions, Version, VersionError
+
+_KUBELET_SKEW_OF_THREE = Version(1, 28)
+_EMULATION_FLAGS = Version(1, 31)
+_PROPOSED = frozenset({"core.v1.Toleration", "core.v1.NodeSelectorTerm", "core.v1.NodeSelectorRequirement"})
+"""Definitions in which Mooring has fields and values of proposals."""
+_EMULATES_BACK = 3
+"""How many releases back a kube-apiserver can behave like."""
+
+
+class CrossingError(ValueError):
+    """The releases cannot be compared; the message says why."""
+
+
+class Change(Enum):
+    """What becomes of a field or value on the way."""
+
+    LOST = auto()
+    """The other side does not know it."""
+    OFF = auto()
+    """It is behind a gate that is off there."""
+    NEEDS_GATE = auto()
+    """It is behind a gate that is off on both sides."""
+    NEW = auto()
+    """Only the other side knows it."""
+    DEPRECATED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """What is to be said about a field or value."""
+
+    change: Change
+    gate: str = ""
+    release: str = ""
+
+
+@dataclass(slots=True)
+class Plan:
+    """How to walk a definition."""
+
+    notices: dict[str, Notice] = field(default_factory=dict)
+    values: dict[str, dict[str, Notice]] = field(default_factory=dict)
+    """For fields of a closed type: the values that mean something."""
+    only_in_mooring: bool = False
+    """Whether Mooring has fields or values here that no release has."""
+    fields: frozenset[str] = frozenset()
+    """Where it has: the fields of all releases."""
+    closed: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Where it has: the values of all releases, by field."""
+    below: "dict[str, Plan]" = field(default_factory=dict)
+    """Fields to look below."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Crossing:
+    """The way from one release to another."""
+
+    start: Version
+    end: Version
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    """Gates that are set by hand, on both sides where they exist."""
+    _plans: dict[str, Plan] = field(default_factory=dict)
+
+    @classmethod
+    def between(cls, start: str, end: str, gates: Mapping[str, bool] | None = None) -> "Crossing":
+        """Raises `CrossingError` for releases that the history does not know."""
+        try:
+            versions = Version.parse(start), Version.parse(end)
+        except VersionError as error:
+            raise CrossingError(str(error)) from error
+        for flag, version in zip(("--from-version", "--to-version"), versions, strict=True):
+            if not FIRST <= version <= LAST:
+                raise CrossingError(f"{flag}={version} is out of range: the history knows {FIRST} to {LAST}")
+        unknown = [name for name in gates or () if name not in gate_history.kubernetes_gates()]
+        if unknown:
+            raise CrossingError(f"no release of Kubernetes from {FIRST} to {LAST} has a feature gate {unknown[0]}")
+        return cls(*versions, gates or {})
+
+    @property
+    def goes_up(self) -> bool:
+        return self.start < self.end
+
+    @property
+    def releases(self) -> list[str]:
+        """The releases on the way, without the first."""
+        step = 1 if self.goes_up else -1
+        return [f"1.{minor}" for minor in range(self.start.minor + step, self.end.minor + step, step)]
+
+    @property
+    def history(self) -> History:
+        return history()
+
+    # -- kinds
+
+    def knows(self, served: Served, *, end: bool) -> bool:
+        """Whether a release has a resource at all, switched on or not."""
+        return served.releases.has(self.end if end else self.start)
+
+    def serves(self, served: Served, *, end: bool) -> bool:
+        """Whether a release serves a resource by default."""
+        return served.by_default(self.end if end else self.start)
+
+    def stored_as(self, served: Served, *, end: bool) -> str:
+        """The version in which a release stores objects of a resource."""
+        return served.storage_version(self.end if end else self.start)
+
+    def subresource(self, served: Served, name: str, *, end: bool) -> bool:
+        version = self.end if end else self.start
+        return served.releases.has(version) and name in served.subresources and served.subresources[name].has(version)
+
+    def removed(self, api_version: str, kind: str) -> tuple[str, str] | None:
+        """The release that removed a kind before all that the history knows, and what to use."""
+        found = removal_of(api_version, kind)
+        return None if found is None or Version.parse(found.release) > self.end else (found.release, found.replacement)
+
+    def deprecated(self, served: Served) -> bool:
+        """Whether the API version becomes deprecated on the way."""
+        when = Version.parse(served.deprecated) if served.deprecated else None
+        return when is not None and self.start < when <= self.end
+
+    def kubelet_skew(self, text: str) -> str:
+        """What is wrong with a kubelet's version for an API server of the release aimed at; empty if nothing is."""
+        try:
+            kubelet = Version.parse(re.split("[-+]", text, maxsplit=1)[0])
+        except VersionError:
+            return ""
+        oldest = self.end.minus(3 if self.end >= _KUBELET_SKEW_OF_THREE else 2)
+        if kubelet > self.end:
+            return f"a kubelet must not be newer than the API server ({self.end}): move it to {self.end} or older first"
+        if kubelet < oldest:
+            return f"an API server of {self.end} supports kubelets from {oldest} on: upgrade it first"
+        return ""
+
+    def client_skew(self, name: str, text: str) -> str:
+        """What is wrong with a client's version: kubectl may be one release away, components may not be newer."""
+        version = Version.parse(text)
+        if name == "kubectl":
+            if abs(version.minor - self.end.minor) > 1:
+                return f"kubectl {version} is more than one release away from {self.end}"
+            return ""
+        if name == "kubelet":
+            return self.kubelet_skew(text)
+        if name.startswith("kube-") and version > self.end:
+            return f"{name} {version} must not be newer than the API server ({self.end})"
+        return ""
+
+    @property
+    def emulates(self) -> bool:
+        """Whether a kube-apiserver of the newer release can behave as the older one."""
+        newer, older = max(self.start, self.end), min(self.start, self.end)
+        return newer >= _EMULATION_FLAGS and older >= _EMULATION_FLAGS and newer.minor - older.minor <= _EMULATES_BACK
+
+    def emulates_from(self, newer: str, older: str) -> bool:
+        """Whether a kube-apiserver of one release can behave as another."""
+        return Crossing(Version.parse(newer), Version.parse(older)).emulates
+
+    # -- fields
+
+    def plan(self, served: Served) -> Plan | None:
+        """How to walk objects of a resource; None where nothing about them means anything on the way."""
+        return self._all.get(served.definition)
+
+    @property
+    def _all(self) -> dict[str, Plan]:
+        if not self._plans:
+            self._plans.update(_Planning(self).plans())
+        return self._plans
+
+    def is_on(self, gates: tuple[str, ...], version: Version) -> bool:
+        """Whether a field behind these gates is on in a release."""
+        return not gates or any(self._gate(gate, version) for gate in gates)
+
+    def _gate(self, name: str, version: Version) -> bool:
+        if name in self.gates and gate_history.has(name, version):
+            return self.gates[name]
+        return gate_history.is_on(name, version)
+
+    # -- what Mooring can play itself
+
+    @property
+    def can_be_played(self) -> bool:
+        """Whether Mooring can emulate both releases."""
+        return min(self.start, self.end) >= OLDEST_EMULATION
+
+    def question(self) -> Question:
+        """The same question for `mooring audit`'s engine, which asks admission and the scheduler twice."""
+        return Question(self.component(self.start), self.component(self.end))
+
+    def component(self, version: Version) -> Component:
+        """Mooring as a release of Kubernetes: without what no release has."""
+        found = component.resolve(emulation=str(version), min_compatibility=str(version))
+        states = {
+            name: replace(state, enabled=state.enabled and name not in known_gates.NOT_ON_IN_KUBERNETES)
+            if name not in self.gates
+            else replace(state, enabled=self.gates[name])
+            for name, state in found.gates.states.items()
+        }
+        return Component(found.versions, FeatureGates(states))
+
+    def definitions_options(self, *, end: bool) -> AdmissionOptions:
+        """Admission that judges the schemas and rules of custom kinds with all that a release knows."""
+        version = self.end if end else self.start
+        versions = ComponentVersions(BINARY, BINARY, version)
+        return admission_options.for_component(Component(versions, component.resolve().gates))
+
+
+class _Planning:
+    """Makes the plans of a crossing."""
+
+    def __init__(self, crossing: Crossing) -> None:
+        self._crossing = crossing
+        self._history = history()
+
+    def plans(self) -> dict[str, Plan]:
+        """A plan for every definition that has something to say, itself or below."""
+        own = {name: self._own(name, fields) for name, fields in self._history.definitions.items()}
+        wanted = {name for name, plan in own.items() if plan.notices or plan.values or plan.only_in_mooring}
+        holders: dict[str, set[str]] = defaultdict(set)
+        for name, fields in self._history.definitions.items():
+            for each in fields.values():
+                holders[each.holds].add(name)
+        pending = list(wanted)
+        while pending:
+            for holder in holders[pending.pop()] - wanted:
+                wanted.add(holder)
+                pending.append(holder)
+        for name in wanted:
+            fields = self._history.definitions[name]
+            own[name].below = {each.name: own[each.holds] for each in fields.values() if each.holds in wanted}
+        return {name: own[name] for name in wanted}
+
+    def _own(self, name: str, fields: Mapping[str, Field]) -> Plan:
+        plan = Plan()
+        if name in _PROPOSED:
+            plan.only_in_mooring, plan.fields = True, frozenset(fields)
+            enums = {each.name: self._history.enums.get(each.holds, {}) for each in fields.values()}
+            plan.closed = {field: frozenset(values) for field, values in enums.items() if values}
+        for each in fields.values():
+            notice = self._notice(each)
+            if notice is not None:
+                plan.notices[each.name] = notice
+            values = self._history.enums.get(each.holds)
+            if values is not None and not each.type.startswith("{}"):
+                self._values(plan, each)
+        return plan
+
+    def _values(self, plan: Plan, of: Field) -> None:
+        start, end = self._crossing.start, self._crossing.end
+        values = self._history.enums[of.holds]
+        if not any(value.releases.has(end) for value in values.values()):
+            return  # the type is younger than the field: nothing is known of its values then
+        found = {}
+        for name, value in values.items():
+            change = self._change(value.releases.has(start), value.releases.has(end), value.gates)
+            if change is not None:
+                since = value.releases.since if not self._crossing.goes_up else value.releases.until
+                found[name] = Notice(change, " or ".join(value.gates), str(since or ""))
+        if found:
+            plan.values[of.name] = found
+
+    def _notice(self, of: Field) -> Notice | None:
+        start, end = self._crossing.start, self._crossing.end
+        change = self._change(of.releases.has(start), of.releases.has(end), of.gates)
+        if change is not None:
+            edge = of.releases.until if self._crossing.goes_up and change is Change.LOST else of.releases.since
+            return Notice(change, " or ".join(of.gates), str(edge or ""))
+        if of.deprecated.spans and of.deprecated.has(end) and not of.deprecated.has(start):
+            return Notice(Change.DEPRECATED, release=str(of.deprecated.since or ""))
+        return None
+
+    def _change(self, here: bool, there: bool, gates: tuple[str, ...]) -> Change | None:
+        crossing = self._crossing
+        on_here = here and crossing.is_on(gates, crossing.start)
+        on_there = there and crossing.is_on(gates, crossing.end)
+        if not there:
+            return Change.LOST
+        if on_here and not on_there:
+            return Change.OFF
+        if not on_here and not on_there:
+            return Change.NEEDS_GATE
+        return Change.NEW if not here or not on_here else None

@@ -1,0 +1,83 @@
+"""An audit of two releases as text for people. For CI it becomes a lint report, which has all the formats.
+
+Names and values come from objects that anybody may have written: control characters are shown, not sent to a terminal.
+Called by the command line.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+
+from mooring.advisor.audit import reports as audit_reports
+from mooring.advisor.audit.reports import Tone
+from mooring.advisor.lint import findings as lint_findings
+from mooring.advisor.lint.reports import printable
+from mooring.advisor.lint.rules import Severity
+from mooring.advisor.releases.results import Finding, ReleaseAudit
+
+_TONES: dict[Severity, Tone] = {Severity.ERROR: "bad", Severity.WARNING: "title", Severity.INFO: "quiet"}
+Paint = Callable[[str, Tone], str]
+
+
+def as_lint_report(audit: ReleaseAudit) -> lint_findings.Report:
+    """For the formats that CI reads."""
+    report = lint_findings.Report(documents=audit.objects)
+    for each in audit.findings:
+        ref = each.object
+        report.findings.append(
+            lint_findings.Finding(each.rule, each.level, ref.file, ref.line or 1, 1, str(ref), each.field, each.message)
+        )
+    report.files = list(dict.fromkeys(finding.file for finding in report.findings if finding.file))
+    return report
+
+
+def lines(audit: ReleaseAudit, paint: Paint, *, wide: bool = False) -> Iterator[str]:
+    """For people: the worst first. Of objects that a cluster has, those alike share a line unless it is `wide`."""
+    yield f"{printable(audit.origin)}: {audit.objects} objects, {audit.from_version} to {audit.to_version}"
+    shown = sorted(
+        (each for each in audit.findings if wide or each.level is not Severity.INFO),
+        key=lambda each: (-each.level, each.rule.id),
+    )
+    for rule, found in groupby(shown, key=lambda each: each.rule):
+        yield ""
+        yield paint(f"{rule.id} {rule.name}: {rule.about}", "title")
+        for group in _groups(list(found), wide=wide):
+            yield from _group(group, paint)
+    if audit.steps:
+        yield from audit_reports.step_lines(audit.steps, paint)
+    if audit.rehearsal is not None:
+        yield from audit_reports.rehearsal_lines(audit.rehearsal, paint, wide=wide)
+
+
+def _group(group: Sequence[Finding], paint: Paint) -> Iterator[str]:
+    first = group[0]
+    more = f" and {len(group) - 1} more" if len(group) > 1 else ""
+    owner = f" of {first.object.owner}" if first.object.owner else ""
+    place = f" ({first.object.file}:{first.object.line})" if first.object.file else ""
+    level = paint(f"{first.level!s:>7}", _TONES[first.level])
+    yield f"  {level}  {printable(f'{first.object}{more}{owner}{place}')}"
+    used = f"{first.field}: {first.value}" if first.value else first.field
+    if used:
+        yield f"           {printable(used)}"
+    yield f"           {paint(printable(first.message), 'quiet')}"
+
+
+def _groups(found: Sequence[Finding], *, wide: bool) -> list[list[Finding]]:
+    groups: dict[object, list[Finding]] = {}
+    for index, each in enumerate(found):
+        alike = (each.object.kind, each.object.owner, each.field, each.value, each.effect, each.message)
+        groups.setdefault(alike if each.object.stored and not wide else index, []).append(each)
+    return list(groups.values())
+
+
+def summary(audit: ReleaseAudit) -> str:
+    """The last line."""
+    counts = {level: sum(each.level is level for each in audit.findings) for level in reversed(Severity)}
+    words = ", ".join(f"{count} {level}{'' if count == 1 else 's'}" for level, count in counts.items() if level)
+    parts = [
+        f"{words}; {counts[Severity.INFO]} without consequence" if audit.findings else "nothing is lost or refused"
+    ]
+    if audit.known:
+        parts.append(f"{audit.known} known from before are left out")
+    if audit.unread:
+        parts.append(f"not looked at, for want of rights: {', '.join(audit.unread)}")
+    return "; ".join(parts)

@@ -1,0 +1,139 @@
+"""What an audit of two releases says: typed, frozen, and the same in Python and as JSON (`ReleaseAudit`).
+
+``auditor.py`` makes one; ``reports.py`` writes it for people and for CI.
+"""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from mooring.advisor.audit.results import API_VERSION, ObjectReference, Rehearsal, Step
+from mooring.advisor.lint.rules import Rule, Severity
+
+
+class Effect(StrEnum):
+    """What happens to an object, or to what is made from it."""
+
+    NOT_SERVED = "NotServed"
+    UNREACHABLE = "Unreachable"
+    UNREADABLE = "Unreadable"
+    FIELD_LOST = "FieldLost"
+    FIELD_OFF = "FieldOff"
+    VALUE_REFUSED = "ValueRefused"
+    REFUSED = "Refused"
+    RULE_REFUSED = "RuleRefused"
+    SKEW = "Skew"
+    STUCK = "StuckOrEvicted"
+    RIGHTS_TO_NOTHING = "RightsToNothing"
+    IN_THE_WAY = "InTheWay"
+    MIGRATE_FIRST = "MigrateFirst"
+    NEEDS_GATE = "NeedsGate"
+    NEEDS_MOORING = "NeedsMooring"
+    DEPRECATED = "Deprecated"
+    CLIENT = "Client"
+    COMES_ALIVE = "ComesAlive"
+    HARMLESS = "Harmless"
+
+
+class _About(NamedTuple):
+    number: str
+    name: str
+    severity: Severity
+    about: str
+
+
+_ERROR, _WARNING, _INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
+_ABOUT = {
+    Effect.NOT_SERVED: _About("R001", "not-served", _ERROR, "The API version is not served there"),
+    Effect.UNREACHABLE: _About("R002", "unreachable", _ERROR, "No version of the kind is served there"),
+    Effect.UNREADABLE: _About("R003", "unreadable", _ERROR, "It is stored in a version that cannot be read there"),
+    Effect.FIELD_LOST: _About("R004", "field-lost", _ERROR, "A field is not known there, and is lost silently"),
+    Effect.FIELD_OFF: _About("R005", "field-off", _ERROR, "A field is behind a gate that is off there"),
+    Effect.VALUE_REFUSED: _About("R006", "value-refused", _ERROR, "A value is refused there"),
+    Effect.REFUSED: _About("R007", "refused", _ERROR, "The server there refuses it, or what is made from it"),
+    Effect.RULE_REFUSED: _About("R008", "rule-refused", _ERROR, "A rule in CEL uses what is not there"),
+    Effect.SKEW: _About("R009", "skew", _ERROR, "A kubelet is too new or too old for the API server"),
+    Effect.STUCK: _About("R010", "stuck-or-evicted", _ERROR, "A pod finds no node any more, or is evicted"),
+    Effect.RIGHTS_TO_NOTHING: _About("R020", "rights-to-nothing", _WARNING, "An RBAC rule names what is not there"),
+    Effect.IN_THE_WAY: _About("R021", "in-the-way", _WARNING, "A webhook or APIService can stop the change"),
+    Effect.MIGRATE_FIRST: _About("R022", "migrate-first", _WARNING, "Objects may be stored in an old version"),
+    Effect.NEEDS_GATE: _About("R023", "needs-gate", _WARNING, "It uses what is off by default in both releases"),
+    Effect.NEEDS_MOORING: _About("R024", "needs-mooring", _WARNING, "No release of Kubernetes has the field or value"),
+    Effect.DEPRECATED: _About("R025", "deprecated", _WARNING, "It is deprecated there"),
+    Effect.CLIENT: _About("R026", "client", _WARNING, "A client asks for what is not there, or is too old"),
+    Effect.COMES_ALIVE: _About("R040", "comes-alive", _INFO, "A field is known there, and not here: it takes effect"),
+    Effect.HARMLESS: _About("R041", "harmless", _INFO, "It is lost, and nothing follows from it"),
+}
+RULES: dict[Effect, Rule] = {
+    effect: Rule(about.number, about.name, about.severity, about.about) for effect, about in _ABOUT.items()
+}
+"""By effect; ``docs/upgrade.md`` lists them, and a test compares. A number is never used again."""
+
+
+class _Result(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A struct with the habits of the API."""
+
+
+class Finding(_Result, frozen=True, kw_only=True):
+    """Something that happens to an object."""
+
+    object: ObjectReference
+    field: str = ""
+    """The path, as errors of the API server write it."""
+    value: str = ""
+    effect: Effect
+    severity: str = ""
+    """`error`, `warning` or `info`: the rule's, unless the object's case is milder."""
+    message: str
+    """What happens, in a sentence or two."""
+    gate: str = ""
+    """The feature gate that decides, where there is one."""
+    release: str = ""
+    """The release on the way in which it happens."""
+
+    @property
+    def rule(self) -> Rule:
+        return RULES[self.effect]
+
+    @property
+    def level(self) -> Severity:
+        return Severity[self.severity.upper()] if self.severity else self.rule.severity
+
+    @property
+    def key(self) -> str:
+        """What stays the same from one run to the next: for baselines."""
+        ref = self.object
+        return "|".join([self.rule.id, ref.api_version, ref.kind, ref.namespace, ref.name, self.field, self.value])
+
+
+class ReleaseAudit(_Result, frozen=True, kw_only=True):
+    """The answer."""
+
+    api_version: str = API_VERSION
+    kind: str = "ReleaseAudit"
+    origin: str
+    from_version: str
+    to_version: str
+    objects: int = 0
+    findings: list[Finding] = []
+    known: int = 0
+    """How many findings are left out because the baseline has them."""
+    steps: list[Step] = []
+    notes: list[str] = []
+    unread: list[str] = []
+    """Resources that may not be read: what becomes of them is not known."""
+    rehearsal: Rehearsal | None = None
+
+    def worst(self) -> Severity | None:
+        return max((finding.level for finding in self.findings), default=None)
+
+    def tree(self) -> dict[str, object]:
+        """Plain dicts and lists, as JSON has them; every finding says its rule and severity."""
+        plain: dict[str, object] = msgspec.to_builtins(self)
+        found = [
+            {"rule": each.rule.id, "severity": str(each.level), **msgspec.to_builtins(each)} for each in self.findings
+        ]
+        for tree, each in zip(found, self.findings, strict=True):
+            tree["severity"] = str(each.level)
+        return {"apiVersion": self.api_version, "kind": self.kind, **plain, "findings": found}

@@ -1,0 +1,210 @@
+"""What to do, in which order, as commands: first what has to change in the cluster, then the components, release by
+release, with the point from which on there is no way back.
+
+Down, Kubernetes has no tool: a kube-apiserver that can emulate the older release is told to, first, so that it writes
+only what that one reads. Called by ``auditor.py``.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+
+from mooring.advisor.audit.results import Command, ObjectReference, Step
+from mooring.advisor.lint.rules import Severity
+from mooring.advisor.releases.options import Crossing
+from mooring.advisor.releases.results import Effect, Finding
+from mooring.api.kinds import GroupVersion
+
+_PATCHED = frozenset({Effect.FIELD_LOST, Effect.FIELD_OFF})
+_CHANGED = frozenset({Effect.VALUE_REFUSED, Effect.REFUSED, Effect.RULE_REFUSED, Effect.NEEDS_GATE, Effect.STUCK})
+_NO_RETURN = "POINT OF NO RETURN"
+
+
+def of(findings: Sequence[Finding], crossing: Crossing) -> list[Step]:
+    """All steps, in order."""
+    if crossing.start == crossing.end:
+        return []
+    before = [*_manifests(findings), *_bystanders(findings), *_objects(findings), *_unreachable(findings)]
+    if crossing.goes_up:
+        return [*_snapshot_of_etcd(), *before, *_up(crossing)]
+    return [*_snapshot_of_etcd(), *before, *_down(crossing, findings)]
+
+
+# -- objects
+
+
+def _manifests(findings: Iterable[Finding]) -> Iterator[Step]:
+    wrong = [each for each in findings if each.object.file and not each.object.stored and each.level is Severity.ERROR]
+    places = dict.fromkeys(f"{each.object.file}:{each.object.line}" for each in wrong)
+    if places:
+        commands = [
+            Command(run=f"$EDITOR {shlex.quote(place)}", ready=False, why="see the findings") for place in places
+        ]
+        yield Step(title="Change the manifests that the other release does not take", commands=commands)
+
+
+def _bystanders(findings: Iterable[Finding]) -> Iterator[Step]:
+    for effect, title in (
+        (Effect.IN_THE_WAY, "Take out of the way what can stop the change"),
+        (Effect.SKEW, "Bring kubelets within what the API server supports"),
+        (Effect.MIGRATE_FIRST, "Write again what is stored in old versions of custom kinds"),
+        (Effect.CLIENT, "Let clients write API versions that stay"),
+    ):
+        found = [each for each in findings if each.effect is effect]
+        commands = [
+            Command(run=_look(each.object), ready=False, why=each.message)
+            for each in {(each.object, each.message): each for each in found}.values()
+        ]
+        if commands:
+            yield Step(title=title, commands=commands)
+
+
+def _objects(findings: Iterable[Finding]) -> Iterator[Step]:
+    stored = [
+        each for each in findings if each.object.stored and each.level is Severity.ERROR and not each.object.owner
+    ]
+    patches = [_removal(each) for each in stored if each.effect in _PATCHED and each.object.kind != "Pod"]
+    if patches:
+        yield Step(
+            title="Take fields out of objects while you can still decide what to do without them",
+            because="what is lost silently is lost at the next write, whoever makes it",
+            commands=patches,
+        )
+    changed = [each for each in stored if each.effect in _CHANGED]
+    if changed:
+        commands = [
+            Command(run=_edit(each.object), ready=False, why=f"{each.field}: {each.message}") for each in changed
+        ]
+        yield Step(title="Change the objects that are refused", commands=commands)
+
+
+def _unreachable(findings: Iterable[Finding]) -> Iterator[Step]:
+    gone = dict.fromkeys(each.object for each in findings if each.effect is Effect.UNREACHABLE)
+    if gone:
+        commands = [
+            Command(
+                run=f"{_get(each)} -o yaml > {shlex.quote(each.name)}.yaml && {_do('delete', each)}",
+                ready=False,
+                why="nobody can reach it afterwards",
+            )
+            for each in gone
+        ]
+        yield Step(title="Save and delete what nobody can reach afterwards", commands=commands)
+
+
+def _removal(finding: Finding) -> Command:
+    pointer = "/" + re.sub(r"\[(\d+)\]", r"/\1", finding.field).replace("~", "~0").replace(".", "/")
+    body = json.dumps([{"op": "remove", "path": pointer}])
+    why = "decide what to do without it" + (f" ({finding.gate})" if finding.gate else "")
+    return Command(
+        run=f"{_do('patch', finding.object)} --type=json -p {shlex.quote(body)}", ready=False, why=f"{why} first"
+    )
+
+
+# -- components
+
+
+def _snapshot_of_etcd() -> Iterator[Step]:
+    yield Step(
+        title="Keep a copy of etcd: the one way back that always works",
+        commands=[Command(run="etcdctl snapshot save before.db && etcdutl snapshot status before.db")],
+    )
+
+
+def _up(crossing: Crossing) -> Iterator[Step]:
+    """Release by release, as kubeadm goes; where the new binary can emulate the old release, the binary comes first."""
+    now = str(crossing.start)
+    for release in crossing.releases:
+        emulated = crossing.emulates_from(release, now)
+        plan, apply = f"kubeadm upgrade plan v{release}.0", f"kubeadm upgrade apply v{release}.0 --config kubeadm.yaml"
+        commands = [Command(run=plan), Command(run=apply)]
+        if emulated:
+            commands.insert(0, _extra_args(now, "the new binary behaves as the old one until the line is taken out"))
+        order = "API servers first, then controllers and schedulers"
+        yield Step(title=f"Control plane: {now} to {release}, {order}", commands=commands)
+        yield Step(title=f"Nodes to {release}, one after the other", commands=[_node(f"for each node, to {release}")])
+        if emulated:
+            yield Step(
+                title=f"{_NO_RETURN} to {now}: let the API server behave as {release}",
+                because=f"from here on it writes what {now} may not be able to read; so far, the old binary can return",
+                commands=[Command(run=apply, ready=False, why="take emulated-version out of kubeadm.yaml first")],
+            )
+        now = release
+
+
+def _down(crossing: Crossing, findings: Iterable[Finding]) -> Iterator[Step]:
+    """The behaviour first, where the binary can; then what must not be newer than an API server; then that itself."""
+    now, end = str(crossing.start), str(crossing.end)
+    if crossing.emulates:
+        yield Step(
+            title=f"Let the API server of {now} behave as {end}, and see that all is well",
+            because=f"the binary stays {now}, and taking the flag out is the way back",
+            commands=[
+                _extra_args(end, f"nothing is written that {end} cannot read"),
+                Command(run="kubeadm init phase control-plane apiserver --config kubeadm.yaml"),
+                Command(run="kubectl get --raw /version", why=f'it says "emulationMinor": "{crossing.end.minor}"'),
+            ],
+        )
+    unreadable = (each.object for each in findings if each.effect is Effect.UNREADABLE)
+    rewritten = [
+        Command(run=f"kubectl get {resource} -A -o json | kubectl replace -f -", why="each is stored again")
+        for resource in dict.fromkeys(_resource(each.kind, each.api_version) for each in unreadable)
+    ]
+    if rewritten:
+        yield Step(title=f"Write again what {end} cannot read", commands=rewritten)
+    yield Step(
+        title=f"Nodes, schedulers and controllers to {end}: none may be newer than its API server",
+        commands=[_node(f"for each node, to {end}")],
+    )
+    commands = []
+    for release in [end] if crossing.emulates else crossing.releases:
+        run = f"sed -i 's/v{re.escape(now)}[.0-9]*/v{release}.0/' /etc/kubernetes/manifests/kube-apiserver.yaml"
+        commands.append(Command(run=run, ready=False, why="kubeadm does not go down; the kubelet restarts static pods"))
+        now = release
+    yield Step(
+        title=f"{_NO_RETURN}: API servers to the binary of {end}",
+        because="fields that it does not know are dropped at the next write of each object",
+        commands=commands,
+    )
+
+
+def _extra_args(version: str, why: str) -> Command:
+    """A line of kubeadm's ClusterConfiguration (v1beta4)."""
+    line = f"apiServer: {{extraArgs: [{{name: emulated-version, value: '{version}'}}]}}"
+    return Command(run=f"echo {shlex.quote(line)} >> kubeadm.yaml", why=why)
+
+
+def _node(why: str) -> Command:
+    run = "kubectl drain NODE --ignore-daemonsets && ssh NODE systemctl restart kubelet && kubectl uncordon NODE"
+    return Command(run=run, ready=False, why=f"{why}: install the kubelet before it is restarted")
+
+
+# -- words
+
+
+def _resource(kind: str, api_version: str) -> str:
+    group = GroupVersion.parse(api_version).group
+    return f"{kind.lower()}.{group}" if group else kind.lower()
+
+
+def _do(verb: str, reference: ObjectReference) -> str:
+    namespace = f" -n {shlex.quote(reference.namespace)}" if reference.namespace else ""
+    return f"kubectl {verb}{namespace} {_resource(reference.kind, reference.api_version)} {shlex.quote(reference.name)}"
+
+
+def _get(reference: ObjectReference) -> str:
+    return _do("get", reference)
+
+
+def _look(reference: ObjectReference) -> str:
+    """How to look at what a finding is about; clients are no objects."""
+    if reference.api_version:
+        return _get(reference)
+    if reference.file:
+        return f"grep -F {shlex.quote(reference.name)} {shlex.quote(reference.file)}"
+    return "kubectl get --raw /metrics | grep apiserver_requested_deprecated_apis"
+
+
+def _edit(reference: ObjectReference) -> str:
+    return _do("edit", reference)

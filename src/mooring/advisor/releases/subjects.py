@@ -1,0 +1,116 @@
+"""An object of a snapshot as the judges look at it: its tree, what to call it, and what is made from it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from mooring.advisor.audit.results import ObjectReference
+from mooring.advisor.snapshot import RawObject
+from mooring.api.history import Served
+from mooring.api.kinds import GroupVersion
+
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_TEMPLATES = {
+    "Deployment": "spec.template",
+    "StatefulSet": "spec.template",
+    "ReplicaSet": "spec.template",
+    "ReplicationController": "spec.template",
+    "DaemonSet": "spec.template",
+    "Job": "spec.template",
+    "CronJob": "spec.jobTemplate",
+    "ResourceClaimTemplate": "spec.spec",
+}
+_MADE = {"CronJob": "Jobs", "ResourceClaimTemplate": "claims"}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One object."""
+
+    raw: RawObject
+    reference: ObjectReference
+    served: Served | None
+    """What the history says of its kind; None for kinds that are no part of Kubernetes."""
+
+    @property
+    def tree(self) -> dict[str, Any]:
+        tree = self.raw.tree
+        return tree if isinstance(tree, dict) else {}
+
+    @property
+    def group(self) -> str:
+        return GroupVersion.parse(self.raw.api_version).group
+
+    @cached_property
+    def metadata(self) -> Mapping[str, Any]:
+        return mapping(self.tree.get("metadata"))
+
+    def makes(self, path: str) -> str:
+        """What is made from the part of the object at a path: `pods`; empty if nothing is."""
+        template = _TEMPLATES.get(self.reference.kind) if self.served is not None else None
+        return _MADE.get(self.reference.kind, "pods") if template and path.startswith(template) else ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is made from it any more: a Job that has ended, an old ReplicaSet, a pod that has."""
+        kind, spec, status = self.reference.kind, mapping(self.tree.get("spec")), mapping(self.tree.get("status"))
+        if kind == "ReplicaSet":
+            return spec.get("replicas") == 0 and bool(self.reference.owner)
+        if kind == "Job":
+            conditions = status.get("conditions") or ()
+            return any(mapping(each).get("type") in ("Complete", "Failed") for each in conditions)
+        return kind == "Pod" and status.get("phase") in ("Succeeded", "Failed")
+
+    @cached_property
+    def applied_version(self) -> str:
+        """The apiVersion of the manifest that was applied, which lies somewhere and will be applied again."""
+        applied = mapping(self.metadata.get("annotations")).get(_APPLIED)
+        if not isinstance(applied, str):
+            return ""
+        try:
+            found = mapping(msgspec.json.decode(applied))
+        except (msgspec.DecodeError, RecursionError):
+            return ""
+        version = found.get("apiVersion")
+        return version if isinstance(version, str) else ""
+
+    @property
+    def managers(self) -> Iterator[tuple[str, str]]:
+        """Who wrote it, and in which apiVersion."""
+        entries = self.metadata.get("managedFields")
+        for each in entries if isinstance(entries, list) else ():
+            entry = mapping(each)
+            yield str(entry.get("manager") or "somebody"), str(entry.get("apiVersion") or "")
+
+    def is_a_default(self, path: str) -> bool:
+        """Whether the server filled a field in: the object says who owns its fields, and nobody owns this one."""
+        entries = self.metadata.get("managedFields")
+        if not isinstance(entries, list) or not entries:
+            return False
+        steps = [step.partition("[")[0] for step in path.split(".")]
+        return not any(_owns(mapping(each).get("fieldsV1"), steps) for each in entries)
+
+
+def _owns(fields: Any, steps: list[str]) -> bool:
+    """Whether a manager owns a field, or anything that it is a part of. Items of lists are not told apart."""
+    owned = mapping(fields)
+    below = [value for key, value in owned.items() if key.startswith(("k:", "v:", "i:"))]
+    if any(_owns(each, steps) for each in below):
+        return True
+    if f"f:{steps[0]}" not in owned:
+        return False
+    inner = mapping(owned[f"f:{steps[0]}"])
+    return len(steps) == 1 or not any(key != "." for key in inner) or _owns(inner, steps[1:])
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """A map, or an empty one in place of something else."""
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: Any) -> list[Any]:
+    """A list, or an empty one in place of something else."""
+    return value if isinstance(value, list) else []

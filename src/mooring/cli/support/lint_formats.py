@@ -1,0 +1,34 @@
+"""The formats that CI reads, for findings of `mooring lint` and `mooring audit` alike."""
+
+from collections.abc import Sequence
+
+import click
+
+from mooring.advisor.lint import reports
+from mooring.advisor.lint.findings import Report
+from mooring.advisor.lint.rules import Rule, Severity
+
+FORMATS = ("sarif", "junit", "github", "markdown")
+
+
+def print_report(
+    report: Report,
+    output: str,
+    tool: str,
+    rules: Sequence[Rule],
+    *,
+    threshold: Severity | None = Severity.ERROR,
+    title: str = "",
+) -> None:
+    """Print a report in one of the formats; findings of the `threshold` and worse are failures."""
+    match output:
+        case "sarif":
+            click.echo(reports.as_sarif(report, tool, rules))
+        case "junit":
+            click.echo(reports.as_junit(report, Severity.ERROR if threshold is None else threshold, tool))
+        case "github":
+            text = reports.as_github(report)
+            if text:
+                click.echo(text)
+        case _:
+            click.echo(reports.as_markdown(report, title or tool))
