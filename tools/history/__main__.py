@@ -83,6 +83,7 @@ def read(release: Release) -> Facts:
             lifecycles |= {((place, kind)): about for kind, about in _lifecycles(text)}
         else:
             packages[place].append(text)
+    constants = go_sources.constants_of(packages["core.v1"])
     texts = [text for _, text in release.files(_is_gate_file)]
     drops = {
         (_group(path), *pair) for path, text in release.files(_is_strategy) for pair in go_sources.dropped_by(text)
@@ -93,7 +94,7 @@ def read(release: Release) -> Facts:
         release.minor,
         release.commit,
         openapi.surface(release),
-        {place: go_sources.types_of(each) for place, each in packages.items()},
+        {place: go_sources.types_of(each, constants) for place, each in packages.items()},
         go_sources.gates_of(texts, release.minor),
         drops,
         lifecycles,

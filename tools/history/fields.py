@@ -74,6 +74,12 @@ def reached(surface: Surface) -> set[str]:
     return found
 
 
+def _type_name(member: Member, place: str) -> str:
+    """The type of a field; what another package has, core/v1 has."""
+    package, _, name = member.type.lstrip("*[]").rpartition(".")
+    return f"core.v1.{name}" if package else f"{place}.{name}"
+
+
 class _Gathering:
     """Gathers release after release, oldest first."""
 
@@ -110,25 +116,27 @@ class _Gathering:
                 definition = self.definitions.get(f"{place}.{struct}", {})
                 for name, member in members.items():
                     if name in definition and facts.minor in definition[name].minors:
-                        self._note_member(definition[name], member, place)
-                        self._note_values(f"{place}.{member.type.lstrip('*[]')}", member.comment, facts.minor)
+                        born = min(min(seen.minors) for seen in definition.values())
+                        self._note_member(definition[name], member, place, born)
+                        self._note_values(_type_name(member, place), member.comment, facts.minor)
 
-    def _note_member(self, seen: Seen, member: Member, place: str) -> None:
-        enum = f"{place}.{member.type.lstrip('*[]')}"
+    def _note_member(self, seen: Seen, member: Member, place: str, born: int) -> None:
+        """What a field's type and comment tell; `born` is the release that its definition came with."""
+        enum = _type_name(member, place)
         if enum in self.closed:
             seen.type = seen.type.replace("string", enum)
         marked = set(re.findall(r"\+featureGate=(\w+)", member.comment)) & set(self._gates)
         began = min(seen.minors)
-        together = self._mentioned(member.comment, began=began) if began != FIRST else set()
-        dropped = self._dropping(member, place, began)
+        together = self._mentioned(member.comment, began=began) if began != born else set()
+        dropped = self._dropping(member, place, began, is_telling=member.is_unique or began != born)
         seen.gates |= marked or together or (dropped if len(dropped) == 1 else set())
 
-    def _dropping(self, member: Member, place: str, began: int) -> set[str]:
-        """The gates without which the server drops a field of this name."""
+    def _dropping(self, member: Member, place: str, began: int, *, is_telling: bool) -> set[str]:
+        """The gates without which the server drops a field of this name; `is_telling`: it can be no other field."""
         here = (place.partition(".")[0], member.name)
         gates = {gate for group, gate, name in self._drops if (group, name) == here and gate in self._gates}
         if began != FIRST:
-            return {gate for gate in gates if self._began(gate) == began}
+            return {gate for gate in gates if is_telling and self._began(gate) == began}
         # Gate and field need not have come together, so that the name alone must be telling.
         mentioned = self._mentioned(member.comment)
         return {gate for gate in gates if gate in mentioned or (member.is_unique and self._began(gate) <= FIRST)}

@@ -5,14 +5,15 @@ Only names, versions and stages are taken. The sources are formatted by gofmt, w
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 _STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 _MEMBER = re.compile(r'^\t(?:(\w+) )?\s*([\w.\[\]*]+(?:\[[\w.]+\][\w.*]+)?)\s+`[^`]*json:"([\w$-]*)(?:,(\w+))?[^`]*`')
-_EMBEDDED = re.compile(r'^\t(\w+)\s+`json:",inline"', re.MULTILINE)
+_EMBEDDED = re.compile(r'^\t(\w+)\s+`json:"(?:,inline)?"', re.MULTILINE)
 _ENUM = re.compile(r"((?:^//.*\n)*)^type (\w+) string$", re.MULTILINE)
-_CONST = re.compile(r'((?:^\s*//.*\n)*)^\s*(?:const )?\w+\s+(\w+)\s+= "([^"]*)"', re.MULTILINE)
+_CONST = re.compile(r'((?:^\s*//.*\n)*)^\s*(?:const )?(\w+)\s+(\w+)\s+= "([^"]*)"', re.MULTILINE)
+_CAST = re.compile(r'((?:^\s*//.*\n)*)^\s*(?:const )?\w+\s+= (\w+)\((?:"([^"]*)"|(?:\w+\.)?(\w+))\)', re.MULTILINE)
 _GATE_NAME = re.compile(r'^\s*(\w+)\s+(?:featuregate\.)?Feature\s+= "(\w+)"', re.MULTILINE)
 _OLD_SPEC = re.compile(
     r"^\t(?:\w+\.)?(\w+):\s+\{Default: (\w+), PreRelease: (?:featuregate\.)?(\w+)(.*?)\}", re.MULTILINE
@@ -50,8 +51,13 @@ class Types:
     """The string types that have no other values."""
 
 
-def types_of(texts: Iterable[str]) -> Types:
-    """What the files of one package declare."""
+def constants_of(texts: Iterable[str]) -> dict[str, str]:
+    """The string constants of files, by name."""
+    return {const[2]: const[4] for text in texts for const in _CONST.finditer(text)}
+
+
+def types_of(texts: Iterable[str], constants: Mapping[str, str]) -> Types:
+    """What the files of one package declare; `constants` are those of others that it may name."""
     found = Types()
     embedded: dict[str, list[str]] = {}
     texts = list(texts)
@@ -74,8 +80,12 @@ def types_of(texts: Iterable[str]) -> Types:
                 found.structs[name] = {**found.structs.get(each, {}), **found.structs[name]}
     for text in texts:
         for const in _CONST.finditer(text):
-            if const[2] in found.enums:
-                found.enums[const[2]][const[3]] = const[1]
+            if const[3] in found.enums:
+                found.enums[const[3]][const[4]] = const[1]
+        for const in _CAST.finditer(text):
+            value = const[3] or constants.get(const[4] or "", "")
+            if const[2] in found.enums and value:
+                found.enums[const[2]][value] = const[1]
     return found
 
 

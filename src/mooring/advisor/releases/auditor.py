@@ -10,12 +10,14 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from mooring.advisor.audit.auditor import reference_of
+from mooring.advisor.audit.results import ObjectReference
 from mooring.advisor.lint.linter import without_logs
 from mooring.advisor.releases import bystanders, definitions, fields, kinds, played, rights, steps
 from mooring.advisor.releases.options import Crossing
 from mooring.advisor.releases.results import Finding, ReleaseAudit
 from mooring.advisor.releases.subjects import Subject
 from mooring.advisor.snapshot import RawObject, Snapshot
+from mooring.advisor.snapshot.objects import Identity
 from mooring.api.kinds import GroupVersion
 
 
@@ -32,9 +34,12 @@ def audit(
     raw = snapshot.raw()
     notes = [f"{plural} are left out: {why}" for plural, why in snapshot.forbidden.items()]
     found: list[Finding] = []
+    references: dict[Identity, ObjectReference] = {}
     with without_logs():
         for each in raw:
             subject = subject_of(each, crossing)
+            group, kind, _, name = each.identity
+            references[group, kind, subject.reference.namespace, name] = subject.reference
             try:
                 found += _judged(subject, crossing, now)
             except Exception as error:  # one object that Mooring fails on must not hide what happens to others
@@ -43,7 +48,7 @@ def audit(
                 )
         found += beside
         if plays:
-            found += played.findings(snapshot, crossing, found, now)
+            found += played.findings(snapshot, crossing, references, found, now)
     return ReleaseAudit(
         origin=snapshot.origin,
         from_version=str(crossing.start),

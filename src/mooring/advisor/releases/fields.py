@@ -4,6 +4,7 @@ Of a status nothing is said: controllers write it anew; but not what was allocat
 not. Called by ``auditor.py``; the plans are in ``options.py``.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from mooring.advisor.releases.subjects import Subject
 from mooring.api.quoting import quoted
 
 _RETRIES = "the controller tries again and again, with growing pauses"
+_PLAIN = re.compile(r"[\w-]+")
 _NO_CONTENT: tuple[Any, ...] = (None, "", [], {})
 
 
@@ -64,7 +66,10 @@ def _uses(plan: Plan, name: str, value: Any, at: str) -> Iterator[Use]:
             if found is not None:
                 yield Use(path, found, each, is_value=True)
     below = plan.below.get(name)
-    if below is not None:
+    if below is not None and name in plan.maps:
+        for key, each in value.items() if isinstance(value, dict) else ():
+            yield from _below(below, each, f"{path}.{key}" if _PLAIN.fullmatch(key) else f"{path}[{key}]")
+    elif below is not None:
         yield from _below(below, value, path)
 
 

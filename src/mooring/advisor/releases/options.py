@@ -71,6 +71,8 @@ class Plan:
     """Where it has: the values of all releases, by field."""
     below: "dict[str, Plan]" = field(default_factory=dict)
     """Fields to look below."""
+    maps: frozenset[str] = frozenset()
+    """Those that are maps of objects."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,8 +181,8 @@ class Crossing:
     # -- fields
 
     def plan(self, served: Served) -> Plan | None:
-        """How to walk objects of a resource; None where nothing about them means anything on the way."""
-        return self._all.get(served.definition)
+        """How to walk objects of a resource; None where nothing in them means anything on the way."""
+        return self._all.get(served.definition) if served.releases.has(self.end) else None
 
     @property
     def _all(self) -> dict[str, Plan]:
@@ -249,6 +251,7 @@ class _Planning:
         for name in wanted:
             fields = self._history.definitions[name]
             own[name].below = {each.name: own[each.holds] for each in fields.values() if each.holds in wanted}
+            own[name].maps = frozenset(each.name for each in fields.values() if each.type.startswith("{}"))
         return {name: own[name] for name in wanted}
 
     def _own(self, name: str, fields: Mapping[str, Field]) -> Plan:

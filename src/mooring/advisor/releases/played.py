@@ -6,69 +6,116 @@ complains about come to the engine, beside all nodes. What the history has told 
 ``auditor.py``.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from typing import NamedTuple
 
 from mooring.advisor.audit import Effect as Played
 from mooring.advisor.audit import audit as play
 from mooring.advisor.audit import judging
 from mooring.advisor.audit import options as audit_options
+from mooring.advisor.audit.judging import Judgement
+from mooring.advisor.audit.made import made_from
 from mooring.advisor.audit.options import Options
+from mooring.advisor.audit.results import ObjectReference
 from mooring.advisor.releases.options import Crossing
 from mooring.advisor.releases.results import Effect, Finding
 from mooring.advisor.snapshot import Snapshot
+from mooring.advisor.snapshot.objects import Identity
 from mooring.api.core_v1 import Node
 from mooring.api.kinds import GroupVersion
 from mooring.api.meta_v1 import Resource
 
-_EFFECTS = {
-    Played.CREATE_REJECTED: Effect.REFUSED,
-    Played.UPDATE_REJECTED: Effect.REFUSED,
-    Played.NEVER_MATCHES: Effect.STUCK,
-    Played.FIELD_DROPPED: Effect.FIELD_OFF,
-    Played.EVICTED: Effect.STUCK,
-    Played.STUCK_PENDING: Effect.STUCK,
-}
+_FATES = frozenset({Played.EVICTED, Played.STUCK_PENDING, Played.NEVER_MATCHES})
+_RETRIES = "the controller tries again and again, with growing pauses"
 
 
-def findings(snapshot: Snapshot, crossing: Crossing, told: Iterable[Finding], now: datetime) -> Iterator[Finding]:
+class _Suspect(NamedTuple):
+    """An object that admission judges otherwise there than here, and what is new about the judgement."""
+
+    object: Resource
+    judgement: Judgement
+
+
+def findings(
+    snapshot: Snapshot,
+    crossing: Crossing,
+    references: Mapping[Identity, ObjectReference],
+    told: Iterable[Finding],
+    now: datetime,
+) -> Iterator[Finding]:
     """What is not told yet."""
     if not crossing.can_be_played:
         return
     question = crossing.question()
-    suspects = list(_suspects(snapshot, audit_options.build(question), now))
+    options = audit_options.build(question)
+    suspects = list(_suspects(snapshot, options, now))
     if not suspects:
         return
-    fields = {(each.object, each.field) for each in told}
+    told_of = {(each.object, each.field) for each in told}
+    for suspect in suspects:
+        reference = references.get(identity_of(suspect.object))
+        for finding in _told(suspect, reference, options, now) if reference else ():
+            if not any(finding.object == other and finding.field.startswith(field) for other, field in told_of):
+                yield finding
     for each in play(_only(suspects, snapshot), question, now=now).findings:
-        if each.effect in _EFFECTS and each.breaks and (each.object, each.field) not in fields:
+        if each.effect in _FATES and each.breaks:
             yield Finding(
                 object=each.object,
                 field=each.field,
                 value=each.value,
-                effect=_EFFECTS[each.effect],
+                effect=Effect.STUCK,
                 message=each.message,
                 gate=each.feature,
             )
 
 
-def _suspects(snapshot: Snapshot, options: Options, now: datetime) -> Iterator[Resource]:
-    """Objects that admission judges otherwise there than here."""
+def _suspects(snapshot: Snapshot, options: Options, now: datetime) -> Iterator[_Suspect]:
     for kind in snapshot.kinds():
         for obj in snapshot.all(kind):
             if judging.has_rules(obj):
                 there = judging.create(obj, options.then.admission, now)
-                if not there.is_clean and not there.beyond(judging.create(obj, options.now.admission, now)).is_clean:
-                    yield obj
+                if not there.is_clean:
+                    there = there.beyond(judging.create(obj, options.now.admission, now))
+                    if not there.is_clean:
+                        yield _Suspect(obj, there)
 
 
-def _only(suspects: Iterable[Resource], snapshot: Snapshot) -> Snapshot:
+def _told(suspect: _Suspect, reference: ObjectReference, options: Options, now: datetime) -> Iterator[Finding]:
+    """What is refused or dropped, and what that means for an object that is there, or is still to come."""
+    obj = suspect.object
+    made = made_from(obj) if reference.stored else None
+    stays = False
+    if reference.stored and made is None:
+        stays = (
+            not judging.update(obj, options.then.admission, now)
+            .beyond(judging.update(obj, options.now.admission, now))
+            .refused
+        )
+    for field, refusal in suspect.judgement.refused.items():
+        if made is not None and field.startswith(made.there):
+            text = f"new {made.words} are refused, and {_RETRIES}; those that are there stay"
+        elif stays:
+            text = "it stays and may be updated; another one like it is refused"
+        elif reference.stored:
+            text = "the next update of the object is refused unless it takes it away"
+        else:
+            text = "it cannot be created so"
+        severity = "info" if stays else ""
+        message = f"{refusal.partition(': ')[2]}: {text}"
+        yield Finding(object=reference, field=field, effect=Effect.REFUSED, severity=severity, message=message)
+    for field in suspect.judgement.dropped:
+        yield Finding(object=reference, field=field, effect=Effect.FIELD_OFF, message="the server drops the field")
+
+
+def _only(suspects: Iterable[_Suspect], snapshot: Snapshot) -> Snapshot:
     """The snapshot with some objects and all nodes."""
-    kept = [*suspects, *snapshot.all(Node)]
-    names = {_identity(obj) for obj in kept}
-    raw = [each for each in snapshot.raw() if each.identity in names or each.kind == "Node"]
+    kept = [*(each.object for each in suspects), *snapshot.all(Node)]
+    names = {(*identity_of(obj)[:2], obj.metadata.name) for obj in kept}
+    raw = [each for each in snapshot.raw() if (*each.identity[:2], each.name) in names]
     return Snapshot(snapshot.origin, kept, raw)
 
 
-def _identity(obj: Resource) -> tuple[str, str, str, str]:
+def identity_of(obj: Resource) -> Identity:
+    """What an object is called in every version."""
     return GroupVersion.parse(obj.api_version).group, obj.kind, obj.metadata.namespace, obj.metadata.name
