@@ -56,8 +56,8 @@ def _uses(plan: Plan, name: str, value: Any, at: str) -> Iterator[Use]:
     notice = plan.notices.get(name)
     if notice is not None:
         yield Use(path, notice, value, is_value=False)
-        if notice.change is not Change.DEPRECATED:
-            return
+        if notice.change in (Change.LOST, Change.OFF):
+            return  # with all that is below
     values = plan.values.get(name)
     if values is not None:
         given = value if isinstance(value, list) else [value]
@@ -135,7 +135,7 @@ class _Judge:
             return self._refused(use)
         made = self._subject.makes(use.path)
         if not self._subject.reference.stored:
-            text = "the server drops the field silently"
+            text = "the server drops the field silently, or refuses what is left without it"
         elif made:
             text = f"the object keeps the field, but new {made} are made without it; those that are there stay"
         elif self._subject.reference.kind == "Pod":
