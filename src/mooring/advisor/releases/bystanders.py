@@ -27,7 +27,7 @@ def _webhooks(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
     for index, each in enumerate(items(subject.tree.get("webhooks"))):
         webhook = mapping(each)
         rules = [mapping(rule) for rule in items(webhook.get("rules"))]
-        if _is_strict(webhook) and any(_VITAL & set(_pairs(rule)) for rule in rules):
+        if subject.reference.stored and _is_strict(webhook) and any(_VITAL & set(_pairs(rule)) for rule in rules):
             text = (
                 "it is asked about pods, nodes or leases everywhere, and what it does not answer is refused: where its"
                 " own pods are down, nothing starts; let it spare kube-system and its own namespace, or set"

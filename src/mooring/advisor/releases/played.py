@@ -27,6 +27,8 @@ from mooring.api.kinds import GroupVersion
 from mooring.api.meta_v1 import Resource
 
 _FATES = frozenset({Played.EVICTED, Played.STUCK_PENDING, Played.NEVER_MATCHES})
+_ALL = ""
+"""How every field begins: of what is not served at all, nothing more is said."""
 _RETRIES = "the controller tries again and again, with growing pauses"
 
 
@@ -52,7 +54,7 @@ def findings(
     suspects = list(_suspects(snapshot, options, now))
     if not suspects:
         return
-    told_of = {(each.object, each.field) for each in told}
+    told_of = {(each.object, _ALL if each.field == "apiVersion" else each.field) for each in told}
     for suspect in suspects:
         reference = references.get(identity_of(suspect.object))
         for finding in _told(suspect, reference, options, now) if reference else ():

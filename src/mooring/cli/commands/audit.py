@@ -5,6 +5,7 @@ releases of Kubernetes (`--to-version`) they go by severity: see ``release_audit
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,9 @@ _COLOURS = {"bad": {"fg": "red"}, "good": {"fg": "green"}, "title": {"bold": Tru
 
 
 @click.command()
+@click.argument(
+    "paths", nargs=-1, type=click.Path(exists=True, allow_dash=True, path_type=Path), metavar="[FILE|DIR|-]…"
+)
 @cluster_source
 @click.option(
     "--from-version", metavar="VERSION", help="The release of Kubernetes now.  [default: what the cluster runs]"
@@ -108,6 +112,7 @@ _COLOURS = {"bad": {"fg": "red"}, "good": {"fg": "green"}, "title": {"bold": Tru
 @scheduler_flags
 def audit(
     *,
+    paths: tuple[Path, ...],
     source: ClusterSource,
     running: Component,
     scheduler: SchedulerChoice,
@@ -130,7 +135,7 @@ def audit(
     """Say what breaks when versions or gates change; without a change, list what uses gated features.
 
     --emulation-version, --min-compatibility-version and --feature-gates say how the cluster runs now; a live server
-    is asked if none of them is given. Nothing is changed.
+    is asked if none of them is given. Files are what --from takes. Nothing is changed.
 
     \b
     Examples:
@@ -142,6 +147,9 @@ def audit(
       mooring audit --to-version 1.34
       helm template . | mooring audit --from - --from-version 1.33 --to-version 1.36 -o github
     """
+    if paths and (source.kubeconfig or source.context or source.data_dir):
+        raise click.UsageError("files, --kubeconfig and --data-dir name different clusters: choose one")
+    source = replace(source, files=(*source.files, *paths))
     if to_version is not None:
         if to_emulation_version or to_min_compatibility or disable_gate or enable_gate or to_runtime_config:
             raise click.UsageError(
