@@ -410,7 +410,7 @@ def test_a_rehearsal_plays_both_releases(tmp_path: Path) -> None:
     spec = {
         "minReplicas": 0,
         "maxReplicas": 3,
-        "scaleTargetRef": {"kind": "Deployment", "name": "x"},
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"},
         "metrics": metrics,
     }
     path.write_text(yaml.safe_dump(obj("autoscaling/v2", "HorizontalPodAutoscaler", stored=False, spec=spec)))
