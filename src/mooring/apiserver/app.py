@@ -149,11 +149,12 @@ class Application:
     async def _respond(self, exchange: Exchange, receive: Receive | None) -> Response:
         """The way of a request whose sender is known."""
         request = exchange.request
-        if request.method not in _METHODS:
-            raise errors.method_not_allowed(request.method.lower(), request.path)
         self.skew.see_agent(request.user_agent)
         self.limiter.check_rate(request.user)
         route = exchange.route = await self._route(request.path)
+        proxied = route is not None and route.subresource == "proxy"
+        if request.method not in _METHODS and not (proxied and request.method == "OPTIONS"):
+            raise errors.method_not_allowed(request.method.lower(), request.path)
         attributes = attributes_of(request, route)
         exchange.verb = attributes.verb
         await self.authorizer.prepare(request.user, attributes)

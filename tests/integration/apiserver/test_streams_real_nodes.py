@@ -112,6 +112,28 @@ async def test_a_followed_log_comes_as_it_is_written(server: RunningServer, kube
     assert kubelet.asked[-1].target.endswith("?follow=true")
 
 
+@pytest.mark.parametrize(
+    ("protocol", "said"),
+    [("binary.k8s.io", b"\x82\x05hello"), ("", b"\x82\x05hello"), ("base64.binary.k8s.io", b"\x81\x08aGVsbG8=")],
+)
+async def test_a_log_is_told_in_messages_to_who_wants_them(
+    server: RunningServer, kubelet: StandInKubelet, protocol: str, said: bytes
+) -> None:
+    async with await UpgradedClient.websocket(server, f"{PODS}/web/log", protocol) as client:
+        assert client.status == 101
+        assert client.headers.get("sec-websocket-protocol", "") == protocol
+        assert await client.rest() == b"\x82\x00" + said + b"\x88\x02\x03\xe8"
+    assert not [name for name, _ in kubelet.asked[-1].headers if name.startswith(("upgrade", "sec-"))]
+
+
+async def test_a_log_in_a_protocol_that_nobody_knows_is_refused_before_the_kubelet_is_asked(
+    server: RunningServer, kubelet: StandInKubelet
+) -> None:
+    async with await UpgradedClient.websocket(server, f"{PODS}/web/log", "v5.channel.k8s.io") as client:
+        assert client.status == 400
+    assert kubelet.asked == []
+
+
 async def test_a_slow_reader_holds_the_kubelet_back(server: RunningServer, kubelet: StandInKubelet) -> None:
     sent = 0
 
@@ -292,6 +314,14 @@ async def test_proxies_do_not_lead_to_this_machine_itself(server: RunningServer,
 
 
 # -- proxies and certificates, without a server in between
+
+
+async def test_a_proxy_passes_any_method_on_and_nothing_else_takes_options(server: RunningServer) -> None:
+    async with await RawClient.connect(server) as client:
+        code, status = await client.request("OPTIONS", "/api/v1/namespaces/default/services/none/proxy/")
+        assert (code, status["reason"]) == (404, "NotFound")
+        for path in (PODS, f"{PODS}/web/exec", "/version"):
+            assert (await client.request("OPTIONS", path))[0] == 405
 
 
 async def test_a_proxy_passes_everything_on_but_secrets(tmp_path: Path) -> None:

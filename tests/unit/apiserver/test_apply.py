@@ -372,6 +372,21 @@ async def test_managed_fields_can_be_forgotten(api: ApiCaller) -> None:
     assert conflict.message == 'Apply failed with 1 conflict: conflict with "before-first-apply" using v1: .data.a'
 
 
+def in_order(fields: Any) -> bool:
+    return list(fields) == sorted(fields) and all(in_order(below) for below in fields.values())
+
+
+@pytest.mark.req("N.11")
+async def test_fields_are_written_in_order_as_go_programs_expect(api: ApiCaller) -> None:
+    await api.post(PODS, pod())
+    pod_entries = (await api.patch(f"{PODS}/web/status", {"status": {"reason": "x", "message": "y"}})).body
+    await api.apply(SETTINGS, config_map(zebra="1", ant="2"))
+    settings = (await api.patch(SETTINGS, {"data": {"fox": "1", "cow": "2"}})).body
+    entries = [entry for found in (pod_entries, settings) for entry in found["metadata"]["managedFields"]]
+    assert len(entries) == 4
+    assert all(in_order(entry["fieldsV1"]) for entry in entries)
+
+
 async def test_there_are_never_too_many_managers(api: ApiCaller) -> None:
     await api.post(CONFIG_MAPS, config_map())
     answer = None

@@ -20,7 +20,7 @@ from mooring.api.quoting import quoted
 from mooring.api.scheme import Scheme
 from mooring.apiserver.apply import field_set
 from mooring.apiserver.apply.comparison import Comparison, MissingKeyError, compare, named, whole
-from mooring.apiserver.apply.field_set import Fields, difference, intersection, union
+from mooring.apiserver.apply.field_set import Fields, difference, intersection, ordered, union
 from mooring.apiserver.apply.merging import merge, prune
 from mooring.apiserver.bounded_cache import BoundedCache
 from mooring.apiserver.patch.schema import schema_of
@@ -132,10 +132,11 @@ class FieldManagers:
         """All fields of a new object. Those that are made of one template have the same, but for their metadata."""
         metadata = structs.replace(obj.metadata, name="")  # which nobody owns
         rest = structs.replace(obj, metadata=_NO_METADATA)
-        return {
+        found = {
             **self._added(kind, metadata, {"metadata": {}}, lambda tree: {"metadata": _ownable(tree)}),
             **self._added(kind, rest, self._empty_tree(kind), lambda tree: relevant(tree, kind, "")),
         }
+        return dict(sorted(found.items()))
 
     def _added(self, kind: Kind, part: Any, empty: Tree, ownable: Callable[[Tree], Tree]) -> Fields:
         """What a part of a new object has beside what is always there. The answer is shared, and not to be changed."""
@@ -143,7 +144,7 @@ class FieldManagers:
         key = (kind, type(part), content)
         fields = self._created.get(key)
         if fields is None:
-            fields = compare(empty, ownable(codec.to_tree(part)), schema_of(kind.type)).added
+            fields = ordered(compare(empty, ownable(codec.to_tree(part)), schema_of(kind.type)).added)
             if len(content) <= _REMEMBERED_BYTES:
                 self._created.put(key, fields)
         return fields
@@ -221,13 +222,13 @@ class Applier:
         return self._managers.whole_tree(hub, self._kind)
 
     def _entry(self) -> ManagedFieldsEntry:
-        return _entry(self._manager, APPLY, self._kind, self._claimed)
+        return _entry(self._manager, APPLY, self._kind, ordered(self._claimed))
 
     def _before_first_apply(self, old: Resource) -> ManagedFieldsEntry:
         """An object that nobody has owned so far belongs to whoever wrote it before."""
         tree = self._managers.tree(old, self._kind, "")
         manager = Manager(_BEFORE_FIRST_APPLY, "", self._manager.now)
-        return _entry(manager, UPDATE, self._kind, field_set.below(whole(tree, self._node)))
+        return _entry(manager, UPDATE, self._kind, ordered(field_set.below(whole(tree, self._node))))
 
 
 class _Trees:
@@ -400,7 +401,7 @@ def _with_fields(entry: ManagedFieldsEntry, fields: Fields) -> ManagedFieldsEntr
         api_version=entry.api_version,
         time=entry.time,
         fields_type=_FIELDS_TYPE,
-        fields_v1=fields,
+        fields_v1=ordered(fields),
         subresource=entry.subresource,
     )
 

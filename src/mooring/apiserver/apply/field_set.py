@@ -98,6 +98,11 @@ def intersection(a: Fields, b: Fields) -> Fields:
     return result
 
 
+def ordered(fields: Fields) -> Fields:
+    """The same set with its elements in order, as Kubernetes writes it: Go programs compare the bytes."""
+    return {element: ordered(fields[element]) if fields[element] else {} for element in sorted(fields)}
+
+
 def paths(fields: Fields, above: str = "") -> Iterator[str]:
     """The members as people read them: `.spec.containers[name="c"].image`."""
     for element, node in fields.items():

@@ -12,6 +12,7 @@ import asyncio
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from mooring.api import errors
 from mooring.api.core_v1 import Node, Pod, Service
@@ -24,6 +25,9 @@ from mooring.apiserver.security.authz import Attributes, Authorizer, forbidden
 from mooring.apiserver.streams.kubelet import Place, Proxied
 from mooring.apiserver.streams.kubelets import Kubelets
 from mooring.apiserver.streams.questions import container_of, log_options
+
+if TYPE_CHECKING:
+    from mooring.apiserver.streams.log_messages import LogMessages
 
 _SCHEMES = frozenset({"", "http", "https"})
 _SERVICE = "kubernetes.io/service-name"
@@ -65,17 +69,13 @@ class Streams:
         """Do what a request asks; raises a `StatusError` for the client otherwise."""
         verb = route.verb(request)
         subresource = route.kind.subresource(route.subresource)
+        if route.subresource == "proxy":  # any method that the server lets through: what is behind it shall answer
+            return await self._proxy(request, route, client)
         if subresource is None or verb not in subresource.verbs:
             raise errors.method_not_allowed(verb, route.resource, group=route.group)
-        if route.subresource == "proxy":
-            return await self._proxy(request, route, client)
         pod = await self._pod(route.namespace, route.name)
         if route.subresource == "log":
-            options = log_options(request, route.name)
-            place = await self._place(pod, container_of(request, pod))
-            if place is None:
-                return Response(200, b"", "text/plain")  # where there is no node yet, nothing was logged
-            return await self._kubelets.of(place.node).log(place, options)
+            return await self._log(request, route, pod)
         self._require_create(request, route, verb)
         if not request.upgrade:
             raise errors.bad_request("Upgrade request required")
@@ -84,6 +84,15 @@ class Streams:
         if place is None:
             raise errors.bad_request(f"pod {route.name} does not have a host assigned")
         return await self._kubelets.of(place.node).connect(place, route.subresource, request)
+
+    async def _log(self, request: Request, route: ResourceRoute, pod: Pod) -> Response:
+        options = log_options(request, route.name)
+        place = await self._place(pod, container_of(request, pod))
+        messages = _log_messages(request) if request.upgrade else None
+        log = Response(200, b"", "text/plain")  # where there is no node yet, nothing was logged
+        if place is not None:
+            log = await self._kubelets.of(place.node).log(place, options)
+        return messages.answer(log) if messages else log
 
     def _require_create(self, request: Request, route: ResourceRoute, verb: str) -> None:
         """WebSockets begin with GET; that must not make reading rights enough for running commands."""
@@ -178,3 +187,9 @@ def _split(route: ResourceRoute) -> tuple[str, str, str]:
     if len(parts) != 3 or not parts[1] or parts[0] not in _SCHEMES:
         raise errors.bad_request(f"invalid {route.kind.singular} request {quoted(route.name)}")
     return parts[0], parts[1], parts[2]
+
+
+def _log_messages(request: Request) -> "LogMessages":
+    from mooring.apiserver.streams.log_messages import LogMessages  # noqa: PLC0415 - loads long and is needed rarely
+
+    return LogMessages.agree(request)

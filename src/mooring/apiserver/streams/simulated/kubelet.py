@@ -20,7 +20,7 @@ from mooring.apiserver.streams.simulated.rules import FILES, log_rule
 from mooring.apiserver.streams.simulated.spdy_channels import SpdyChannels
 from mooring.apiserver.streams.simulated.terminal import Stdio
 from mooring.apiserver.streams.simulated.volumes import Issue, mounted_files
-from mooring.apiserver.streams.simulated.websocket import Channels, Tunnel, handshake
+from mooring.apiserver.streams.websocket import Channels, Tunnel, handshake
 from mooring.base.clock import Clock
 from mooring.shell import Outcome
 

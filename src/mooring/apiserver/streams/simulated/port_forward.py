@@ -12,7 +12,7 @@ from mooring.api.core_v1 import Pod
 from mooring.apiserver.connection import Connection, ConnectionLostError
 from mooring.apiserver.streams.simulated.canned_http import CannedHttp
 from mooring.apiserver.streams.simulated.spdy import Opened, Received, Spdy, SpdyError
-from mooring.apiserver.streams.simulated.websocket import Channels
+from mooring.apiserver.streams.websocket import Channels
 
 SPDY_NAME = "portforward.k8s.io"
 TUNNELLED = f"SPDY/3.1+{SPDY_NAME}"

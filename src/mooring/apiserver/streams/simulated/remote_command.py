@@ -17,7 +17,7 @@ from mooring.api.meta_v1 import Status, StatusCause, StatusDetails
 from mooring.apiserver.connection import ConnectionLostError
 from mooring.apiserver.streams.questions import CommandOptions
 from mooring.apiserver.streams.simulated.terminal import Stdio
-from mooring.apiserver.streams.simulated.websocket import CLOSE
+from mooring.apiserver.streams.websocket import CLOSE
 
 PROTOCOLS = (
     "v5.channel.k8s.io",

@@ -6,7 +6,7 @@ from collections import deque
 from mooring.apiserver.connection import Connection, ConnectionLostError
 from mooring.apiserver.streams.questions import CommandOptions
 from mooring.apiserver.streams.simulated.spdy import Opened, Received, Spdy, SpdyError
-from mooring.apiserver.streams.simulated.websocket import CLOSE
+from mooring.apiserver.streams.websocket import CLOSE
 
 _CHANNELS = {"stdin": 0, "stdout": 1, "stderr": 2, "error": 3, "resize": 4}
 _CREATION_SECONDS = 30.0

@@ -30,7 +30,7 @@ def handshake(request: Request, protocols: Sequence[str]) -> tuple[str, dict[str
     An empty name among them stands for a client that names none. Raises BadRequest.
     """
     if request.upgrade != "websocket":
-        raise errors.bad_request(f"simulated nodes speak WebSocket here, not {request.headers.get('upgrade', '')}")
+        raise errors.bad_request(f"WebSocket is spoken here, not {request.headers.get('upgrade', '')}")
     key, version = request.headers.get("sec-websocket-key", ""), request.headers.get("sec-websocket-version", "")
     if not key or version != "13":
         raise errors.bad_request("a WebSocket begins with the headers Sec-WebSocket-Key and Sec-WebSocket-Version: 13")
@@ -70,6 +70,9 @@ class Tunnel:
 
     async def write(self, data: bytes) -> None:
         await self._send(BytesMessage(data=data))
+
+    async def write_text(self, text: str) -> None:
+        await self._send(TextMessage(data=text))
 
     async def close(self) -> None:
         """Say farewell."""
