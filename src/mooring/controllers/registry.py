@@ -6,6 +6,7 @@ from mooring.controllers.controller import Factory
 from mooring.controllers.device_taint_eviction import DeviceTaintEviction
 from mooring.controllers.disruption import DisruptionBudgets
 from mooring.controllers.endpoint_slice import EndpointSlices
+from mooring.controllers.endpoint_slice_mirroring import EndpointSliceMirroring
 from mooring.controllers.endpoints import ServiceEndpoints
 from mooring.controllers.ephemeral_volume import EphemeralVolumes
 from mooring.controllers.event_ttl import EventTtl
@@ -46,6 +47,7 @@ CONTROLLERS: dict[str, Factory] = {
     "disruption": DisruptionBudgets,
     "endpoints": ServiceEndpoints,
     "endpointslice": EndpointSlices,
+    "endpointslicemirroring": EndpointSliceMirroring,
     "ephemeral-volume": EphemeralVolumes,
     "event-ttl": EventTtl,
     "persistentvolume-binder": PersistentVolumeBinder,

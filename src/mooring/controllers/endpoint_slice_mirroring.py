@@ -1,0 +1,133 @@
+"""Mirrors Endpoints that people write for Services without a selector into EndpointSlices, which proxies read alone.
+
+One slice for each subset and family of addresses. Not mirrored are Endpoints that say so, those in which a component
+keeps its leader, and those of Services with a selector, whose slices ``endpoint_slice.py`` keeps. Works on Endpoints,
+by key.
+"""
+
+import ipaddress
+from collections.abc import Iterator
+from contextlib import suppress
+
+from msgspec import structs
+
+from mooring.api import errors
+from mooring.api.core_v1 import EndpointAddress, Endpoints, EndpointSubset, Service
+from mooring.api.discovery_v1 import Endpoint, EndpointConditions, EndpointPort, EndpointSlice
+from mooring.api.meta_v1 import ObjectMeta, OwnerReference
+from mooring.client import Informer
+from mooring.controllers.controller import Context, Controller
+from mooring.controllers.endpoint_slice import MANAGED_BY, SERVICE_NAME
+
+MANAGER = "endpointslicemirroring-controller.k8s.io"
+SKIP = "endpointslice.kubernetes.io/skip-mirror"
+LEADER = "control-plane.alpha.kubernetes.io/leader"
+_NOT_COPIED = frozenset(
+    {"kubectl.kubernetes.io/last-applied-configuration", "endpoints.kubernetes.io/last-change-trigger-time"}
+)
+MOST = 1000
+
+
+class EndpointSliceMirroring(Controller):
+    """Works on Endpoints, by key."""
+
+    name = "endpointslicemirroring"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        informers = context.informers
+        self._endpoints: Informer[Endpoints] = informers.of(Endpoints)
+        self._services: Informer[Service] = informers.of(Service)
+        self._slices: Informer[EndpointSlice] = informers.of(EndpointSlice)
+        self._by_service = self._slices.index("mirrored", _service_key)
+        for informer in (self._endpoints, self._services):  # a Service has the name of its Endpoints
+            informer.add_handler(added=self.enqueue, updated=lambda _, new: self.enqueue(new), deleted=self.enqueue)
+        self._slices.add_handler(updated=lambda _, new: self._slice_changed(new), deleted=self._slice_changed)
+
+    def _slice_changed(self, found: EndpointSlice) -> None:
+        for key in _service_key(found):
+            self.queue.add(key)
+
+    async def reconcile(self, key: str) -> float | None:
+        endpoints, service = self._endpoints.by_key(key), self._services.by_key(key)
+        wanted = [*_mirrored(endpoints)] if endpoints and service and _is_mirrored(endpoints, service) else []
+        left = list(self._by_service.get(key))
+        for new in wanted:
+            present = next((each for each in left if _is_like(each, new)), None)
+            if present is None:
+                await self.client.create(new)
+                continue
+            left.remove(present)
+            told = new.metadata
+            metadata = structs.replace(present.metadata, labels=told.labels, annotations=told.annotations)
+            changed = structs.replace(present, metadata=metadata, endpoints=new.endpoints)
+            if changed != present:
+                await self.client.update(changed)
+        for found in left:
+            with suppress(errors.NotFound):
+                meta = found.metadata
+                await self.client.delete(EndpointSlice, meta.name, meta.namespace, uid=meta.uid)
+        return None
+
+
+def _service_key(found: EndpointSlice) -> list[str]:
+    labels = found.metadata.labels
+    mine = labels.get(MANAGED_BY) == MANAGER and SERVICE_NAME in labels
+    return [f"{found.metadata.namespace}/{labels[SERVICE_NAME]}"] if mine else []
+
+
+def _is_mirrored(endpoints: Endpoints, service: Service) -> bool:
+    meta = endpoints.metadata
+    going = meta.deletion_timestamp is not None or service.metadata.deletion_timestamp is not None
+    own = meta.labels.get(SKIP) == "true" or LEADER in meta.annotations
+    return not (going or own or service.spec.selector)
+
+
+def _is_like(present: EndpointSlice, new: EndpointSlice) -> bool:
+    return (present.address_type, list(present.ports)) == (new.address_type, list(new.ports))
+
+
+def _mirrored(endpoints: Endpoints) -> Iterator[EndpointSlice]:
+    meta = endpoints.metadata
+    owner = OwnerReference(
+        api_version="v1", kind="Endpoints", name=meta.name, uid=meta.uid, controller=True, block_owner_deletion=True
+    )
+    for subset in endpoints.subsets:
+        for family, found in _by_family(subset).items():
+            yield EndpointSlice(
+                metadata=ObjectMeta(
+                    generate_name=f"{meta.name}-",
+                    namespace=meta.namespace,
+                    labels=meta.labels | {SERVICE_NAME: meta.name, MANAGED_BY: MANAGER},
+                    annotations={name: text for name, text in meta.annotations.items() if name not in _NOT_COPIED},
+                    owner_references=[owner],
+                ),
+                address_type=family,
+                endpoints=found[:MOST],
+                ports=[
+                    EndpointPort(
+                        name=port.name, protocol=port.protocol or "TCP", port=port.port, app_protocol=port.app_protocol
+                    )
+                    for port in subset.ports
+                ],
+            )
+
+
+def _by_family(subset: EndpointSubset) -> dict[str, list[Endpoint]]:
+    found: dict[str, list[Endpoint]] = {}
+    for addresses, ready in ((subset.addresses, True), (subset.not_ready_addresses, False)):
+        for address in addresses:
+            with suppress(ValueError):  # whatever is no address is not mirrored
+                family = f"IPv{ipaddress.ip_address(address.ip).version}"
+                found.setdefault(family, []).append(_endpoint(address, ready=ready))
+    return found
+
+
+def _endpoint(address: EndpointAddress, *, ready: bool) -> Endpoint:
+    return Endpoint(
+        addresses=[address.ip],
+        conditions=EndpointConditions(ready=ready),
+        hostname=address.hostname or None,
+        node_name=address.node_name,
+        target_ref=address.target_ref,
+    )
