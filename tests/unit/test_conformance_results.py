@@ -80,3 +80,15 @@ def test_the_page_has_the_numbers_of_every_area_and_a_reason_for_every_failure()
         assert f"| {test.area}" in text
         assert (f"| {test.name} | " in text) is (test.ended == "failed")
     assert all(made.reason(test).strip("`") for test in tests if test.ended == "failed")
+
+
+@pytest.mark.req("C.3")
+def test_the_page_counts_what_ran_on_real_nodes_too() -> None:
+    made = page()
+    tests = made.tests_on_real_nodes()
+    text = made.page().partition("## With real nodes")[2]
+    assert {test.area for test in tests} >= {"sig-network", "sig-node", "sig-storage"}
+    assert len(tests) > 200
+    for test in tests:
+        assert (f"| {test.name} | " in text) is (test.ended == "failed")
+    assert all(made.reason(test, real=True).strip("`") for test in tests if test.ended == "failed")

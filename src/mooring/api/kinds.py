@@ -400,6 +400,9 @@ def _networking() -> tuple[Kind, ...]:
     v1 = _Module("networking.k8s.io", "v1", networking_v1)
     address = v1.kind("IPAddress", "ipaddresses", namespaced=False, short_names=("ip",))
     cidr = v1.kind("ServiceCIDR", "servicecidrs", namespaced=False, subresources=(STATUS,))
+    pod_certificate = _Module("certificates.k8s.io", "v1", certificates_v1).kind(
+        "PodCertificateRequest", "podcertificaterequests", subresources=(STATUS,)
+    )
     migration = _Module("storagemigration.k8s.io", "v1", storagemigration_v1).kind(
         "StorageVersionMigration", "storageversionmigrations", namespaced=False, subresources=(STATUS,)
     )
@@ -412,9 +415,8 @@ def _networking() -> tuple[Kind, ...]:
         _also(address, "v1beta1"),
         _also(cidr, "v1beta1"),
         _Module("node.k8s.io", "v1", node_v1).kind("RuntimeClass", "runtimeclasses", namespaced=False),
-        _Module("certificates.k8s.io", "v1", certificates_v1).kind(
-            "PodCertificateRequest", "podcertificaterequests", subresources=(STATUS,)
-        ),
+        pod_certificate,
+        _also(pod_certificate, "v1beta1"),
         migration,
         _also(migration, "v1beta1"),
     )

@@ -81,6 +81,7 @@ _LIFECYCLES = {
     },
     ("certificates.k8s.io", "v1beta1"): {
         "ClusterTrustBundle": since("1.33", "1.37", "1.40", replacement="certificates.k8s.io/v1"),
+        "PodCertificateRequest": since("1.35", "1.37", "1.40", replacement="certificates.k8s.io/v1"),
     },
     ("coordination.k8s.io", "v1"): {"Lease": since("1.14")},
     ("events.k8s.io", "v1"): {"Event": since("1.19")},
