@@ -52,7 +52,11 @@ def authority(name: str = "x", *, ca: bool = True) -> str:
 
 def name_for(kind: str) -> str:
     """The name that tests give to their object of a kind."""
-    return {"IPAddress": "192.0.2.7", "CustomResourceDefinition": "widgets.example.com"}.get(kind, "x")
+    return {
+        "APIService": "v1.x.example.com",
+        "IPAddress": "192.0.2.7",
+        "CustomResourceDefinition": "widgets.example.com",
+    }.get(kind, "x")
 
 
 _WEBHOOK: Tree = {
@@ -76,6 +80,10 @@ EXAMPLES: dict[str, tuple[str, Tree]] = {
     ),
     "ValidatingWebhookConfiguration": (_POLICIES, {"webhooks": [_WEBHOOK]}),
     "MutatingWebhookConfiguration": (_POLICIES, {"webhooks": [_WEBHOOK]}),
+    "APIService": (
+        "apiregistration.k8s.io/v1",
+        {"spec": {"group": "x.example.com", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}},
+    ),
     "ClusterTrustBundle": ("certificates.k8s.io/v1", {"spec": {"trustBundle": authority()}}),
     "ValidatingAdmissionPolicyBinding": (_POLICIES, {"spec": {"policyName": "x", "validationActions": ["Deny"]}}),
     "MutatingAdmissionPolicy": (

@@ -3,6 +3,7 @@
 from typing import Any
 
 from mooring.admission import (
+    api_services,
     autoscaler,
     certificate_signing,
     certificates,
@@ -76,6 +77,7 @@ register(
     *certificate_signing.STRATEGIES,
     *certificates.STRATEGIES,
     *trust_bundles.STRATEGIES,
+    *api_services.STRATEGIES,
     *storage_migration.STRATEGIES,
     *event.STRATEGIES,
     *quota.STRATEGIES,

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from mooring.api import (
     admissionregistration_v1,
     apiextensions_v1,
+    apiregistration_v1,
     apps_v1,
     authentication_v1,
     authorization_v1,
@@ -361,6 +362,13 @@ def _cluster() -> tuple[Kind, ...]:
             "customresourcedefinitions",
             namespaced=False,
             short_names=("crd", "crds"),
+            categories=("api-extensions",),
+            subresources=(STATUS,),
+        ),
+        _Module("apiregistration.k8s.io", "v1", apiregistration_v1).kind(
+            "APIService",
+            "apiservices",
+            namespaced=False,
             categories=("api-extensions",),
             subresources=(STATUS,),
         ),

@@ -25,6 +25,8 @@ from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import RootPaths, Status
 from mooring.api.scheme import Scheme
 from mooring.apiserver import access_log, routes
+from mooring.apiserver.api_services import GROUP as API_SERVICES
+from mooring.apiserver.api_services import ApiServices
 from mooring.apiserver.audit_log import AuditLog
 from mooring.apiserver.connection import ConnectionLostError
 from mooring.apiserver.definitions.following import Definitions
@@ -100,6 +102,7 @@ class Application:
     definitions: Definitions
     policies: PolicyStep
     webhooks: WebhookStep
+    api_services: ApiServices
     audit: AuditLog | None = None
     paths: dict[str, PathHandler] = field(default_factory=dict)
     """Handlers of more paths, by what they begin with: `/explain` answers `/explain` and all below it."""
@@ -215,6 +218,8 @@ class Application:
                 if exchange.verb not in route.kind.verbs or route.subresource:
                     raise errors.method_not_allowed(exchange.verb, route.resource, group=route.group)
                 return await answer(request, route)
+            if route.group == API_SERVICES:
+                await self.api_services.keep()
             response = await self.resources.handle(request, route)
             if exchange.verb not in _READS:
                 await self._catch_up(route)
@@ -235,6 +240,8 @@ class Application:
         elif route.group == POLICIES:
             await self.policies.catch_up()
             await self.webhooks.catch_up()
+        elif route.group == API_SERVICES:
+            await self.api_services.judge()
 
     async def _page(self, request: Request) -> Response:
         """What is there besides resources."""

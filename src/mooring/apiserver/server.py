@@ -25,6 +25,7 @@ from mooring.admission.options import for_component as admission_options
 from mooring.api.coordination_v1 import Lease
 from mooring.api.scheme import Scheme
 from mooring.apiserver import authentication_trust
+from mooring.apiserver.api_services import ApiServices
 from mooring.apiserver.app import Application
 from mooring.apiserver.audit_log import AuditLog
 from mooring.apiserver.definitions.following import Definitions
@@ -202,6 +203,7 @@ class ApiServer:
             definitions=Definitions(self.store, self.scheme, resources, clock),
             policies=self._policies,
             webhooks=self._webhook_step,
+            api_services=ApiServices(OwnCalls(resources), self.scheme, clock),
             audit=self._audit,
         )
 

@@ -47,6 +47,7 @@ _PRINTERS: dict[tuple[str, str], Printer] = {
     ("autoscaling", "HorizontalPodAutoscaler"): networking.AUTOSCALERS,
     ("batch", "CronJob"): workloads.CRON_JOBS,
     ("batch", "Job"): workloads.JOBS,
+    ("apiregistration.k8s.io", "APIService"): networking.API_SERVICES,
     ("certificates.k8s.io", "ClusterTrustBundle"): networking.TRUST_BUNDLES,
     ("certificates.k8s.io", "PodCertificateRequest"): networking.CERTIFICATE_REQUESTS,
     ("certificates.k8s.io", "CertificateSigningRequest"): cluster.CERTIFICATE_REQUESTS,

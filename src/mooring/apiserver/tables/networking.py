@@ -3,7 +3,15 @@
 from datetime import datetime
 from typing import Any
 
-from mooring.api import autoscaling_v1, autoscaling_v2, certificates_v1, networking_v1, node_v1, storagemigration_v1
+from mooring.api import (
+    apiregistration_v1,
+    autoscaling_v1,
+    autoscaling_v2,
+    certificates_v1,
+    networking_v1,
+    node_v1,
+    storagemigration_v1,
+)
 from mooring.api.autoscaler_conversion import autoscaler_from_v1
 from mooring.apiserver.tables.printer import NONE, UNKNOWN, UNSET, Printer, age, labels, selector, text, wide
 
@@ -78,6 +86,18 @@ def _certificate_request(each: certificates_v1.PodCertificateRequest, _now: date
     ]
 
 
+def _api_service(each: apiregistration_v1.APIService, now: datetime) -> list[Any]:
+    service, found = (
+        each.spec.service,
+        next((state for state in each.status.conditions if state.type == "Available"), None),
+    )
+    shown = found.status if found else "Unknown"
+    if found and found.status != "True" and found.reason:
+        shown = f"{found.status} ({found.reason})"
+    where = f"{service.namespace}/{service.name}" if service else "Local"
+    return [each.metadata.name, where, shown, age(each.metadata.creation_timestamp, now)]
+
+
 def _trust_bundle(each: certificates_v1.ClusterTrustBundle, _now: datetime) -> list[Any]:
     return [each.metadata.name, each.spec.signer_name or "<none>"]
 
@@ -142,6 +162,7 @@ SERVICE_CIDRS = Printer(_texts("Name", "CIDRs", "Age"), _service_cidr)
 IP_ADDRESSES = Printer(_texts("Name", "ParentRef", "Age"), _ip_address)
 MIGRATIONS = Printer(_texts("Name", "Resource", "Status"), _migration)
 AUTOSCALERS = Printer(_texts("Name", "Reference", "Targets", "MinPods", "MaxPods", "Replicas", "Age"), _autoscaler)
+API_SERVICES = Printer(_texts("Name", "Service", "Available", "Age"), _api_service)
 TRUST_BUNDLES = Printer(_texts("Name", "SignerName"), _trust_bundle)
 CERTIFICATE_REQUESTS = Printer(
     (

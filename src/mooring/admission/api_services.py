@@ -1,0 +1,119 @@
+"""APIServices: who serves which group and version. ``apiserver/api_services.py`` keeps those of this server."""
+
+from mooring.admission import meta
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import WHOLE_METADATA, Request
+from mooring.api import field_errors, names, times
+from mooring.api.apiregistration_v1 import (
+    AVAILABLE,
+    APIService,
+    APIServiceCondition,
+    APIServiceSpec,
+    APIServiceStatus,
+)
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.quoting import quoted
+
+_SPEC, _STATUS = Path("spec"), Path("status")
+_HTTPS = 443
+_MOST_GROUP, _MOST_VERSION = 20_000, 1_000
+_STATES = ("True", "False", "Unknown")
+
+
+class APIServiceStrategy(RuleStrategy[APIService]):
+    """A version of a group, and the server behind it."""
+
+    object_type = APIService
+    group = "apiregistration.k8s.io"
+    kind = "APIService"
+    resource = "apiservices"
+    namespaced = False
+    has_generation = False
+    has_status = True
+    status_keeps = WHOLE_METADATA
+    allow_unconditional_update = False
+
+    def default(self, obj: APIService) -> None:
+        service = obj.spec.service
+        if service is not None and service.port is None:
+            service.port = _HTTPS
+
+    def prepare_for_create(self, obj: APIService, request: Request) -> None:
+        obj.status = APIServiceStatus()
+        if obj.spec.service is None:
+            obj.status.conditions = [
+                APIServiceCondition(
+                    type=AVAILABLE,
+                    status="True",
+                    reason="Local",
+                    message="Local APIServices are always available",
+                    last_transition_time=times.to_seconds(request.now),
+                )
+            ]
+
+    def validate_create(self, obj: APIService, request: Request) -> list[FieldError]:
+        wanted = f"{obj.spec.version}.{obj.spec.group}"
+
+        def name_check(name: str) -> names.Messages:
+            wrong = names.path_segment_name(name)
+            if wrong or name == wanted:
+                return wrong
+            return (f'must be `spec.version+"."+spec.group`: {quoted(wanted)}',)
+
+        errors = meta.validate_object_meta(obj.metadata, namespaced=False, name_check=name_check)
+        return errors + self.rules(obj, None, request)
+
+    def rules(self, obj: APIService, old: APIService | None, request: Request) -> list[FieldError]:
+        return _versions(obj.spec) + _server(obj.spec)
+
+    def status_rules(self, new: APIService, old: APIService, request: Request) -> list[FieldError]:
+        return [
+            field_errors.not_supported(_STATUS.child("conditions").index(index).child("status"), each.status, _STATES)
+            for index, each in enumerate(new.status.conditions)
+            if each.status not in _STATES
+        ]
+
+
+def _versions(spec: APIServiceSpec) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if not spec.group and spec.version != "v1":
+        detail = "only v1 may have an empty group and it better be legacy kube"
+        errors.append(field_errors.required(_SPEC.child("group"), detail))
+    if spec.group:
+        errors += names.validate(_SPEC.child("group"), spec.group, names.dns1123_subdomain(spec.group))
+    errors += names.validate(_SPEC.child("version"), spec.version, names.dns1035_label(spec.version))
+    for name, value, most in (
+        ("groupPriorityMinimum", spec.group_priority_minimum, _MOST_GROUP),
+        ("versionPriority", spec.version_priority, _MOST_VERSION),
+    ):
+        if not 0 < value <= most:
+            errors.append(field_errors.invalid(_SPEC.child(name), value, f"must be positive and less than {most}"))
+    return errors
+
+
+def _server(spec: APIServiceSpec) -> list[FieldError]:
+    service, skips = spec.service, _SPEC.child("insecureSkipTLSVerify")
+    errors: list[FieldError] = []
+    if service is None:
+        if spec.ca_bundle:
+            shown, detail = f"{len(spec.ca_bundle)} bytes", "local APIServices may not have a caBundle"
+            errors.append(field_errors.invalid(_SPEC.child("caBundle"), shown, detail))
+        if spec.insecure_skip_tls_verify:
+            detail = "local APIServices may not have insecureSkipTLSVerify"
+            errors.append(field_errors.invalid(skips, spec.insecure_skip_tls_verify, detail))
+        return errors
+    here = _SPEC.child("service")
+    errors += [
+        field_errors.required(here.child(name))
+        for name, value in (("namespace", service.namespace), ("name", service.name))
+        if not value
+    ]
+    if wrong := names.port_number(service.port or 0):
+        errors.append(field_errors.invalid(here.child("port"), service.port, f"port is not valid: {', '.join(wrong)}"))
+    if spec.insecure_skip_tls_verify and spec.ca_bundle:
+        errors.append(field_errors.invalid(skips, True, "may not be true if caBundle is present"))
+    return errors
+
+
+STRATEGIES = (APIServiceStrategy(),)

@@ -1,0 +1,78 @@
+"""apiregistration.k8s.io/v1: APIService, which says who serves a group and version of the API."""
+
+from typing import Annotated
+
+import msgspec
+
+from mooring.api.base import Int32, Object, always, list_map, required
+from mooring.api.meta_v1 import Resource, ResourceList
+
+AVAILABLE = "Available"
+
+
+class ServiceReference(Object):
+    """A Service behind which another API server answers."""
+
+    namespace: str = ""
+    """The namespace of the Service."""
+    name: str = ""
+    """The name of the Service."""
+    port: Int32 | None = None
+    """The port of the Service; 443 unless given."""
+
+
+class APIServiceSpec(Object):
+    """Who serves what."""
+
+    service: ServiceReference | None = None
+    """The server behind a Service; without it this server serves the version itself."""
+    group: str = ""
+    """The API group."""
+    version: str = ""
+    """The version of the group."""
+    insecure_skip_tls_verify: bool = msgspec.field(default=False, name="insecureSkipTLSVerify")
+    """Whether the server's certificate is not checked."""
+    ca_bundle: bytes = msgspec.field(default=b"", name="caBundle")
+    """Certificates of the authorities that may have signed the server's, in PEM."""
+    group_priority_minimum: Int32 = required(int)
+    """Which group clients prefer: the highest number first."""
+    version_priority: Int32 = required(int)
+    """Which version of the group clients prefer: the highest number first."""
+
+
+class APIServiceCondition(Object):
+    """One aspect of the state of an APIService."""
+
+    type: str = required(str)
+    """Available."""
+    status: str = required(str)
+    """True, False or Unknown."""
+    last_transition_time: str | None = None
+    """When the status last changed."""
+    reason: str = ""
+    """One word that says why."""
+    message: str = ""
+    """A sentence for people."""
+
+
+class APIServiceStatus(Object):
+    """What was found out about a server."""
+
+    conditions: Annotated[list[APIServiceCondition], list_map("type")] = []
+    """Whether it can be asked."""
+
+
+class APIService(Resource):
+    """Says who serves a group and version of the API; its name is `version.group`."""
+
+    spec: APIServiceSpec = always(APIServiceSpec)
+    """Who serves what."""
+    status: APIServiceStatus = always(APIServiceStatus)
+    """Whether it can be asked."""
+
+
+class APIServiceList(ResourceList):
+    """Several APIServices."""
+
+    items: list[APIService] = required(list)
+    """The services."""
