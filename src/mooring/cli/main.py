@@ -15,6 +15,7 @@ COMMANDS = {
     "demo": "Show five Kubernetes proposals in two minutes.",
     "explain": "Say why a pod is pending, and what would help.",
     "simulate": "Say where pods would go if the cluster were changed.",
+    "record": "Write what happens in a cluster into a trace, to be replayed.",
     "experiment": "Run many simulations from one file, into one table.",
     "audit": "Say what breaks when versions or gates change.",
     "dashboard": "See all of that in a browser.",

@@ -460,6 +460,46 @@ def test_measures_over_time(tmp_path: Path) -> None:
     assert last["fragmented cpu"] == pytest.approx((1 + 1 + 1 / 3) / 3, abs=1e-4)
 
 
+PRICES = (
+    ("a table", "type,price\nm5.large,0.096\n", {"m5.large": 0.096}),
+    (
+        "Karpenter's instance types: on demand, where they are cheapest",
+        json.dumps(
+            [
+                {
+                    "name": "c-1x",
+                    "offerings": [
+                        {"Price": 0.01, "Requirements": [{"key": "karpenter.sh/capacity-type", "values": ["spot"]}]},
+                        {
+                            "Price": 0.03,
+                            "Requirements": [{"key": "karpenter.sh/capacity-type", "values": ["on-demand"]}],
+                        },
+                        {"Price": 0.025, "Requirements": []},
+                    ],
+                },
+                {"name": "g5.4xlarge", "offerings": [{"capacityType": "on-demand", "zone": "a", "price": 1.624}]},
+            ]
+        ),
+        {"c-1x": 0.025, "g5.4xlarge": 1.624},
+    ),
+)
+
+
+@pytest.mark.req("T.2")
+@pytest.mark.parametrize(("text", "expected"), [case[1:] for case in PRICES], ids=[case[0] for case in PRICES])
+def test_prices_are_read_from(text: str, expected: dict[str, float], tmp_path: Path) -> None:
+    (tmp_path / "prices").write_text(text)
+    assert prices.read(tmp_path / "prices").table == expected
+
+
+@pytest.mark.req("T.2")
+@pytest.mark.parametrize("text", ["m5.large,cheap\nx,1\ny,much\n", "a,b\nm5.large,-1\n", "[{", '[{"name": 1}]'])
+def test_prices_that_make_no_sense_are_told(text: str, tmp_path: Path) -> None:
+    (tmp_path / "prices").write_text(text)
+    with pytest.raises(TraceError, match="prices"):
+        prices.read(tmp_path / "prices")
+
+
 @pytest.mark.req("T.2")
 def test_percentiles_of_waiting_times_are_within_two_per_cent() -> None:
     waits = Waits()

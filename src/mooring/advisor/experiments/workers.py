@@ -71,6 +71,9 @@ class DaskWorkers:
         finally:
             self._client.cancel(futures)
 
+    def close(self) -> None:
+        self._client.close()
+
 
 class Results:
     """The results in a folder."""

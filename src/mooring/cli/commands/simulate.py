@@ -21,7 +21,7 @@ from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, c
 from mooring.cli.support.output import output_option, print_data
 from mooring.cli.support.simulation_progress import SimulationProgress
 from mooring.cli.support.simulation_steps import CHANGES, InOrder, OrderedCommand, steps_of
-from mooring.cli.support.trace_replay import TraceWanted, replay, trace_flags
+from mooring.cli.support.trace_replay import TraceWanted, compare_replays, replay, trace_flags
 
 if TYPE_CHECKING:
     from mooring.advisor.simulate import Scenario, Settings, Simulation
@@ -45,6 +45,7 @@ def _changes(command: Any) -> Any:
 
 
 @click.command(cls=OrderedCommand)
+@click.argument("words", nargs=-1, metavar="[compare ONE OTHER]")
 @cluster_source
 @click.option("--nodes", type=click.IntRange(0), metavar="N", help="A cluster of so many equal nodes instead.")
 @click.option(
@@ -85,6 +86,7 @@ def _changes(command: Any) -> Any:
 )
 def simulate(
     *,
+    words: tuple[str, ...],
     source: ClusterSource,
     running: Component,
     scheduler: SchedulerChoice,
@@ -114,9 +116,13 @@ def simulate(
       mooring simulate --taint 'worker-1=sla=940:NoExecute' --compare-with scheduler.yaml
       mooring simulate --scenario black-friday.yaml -o json
       mooring simulate --trace nodes.csv --trace pods.csv --html report.html
+      mooring simulate compare 'results/runs/*.FGD.*' 'results/runs/*.BestFit.*'
     """
     import mooring.advisor.simulate as package  # noqa: PLC0415 - `--help` should not wait for it
 
+    if words:
+        compare_replays(words, output)
+        return
     wanted = [_condition(text) for text in conditions]
     try:
         templates = _templates(template)

@@ -108,6 +108,35 @@ def replay(
     sys.exit(0 if result.is_complete else INTERRUPTED)
 
 
+def compare_replays(words: tuple[str, ...], output: str) -> None:
+    """`simulate compare ONE OTHER`: what differs between results of replays, and how sure that is over their seeds."""
+    import msgspec  # noqa: PLC0415 - as above
+
+    from mooring.advisor.simulate.traces import comparing  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.traces.events import TraceError  # noqa: PLC0415 - as above
+
+    if words[0] != "compare" or len(words) != 3:
+        raise click.UsageError("expected `simulate compare ONE OTHER`, with results of replays; see docs/traces.md")
+    try:
+        found = comparing.compare(*(comparing.read(place) for place in words[1:]))
+    except TraceError as problem:
+        raise click.ClickException(str(problem)) from problem
+    if output in ("json", "yaml"):
+        print_data(msgspec.to_builtins(found), output)
+        return
+    rows = [
+        [
+            each.name,
+            f"{each.one:,.5g}",
+            f"{each.other:,.5g}",
+            f"{each.difference:+,.5g}" + (f" ± {each.confidence:,.3g}" if each.confidence is not None else ""),
+            "yes" if each.is_sure else "",
+        ]
+        for each in found
+    ]
+    print_table(["WHAT", "ONE", "OTHER", "DIFFERENCE, 95% CONFIDENCE", "SURE"], rows)
+
+
 def _replayed(wanted: TraceWanted, snapshot: "Snapshot", settings: "Settings", seed: int) -> "Replayed":
     from mooring.advisor.simulate.traces.opening import Trace  # noqa: PLC0415 - as above
     from mooring.advisor.simulate.traces.replaying import Options, Replay  # noqa: PLC0415 - as above

@@ -177,7 +177,7 @@ class _Reading:
         if isinstance(obj, Node):
             before = self._nodes.get(obj.metadata.name)
             self._nodes[obj.metadata.name] = obj
-            if before is None or _seen(before) != _seen(obj):
+            if before is None or seen_of(before) != seen_of(obj):
                 yield NodeComes(at, obj)
         elif isinstance(obj, Pod):
             yield from self._pod(at, obj)
@@ -202,7 +202,7 @@ def unbound(pod: Pod) -> Pod:
     return structs.replace(pod, spec=spec, status=PodStatus(phase="Pending"))
 
 
-def _seen(node: Node) -> tuple[object, ...]:
+def seen_of(node: Node) -> tuple[object, ...]:
     """What scheduling sees of a node: heartbeats are no events."""
     spec, status = node.spec, node.status
     return node.metadata.labels, spec.taints, spec.unschedulable, status.allocatable

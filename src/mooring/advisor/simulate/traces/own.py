@@ -1,7 +1,8 @@
 """Mooring's own traces: a table (CSV or Parquet) with one line an event, in the order of time.
 
     time        seconds since the beginning
-    event       add, change, remove, fail (of a node), bind (where a recorded cluster put a pod)
+    event       add, change, remove, fail (of a node), bind (where a recorded cluster put a pod);
+                begin, in the first line of a recording, has its moment as the name
     kind        Pod or Node; other kinds need `object`
     namespace   of a pod; `default` when empty
     name
@@ -18,6 +19,7 @@ Only `time`, `event`, `kind` and `name` are needed; further columns are ignored.
 import csv
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import IO
@@ -40,7 +42,7 @@ from mooring.advisor.simulate.traces.kinds import from_tree_of
 from mooring.advisor.simulate.traces.objects import Amounts, node_of, pod_of
 from mooring.advisor.simulate.traces.tables import lines
 from mooring.advisor.snapshot.objects import scheme
-from mooring.api import codec
+from mooring.api import codec, times
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Resource
 
@@ -64,17 +66,30 @@ _POD_AMOUNT = {"pods": "110"}
 
 
 def events(path: Path, complaints: Complaints) -> Iterator[Event]:
-    times = Times()
+    order = Times()
     for place, row in lines(path, complaints):
+        if row["event"] == "begin":
+            continue
         try:
             event = _event(row)
         except (ValueError, RecursionError) as problem:
             complaints.bad(place, str(problem))
             continue
-        if wrong := times.problem(event.at, place):
+        if wrong := order.problem(event.at, place):
             complaints.bad(place, wrong)
             continue
         yield event
+
+
+def begun(stream: IO[str]) -> datetime | None:
+    """When a recording was begun, as its first line says; None for other tables."""
+    first = next(csv.DictReader(stream), {})
+    if first.get("event") != "begin":
+        return None
+    try:
+        return times.parse(first.get("name") or "")
+    except times.TimeError:
+        return None
 
 
 def _event(row: Mapping[str, str]) -> Event:
@@ -176,6 +191,11 @@ class Writer:
         self._writer = csv.writer(stream, lineterminator="\n")
         if header:
             self._writer.writerow(COLUMNS)
+
+    def begin(self, moment: str) -> None:
+        """Write down when a recording was begun."""
+        line = {"time": "0", "event": "begin", "kind": "Trace", "name": moment}
+        self._writer.writerow([line.get(column, "") for column in COLUMNS])
 
     def write(self, happened: Iterable[Event]) -> None:
         for event in happened:

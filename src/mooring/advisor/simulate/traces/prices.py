@@ -1,10 +1,13 @@
-"""What nodes cost by the hour: from a label of theirs, or from a table by the value of a label."""
+"""What nodes cost by the hour: from a label of theirs, from a table, or from Karpenter's list of instance types."""
 
 import csv
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from mooring.advisor.simulate.traces.events import TraceError
 from mooring.api.core_v1 import Node
@@ -37,20 +40,44 @@ class Prices:
 
 
 def read(path: Path, by: str = INSTANCE_TYPE) -> Prices:
-    """A table with two columns, the value of a label and the price. Raises TraceError."""
-    table: dict[str, float] = {}
+    """A table of two columns, the value of a label and the price; or Karpenter's instance types. Raises TraceError."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            for number, row in enumerate(csv.reader(stream), 1):
-                if not row or (number == 1 and math.isnan(_number(row[-1], math.nan))):
-                    continue
-                price = _number(row[1], math.nan) if len(row) == 2 else math.nan
-                if not price >= 0:
-                    raise TraceError(f"{path}:{number}: expected a name and a price, as in m5.large,0.096")
-                table[row[0]] = price
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as problem:
         raise TraceError(f"{path}: cannot be read: {problem}") from problem
-    return Prices(table=table, by=by)
+    return Prices(table=_karpenter(text, path) if text.lstrip().startswith("[") else _table(text, path), by=by)
+
+
+def _table(text: str, path: Path) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for number, row in enumerate(csv.reader(text.splitlines()), 1):
+        if not row or (number == 1 and math.isnan(_number(row[-1], math.nan))):
+            continue
+        price = _number(row[1], math.nan) if len(row) == 2 else math.nan
+        if not price >= 0:
+            raise TraceError(f"{path}:{number}: expected a name and a price, as in m5.large,0.096")
+        found[row[0]] = price
+    return found
+
+
+def _karpenter(text: str, path: Path) -> dict[str, float]:
+    """The instance types that Karpenter's kwok provider publishes: the price on demand, where it is lowest."""
+    try:
+        listed = msgspec.json.decode(text)
+        return {str(each["name"]): _cheapest(each["offerings"]) for each in listed}
+    except (msgspec.DecodeError, KeyError, TypeError, ValueError) as problem:
+        raise TraceError(f"{path}: not a list of Karpenter's instance types: {problem!r}") from problem
+
+
+def _cheapest(offerings: list[dict[str, Any]]) -> float:
+    """Of the offerings on demand if there are any. Older lists begin their words with small letters."""
+    prices = [(_is_spot(each), float(each["Price"] if "Price" in each else each["price"])) for each in offerings]
+    return min(prices)[1]
+
+
+def _is_spot(offering: dict[str, Any]) -> bool:
+    needs = offering.get("Requirements") or offering.get("requirements") or []
+    return offering.get("capacityType") == "spot" or any("spot" in (need.get("values") or []) for need in needs)
 
 
 def _number(text: str, otherwise: float = 0.0) -> float:

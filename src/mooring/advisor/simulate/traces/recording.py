@@ -1,0 +1,203 @@
+"""A trace from a live cluster, Mooring or Kubernetes: what comes, changes and goes, written as it is seen.
+
+Informers tell of nodes and pods, and find out by themselves what was missed when a connection broke. A recording that
+was stopped goes on in the same file: what the file says is there is compared with what is. Only pods and nodes are
+read.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+from msgspec import structs
+
+from mooring.advisor.simulate.traces import own
+from mooring.advisor.simulate.traces.anonymous import Pseudonyms
+from mooring.advisor.simulate.traces.audit_log import seen_of, unbound
+from mooring.advisor.simulate.traces.complaints import Complaints
+from mooring.advisor.simulate.traces.events import (
+    Event,
+    NodeComes,
+    NodeGoes,
+    PodArrives,
+    PodBound,
+    PodLeaves,
+    TraceError,
+)
+from mooring.api import times
+from mooring.api.core_v1 import Node, NodeStatus, Pod, PodStatus
+from mooring.api.meta_v1 import ObjectMeta
+from mooring.api.states import has_ended
+from mooring.client import Client, Informers
+
+
+class Recorder:
+    """Makes events of what informers tell, and writes them."""
+
+    def __init__(
+        self, write: Callable[[Iterable[Event]], None], now: Callable[[], float], pseudonyms: Pseudonyms | None = None
+    ) -> None:
+        self._write, self._now, self._pseudonyms = write, now, pseudonyms
+        self._pods: dict[str, str] = {}
+        """Nodes by the names of pods, as the trace has them; empty for those that wait."""
+        self._nodes: dict[str, object] = {}
+        """What scheduling sees of nodes, by name; None where only the file tells of them."""
+        self.events = 0
+
+    def learn(self, events: Iterable[Event]) -> None:
+        """What a recording that goes on has told already."""
+        for event in events:
+            match event:
+                case PodArrives():
+                    self._pods[event.name] = event.pod.spec.node_name
+                case PodBound(name=name, node=node):
+                    self._pods[name] = node
+                case PodLeaves(name=name):
+                    self._pods.pop(name, None)
+                case NodeComes(node=found):
+                    self._nodes[found.metadata.name] = None
+                case NodeGoes(name=name):
+                    self._nodes.pop(name, None)
+
+    def missing(self, nodes: Iterable[Node], pods: Iterable[Pod]) -> None:
+        """Everything is listed: what the file has and the cluster has not is gone."""
+        there = {self._name(node.metadata.name, "node") for node in nodes}
+        for name in [name for name in self._nodes if name not in there]:
+            del self._nodes[name]
+            self._tell(NodeGoes(self._now(), name))
+        living = {self._pod_name(pod) for pod in pods if not has_ended(pod)}
+        for name in [name for name in self._pods if name not in living]:
+            del self._pods[name]
+            self._tell(PodLeaves(self._now(), name))
+
+    def node(self, node: Node) -> None:
+        """A node is there, or has changed."""
+        name, seen = self._name(node.metadata.name, "node"), seen_of(node)
+        if self._nodes.get(name, ()) != seen:
+            self._nodes[name] = seen
+            self._tell(NodeComes(self._now(), self._plain_node(node)))
+
+    def node_gone(self, node: Node) -> None:
+        name = self._name(node.metadata.name, "node")
+        if name in self._nodes:
+            del self._nodes[name]
+            self._tell(NodeGoes(self._now(), name))
+
+    def pod(self, pod: Pod) -> None:
+        """A pod is there, or has changed."""
+        name, node = self._pod_name(pod), pod.spec.node_name
+        if has_ended(pod):
+            self._gone(name)
+            return
+        node = self._name(node, "node") if node else ""
+        if name not in self._pods:
+            self._pods[name] = node
+            self._tell(PodArrives(self._now(), self._plain_pod(pod)))
+        elif node and not self._pods[name]:
+            self._pods[name] = node
+            self._tell(PodBound(self._now(), name, node))
+
+    def pod_gone(self, pod: Pod) -> None:
+        self._gone(self._pod_name(pod))
+
+    # -- how
+
+    def _gone(self, name: str) -> None:
+        if name in self._pods:
+            del self._pods[name]
+            self._tell(PodLeaves(self._now(), name))
+
+    def _tell(self, event: Event) -> None:
+        self.events += 1
+        self._write((event,))
+
+    def _name(self, name: str, what: str) -> str:
+        return name if self._pseudonyms is None else self._pseudonyms.name(name, what)
+
+    def _pod_name(self, pod: Pod) -> str:
+        meta = pod.metadata
+        return f"{self._name(meta.namespace, 'namespace')}/{self._name(meta.name, 'pod')}"
+
+    def _plain_pod(self, pod: Pod) -> Pod:
+        """What replays need of a pod: how it was when it came, or with its node if it had one already."""
+        meta, waiting = pod.metadata, unbound(pod)
+        kept = ObjectMeta(
+            name=meta.name,
+            namespace=meta.namespace,
+            labels=meta.labels,
+            annotations=meta.annotations,
+            owner_references=meta.owner_references,
+        )
+        plain = structs.replace(waiting, metadata=kept, spec=pod.spec, status=PodStatus(phase="Pending"))
+        return plain if self._pseudonyms is None else self._pseudonyms.pod(plain)
+
+    def _plain_node(self, node: Node) -> Node:
+        meta, status = node.metadata, node.status
+        plain = structs.replace(
+            node,
+            metadata=ObjectMeta(name=meta.name, labels=meta.labels, annotations={}),
+            status=NodeStatus(capacity=status.capacity, allocatable=status.allocatable),
+        )
+        return plain if self._pseudonyms is None else self._pseudonyms.node(plain)
+
+
+async def record(client: Client, recorder: Recorder, stop: asyncio.Event) -> None:
+    """Follow a cluster until somebody says stop."""
+    informers = Informers(client)
+    nodes, pods = informers.of(Node), informers.of(Pod)
+    nodes.add_handler(added=recorder.node, updated=lambda _, new: recorder.node(new), deleted=recorder.node_gone)
+    async with informers:  # nodes first, so that no pod is on a node that has not come
+        await nodes.wait_for_sync()
+        pods.add_handler(added=recorder.pod, updated=lambda _, new: recorder.pod(new), deleted=recorder.pod_gone)
+        await pods.wait_for_sync()
+        recorder.missing(nodes.objects(), pods.objects())
+        await stop.wait()
+
+
+class TraceFile:
+    """The file of a recording: begun, or gone on with."""
+
+    def __init__(self, path: Path, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._path, self._clock = path, now
+        self.told: list[Event] = []
+        """What it has told already."""
+        self._start = now()
+        is_new = not path.exists() or not path.stat().st_size
+        if not is_new:
+            self._start = _begun(path)
+            self.told = list(own.events(path, Complaints(skips=True)))
+            _end_last_line(path)
+        self._stream: IO[str] = path.open("a", encoding="utf-8", newline="")
+        self._writer = own.Writer(self._stream, header=is_new)
+        if is_new:
+            self._writer.begin(times.to_microseconds(self._start))
+
+    def now(self) -> float:
+        """Seconds since the beginning."""
+        return max((self._clock() - self._start).total_seconds(), 0.0)
+
+    def write(self, events: Iterable[Event]) -> None:
+        self._writer.write(events)
+        self._stream.flush()
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+def _begun(path: Path) -> datetime:
+    """When a recording was begun. Raises TraceError for a file that is none."""
+    with path.open(encoding="utf-8", newline="") as stream:
+        found = own.begun(stream)
+    if found is None:
+        raise TraceError(f"{path}: not a recording of Mooring's: name a new file")
+    return found
+
+
+def _end_last_line(path: Path) -> None:
+    """A line that was cut off must not become one with the next."""
+    with path.open("rb+") as stream:
+        stream.seek(-1, 2)
+        if stream.read(1) != b"\n":
+            stream.write(b"\n")

@@ -1,0 +1,82 @@
+"""`mooring record`: a trace of a live cluster, to be replayed by `mooring simulate --trace`."""
+
+import asyncio
+import secrets
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mooring.cli.support.cluster_source import ClusterSource
+from mooring.cli.support.duration import Duration
+
+if TYPE_CHECKING:
+    from mooring.advisor.simulate.traces.recording import Recorder
+
+
+@click.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--kubeconfig", metavar="FILE", help="A live cluster; as kubectl finds it if not given.")
+@click.option("--context", default="", metavar="NAME", help="The context of the kubeconfig.")
+@click.option("--for", "seconds", type=Duration(), metavar="DURATION", help="Stop after so long, such as 30m.")
+@click.option("--anonymise", is_flag=True, help="Write pseudonyms for names, labels and images.")
+@click.option("--secret", metavar="HEX", help="With --anonymise, what pseudonyms depend on: to go on with a recording.")
+def record(
+    *, file: Path, kubeconfig: str | None, context: str, seconds: float | None, anonymise: bool, secret: str | None
+) -> None:
+    """Write what happens to the nodes and pods of a cluster into FILE, until Ctrl-C.
+
+    A FILE that is there is gone on with. Mooring or any Kubernetes will do; only pods and nodes are read.
+
+    \b
+    Examples:
+      mooring record day.csv --for 24h
+      mooring simulate --trace day.csv --keep-placements
+      mooring record public.csv --anonymise
+    """
+    from mooring.advisor.simulate.traces.anonymous import Pseudonyms  # noqa: PLC0415 - `--help` should not wait for it
+    from mooring.advisor.simulate.traces.events import TraceError  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.traces.recording import Recorder, TraceFile  # noqa: PLC0415 - as above
+
+    source = ClusterSource(kubeconfig, context)
+    pseudonyms = None
+    if anonymise:
+        secret = secret or secrets.token_hex(16)
+        try:
+            pseudonyms = Pseudonyms(bytes.fromhex(secret))
+        except ValueError as problem:
+            raise click.UsageError("--secret: expected hexadecimal digits") from problem
+        click.echo(f"To go on with this recording later: --secret {secret} (whoever has it can guess names)", err=True)
+    try:
+        trace = TraceFile(file)
+    except (TraceError, OSError) as problem:
+        raise click.ClickException(str(problem)) from problem
+    recorder = Recorder(trace.write, trace.now, pseudonyms)
+    recorder.learn(trace.told)
+    try:
+        asyncio.run(_follow(source, recorder, seconds))
+    finally:
+        trace.close()
+    click.echo(f"{recorder.events:,} events of {source.origin} are in {click.format_filename(file)}", err=True)
+
+
+async def _follow(source: ClusterSource, recorder: "Recorder", seconds: float | None) -> None:
+    from mooring.advisor.simulate.traces import recording  # noqa: PLC0415 - as above
+    from mooring.api.core_v1 import Node  # noqa: PLC0415 - as above
+    from mooring.api.errors import StatusError  # noqa: PLC0415 - as above
+    from mooring.client import ClientError  # noqa: PLC0415 - as above
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, stop.set)
+    if seconds is not None:
+        loop.call_later(seconds, stop.set)
+    async with source.client() as client:
+        try:
+            await client.page(Node, limit=1)  # informers would try again for ever
+        except (ClientError, StatusError) as problem:
+            raise click.ClickException(f"cannot read {source.origin}: {problem}") from problem
+        click.echo(f"Recording {source.origin}; Ctrl-C ends it.", err=True)
+        await recording.record(client, recorder, stop)
