@@ -8,6 +8,7 @@ from contextlib import suppress
 from mooring.api import errors
 from mooring.api.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimTemplate, Pod
 from mooring.api.meta_v1 import ObjectMeta, OwnerReference
+from mooring.api.states import controller_of
 from mooring.client import Informer, key_of
 from mooring.controllers.controller import Context, Controller
 
@@ -30,9 +31,9 @@ class EphemeralVolumes(Controller):
             self.enqueue(pod)
 
     def _claim_deleted(self, claim: PersistentVolumeClaim) -> None:
-        for owner in claim.metadata.owner_references:
-            if owner.kind == "Pod" and owner.controller:
-                self.queue.add(f"{claim.metadata.namespace}/{owner.name}")
+        owner = controller_of(claim.metadata)
+        if owner is not None and owner.kind == "Pod":
+            self.queue.add(f"{claim.metadata.namespace}/{owner.name}")
 
     async def reconcile(self, key: str) -> float | None:
         pod = self._pods.by_key(key)

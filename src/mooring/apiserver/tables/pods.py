@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from mooring.api.core_v1 import Container, ContainerStatus, Pod
+from mooring.api.core_v1 import ContainerStatus, Pod
 from mooring.api.meta_v1 import TableRowCondition
 from mooring.apiserver.tables.printer import NONE, Printer, age, text, wide
+from mooring.constraints.requests import is_sidecar
 
 _FINISHED = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
 
@@ -29,7 +30,7 @@ class _Summary:
 
 def _cells(pod: Pod, now: datetime) -> list[Any]:
     summary = _summary(pod)
-    total = len(pod.spec.containers) + sum(_restarts_always(each) for each in pod.spec.init_containers)
+    total = len(pod.spec.containers) + sum(is_sidecar(each) for each in pod.spec.init_containers)
     restarts = str(summary.restarts)
     if summary.restarts and summary.last_restart:
         restarts += f" ({age(summary.last_restart, now)} ago)"
@@ -70,7 +71,7 @@ def _initializing(pod: Pod, summary: _Summary, sidecars: _Summary) -> bool:
     specs = {each.name: each for each in pod.spec.init_containers}
     for done, status in enumerate(pod.status.init_container_statuses):
         summary.count_restarts(status)
-        sidecar = status.name in specs and _restarts_always(specs[status.name])
+        sidecar = status.name in specs and is_sidecar(specs[status.name])
         if sidecar:
             sidecars.count_restarts(status)
         state = status.state
@@ -110,10 +111,6 @@ def _ended(terminated: Any) -> str:
     if terminated.reason:
         return str(terminated.reason)
     return f"Signal:{terminated.signal}" if terminated.signal else f"ExitCode:{terminated.exit_code}"
-
-
-def _restarts_always(container: Container) -> bool:
-    return container.restart_policy == "Always"
 
 
 def _is_true(pod: Pod, condition: str) -> bool:

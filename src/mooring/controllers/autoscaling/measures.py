@@ -21,6 +21,7 @@ from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.quantity import Quantity, QuantityError, parse
 from mooring.client import Client
+from mooring.constraints.requests import is_sidecar
 
 PREFIX = "metrics.mooring.dev/"
 
@@ -106,10 +107,7 @@ def requests_of(pods: Sequence[Pod], name: str, container: str = "") -> dict[str
     found: dict[str, int] = {}
     for pod in pods:
         total = 0
-        for each in (
-            *pod.spec.containers,
-            *(one for one in pod.spec.init_containers if one.restart_policy == "Always"),
-        ):
+        for each in (*pod.spec.containers, *filter(is_sidecar, pod.spec.init_containers)):
             if container and each.name != container:
                 continue
             asked: Quantity | None = each.resources.requests.get(name)

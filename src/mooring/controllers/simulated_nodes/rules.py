@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from mooring.api.core_v1 import Pod
 from mooring.api.simulation import PREFIX
+from mooring.api.states import controller_of
 
 _JOB_SECONDS = 5.0
 
@@ -95,7 +96,8 @@ def _number(
 
 
 def _is_of_job(pod: Pod) -> bool:
-    return any(owner.controller and owner.kind == "Job" for owner in pod.metadata.owner_references)
+    owner = controller_of(pod.metadata)
+    return owner is not None and owner.kind == "Job"
 
 
 _PLAIN = PodRules()
