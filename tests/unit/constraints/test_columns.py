@@ -219,12 +219,11 @@ class TestJudgedRows:
     def test_many_changes_are_followed_too(self) -> None:
         column = self._column("ab")
         verdict = JudgedRows(column, lambda value: value == "b", np.bool_)
-        for turn in range(301):
+        for turn in range(3001):
             column.set(0, 1 + turn % 2)
             if turn % 100 == 0:
                 assert verdict.rows()[0] == (turn % 2 == 1)
         assert list(verdict.rows()) == [False, True]
-        assert len(column.changes) < 100
 
 
 class TestLabelColumns:
@@ -256,12 +255,12 @@ class TestLabelColumns:
     def test_the_revision_rises_with_changes_only(self) -> None:
         columns = LabelColumns()
         columns.put(0, "node", {"a": "b"})
-        before = columns.revision
+        before = columns.changed_at
         columns.put(0, "node", {"a": "b"})
         columns.remove(7)
-        assert columns.revision == before
+        assert columns.changed_at == before
         columns.put(0, "node", {"a": "c"})
-        assert columns.revision > before
+        assert columns.changed_at > before
 
     @pytest.mark.req("5500.5")
     def test_an_expression_is_evaluated_once_per_combination_of_the_labels_it_reads(self) -> None:

@@ -10,11 +10,11 @@ from msgspec import structs
 from mooring.api import label_selector
 from mooring.api.base import copy_of
 from mooring.api.core_v1 import Pod, PodSpec, PodStatus
+from mooring.constraints.columns.revisions import NO_ROWS, Derived, Reader, RowLog
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.domains import CountedDomains, Domains
 from mooring.scheduler.columns.pod_sets import PodChoice
 from mooring.scheduler.columns.priorities import NOBODY
-from mooring.scheduler.columns.revisions import NO_ROWS, Derived, Reader, RowLog
 from mooring.scheduler.columns.shapes import Shapes
 from mooring.scheduler.columns.topology import RowCounts, Topology
 from mooring.scheduler.deciding.engine import Engine

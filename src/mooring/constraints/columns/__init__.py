@@ -8,7 +8,7 @@ judged again.
     nodes ──put──► labels.LabelColumns ──┐
                    taints.TaintColumns ──┼── column.Column (codes) ── column.JudgedRows (table by code, gathered by row)
 
-Read next: ``column.py``.
+``revisions.py`` has the words for what has changed, for these columns and the scheduler's. Read next: ``column.py``.
 """
 
 from mooring.constraints.columns.labels import LabelColumns

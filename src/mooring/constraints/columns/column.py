@@ -15,6 +15,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.constraints.columns.revisions import NEVER, RowLog
+
 Sample = TypeVar("Sample")
 Array = NDArray[Any]
 _SLACK = 64
@@ -26,9 +28,8 @@ class Column(Generic[Sample]):
     def __init__(self, capacity: int) -> None:
         self.codes: NDArray[np.int32] = np.zeros(capacity, np.int32)
         self.samples: list[Sample | None] = [None]
-        self.changes: list[int] = []
-        """Rows whose code has changed, oldest first, since the epoch began."""
-        self.epoch = 0
+        self.changes = RowLog(capacity)
+        """Rows whose code has changed."""
         self._code_of: dict[Hashable, int] = {}
 
     def code(self, identity: Hashable) -> int | None:
@@ -46,22 +47,16 @@ class Column(Generic[Sample]):
         if self.codes[row] == code:
             return
         self.codes[row] = code
-        self.changes.append(row)
-        if len(self.changes) > len(self.codes) + _SLACK:  # gathering everything is cheaper than following the list
-            self._begin_epoch()
+        self.changes.note(row)
 
     def fill(self, codes: list[int]) -> None:
         """Give every row its code."""
         self.codes = np.array(codes, np.int32)
-        self._begin_epoch()
+        self.changes.begin_anew(len(codes))
 
     def grow(self, capacity: int) -> None:
         self.codes = grown(self.codes, capacity)
-        self._begin_epoch()
-
-    def _begin_epoch(self) -> None:
-        self.changes.clear()
-        self.epoch += 1
+        self.changes.begin_anew(capacity)
 
     def is_stale(self, nodes: int) -> bool:
         """Whether most samples can no longer be in use: values are only ever added."""
@@ -79,24 +74,23 @@ class JudgedRows(Generic[Sample]):
         self._table: Array = np.array([no_node], dtype)
         self._rows: Array = np.empty(0, dtype)
         self._shown: Array = read_only(self._rows)
-        self._epoch = -1
-        self._seen = 0
+        self._verified_at = NEVER
 
     def rows(self) -> Array:
         """The verdict by row, up to date: a read-only view that the next change of nodes may change."""
         column = self._column
-        if self._epoch == column.epoch and self._seen == len(column.changes):
+        changed_at = column.changes.changed_at
+        if self._verified_at == changed_at:
             return self._shown
         if len(self._table) < len(column.samples):
             self._judge_new_samples()
-        if self._epoch != column.epoch:
+        changed = column.changes.since(self._verified_at)
+        if changed is None:
             self._rows = self._table[column.codes]
             self._shown = read_only(self._rows)
-            self._epoch = column.epoch
         else:
-            changed = np.array(column.changes[self._seen :], np.intp)
             self._rows[changed] = self._table[column.codes[changed]]
-        self._seen = len(column.changes)
+        self._verified_at = changed_at
         return self._shown
 
     def _judge_new_samples(self) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.constraints.columns.column import Column, JudgedRows, grown, larger, read_only
+from mooring.constraints.columns.revisions import next_revision
 from mooring.constraints.node_selector import (
     Condition,
     Labels,
@@ -35,8 +36,8 @@ class LabelColumns:
         self._nodes: Mask = np.zeros(capacity, np.bool_)
         self.nodes: Mask = read_only(self._nodes)
         """The rows that have a node."""
-        self.revision = 0
-        """Rises with every change of a name or label."""
+        self.changed_at = 0
+        """When a name or label last changed."""
         self._count = 0
         self._labels: list[Labels | None] = [None] * capacity
         self._names: list[str] = [""] * capacity
@@ -58,7 +59,7 @@ class LabelColumns:
         self._count += not self.nodes[row]
         self._nodes[row] = True
         self._labels[row] = labels
-        self.revision += 1
+        self.changed_at = next_revision()
         for keys, column in self._columns.items():
             column.set(row, _code(column, labels, keys))
         self._drop_stale()
@@ -71,7 +72,7 @@ class LabelColumns:
         self._count -= 1
         self._nodes[row] = False
         self._labels[row] = None
-        self.revision += 1
+        self.changed_at = next_revision()
         for column in self._columns.values():
             column.set(row, 0)
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from mooring.api.core_v1 import Taint, Toleration
 from mooring.constraints import expressions
 from mooring.constraints.columns.column import Column, JudgedRows, larger
+from mooring.constraints.columns.revisions import next_revision
 from mooring.constraints.options import ConstraintOptions
 from mooring.constraints.tolerations import DO_NOT_SCHEDULE, PREFER_NO_SCHEDULE, any_tolerates
 
@@ -53,8 +54,8 @@ class TaintColumns:
     """The taints of the nodes, row by row."""
 
     def __init__(self, options: ConstraintOptions, capacity: int = 64, max_verdicts: int = 256) -> None:
-        self.revision = 0
-        """Rises with every change of a taint."""
+        self.changed_at = 0
+        """When a taint last changed."""
         self._options = options
         self._taints: list[Sequence[Taint] | None] = [None] * capacity
         self._count = 0
@@ -72,7 +73,7 @@ class TaintColumns:
             return
         self._count += self._taints[row] is None
         self._taints[row] = taints
-        self.revision += 1
+        self.changed_at = next_revision()
         for sets in filter(None, (self._plain, self._timed)):
             sets.column.set(row, sets.code(taints))
         if self._plain.column.is_stale(self._count) or (self._timed and self._timed.column.is_stale(self._count)):
@@ -84,7 +85,7 @@ class TaintColumns:
             return
         self._taints[row] = None
         self._count -= 1
-        self.revision += 1
+        self.changed_at = next_revision()
         for sets in filter(None, (self._plain, self._timed)):
             sets.column.set(row, 0)
 

@@ -4,11 +4,11 @@
     shapes       pods that look alike, interned
     resources    allocatable and used amounts       ports, images    what they say
     topology     domains of a label key             pod_sets         chosen pods, counted by row and by domain
-    term_owners  the affinity terms of placed pods  change_log       which rows have changed since when
+    term_owners  the affinity terms of placed pods  supposition      the cluster as if, for a try
     domains      rows by several topologies         weak_list        who follows a count
     ranked_pods  a node's pods by importance        priorities       the lowest priority of a row's pods
-    supposition  the cluster as if, for a try
 
-Labels and taints are `mooring.constraints.columns`. Everything is kept up to date as nodes and pods come and go, never
-recomputed by walking over them. Knows nothing of plugins. Read next: ``cluster.py``.
+Labels and taints are `mooring.constraints.columns`, as are the words for what has changed. All is kept up to date
+as nodes and pods come and go, never recomputed by walking over them. Knows nothing of plugins. Read next:
+``cluster.py``.
 """

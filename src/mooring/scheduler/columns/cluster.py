@@ -24,6 +24,7 @@ from mooring.api.states import has_ended, priority
 from mooring.base import logs
 from mooring.constraints.columns import LabelColumns, TaintColumns
 from mooring.constraints.columns.column import larger
+from mooring.constraints.columns.revisions import ChangeLog, RowLog, next_revision
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.columns.images import ImageColumns
 from mooring.scheduler.columns.pod_sets import PodSets
@@ -31,7 +32,6 @@ from mooring.scheduler.columns.ports import PortColumns
 from mooring.scheduler.columns.priorities import PriorityColumn
 from mooring.scheduler.columns.ranked_pods import RankedPods
 from mooring.scheduler.columns.resources import ResourceColumns
-from mooring.scheduler.columns.revisions import ChangeLog, RowLog, next_revision
 from mooring.scheduler.columns.shapes import PodInfo, PodShape, Shapes
 from mooring.scheduler.columns.supposition import Supposition
 from mooring.scheduler.columns.term_owners import TermOwners
@@ -340,15 +340,15 @@ class Cluster:
 
     def _fill(self, row: int, node: Node) -> bool:
         """Write a node into its row; whether that changed anything that scheduling sees."""
-        before = (self.labels.revision, self.taints.revision, self.images.changed_at)
+        before = (self.labels.changed_at, self.taints.changed_at, self.images.changed_at)
         self.labels.put(row, node.metadata.name, node.metadata.labels)
         self.taints.put(row, node.spec.taints)
         self.images.put(row, node.status.images)
-        if self.labels.revision != before[0]:
+        if self.labels.changed_at != before[0]:
             self.topologies.put(row, node.metadata.labels)
         changed = self.resources.put(row, node) or bool(self.unschedulable[row] != node.spec.unschedulable)
         self.unschedulable[row] = node.spec.unschedulable
-        return changed or before != (self.labels.revision, self.taints.revision, self.images.changed_at)
+        return changed or before != (self.labels.changed_at, self.taints.changed_at, self.images.changed_at)
 
     def as_placed(self, pod: Pod, node_name: str) -> PlacedPod:
         """What `place` takes to put a pod on a node."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.scheduler.columns.revisions import NO_ROWS, ChangedRows, Reader, union
+from mooring.constraints.columns.revisions import NO_ROWS, ChangedRows, Reader, union
 from mooring.scheduler.columns.topology import Mask, RowCounts, Topology
 
 _FEW = 32

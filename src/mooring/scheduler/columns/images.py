@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from mooring.api.core_v1 import ContainerImage
-from mooring.scheduler.columns.revisions import next_revision
+from mooring.constraints.columns.revisions import next_revision
 
 
 class ImageColumns:

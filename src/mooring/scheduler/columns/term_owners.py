@@ -4,7 +4,7 @@ A new pod must know which of them choose it. That is judged once for each term a
 chose it and its place in `log`, and looks only at terms that were added since.
 """
 
-from mooring.scheduler.columns.revisions import next_revision
+from mooring.constraints.columns.revisions import next_revision
 from mooring.scheduler.columns.shapes import PodTerms, TermKey
 from mooring.scheduler.columns.topology import DomainCounts, RowCounts, Topologies, Topology
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.scheduler.columns.revisions import ChangeLog, next_revision
+from mooring.constraints.columns.revisions import ChangeLog, next_revision
 from mooring.scheduler.columns.weak_list import WeakList
 
 Mask: TypeAlias = NDArray[np.bool_]

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import Resource
+from mooring.constraints.columns.revisions import NEVER
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.revisions import NEVER
 from mooring.scheduler.columns.shapes import PodInfo, PodShape
 from mooring.scheduler.deciding.diagnosis import Diagnosis, diagnose
 from mooring.scheduler.deciding.evaluation import Evaluation, Judgement

@@ -17,8 +17,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.scheduler.columns.cluster import Cluster, PlacedPod
-from mooring.scheduler.columns.revisions import (
+from mooring.constraints.columns.revisions import (
     EVERYTHING,
     NEVER,
     NO_ROWS,
@@ -30,6 +29,7 @@ from mooring.scheduler.columns.revisions import (
     next_revision,
     union,
 )
+from mooring.scheduler.columns.cluster import Cluster, PlacedPod
 from mooring.scheduler.columns.shapes import PodInfo
 from mooring.scheduler.deciding.filtering import FilterSlot, Funnel, NodeFilter, PodFilter, ShapeFilter, ShapeFilterer
 from mooring.scheduler.deciding.plan import Plan, PodFilterer, PodScorer

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.constraints.columns.revisions import NEVER, ChangedRows, Changes, union
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.revisions import NEVER, ChangedRows, Changes, union
 from mooring.scheduler.columns.shapes import PodInfo, Sight
 from mooring.scheduler.framework import (
     ALL_ROWS,

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Pod
+from mooring.constraints.columns.revisions import NEVER, NO_ROWS, ChangedRows, Changes, union
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.revisions import NEVER, NO_ROWS, ChangedRows, Changes, union
 from mooring.scheduler.columns.shapes import PodInfo, Sight
 from mooring.scheduler.framework import (
     ALL_ROWS,

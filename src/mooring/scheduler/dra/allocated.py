@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 from mooring.api.quantity import Quantity
 from mooring.api.resource_v1 import ResourceClaim
+from mooring.constraints.columns.revisions import NEVER
 from mooring.scheduler.columns.cluster import Cluster, object_key
-from mooring.scheduler.columns.revisions import NEVER
 from mooring.scheduler.dra.devices import DeviceId
 from mooring.scheduler.dra.inventory import Inventory
 from mooring.scheduler.volumes.assumed import assumed

@@ -16,9 +16,9 @@ from mooring.api.core_v1 import NodeSelector
 from mooring.api.quantity import Quantity
 from mooring.api.resource_v1 import Device, DeviceTaint, DeviceTaintRule, ResourceSlice
 from mooring.constraints import node_selector
+from mooring.constraints.columns.revisions import NEVER
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.revisions import NEVER
 from mooring.scheduler.dra.devices import DeviceId, DeviceKinds, PooledDevice
 from mooring.scheduler.framework import ALL_ROWS, Rows
 
@@ -144,7 +144,7 @@ class Inventory:
                 self._members.setdefault(key, set()).add(name)
                 changed.add(key)
         cluster, known = self._cluster, self._verified_at
-        rules, labels, nodes = cluster.changed_at(DeviceTaintRule), cluster.labels.revision, cluster.nodes_changed_at
+        rules, labels, nodes = cluster.changed_at(DeviceTaintRule), cluster.labels.changed_at, cluster.nodes_changed_at
         self._verified_at = rules, labels, nodes
         if rules != known[0]:
             self._rules = sorted(cluster.objects(DeviceTaintRule).values(), key=lambda rule: rule.metadata.name)

@@ -10,7 +10,7 @@
 Read next: ``plugins.py``.
 """
 
-from mooring.scheduler.columns.revisions import Derived
+from mooring.constraints.columns.revisions import Derived
 from mooring.scheduler.columns.shapes import Part
 from mooring.scheduler.framework.events import Action, ClusterEvent, EventWithHint, Kind, QueueingHint
 from mooring.scheduler.framework.options import SchedulerFeatures

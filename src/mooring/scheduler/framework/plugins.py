@@ -35,8 +35,8 @@ from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import Resource
+from mooring.constraints.columns.revisions import Derived
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo
-from mooring.scheduler.columns.revisions import Derived
 from mooring.scheduler.columns.shapes import PodInfo
 from mooring.scheduler.framework.events import ClusterEvent, EventWithHint
 from mooring.scheduler.framework.status import Status

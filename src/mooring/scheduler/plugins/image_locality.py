@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from mooring.constraints.columns.revisions import NEVER, Derived
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.revisions import NEVER, Derived
 from mooring.scheduler.columns.shapes import PodInfo
 from mooring.scheduler.framework import MAX_NODE_SCORE, Handle, Mask, Part, PluginArguments, Reads, Rows, Scope, Scores
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from mooring.api.base import Int32, Object
 from mooring.api.core_v1 import Node, Pod
+from mooring.constraints.columns.revisions import NEVER, Derived, next_revision
 from mooring.constraints.pod_affinity import AffinityTerm
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.domains import Domains
 from mooring.scheduler.columns.pod_sets import PodChoice, PodGroup
-from mooring.scheduler.columns.revisions import NEVER, Derived, next_revision
 from mooring.scheduler.columns.shapes import PodInfo, PodShape, PodTerms, TermKey, TermKind, pod_terms
 from mooring.scheduler.columns.term_owners import OwnedTerm
 from mooring.scheduler.columns.topology import DomainCounts, Topology

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Node, Pod
 from mooring.constraints import node_selector
+from mooring.constraints.columns.revisions import NEVER, Derived, Reader
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.domains import CountedDomains, Domains
 from mooring.scheduler.columns.pod_sets import PodChoice, PodSet
-from mooring.scheduler.columns.revisions import NEVER, Derived, Reader
 from mooring.scheduler.columns.shapes import PodInfo, PodShape
 from mooring.scheduler.columns.topology import HOSTNAME, DomainCounts, Topology
 from mooring.scheduler.framework import (
@@ -109,7 +109,7 @@ class _Constraints:
             self._find_constraints()
         if not self.counted:
             return False
-        nodes = (self.cluster.labels.revision, self.cluster.taints.revision)
+        nodes = (self.cluster.labels.changed_at, self.cluster.taints.changed_at)
         if nodes != self._nodes_verified_at:
             self._nodes_verified_at = nodes
             self._include()

@@ -9,8 +9,8 @@ from mooring.api.base import Object
 from mooring.api.core_v1 import Pod, ReplicationController, Service, TopologySpreadConstraint
 from mooring.api.label_selector import EVERYTHING, NOTHING, Operator, Requirement, Selector, SelectorError
 from mooring.api.meta_v1 import LabelSelector
+from mooring.constraints.columns.revisions import NEVER
 from mooring.scheduler.columns.cluster import Cluster, object_key
-from mooring.scheduler.columns.revisions import NEVER
 from mooring.scheduler.columns.shapes import PodShape
 from mooring.scheduler.columns.topology import HOSTNAME, ZONE
 from mooring.scheduler.framework import PluginArguments, SchedulerFeatures

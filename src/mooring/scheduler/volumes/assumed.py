@@ -9,8 +9,8 @@ from typing import Generic, TypeVar
 
 from mooring.api.meta_v1 import Resource
 from mooring.api.resource_version import compare
+from mooring.constraints.columns.revisions import next_revision
 from mooring.scheduler.columns.cluster import Cluster, object_key
-from mooring.scheduler.columns.revisions import next_revision
 
 T = TypeVar("T", bound=Resource)
 

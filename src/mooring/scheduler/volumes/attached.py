@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim
 from mooring.api.storage_v1 import CSINode, StorageClass, VolumeAttachment
+from mooring.constraints.columns.revisions import NEVER, Reader
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.revisions import NEVER, Reader
 from mooring.scheduler.volumes import csi
 from mooring.scheduler.volumes.csi import Attachment
 

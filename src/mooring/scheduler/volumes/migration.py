@@ -24,9 +24,9 @@ from mooring.api.core_v1 import (
     VolumeNodeAffinity,
 )
 from mooring.api.storage_v1 import CSINode
+from mooring.constraints.columns.revisions import NEVER
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.revisions import NEVER
 from mooring.scheduler.framework import Mask
 from mooring.scheduler.volumes import csi
 from mooring.scheduler.volumes.reach import Reach

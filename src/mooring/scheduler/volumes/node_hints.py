@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from mooring.api.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from mooring.api.storage_v1 import CSINode, CSIStorageCapacity, StorageClass
 from mooring.constraints import node_selector
+from mooring.constraints.columns.revisions import NEVER
 from mooring.constraints.node_selector import Selector
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.revisions import NEVER
 from mooring.scheduler.framework import QueueingHint
 from mooring.scheduler.volumes import migration
 from mooring.scheduler.volumes.assumed import Assumed

@@ -10,10 +10,10 @@ import numpy as np
 from mooring.api.core_v1 import PersistentVolume
 from mooring.api.label_selector import Operator, Requirement
 from mooring.constraints import node_selector
+from mooring.constraints.columns.revisions import NEVER
 from mooring.constraints.node_selector import Selector, Term
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.revisions import NEVER
 from mooring.scheduler.framework import ALL_ROWS, Mask, Rows
 
 _SLACK = 1000
@@ -37,8 +37,8 @@ class Reach:
         selector = self.selector(volume)
         if selector is None:
             return ALL_ROWS
-        if self._verified_at != self._cluster.labels.revision:
-            self._verified_at = self._cluster.labels.revision
+        if self._verified_at != self._cluster.labels.changed_at:
+            self._verified_at = self._cluster.labels.changed_at
             self._rows.clear()
             self._by_label.clear()
         found = self._rows.get(selector)

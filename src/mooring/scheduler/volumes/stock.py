@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from mooring.api.core_v1 import PersistentVolume, PersistentVolumeClaim
 from mooring.api.label_selector import Selector
 from mooring.api.quantity import Quantity
+from mooring.constraints.columns.revisions import NEVER
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.revisions import NEVER
 from mooring.scheduler.framework import Rows
 from mooring.scheduler.volumes.assumed import Assumed
 from mooring.scheduler.volumes.claims import STORAGE, class_of
@@ -110,7 +110,7 @@ class Stock:
         return [found[name] for name in sorted(found)]
 
     def _refresh(self) -> None:
-        labels = (self._cluster.labels.revision, self._cluster.capacity)
+        labels = (self._cluster.labels.changed_at, self._cluster.capacity)
         if labels != self._labels:
             self._labels = labels
             self._verified_at = (NEVER, NEVER)

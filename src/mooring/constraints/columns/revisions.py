@@ -34,10 +34,10 @@ class ChangeLog(Generic[K]):
     that comes too late gets None and looks at everything, which is then cheaper anyway.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = _SLACK) -> None:
         self._entries: list[K] = []
         self._forgotten = 0
-        self.limit = _SLACK
+        self.limit = limit
         """How many changes are remembered: as many as there are rows."""
 
     @property
@@ -50,6 +50,12 @@ class ChangeLog(Generic[K]):
             half = len(self._entries) // 2
             del self._entries[:half]
             self._forgotten += half
+
+    def begin_anew(self, limit: int) -> None:
+        """Everything may be different, and there may be another number of rows: all who come next get None."""
+        self._forgotten += len(self._entries) + 1
+        self._entries.clear()
+        self.limit = limit
 
     def entries_since(self, verified_at: int, most: int = _FEW) -> set[K] | None:
         """What has changed since, if that is at most so much; None when anything may have."""
