@@ -74,7 +74,7 @@ def page() -> ModuleType:
 def test_the_page_has_the_numbers_of_every_area_and_a_reason_for_every_failure() -> None:
     made = page()
     tests = made.tests()
-    text = made.page()
+    text = made.page().partition("## With real nodes")[0]
     assert len(tests) > 100
     for test in tests:
         assert f"| {test.area}" in text
