@@ -17,6 +17,7 @@ from mooring.apiserver.connection import Connection, relay
 from mooring.apiserver.http import Request, Response
 from mooring.apiserver.streams.kubelet import Place, Proxied
 from mooring.apiserver.streams.questions import LogOptions, command_options, ports
+from mooring.apiserver.streams.real.html_links import rewritten
 from mooring.apiserver.streams.real.http_call import Address, Answer, Call, CallError, call
 from mooring.apiserver.streams.real.tls import KubeletTls, unverified
 
@@ -256,14 +257,18 @@ async def _shown(answer: Answer, proxied: Proxied, address: Address) -> Response
     if answer.status in {204, 304}:
         await answer.aclose()
         return Response(answer.status, b"", content_type, kept)
+    if content_type.partition(";")[0].strip() == "text/html" and "content-encoding" not in kept:
+        page = rewritten(answer, lambda link: _relocated(link, proxied, address))
+        return Response(answer.status, page, content_type, kept)
     return Response(answer.status, answer, content_type, kept)
 
 
 def _relocated(location: str, proxied: Proxied, address: Address) -> str:
-    """A redirect to the same server leads through the proxy again."""
+    """What leads to the same server leads through the proxy again."""
     for own in (f"https://{address}", f"http://{address}"):
         location = location.removeprefix(own)
-    return f"{proxied.below}{location}" if location.startswith("/") else location
+    is_outside = not location.startswith("/") or location.startswith(("//", proxied.below))
+    return location if is_outside else f"{proxied.below}{location}"
 
 
 async def _refused(answer: Answer) -> errors.StatusError:

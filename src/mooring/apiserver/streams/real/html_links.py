@@ -1,0 +1,68 @@
+"""Links in HTML that passes through a proxy: those to the same server lead through the proxy again.
+
+`rewritten` is called by ``kubelets.py`` for pages that are not compressed. It looks at one tag at a time, whatever
+stands around it, and keeps no more than one of them, so that pages of any size pass through as they come.
+"""
+
+import re
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+_LONGEST_TAG: Final = 64 * 1024
+_LINKS: Final = {
+    **dict.fromkeys(("a", "area", "base", "link"), ("href",)),
+    **dict.fromkeys(("audio", "embed", "script", "source"), ("src",)),
+    **dict.fromkeys(("blockquote", "del", "ins", "q"), ("cite",)),
+    **dict.fromkeys(("frame", "iframe"), ("longdesc", "src")),
+    "applet": ("codebase",),
+    "body": ("background",),
+    "button": ("formaction",),
+    "command": ("icon",),
+    "form": ("action",),
+    "head": ("profile",),
+    "html": ("manifest",),
+    "img": ("longdesc", "src", "usemap"),
+    "input": ("src", "usemap", "formaction"),
+    "object": ("classid", "codebase", "data", "usemap"),
+    "video": ("poster", "src"),
+}
+"""The attributes in which a tag names other places."""
+_TAG: Final = re.compile(rb"<([a-zA-Z]+)(\s[^<>]*)>")
+_ATTRIBUTE: Final = re.compile(rb"""(\s)([a-zA-Z]+)(\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>]+)""")
+
+
+async def rewritten(page: AsyncIterator[bytes], change: Callable[[str], str]) -> AsyncIterator[bytes]:
+    """A page with its links changed, piece by piece as it comes."""
+    rest = b""
+    try:
+        async for piece in page:
+            text = rest + piece
+            cut = text.rfind(b"<")
+            is_whole = cut < 0 or b">" in text[cut:] or len(text) - cut > _LONGEST_TAG
+            text, rest = (text, b"") if is_whole else (text[:cut], text[cut:])
+            if text:
+                yield _changed(text, change)
+        if rest:
+            yield rest
+    finally:
+        close = getattr(page, "aclose", None)
+        if close:
+            await close()
+
+
+def _changed(text: bytes, change: Callable[[str], str]) -> bytes:
+    def attribute(names: tuple[str, ...], found: re.Match[bytes]) -> bytes:
+        space, name, equals, value = found.groups()
+        if name.decode().lower() not in names:
+            return found[0]
+        quote = value[:1] if value[:1] in (b'"', b"'") else b""
+        link = value.strip(quote) if quote else value
+        return space + name + equals + quote + change(link.decode("latin-1")).encode("latin-1") + quote
+
+    def tag(found: re.Match[bytes]) -> bytes:
+        names = _LINKS.get(found[1].decode().lower())
+        if not names:
+            return found[0]
+        return b"<" + found[1] + _ATTRIBUTE.sub(lambda each: attribute(names, each), found[2]) + b">"
+
+    return _TAG.sub(tag, text)
