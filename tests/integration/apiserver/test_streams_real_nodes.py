@@ -342,6 +342,30 @@ async def test_a_proxy_passes_everything_on_but_secrets(tmp_path: Path) -> None:
     assert {("x-own", "1"), ("x-forwarded-for", "10.0.0.9"), ("content-length", "4")} <= set(asked.headers)
 
 
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ("content-type: text/html; charset=utf-8", b'<a href="/below/x">'),
+        ("content-type: text/html\r\ncontent-encoding: br", b'<a href="/x">'),
+        ("content-type: text/plain", b'<a href="/x">'),
+    ],
+    ids=["HTML", "compressed HTML", "text"],
+)
+async def test_links_in_a_page_lead_through_the_proxy(tmp_path: Path, headers: str, expected: bytes) -> None:
+    own = Pki(tmp_path / "own", SystemClock())
+
+    async def answer(_: Asked, __: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(f'HTTP/1.1 200 OK\r\n{headers}\r\ncontent-length: 13\r\n\r\n<a href="/x">'.encode())
+
+    async with standin_kubelet(tmp_path, own.authority.certificate_file) as target:
+        target.answer = answer
+        context = KubeletTls(lambda: own.client("me", "me"), None, SystemClock()).for_kubelets()
+        proxied = Proxied(Request(method="GET", path="/below/"), "/", "/below")
+        response = await pass_on(Address("127.0.0.1", target.port, context), proxied, "web")
+        assert not isinstance(response.body, bytes)
+        assert b"".join([piece async for piece in response.body]) == expected
+
+
 async def test_only_certificates_of_the_authority_are_taken_where_there_is_one(tmp_path: Path) -> None:
     others = Pki(tmp_path / "others", SystemClock())
 
