@@ -31,7 +31,16 @@ class Served:
 CLAIMS = {"deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"}
 TAINTS = {"devicetaintrules"}
 
+PODS_CERTIFICATES = "podcertificaterequests"
+REQUESTS, TRUST = {"certificatesigningrequests"}, {"clustertrustbundles"}
+
 SERVED = [
+    Served("pods' certificates are beta from 1.35 and off", "1.35", "", "certificates.k8s.io", {"v1": REQUESTS}),
+    Served("pods' certificates are switched on before 1.37", "1.36", "certificates.k8s.io/v1beta1=true",
+           "certificates.k8s.io", {"v1": REQUESTS, "v1beta1": TRUST | {PODS_CERTIFICATES}}),
+    Served("pods' certificates are stable from 1.37", "1.37", "", "certificates.k8s.io", {
+        "v1": REQUESTS | TRUST | {PODS_CERTIFICATES},
+    }),
     Served("devices do not exist before 1.32", "1.31", "api/all=true", "resource.k8s.io"),
     Served("a new beta version is off by default", "1.32", "", "resource.k8s.io"),
     Served("a beta version is switched on by name", "1.32", "resource.k8s.io/v1beta1=true", "resource.k8s.io", {
