@@ -12,6 +12,7 @@ from mooring.apiserver.http import Accepted, Request
 from mooring.apiserver.resources.context import Call
 from mooring.apiserver.resources.handler import Resources
 from mooring.apiserver.resources.parameters import WriteOptions
+from mooring.apiserver.security import users
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
@@ -38,7 +39,7 @@ def _priority_class(name: str, value: int) -> PriorityClass:
 async def _ensure(resources: Resources, obj: Resource) -> None:
     kind = resources.context.scheme.kind_of(obj)
     call = Call(
-        request=Request(method="POST", path=""),
+        request=Request(method="POST", path="", user=users.SERVER),
         kind=kind,
         stored=resources.context.stored(kind),
         namespace="",

@@ -1,5 +1,6 @@
 """What can go wrong with a call to a webhook, in the words in which kube-apiserver tells it. Used by ``caller.py``."""
 
+import os
 import socket
 import ssl
 from urllib.parse import urlsplit
@@ -50,7 +51,8 @@ def _words(server: str, name: str, error: ClientError) -> str:
         return f"tls: failed to verify certificate: x509: {_distrust(cause, name or parts.hostname or '')}"
     if isinstance(cause, socket.gaierror):
         return f"dial tcp: lookup {parts.hostname}: no such host"
-    why = getattr(cause, "strerror", None) or str(cause)
+    number = getattr(cause, "errno", None)
+    why = os.strerror(number) if number else str(cause)  # event loops have words of their own for it
     return f"dial tcp {parts.netloc}: connect: {why.lower()}"
 
 
