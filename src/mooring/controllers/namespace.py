@@ -78,6 +78,8 @@ class NamespaceDeletion(Controller):
         remaining: dict[str, int] = {}
         finalizers: dict[str, int] = {}
         for kind in [*self._kinds]:
+            if not self.client.knows(kind.type):
+                continue  # its definition has gone since, and all of its objects with it
             found = await self.client.page(kind.type, name, limit=1)
             if not found.items:
                 continue
