@@ -16,7 +16,7 @@ from mooring.admission.rule_strategy import RuleStrategy
 from mooring.admission.strategy import Request
 from mooring.api import field_errors, names
 from mooring.api.certificates_v1 import ClusterTrustBundle
-from mooring.api.field_errors import OMIT_VALUE, FieldError
+from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 
 _SPEC = Path("spec")
@@ -85,7 +85,7 @@ def _bundle(text: str) -> list[FieldError]:
     if not problems:
         shown = (" ".join(map(str, indices)) for indices in places.values() if len(indices) > 1)
         problems = [f"duplicate trust anchor (indices [{indices}])" for indices in shown]
-    return [field_errors.invalid(_BUNDLE, OMIT_VALUE, problem) for problem in problems]
+    return [field_errors.invalid(_BUNDLE, "<value omitted>", problem) for problem in problems]
 
 
 def _anchor(kind: str, body: str) -> bytes | str:
