@@ -12,9 +12,11 @@ from mooring.advisor.simulate import Settings
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.to_file import write
 from mooring.api.meta_v1 import Resource
+from mooring.base import component
 from mooring.dashboard.access import Access
 from mooring.dashboard.app import App
 from mooring.dashboard.gate import Gate
+from mooring.dashboard.options import Running
 from mooring.dashboard.watching import Watching
 from mooring.testing.builders import node, pod
 
@@ -57,7 +59,8 @@ class Caller:
 
     async def post(self, path: str, **form: str) -> Answer:
         headers = {"host": HOST, "origin": ORIGIN, "content-type": "application/x-www-form-urlencoded"}
-        return await self.send("POST", f"/{TOKEN}/{path}", headers=headers, body=urlencode(form).encode())
+        path, _, query = path.partition("?")
+        return await self.send("POST", f"/{TOKEN}/{path}", headers=headers, query=query, body=urlencode(form).encode())
 
     async def send(
         self, method: str, path: str, *, headers: dict[str, str], query: str = "", body: bytes = b""
@@ -86,7 +89,8 @@ class Caller:
 @asynccontextmanager
 async def dashboard(snapshot: Snapshot, settings: Settings | None = None) -> AsyncIterator[Caller]:
     """A dashboard of a snapshot, ready."""
-    access = Access(origin=snapshot.origin, settings=settings or Settings(), read=lambda: snapshot)
+    running = Running(component.resolve())
+    access = Access(origin=snapshot.origin, settings=settings or Settings(), running=running, read=lambda: snapshot)
     async with Watching(access) as cluster:
         assert await cluster.ready(), cluster.problem
         yield Caller(App(cluster, Gate(TOKEN, PORT)), cluster)

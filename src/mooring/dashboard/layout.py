@@ -10,6 +10,9 @@ MENU = (
     ("pending", "Pending", ("pending",)),
     ("pods", "Pod", ("pods",)),
     ("nodes", "Node", ("nodes",)),
+    ("what-if", "What if", ("what-if",)),
+    ("versions", "Versions and gates", ("versions",)),
+    ("expressions", "Expressions", ("expressions",)),
 )
 """The views in their order: name, title, and path."""
 

@@ -1,16 +1,21 @@
-"""The versions and gates of the cluster that is shown: given on the command line, told by its server, or assumed.
+"""The versions and gates of the cluster that is shown: given on the command line, or told by its server.
 
 The only place of the dashboard that reads them. Called by ``watching.py``, and by ``views/versions.py`` for what they
 were at which version.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
+import msgspec
+
 from mooring.advisor.audit import live
-from mooring.advisor.audit.options import component_of, component_of_dump
-from mooring.base.component import Component
+from mooring.advisor.audit.options import PROPOSALS, component_of
+from mooring.base import known_gates
+from mooring.base.component import Component, resolve
+from mooring.base.version import BINARY, OLDEST_EMULATION, OLDEST_MIN_COMPATIBILITY, Version
+from mooring.cel import Program
 from mooring.client import Client
+from mooring.constraints.celenv import Environments
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,56 @@ async def told_by(client: Client) -> Running:
     return Running(*component_of(*await live.shown_by(client)))
 
 
-def of_dump(kubelets: Iterable[str]) -> Running:
-    """As a dump lets us guess from the versions of its kubelets."""
-    return Running(*component_of_dump(kubelets))
+class GateRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A feature gate through the versions."""
+
+    name: str
+    about: str
+    proposal: str
+    enabled: bool
+    """As the cluster runs."""
+    locked: bool
+    stages: list[str]
+    """At each version: `Beta, on`, or empty before the gate existed."""
+
+
+def emulated() -> list[str]:
+    """The versions that can be emulated, the oldest first."""
+    return [str(Version(1, minor)) for minor in range(OLDEST_EMULATION.minor, BINARY.minor + 1)]
+
+
+def compatible() -> list[str]:
+    """The minimum compatibility versions there are."""
+    return [str(Version(1, minor)) for minor in range(OLDEST_MIN_COMPATIBILITY.minor, BINARY.minor + 1)]
+
+
+def described(running: Running) -> tuple[str, str]:
+    """Emulation version and minimum compatibility version."""
+    return str(running.component.versions.emulation), str(running.component.versions.min_compatibility)
+
+
+def gate_rows(running: Running) -> list[GateRow]:
+    """All gates: how each is by default at every version, and whether it is on."""
+    states, made = running.component.gates.states, []
+    for gate in known_gates.KNOWN:
+        stages = []
+        for version in emulated():
+            state = resolve(emulation=version).gates.states.get(gate.name)
+            stages.append(f"{state.spec.stage}, {'on' if state.default else 'off'}" if state is not None else "")
+        now = states.get(gate.name)
+        made.append(
+            GateRow(
+                name=gate.name,
+                about=gate.about,
+                proposal=PROPOSALS.get(gate.name, ""),
+                enabled=now is not None and now.enabled,
+                locked=now is not None and now.locked,
+                stages=stages,
+            )
+        )
+    return made
+
+
+def compile_new(running: Running, environments: Environments, expression: str) -> Program:
+    """An expression as the cluster's server would judge a new one."""
+    return environments.new_expressions(running.component.versions.min_compatibility).compile(expression)

@@ -10,6 +10,7 @@ another thread.
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -17,9 +18,10 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from mooring.advisor import explain, simulate
+from mooring.advisor.audit import QuestionError
+from mooring.advisor.simulate import Simulation
 from mooring.advisor.snapshot import Snapshot, SnapshotError, live
 from mooring.advisor.snapshot.objects import NOT_ALLOWED
-from mooring.api.core_v1 import Node
 from mooring.api.errors import Forbidden, StatusError
 from mooring.base import logs
 from mooring.base.clock import Clock, SystemClock
@@ -53,6 +55,8 @@ class Watching:
         self._computing = ThreadPoolExecutor(1, "dashboard-long")
         self._stack = AsyncExitStack()
         self._task: asyncio.Task[None] | None = None
+        self.simulations: OrderedDict[str, Simulation] = OrderedDict()
+        """The last ones, by a name, for those who want their report."""
         self._settled: asyncio.Task[Running] | None = None
 
     async def __aenter__(self) -> Self:
@@ -148,8 +152,7 @@ class Watching:
             return self.access.running
         if self.client is not None:
             return await options.told_by(self.client)
-        nodes = await self.ask(lambda standing: standing.snapshot.all(Node))
-        return options.of_dump(node.status.node_info.kubelet_version for node in nodes)
+        raise QuestionError("nobody has said with which versions this cluster runs")
 
     async def _keep(self) -> None:
         try:

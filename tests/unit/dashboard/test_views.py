@@ -14,7 +14,18 @@ from mooring.advisor.snapshot import Snapshot
 from mooring.cli.main import mooring
 from mooring.testing.builders import node, pod
 
-PAGES = ("", "pending", "pods", "pods/default/huge", "pods/default/web-0", "pending/help/default/huge", "nodes")
+PAGES = (
+    "",
+    "pending",
+    "pending/help/default/huge",
+    "pods",
+    "pods/default/huge",
+    "pods/default/web-0",
+    "nodes",
+    "what-if",
+    "versions",
+    "expressions",
+)
 HOSTILE = "<script>alert('x')</script>\"&' onload=x"
 
 
@@ -200,7 +211,7 @@ async def _text(caller: Caller, path: str) -> str:
 async def test_what_may_not_be_read_is_said_on_every_page() -> None:
     missing = {"persistentvolumes": "not allowed: persistentvolumes is forbidden"}
     async with dashboard(Snapshot("the test", shop(), missing=missing)) as caller:
-        for path in ("", "pending", "pods", "pods/default/huge"):
+        for path in ("", "pending", "pods", "pods/default/huge", "nodes", "nodes/east-0", "what-if", "versions"):
             assert "persistentvolumes are left out: not allowed" in await _text(caller, path)
 
 

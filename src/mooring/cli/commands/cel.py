@@ -17,7 +17,6 @@ import yaml
 from mooring.base.version import BINARY, Version, VersionError
 from mooring.cel.environment import Environment, Program
 from mooring.cel.errors import EvaluationError
-from mooring.cel.types import BOOL
 from mooring.cel.values import Duration, Optional, Timestamp, from_key
 from mooring.cli.support.output import output_option, print_data, print_table
 from mooring.constraints.celenv import COST_LIMIT, NODE, TAINT, Environments
@@ -98,7 +97,9 @@ def check(*, expression: str, env: str, at: Version, stored: bool, output: str) 
     """
     asked = _ask(expression, env, at, stored)
     asked.refuse_if_wrong(output)
-    problems = list(_objections(asked.program))
+    from mooring.advisor.expressions import objections  # noqa: PLC0415 - loads more than the other commands here need
+
+    problems = list(objections(asked.program))
     shown = {
         "valid": not problems,
         "type": str(asked.program.output_type),
@@ -172,14 +173,6 @@ def _ask(expression: str, env: str, at: Version, stored: bool) -> _Asked:
     environments = _ENVIRONMENTS[env]
     environment: Environment = environments.stored_expressions() if stored else environments.new_expressions(at)
     return _Asked(env, environment.compile(expression))
-
-
-def _objections(program: Program) -> Iterator[str]:
-    """Why the API server would refuse an expression that compiles."""
-    if program.output_type != BOOL:
-        yield f"must evaluate to bool, not {program.output_type}"
-    if program.max_cost > COST_LIMIT:
-        yield f"the estimated cost {program.max_cost} exceeds the limit of {COST_LIMIT}"
 
 
 def _issue_data(issue: Any) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from mooring.base.component import Component
 from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
 from mooring.cli.support.live_server import are_versions_given
 from mooring.cli.support.signals import StopSignal
+from mooring.cli.support.simulation_settings import settings_of
 
 if TYPE_CHECKING:
     from mooring.dashboard.access import Access
@@ -63,16 +64,13 @@ def dashboard(
 
 
 def _access(source: ClusterSource, running: Component, scheduler: SchedulerChoice) -> "Access":
-    from mooring.advisor.simulate.options import for_component  # noqa: PLC0415 - `--help` should not wait for it
-    from mooring.dashboard.access import Access  # noqa: PLC0415 - as above
+    from mooring.dashboard.access import Access  # noqa: PLC0415 - `--help` should not wait for it
     from mooring.dashboard.options import Running  # noqa: PLC0415 - as above
 
-    settings = for_component(running, scheduler.profiles, scheduler.registry, scheduler.backoffs)
-    origin = source.origin  # tells what is wrong with the kubeconfig
     return Access(
-        origin=origin,
-        settings=settings,
-        running=Running(running) if are_versions_given() or source.data_dir is not None else None,
+        origin=source.origin,  # tells what is wrong with the kubeconfig
+        settings=settings_of(running, scheduler),
+        running=Running(running) if are_versions_given() or not source.is_live else None,
         connect=source.client if source.is_live else None,
         read=None if source.is_live else partial(source.read, quiet=True),
         has_stored_versions=source.data_dir is not None,

@@ -6,7 +6,6 @@ holds, 130 after Ctrl-C (what is known by then is printed).
 
 import gc
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from mooring.cli.support import completions
 from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
 from mooring.cli.support.output import output_option, print_data
 from mooring.cli.support.simulation_progress import SimulationProgress
+from mooring.cli.support.simulation_settings import settings_of
 from mooring.cli.support.simulation_steps import CHANGES, InOrder, OrderedCommand, steps_of
 from mooring.cli.support.trace_replay import TraceWanted, compare_replays, replay, trace_flags
 
@@ -139,7 +139,7 @@ def simulate(
                 raise click.UsageError("--trace goes without changes, --scenario and --compare-with")
             nodes = 0 if nodes is None and _is_here(source) else nodes
         snapshot = _snapshot(source, cluster, scenario_path, nodes, templates)
-        settings = _settings(running, scheduler)
+        settings = settings_of(running, scheduler)
         if trace.paths:
             replay(trace, snapshot, settings, scenario.seed, output=output, html=html_path)
         other = _other_settings(compare_with, running, scheduler)
@@ -238,27 +238,6 @@ def _is_here(source: ClusterSource) -> bool:
     return source.is_live and not (source.kubeconfig or source.context)
 
 
-def _settings(running: Component, scheduler: SchedulerChoice, description: str = "") -> "Settings":
-    from mooring.advisor.simulate import options  # noqa: PLC0415 - as above
-
-    if not description:
-        changed = sorted(f"{name}={str(state.enabled).lower()}" for name, state in _switched(running))
-        version = f"emulating {running.versions.emulation}"
-        description = ", ".join((version, *changed))
-    return options.for_component(running, scheduler.profiles, scheduler.registry, scheduler.backoffs, description)
-
-
-def _switched(running: Component) -> Iterator[tuple[str, Any]]:
-    """Gates that are not as they are by default."""
-    plain = component.resolve(
-        emulation=str(running.versions.emulation), min_compatibility=str(running.versions.min_compatibility)
-    )
-    for name, state in running.gates.states.items():
-        before = plain.gates.states.get(name)
-        if before is not None and before.enabled != state.enabled:
-            yield name, state
-
-
 def _other_settings(text: str | None, running: Component, scheduler: SchedulerChoice) -> "Settings | None":
     """The configuration to compare with: a file for the scheduler, or gates."""
     from mooring.cli.support.cluster_source import scheduler_choice  # noqa: PLC0415 - as above
@@ -269,7 +248,7 @@ def _other_settings(text: str | None, running: Component, scheduler: SchedulerCh
     if "=" not in text or path.exists():
         if not path.is_file():
             raise click.UsageError(f"--compare-with: {text} is neither a file nor of the form GATE=true,GATE=false")
-        return _settings(running, scheduler_choice(running, path), f"the configuration {path}")
+        return settings_of(running, scheduler_choice(running, path), f"the configuration {path}")
     try:
         other = component.resolve(
             gates=text,
@@ -278,7 +257,7 @@ def _other_settings(text: str | None, running: Component, scheduler: SchedulerCh
         )
     except (GateError, VersionError) as problem:
         raise click.UsageError(f"--compare-with: {problem}") from problem
-    return _settings(other, scheduler, text)
+    return settings_of(other, scheduler, text)
 
 
 # -- what comes out

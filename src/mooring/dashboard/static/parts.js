@@ -17,7 +17,7 @@ export function load(root) {
 export function forms(root) {
   root.addEventListener("submit", (event) => {
     const form = event.target;
-    if (!form.dataset.into) return;
+    if (!form.dataset.into || event.submitter?.dataset.file !== undefined) return;
     event.preventDefault();
     send(form, event.submitter);
   });
@@ -42,7 +42,7 @@ function mirror(control) {
 }
 
 async function send(form, submitter) {
-  const into = document.getElementById(form.dataset.into);
+  const into = document.getElementById(submitter?.dataset.into || form.dataset.into);
   const body = new URLSearchParams(new FormData(form, submitter));
   const address = submitter?.getAttribute("formaction") || form.getAttribute("action");
   const number = (form.sent = (form.sent ?? 0) + 1);
@@ -52,7 +52,10 @@ async function send(form, submitter) {
   const answer = await fetch(isPost ? address : `${address}?${body}`, isPost ? { method: "POST", body } : {}).catch(() => null);
   if (form.sent !== number) return; // a later one is under way
   await put(into, answer);
-  if (form.dataset.address !== undefined) history.replaceState(null, "", `${form.dataset.address}?${body}`);
+  if (form.dataset.address) {
+    const told = new URLSearchParams([...new FormData(form)].filter(([, value]) => value)); // what a step has changed, too
+    if (`${told}`.length < 8000) history.replaceState(null, "", `${form.dataset.address}?${told}`);
+  }
 }
 
 async function put(into, answer) {

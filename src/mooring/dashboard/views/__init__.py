@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from mooring.dashboard.asking import View
-from mooring.dashboard.views import nodes, overview, pending, pods
+from mooring.dashboard.views import expressions, nodes, overview, pending, pods, versions, what_if
 
 ROUTES: Mapping[tuple[str, tuple[str, ...]], View] = {
     ("GET", ("",)): overview.page,
@@ -15,5 +15,14 @@ ROUTES: Mapping[tuple[str, tuple[str, ...]], View] = {
     ("GET", ("nodes",)): nodes.search,
     ("GET", ("nodes", "*")): nodes.page,
     ("GET", ("nodes", "*", "eviction")): nodes.evicted,
+    ("GET", ("what-if",)): what_if.page,
+    ("POST", ("what-if", "step")): what_if.step,
+    ("POST", ("what-if", "run")): what_if.run,
+    ("POST", ("what-if", "scenario")): what_if.scenario,
+    ("GET", ("what-if", "report", "*")): what_if.report,
+    ("GET", ("versions",)): versions.page,
+    ("GET", ("versions", "audit")): versions.audited,
+    ("GET", ("expressions",)): expressions.page,
+    ("GET", ("expressions", "try")): expressions.tried,
 }
 """By method and path; a `*` stands for a name."""

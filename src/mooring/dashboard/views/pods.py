@@ -9,15 +9,14 @@ from collections.abc import Iterator, Sequence
 from mooring.advisor.explain import NotThereError, SchedulingExplanation, Subject
 from mooring.advisor.explain.matrix import Matrix, NodeRow, matrix
 from mooring.advisor.explain.reasons.nodes import near_miss, shown_taint
+from mooring.advisor.expressions import bound
 from mooring.advisor.simulate.html.elements import card, table
 from mooring.advisor.simulate.html.markup import Markup, tag, together
 from mooring.api.core_v1 import Node, Pod, Taint, Toleration
 from mooring.base.natural import natural
 from mooring.cel.tracing import parts
-from mooring.cel.values import Timestamp
 from mooring.constraints.celenv import NODE, TAINT
 from mooring.constraints.options import ConstraintOptions
-from mooring.constraints.time_added import time_added
 from mooring.constraints.tolerations import tolerates
 from mooring.dashboard.asking import Asked, Model, NotFoundError, Page
 from mooring.dashboard.elements import (
@@ -162,12 +161,8 @@ def _expressions(subject: Subject, node: Node) -> Iterator[Expression]:
             yield Expression(place=f"node affinity, term {number}", on=node.metadata.name, parts=made)
     for toleration in spec.tolerations:
         for taint in node.spec.taints if toleration.expression else ():
-            values: dict[str, object] = {"key": taint.key, "value": taint.value, "effect": taint.effect}
-            added = time_added(taint)
-            if added is not None:
-                values["timeAdded"] = Timestamp.from_datetime(added)
             program = TAINT.stored_expressions().compile(toleration.expression)
-            found = parts(program, {"taint": values})
+            found = parts(program, {"taint": bound(taint)})
             made = [Part(text=each.text, outcome=each.outcome, depth=each.depth) for each in found]
             yield Expression(place="toleration", on=f"taint {shown_taint(taint)}", parts=made)
 
@@ -280,7 +275,7 @@ def _matrix(model: PodView, asked: Asked) -> Markup:
         "has a column, and so has every one that gives points; ✓ means that it has nothing against the node."
     )
     header = tag("thead", tag("tr", *(tag("th", cell, scope="col") for cell in head)))
-    grid = tag("div", tag("table", header, tag("tbody", *rows)), class_="scroll matrix", tabindex="0", role="region",
+    grid = tag("div", tag("table", header, tag("tbody", *rows)), class_="scroll matrix", tabindex="0", role="group",
                aria_label="Nodes by plugins", id="matrix", data_live="")  # fmt: skip
     path = ("pods", *asked.path)
     return card("Node by node", told, form, grid, pager(asked, path, found.nodes, kept))

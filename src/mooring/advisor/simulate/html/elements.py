@@ -14,7 +14,7 @@ def table(header: Sequence[object], rows: Iterable[Sequence[object]], label: str
     told = label or str(header[0])
     head = tag("thead", tag("tr", *(tag("th", cell, scope="col") for cell in header)))
     body = tag("tbody", *(tag("tr", *(tag("td", cell) for cell in row)) for row in rows))
-    return tag("div", tag("table", head, body), class_="scroll", tabindex="0", role="region", aria_label=told)
+    return tag("div", tag("table", head, body), class_="scroll", tabindex="0", role="group", aria_label=told)
 
 
 def figures(shown: Iterable[tuple[object, int, str]]) -> Markup:

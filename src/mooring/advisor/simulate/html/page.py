@@ -24,7 +24,7 @@ def page(result: Simulation) -> str:
     title = question(result)
     body = together(
         tag("header", _head(result, title)),
-        tag("main", *_sections(result)),
+        tag("main", *sections(result)),
         tag("footer", f"Simulated by Mooring from {result.cluster}. Nothing was changed. Seed {result.seed}."),
     )
     head = together(
@@ -55,10 +55,11 @@ def _head(result: Simulation, title: str) -> Markup:
     warning = Markup("")
     if not result.is_complete:
         warning = tag("p", "It was interrupted: this is how far it got.", class_="notice")
-    return together(tag("h1", title), tag("p", told, class_="soft"), warning, _figures(result))
+    return together(tag("h1", title), tag("p", told, class_="soft"), warning, summary(result))
 
 
-def _figures(result: Simulation) -> Markup:
+def summary(result: Simulation) -> Markup:
+    """The numbers that matter most."""
     counts = result.counts
     before = result.timeline[0].pending if result.timeline else 0
     worse = counts.pending > before
@@ -76,7 +77,8 @@ def _figures(result: Simulation) -> Markup:
     return figures(shown)
 
 
-def _sections(result: Simulation) -> Iterable[Markup]:
+def sections(result: Simulation) -> Iterable[Markup]:
+    """Pictures and tables, one card after the other."""
     if result.room is not None:
         yield card("How many more fit", tag("p", f"{result.room.fits:,} more of {result.room.workload}. The next one: "
                                              f"{result.room.limit}"))  # fmt: skip
@@ -181,7 +183,7 @@ def _timeline(result: Simulation) -> Markup:
         (number, written(moment.at), moment.event, f"{moment.running:,}", f"{moment.pending:,}", f"{moment.cpu:.1%}")
         for number, moment in enumerate(events, 1)
     ]
-    told = table(("", "At", "What was done", "Running after it", "Pending", "CPU"), rows) if rows else Markup("")
+    told = table(("No.", "At", "What was done", "Running after it", "Pending", "CPU"), rows) if rows else Markup("")
     return card(
         "Pods over time", pictures.timeline(result.timeline, result.seconds), pods_legend(), Markup("<br>"), told
     )

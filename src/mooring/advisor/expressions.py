@@ -1,0 +1,99 @@
+"""An expression tried on a cluster: whether it would be accepted, what it costs, where it holds, and why not elsewhere.
+
+`mooring cel` and the dashboard ask. Nodes with equal labels are looked at once. Read next: ``mooring.cel.tracing``.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from mooring.api.core_v1 import Node, Taint
+from mooring.cel.environment import Program
+from mooring.cel.errors import EvaluationError
+from mooring.cel.tracing import trace
+from mooring.cel.types import BOOL
+from mooring.cel.values import Timestamp
+from mooring.constraints.celenv import COST_LIMIT
+from mooring.constraints.time_added import time_added
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What came of it on things that look alike to the expression."""
+
+    matches: bool
+    why: str
+    """Why not; empty where it holds."""
+    cost: int | None
+    """What evaluating it really cost; None where it failed."""
+    count: int
+    names: list[str]
+
+
+def objections(program: Program) -> Iterator[str]:
+    """Why the API server would refuse an expression that compiles."""
+    if program.output_type != BOOL:
+        yield f"must evaluate to bool, not {program.output_type}"
+    if program.max_cost > COST_LIMIT:
+        yield f"the estimated cost {program.max_cost} exceeds the limit of {COST_LIMIT}"
+
+
+def on_nodes(program: Program, nodes: Iterable[Node]) -> list[Outcome]:
+    """Where an expression about `node` holds."""
+    inputs = ((node.metadata.name, {"labels": node.metadata.labels}) for node in nodes)
+    return _tried(program, "node", inputs, _read_keys(program))
+
+
+def on_taints(program: Program, nodes: Iterable[Node]) -> list[Outcome]:
+    """Which taints of the nodes an expression about `taint` tolerates; a name is that of a node with the taint."""
+    inputs = ((f"{node.metadata.name} {shown(taint)}", bound(taint)) for node in nodes for taint in node.spec.taints)
+    return _tried(program, "taint", inputs, None)
+
+
+def bound(taint: Taint) -> dict[str, Any]:
+    """A taint as expressions see it."""
+    values: dict[str, Any] = {"key": taint.key, "value": taint.value, "effect": taint.effect}
+    added = time_added(taint)
+    return values if added is None else {**values, "timeAdded": Timestamp.from_datetime(added)}
+
+
+def shown(taint: Taint) -> str:
+    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+
+
+def _read_keys(program: Program) -> frozenset[str] | None:
+    """The labels that an expression looks at; None when it may be all of them."""
+    found: frozenset[str] = frozenset()
+    for path, keys in program.reads.items():
+        if path != ("node", "labels") or keys is None:
+            return None
+        found |= keys
+    return found
+
+
+def _tried(
+    program: Program, variable: str, inputs: Iterable[tuple[str, Mapping[str, Any]]], keys: frozenset[str] | None
+) -> list[Outcome]:
+    alike: dict[object, tuple[Mapping[str, Any], list[str]]] = {}
+    for name, value in inputs:
+        given = value["labels"] if variable == "node" else value
+        seen = tuple(sorted((str(k), str(v)) for k, v in given.items() if keys is None or k in keys))
+        alike.setdefault(seen, (value, []))[1].append(name)
+    grouped: dict[tuple[bool, str, int | None], list[str]] = {}
+    for value, names in alike.values():
+        grouped.setdefault(_outcome(program, {variable: value}), []).extend(names)
+    made = [
+        Outcome(matches=matches, why=why, cost=cost, count=len(names), names=names)
+        for (matches, why, cost), names in grouped.items()
+    ]
+    return sorted(made, key=lambda each: (not each.matches, -each.count, each.why))
+
+
+def _outcome(program: Program, bindings: dict[str, Any]) -> tuple[bool, str, int | None]:
+    try:
+        value, cost = program.evaluate_counted(bindings, limit=COST_LIMIT)
+    except EvaluationError as error:
+        return False, f"it fails: {error.message}", None
+    if value is True:
+        return True, "", cost
+    return False, " and ".join(map(str, trace(program, bindings))) or f"it is {value!r}", cost

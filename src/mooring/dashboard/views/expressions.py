@@ -1,0 +1,196 @@
+"""Expressions: a playground for CEL and version ranges against the cluster's nodes and taints.
+
+What is wrong stands below the place where it is wrong; type, estimate and limit are those of `mooring cel`; and every
+node that does not match is told why, those that look alike to the expression together.
+"""
+
+from mooring.advisor.audit import QuestionError
+from mooring.advisor.expressions import Outcome, objections, on_nodes, on_taints
+from mooring.advisor.simulate.html.elements import card, table
+from mooring.advisor.simulate.html.markup import Markup, tag, together
+from mooring.api.core_v1 import Node
+from mooring.api.errors import StatusError
+from mooring.cel.tracing import shown
+from mooring.client import ClientError
+from mooring.constraints.celenv import COST_LIMIT, NODE, TAINT
+from mooring.constraints.semver import SemverError, parse_range
+from mooring.dashboard import options
+from mooring.dashboard.asking import Asked, BadRequestError, Fragment, Model, Page
+from mooring.dashboard.elements import badge, choice, command, field, node_link, options_for, soft, text_input
+from mooring.dashboard.standing import Standing
+
+KINDS = (
+    ("node", "CEL about a node (node affinity)"),
+    ("taint", "CEL about a taint (tolerations)"),
+    ("semver", "a range of versions of a label"),
+)
+_EXAMPLES = {
+    "node": "'kernel' in node.labels && semver.compare(node.labels['kernel'], '>=6.0')",
+    "taint": "taint.key == 'sla' && int(taint.value) > 950",
+    "semver": ">=5.10 <7 || 8.x",
+}
+_LONGEST = 10_000
+_SHOWN = 30
+_NAMED = 5
+
+
+class Issue(Model, frozen=True, kw_only=True):
+    """What is wrong, and where."""
+
+    line: int
+    column: int
+    message: str
+
+
+class Tried(Model, frozen=True, kw_only=True):
+    """What came of an expression."""
+
+    expression: str
+    """What was compiled: a range of versions is a call of `semver.compare`."""
+    valid: bool
+    issues: tuple[Issue, ...] = ()
+    problems: tuple[str, ...] = ()
+    """Why the server would refuse what compiles."""
+    type: str = ""
+    min_cost: int = 0
+    max_cost: int = 0
+    cost_limit: int = COST_LIMIT
+    matches: int = 0
+    total: int = 0
+    of: str = "nodes"
+    """What it was tried on: `nodes` or `taints`."""
+    outcomes: tuple[Outcome, ...] = ()
+
+
+async def page(asked: Asked) -> Page:
+    """`/expressions?kind=node&expression=…&key=LABEL`."""
+    kind = asked.value("kind", "node")
+    kind = kind if kind in _EXAMPLES else "node"
+    text = asked.value("expression") or _EXAMPLES[kind]
+    labels = await asked.cluster.ask(_labels)
+    examples = [tag("li", tag("code", example), f" for {name}") for name, example in _EXAMPLES.items()]
+    body = together(
+        tag(
+            "form",
+            tag(
+                "div",
+                field("What is it?", choice("kind", KINDS, kind)),
+                field("Label, for a range", text_input("key", asked.value("key", "kernel"), list="label-keys")),
+                options_for("label-keys", labels),
+                class_="chooser",
+            ),
+            tag("label", tag("span", "Expression or range", class_="soft"),
+                tag("textarea", text, name="expression", rows="4", spellcheck="false", maxlength=_LONGEST)),
+            tag("p", tag("button", "Try it", type="submit", class_="main")),
+            method="get",
+            action=asked.links.to("expressions", "try"),
+            data_into="tried",
+            data_typing="",
+            data_auto="",
+            data_address=asked.links.to("expressions"),
+        ),
+        tag("div", (await tried(asked)).body if asked.value("expression") else "", id="tried", aria_live="polite"),
+        card("Examples", tag("ul", *examples)),
+    )  # fmt: skip
+    return Page("Which nodes does an expression match?", body, {"kind": kind, "expression": text}, "expressions")
+
+
+def _labels(standing: Standing) -> list[str]:
+    return sorted({key for info in standing.engine.cluster.node_infos() for key in info.node.metadata.labels})[:200]
+
+
+async def tried(asked: Asked) -> Fragment:
+    """`/expressions/try`: type, cost, what is wrong, and where it holds."""
+    kind, text = asked.value("kind", "node"), asked.value("expression")
+    if kind not in _EXAMPLES:
+        raise BadRequestError(f"there is no kind {kind!r} of expression: there are {', '.join(_EXAMPLES)}")
+    if len(text) > _LONGEST:
+        raise BadRequestError(f"an expression may have {_LONGEST} characters here")
+    if kind == "semver":
+        try:
+            parse_range(text)
+        except SemverError as error:
+            model = _wrong(text, [Issue(line=1, column=0, message=str(error))])
+            return Fragment(_shown(model, asked), model)
+        text = f"semver.compare(node.labels[{shown(asked.value('key'))}], {shown(text)})"
+    try:
+        running = await asked.cluster.running()
+    except (ClientError, StatusError, QuestionError) as error:
+        raise BadRequestError(f"the server does not tell how it runs: {error}") from error
+    program = options.compile_new(running, TAINT if kind == "taint" else NODE, text)
+    if program.issues:
+        found = [Issue(line=each.line, column=each.column, message=each.message) for each in program.issues]
+        model = _wrong(text, found)
+        return Fragment(_shown(model, asked), model)
+    problems = list(objections(program))
+    try_on = on_taints if kind == "taint" else on_nodes
+    outcomes = await asked.cluster.ask(lambda standing: try_on(program, standing.snapshot.all(Node)))
+    model = Tried(
+        expression=text,
+        valid=not problems,
+        problems=tuple(problems),
+        type=str(program.output_type),
+        min_cost=program.min_cost,
+        max_cost=program.max_cost,
+        matches=sum(each.count for each in outcomes if each.matches),
+        total=sum(each.count for each in outcomes),
+        of="taints" if kind == "taint" else "nodes",
+        outcomes=tuple(outcomes),
+    )
+    return Fragment(_shown(model, asked), model)
+
+
+def _wrong(text: str, issues: list[Issue]) -> Tried:
+    return Tried(expression=text, valid=False, issues=tuple(issues))
+
+
+def _shown(model: Tried, asked: Asked) -> Markup:
+    if model.issues:
+        made = [_issue(model.expression, each) for each in model.issues[:_SHOWN]]
+        return card("It would not be accepted", *made)
+    verdict = badge("accepted", "good") if model.valid else badge("refused", "bad")
+    cost = f"type {model.type}, estimated cost {model.min_cost:,} to {model.max_cost:,} of {model.cost_limit:,}"
+    costs = [each.cost for each in model.outcomes if each.cost is not None]
+    real = f"; here it costs at most {max(costs):,}" if costs else ""
+    return card(
+        f"It holds on {model.matches:,} of {model.total:,} {model.of}",
+        tag("p", verdict, " ", cost, real),
+        *(tag("p", problem) for problem in model.problems),
+        command(model.expression),
+        _outcomes(model, asked),
+    )
+
+
+def _issue(text: str, issue: Issue) -> Markup:
+    """The line with a mark below the place, as `mooring cel check` prints it."""
+    lines = text.split("\n")
+    line = lines[issue.line - 1] if 0 < issue.line <= len(lines) else ""
+    mark = " " * max(issue.column, 0) + "^"
+    return together(
+        tag("p", tag("b", issue.message), soft(f"line {issue.line}, column {issue.column + 1}")),
+        tag("pre", f"{line}\n{mark}", class_="error-line"),
+    )
+
+
+def _outcomes(model: Tried, asked: Asked) -> Markup:
+    rows = [
+        (
+            f"{each.count:,}",
+            badge("matches", "good") if each.matches else badge("no", "bad"),
+            each.why or "-",
+            _names(each, asked),
+        )
+        for each in model.outcomes[:_SHOWN]
+    ]
+    rest = len(model.outcomes) - _SHOWN
+    more = soft(f"and {rest:,} more outcomes") if rest > 0 else ""
+    return together(table(("Number", "Matches?", "Why not", "Which"), rows, "Where it holds") if rows else "", more)
+
+
+def _names(each: Outcome, asked: Asked) -> Markup:
+    made = []
+    for name in each.names[:_NAMED]:
+        node, _, taint = name.partition(" ")
+        made.append(together(node_link(asked.links, node), f" {taint}" if taint else ""))
+    rest = f" and {len(each.names) - _NAMED:,} more" if len(each.names) > _NAMED else ""
+    return together(Markup(", ").joined(made), rest)

@@ -1,0 +1,184 @@
+"""Versions and gates: what is on at which emulation version, who uses it, what breaks on a rollback, what to do when.
+
+What is said of objects is what `mooring audit` says; it is asked for when somebody sees it, for it reads all objects.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+
+from mooring.advisor.audit import Audit, Finding, QuestionError, ask, audit, reports
+from mooring.advisor.audit.results import Step
+from mooring.advisor.simulate.html.elements import card, table
+from mooring.advisor.simulate.html.markup import Markup, tag, together
+from mooring.advisor.snapshot import SnapshotError
+from mooring.api.errors import StatusError
+from mooring.client import ClientError
+from mooring.dashboard import options
+from mooring.dashboard.asking import Asked, BadRequestError, Fragment, Model, Page
+from mooring.dashboard.elements import badge, choice, command, field, notice, soft
+from mooring.dashboard.options import GateRow, Running
+
+_SHOWN = 200
+
+
+class Versions(Model, frozen=True, kw_only=True):
+    """What the page shows at once."""
+
+    emulation: str
+    min_compatibility: str
+    versions: list[str]
+    gates: list[GateRow]
+    notes: list[str]
+
+
+async def _running(asked: Asked) -> Running:
+    try:
+        return await asked.cluster.running()
+    except (ClientError, StatusError, QuestionError) as error:
+        raise BadRequestError(f"the server does not tell how it runs: {error}") from error
+
+
+async def page(asked: Asked) -> Page:
+    """`/versions`, with `to=1.36`, `compat=1.35`, `off=GATE` and `on=GATE` for a question."""
+    running = await _running(asked)
+    emulation, lowest = options.described(running)
+    model = Versions(
+        emulation=emulation,
+        min_compatibility=lowest,
+        versions=options.emulated(),
+        gates=options.gate_rows(running),
+        notes=list(running.notes),
+    )
+    asked_for = {name: asked.value(name) for name in ("to", "compat", "off", "on")}
+    source = asked.links.to("versions", "audit", **asked_for)
+    told = soft(f"The cluster runs as {emulation}, and objects may be read by servers from {lowest} on.")
+    body = together(
+        *(notice(note) for note in running.notes),
+        told,
+        card("What would break?", _form(model, asked)),
+        tag("div", soft("Looking at all objects …"), id="audit", data_src=source, aria_live="polite"),
+        _gates(model),
+    )
+    return Page("What is on at which version, and who uses it?", body, model, "versions")
+
+
+def _form(model: Versions, asked: Asked) -> Markup:
+    same = ("", "as it is")
+    gates = [(each.name, each.name) for each in model.gates]
+    return tag(
+        "form",
+        field("Emulation version", choice("to", [same, *((each, each) for each in model.versions)], asked.value("to"))),
+        field(
+            "Minimum compatibility version",
+            choice("compat", [same, *((each, each) for each in options.compatible())], asked.value("compat")),
+        ),
+        field("Switch off", choice("off", [("", "no gate"), *gates], asked.value("off"))),
+        field("Switch on", choice("on", [("", "no gate"), *gates], asked.value("on"))),
+        tag("button", "What breaks?", type="submit", class_="main"),
+        class_="chooser",
+        method="get",
+        action=asked.links.to("versions", "audit"),
+        data_into="audit",
+        data_address=asked.links.to("versions"),
+    )
+
+
+def _gates(model: Versions) -> Markup:
+    rows = [
+        (
+            together(tag("b", each.name), tag("br"), tag("span", each.about, class_="soft")),
+            badge("on", "good") if each.enabled else badge("off"),
+            *(stage or "-" for stage in each.stages),
+        )
+        for each in model.gates
+    ]
+    head = ("Gate", "Here", *(f"{each}" for each in model.versions))
+    told = soft("By default at each emulation version; a dash where the gate did not exist yet or is gone.")
+    return card("Feature gates", told, table(head, rows, "Feature gates by version"))
+
+
+async def audited(asked: Asked) -> Fragment:
+    """`/versions/audit?to=1.36&off=GATE`: what `mooring audit` says."""
+    running, cluster = await _running(asked), asked.cluster
+    off, on = ([asked.value(name)] if asked.value(name) else [] for name in ("off", "on"))
+    try:
+        question = ask(
+            running.component,
+            to_emulation=asked.value("to") or None,
+            to_min_compatibility=asked.value("compat") or None,
+            disable=off,
+            enable=on,
+        )
+        snapshot = await cluster.whole()
+    except QuestionError as error:
+        return Fragment(notice(str(error)), {"problem": str(error)})
+    except SnapshotError as error:
+        raise BadRequestError(str(error)) from error
+    settings, access = cluster.access.settings, cluster.access
+    found = await cluster.compute(
+        partial(audit, snapshot, question, profiles=settings.profiles, has_stored_versions=access.has_stored_versions)
+    )
+    return Fragment(_audit(found), found.tree())
+
+
+def _audit(found: Audit) -> Markup:
+    broken = [each for each in found.findings if each.breaks]
+    changes = [
+        tag("li", each.gate, " goes ", "on" if each.enabled else "off", f": {each.reason}" if each.reason else "")
+        for each in found.gates
+    ]
+    mood = "bad" if broken else "good"
+    verdict = tag("p", badge("breaks" if broken else "ok", mood), " ", reports.summary(found), class_="summary")
+    title = "Who uses what?" if found.target is None else "What breaks?"
+    return together(
+        card(
+            title,
+            verdict,
+            *(notice(note) for note in found.notes),
+            tag("ul", *changes) if changes else "",
+            _uses(found.findings) if found.target is None else "",
+            _findings("Breaks", broken),
+            _findings("Goes on", [each for each in found.findings if not each.breaks]),
+        ),
+        _steps(found.steps),
+    )
+
+
+def _uses(findings: Sequence[Finding]) -> Markup:
+    counted = Counter(each.feature for each in findings)
+    proposals = {each.feature: each.proposal for each in findings}
+    rows = [(feature, proposals[feature] or "-", f"{number:,}") for feature, number in counted.most_common()]
+    return table(("Gate or API", "Proposal", "Uses"), rows, "Uses by gate") if rows else soft("Nothing uses them.")
+
+
+def _findings(title: str, findings: Sequence[Finding]) -> Markup:
+    if not findings:
+        return Markup("")
+    rows = [
+        (str(each.object), each.feature, tag("code", ": ".join(filter(None, (each.field, each.value)))), each.message)
+        for each in findings[:_SHOWN]
+    ]
+    more = len(findings) - _SHOWN
+    rest = soft(f"and {more:,} more; `mooring audit -o wide` has all") if more > 0 else ""
+    grid = table(("Object", "Because of", "Where", "What happens"), rows, title)
+    is_open = "" if title == "Breaks" else None
+    return tag("details", tag("summary", f"{title}: {len(findings):,}"), grid, rest, open=is_open)
+
+
+def _steps(steps: Sequence[Step]) -> Markup:
+    if not steps:
+        return Markup("")
+    made = []
+    for each in steps:
+        because = soft(each.proposal, ": ", tag("q", each.because)) if each.because else ""
+        commands = [
+            together(
+                soft("By hand: ", item.why) if not item.ready else "",
+                command(item.run),
+                soft(item.why) if item.ready and item.why else "",
+            )
+            for item in each.commands
+        ]
+        made.append(tag("li", tag("p", tag("b", each.title)), because, *commands))
+    return card("What to do, in this order", tag("ol", *made, class_="suggestions"))
