@@ -17,6 +17,7 @@ import click
 from mooring.base import logs
 from mooring.base.component import Component
 from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
+from mooring.cli.support.dashboard_process import READY
 from mooring.cli.support.live_server import are_versions_given
 from mooring.cli.support.signals import StopSignal
 from mooring.cli.support.simulation_settings import settings_of
@@ -24,14 +25,12 @@ from mooring.cli.support.simulation_settings import settings_of
 if TYPE_CHECKING:
     from mooring.dashboard.access import Access
 
-READY = "The dashboard is at "
-"""How the line begins that has the address; `mooring up` waits for it."""
-
 
 @click.command()
 @cluster_source
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="any free one", help="Where to listen.")
 @click.option("--browser/--no-browser", default=None, help="Open a browser.  [default: where somebody sits]")
+@click.option("--while-stdin", is_flag=True, hidden=True, help="End with standard input, for `mooring up`.")
 @scheduler_flags
 def dashboard(
     *,
@@ -40,6 +39,7 @@ def dashboard(
     scheduler: SchedulerChoice,
     port: int,
     browser: bool | None,
+    while_stdin: bool,
 ) -> None:
     """See a cluster in a browser: what is pending and why, what would help, what would happen if.
 
@@ -58,7 +58,7 @@ def dashboard(
     if browser is None:
         browser = sys.stdout.isatty() and bool(os.environ.get("DISPLAY") or sys.platform in ("darwin", "win32"))
     try:
-        asyncio.run(_serve(access, port, browser))
+        asyncio.run(_serve(access, port, browser=browser, while_stdin=while_stdin))
     except OSError as error:
         raise click.ClickException(str(error)) from error
 
@@ -77,7 +77,7 @@ def _access(source: ClusterSource, running: Component, scheduler: SchedulerChoic
     )
 
 
-async def _serve(access: "Access", port: int, browser: bool) -> None:
+async def _serve(access: "Access", port: int, *, browser: bool, while_stdin: bool) -> None:
     from mooring.client import ClientError  # noqa: PLC0415 - as above
     from mooring.dashboard.server import DashboardServer  # noqa: PLC0415 - as above
 
@@ -88,6 +88,12 @@ async def _serve(access: "Access", port: int, browser: bool) -> None:
             click.echo("It is for this machine only. Ctrl-C stops it.", err=True)
             if browser:
                 await asyncio.to_thread(webbrowser.open, server.url)
-            await stop.unless(asyncio.Event().wait())
+            await stop.unless(_end_of_stdin() if while_stdin else asyncio.Event().wait())
     except ClientError as error:
         raise click.ClickException(str(error)) from error
+
+
+async def _end_of_stdin() -> None:
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    await reader.read()

@@ -80,6 +80,7 @@ class _Parts(click.ParamType[frozenset[str]]):
     metavar="PART,…",
     help=f"Leave parts out, to run them yourself: {', '.join(PARTS)}.",
 )
+@click.option("--dashboard", is_flag=True, help="Run the dashboard too, and print its address.")
 @click.option(
     "--single-process", is_flag=True, help="Run all parts in one process, also where there are several cores."
 )
@@ -117,6 +118,7 @@ def up(
     nodes: str | None,
     kubeconfig: Path | None,
     without: frozenset[str],
+    dashboard: bool,
     single_process: bool,
     runtime_config: str,
     metrics_port: int | None,
@@ -159,6 +161,7 @@ def up(
             ephemeral=ephemeral,
             etcd=etcd,
             kubelets=kubelets,
+            dashboard=dashboard,
             bind_address=bind_address,
             port=port,
             tls_names=tls_san,

@@ -16,6 +16,7 @@ from mooring.api.scheme import parse_runtime_config
 from mooring.apiserver.options import ServerConfig, for_component
 from mooring.apiserver.security.pki import write_private
 from mooring.cli.support.control_plane import Connect, ControlPlane, Crew, in_process
+from mooring.cli.support.dashboard_process import DashboardProcess
 from mooring.cli.support.gc_settings import collect_garbage_less
 from mooring.cli.support.object_counts import ObjectCounts
 from mooring.cli.support.signals import StopSignal
@@ -96,6 +97,8 @@ async def _serve(config: UpConfig, plane: ControlPlane, nodes: Sequence[Node] | 
         stop.at_once = plane.stop_at_once
         if await stop.unless(_start(config, plane, nodes)):
             _tell(config, plane)
+            if config.dashboard:
+                await opened.enter_async_context(DashboardProcess(plane.server.kubeconfig(), config.component))
             collect_garbage_less()
             await stop.unless(_show(plane))
         tell("Stopping; everything is kept." if not config.ephemeral else "Stopping.")

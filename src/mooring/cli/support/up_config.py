@@ -30,3 +30,4 @@ class UpConfig:
     runtime_config: str
     workers: WorkerConfig
     kubelets: KubeletOptions
+    dashboard: bool = False
