@@ -1,6 +1,7 @@
 """What every test may use. Tests that take minutes are marked `slow` and run with `make test-full`.
 
-Where there is no kubectl, tests that drive it are skipped; in CI that would hide a gap, so there the run is refused.
+Where there is no kubectl or no browser, tests that drive it are skipped; in CI that would hide a gap, so there the run
+is refused.
 """
 
 import os
@@ -17,6 +18,8 @@ from etcd_servers import EtcdServers, etcd_cluster
 def pytest_configure() -> None:
     if os.environ.get("CI") and shutil.which("kubectl") is None:
         raise pytest.UsageError("the end-to-end tests need kubectl on the PATH")
+    if os.environ.get("CI") and outside_data.chromium() is None:
+        raise pytest.UsageError("the tests of the dashboard need chromium on the PATH: .ci/run installs it")
     if (
         signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     ):  # as `nohup` and `&` leave it, also to the commands under test

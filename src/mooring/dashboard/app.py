@@ -133,11 +133,15 @@ class App:
                 yield f"data: {self._cluster.revision} {state}\n\n".encode()
                 told = self._cluster.revision
                 change = asyncio.create_task(self._cluster.changed(told))
-                await asyncio.wait({change, stopping}, timeout=_QUIET_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-                change.cancel()
+                try:
+                    await asyncio.wait({change, stopping}, timeout=_QUIET_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    change.cancel()
+                    await asyncio.gather(change, return_exceptions=True)
         finally:
-            stopping.cancel()
             self._streams -= 1
+            stopping.cancel()
+            await asyncio.gather(stopping, return_exceptions=True)
 
 
 _DEFECT = "This page could not be made, through a defect in Mooring. What went wrong is in the log of the command."

@@ -270,7 +270,7 @@ def histogram(before: ResourceUse | None, after: ResourceUse) -> Markup:
         )
     )
     spread = after.nodes
-    told = f"Afterwards from {spread.least:.0%} to {spread.most:.0%}, the median is {spread.median:.0%}."
+    told = f"From {spread.least:.0%} to {spread.most:.0%}{' afterwards' if before else ''}, median {spread.median:.0%}."
     return _svg(width, height, f"Nodes by how much of their {after.resource} is requested", told, *drawn)
 
 
