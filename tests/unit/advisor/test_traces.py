@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.traces import drawing, own, prices
@@ -27,6 +28,7 @@ from mooring.advisor.simulate.traces.opening import Trace
 from mooring.advisor.simulate.traces.replaying import Options, Replay
 from mooring.advisor.simulate.traces.results import Replayed, result_of
 from mooring.advisor.snapshot import Snapshot
+from mooring.cli.main import mooring
 from mooring.testing.builders import node, pod
 
 OWN = "time,event,kind,name,resources,duration\n"
@@ -541,3 +543,61 @@ def test_drawn_workloads_ask_for_what_is_wanted_and_depend_on_the_seed_alone() -
     impossible = drawing.drawn_by_seed(pods, drawing.Fill("nvidia.com/gpu", 1.0), 8, 1)
     with pytest.raises(TraceError, match="no pod of the trace asks for it"):
         next(impossible)
+
+
+# -- the command
+
+
+@pytest.mark.req("T.2")
+def test_command_replays_a_trace_and_writes_its_measures(tmp_path: Path) -> None:
+    trace = tmp_path / "day.csv"
+    trace.write_text(OWN + TWO_NODES + "1,add,Pod,p,cpu=3,60\n2,add,Pod,q,cpu=3,\n3,add,Pod,r,cpu=3,\n")
+    html, table, whole = tmp_path / "r.html", tmp_path / "m.csv", tmp_path / "m.json"
+    words = ["simulate", "--trace", str(trace), "--html", str(html), "--measures", str(table), "--measures", str(whole)]
+    told = CliRunner().invoke(mooring, [*words, "--until", "30", "--keep-placements"])
+    assert told.exit_code == 0, told.output
+    assert "3 pods came, 2 were placed, 1 are pending" in told.output
+    assert table.read_text().startswith("time,running,pending,nodes,nodes in use,allocated cpu")
+    assert "What is allocated" in html.read_text()
+    assert "<script" not in html.read_text()
+    result = msgspec.json.decode(whole.read_bytes(), type=Replayed)
+    assert set(result.placements) == {"default/p", "default/q"}
+    again = CliRunner().invoke(mooring, ["simulate", "--trace", str(trace), "-o", "json"])
+    assert json.loads(again.output)["numbers"]["placed"] == 3
+
+
+WRONG_CALLS = (
+    (("--fill", "cpu=2"), "--fill needs --draw"),
+    (("--draw", "--fill", "cpu"), "--fill: cpu is not of the form RESOURCE=TIMES"),
+    (("--cordon", "a"), "--trace goes without changes"),
+    (("--measures", "m.txt"), "the name ends in .csv, .json or .parquet"),
+)
+
+
+@pytest.mark.req("T.8")
+@pytest.mark.parametrize(("words", "expected"), WRONG_CALLS, ids=[case[1] for case in WRONG_CALLS])
+def test_wrong_calls_are_told(words: tuple[str, ...], expected: str, tmp_path: Path) -> None:
+    trace = tmp_path / "day.csv"
+    trace.write_text(OWN + TWO_NODES)
+    told = CliRunner().invoke(mooring, ["simulate", "--trace", str(trace), *words])
+    assert told.exit_code != 0
+    assert expected in told.output
+
+
+def test_pods_that_were_pending_before_are_not_newly_pending(tmp_path: Path) -> None:
+    dump = tmp_path / "cluster.yaml"
+    dump.write_text(
+        json.dumps({**NODE, "status": {"allocatable": {"cpu": "1", "pods": "10"}}}) + "\n---\n" + large_pod("old")
+    )
+    (tmp_path / "new.yaml").write_text(large_pod("new"))
+    words = ["simulate", "--from", str(dump), "--fail-if", "newly-pending"]
+    assert CliRunner().invoke(mooring, words).exit_code == 0
+    told = CliRunner().invoke(mooring, [*words, "--add", str(tmp_path / "new.yaml")])
+    assert told.exit_code == 3
+    assert "Failed: 1 newly-pending" in told.output
+
+
+def large_pod(name: str) -> str:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "8"}}}
+    metadata = {"name": name, "namespace": "default"}
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}})
