@@ -50,8 +50,17 @@ def test_gates_at_1_36_shows_the_three_new_ones_alpha_and_off() -> None:
 
 def test_gates_as_a_table_has_a_header_and_a_row_each() -> None:
     lines = run("gates").output.splitlines()
-    assert lines[0].split() == ["GATE", "STAGE", "SINCE", "DEFAULT", "LOCKED", "ENABLED"]
-    assert "TaintTolerationNodeAffinityCEL                   Beta    1.37    true      false    true" in lines
+    assert lines[0].split() == ["GATE", "STAGE", "SINCE", "DEFAULT", "LOCKED", "ENABLED", "KUBERNETES"]
+    row = "TaintTolerationNodeAffinityCEL                   Beta    1.37    true      false    true      in no release"
+    assert row in lines
+
+
+@pytest.mark.req("U.4")
+def test_gates_say_what_the_release_of_kubernetes_has() -> None:
+    shown = {row["name"]: row["kubernetes"] for row in json.loads(run("gates", "-o", "json").output)}
+    assert shown["TolerationAffinitySemverOperators"] == "in no release"
+    assert shown["TaintTolerationComparisonOperators"] == "Alpha, off"
+    assert shown["PodLevelResources"] == "same"
 
 
 def test_gates_as_yaml_can_be_read_back() -> None:

@@ -106,6 +106,8 @@ class Linter:
                 return [server.too_large(size)]
             answer = server.answer(item.tree, self._options, self._now)
             problems = answer.problems
+            if self._options.release is not None:
+                problems = _in_its_words(problems, self._options.release(item.tree))
             if answer.object is not None:
                 refused = [each.field for each in problems if each.rule is rules.INVALID]
                 problems += apart_from(refused, advice(answer.object, self._cluster))
@@ -125,6 +127,14 @@ def without_logs() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(before)
+
+
+def _in_its_words(problems: list[Problem], release: list[Problem]) -> list[Problem]:
+    """What a release of Kubernetes would say: what it does not have, it does not judge, and it lets nothing stay."""
+    absent = {each.field for each in release if each.rule is rules.NOT_IN_RELEASE}
+    kept = [each for each in problems if each.field not in absent and each.rule is not rules.RATCHETED]
+    told = {each.field for each in kept}
+    return kept + [each for each in release if each.rule is not rules.GATE_OFF or each.field not in told]
 
 
 def _unreadable(text: str, error: Exception) -> _Place:

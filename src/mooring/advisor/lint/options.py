@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
+from typing import Any
 
 from mooring.admission import options as admission_options
 from mooring.admission.options import AdmissionOptions
 from mooring.advisor.lint.cluster import Node
 from mooring.advisor.lint.facts import ClusterFacts
+from mooring.advisor.lint.findings import Problem
 from mooring.advisor.lint.removed_apis import removal_of
 from mooring.advisor.lint.rules import Rule, Severity
 from mooring.api.kinds import ALPHA, Kind
@@ -36,6 +38,8 @@ class Settings:
     """The numbers of rules that are switched off."""
     strict: bool = False
     """Whether warnings count as errors."""
+    kubernetes: str = ""
+    """The release of Kubernetes to judge by, if not Mooring's own versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,8 @@ class LintOptions:
     facts: ClusterFacts
     disabled: frozenset[str] = frozenset()
     strict: bool = False
+    release: Callable[[Any], list[Problem]] | None = None
+    """What a release of Kubernetes does not have of an object, if lint is to judge by one."""
 
     def severity(self, rule: Rule) -> Severity:
         return Severity.ERROR if self.strict and rule.severity is Severity.WARNING else rule.severity
@@ -77,7 +83,16 @@ def build(settings: Settings) -> LintOptions:
         facts=facts,
         disabled=settings.disabled,
         strict=settings.strict,
+        release=_release(settings.kubernetes),
     )
+
+
+def _release(kubernetes: str) -> Callable[[Any], list[Problem]] | None:
+    if not kubernetes:
+        return None
+    from mooring.advisor.releases.single import Release  # noqa: PLC0415 - few ask for it
+
+    return Release(kubernetes).problems
 
 
 def _always_there(api_version: str, kind: str) -> str | None:  # noqa: ARG001 - as `_Lives.absence`

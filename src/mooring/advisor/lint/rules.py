@@ -45,6 +45,18 @@ INVALID = Rule("M011", "invalid", Severity.ERROR, "The server refuses the value 
 REFUSED = Rule("M012", "refused", Severity.ERROR, "The server refuses the object for a reason that is not one field's")
 SERVER_WARNING = Rule("M013", "server-warning", Severity.WARNING, "The server accepts the object with a warning")
 DEPRECATED = Rule("M014", "deprecated-api", Severity.WARNING, "The API version is deprecated at this version")
+NOT_IN_RELEASE = Rule(
+    "M015", "not-in-release", Severity.ERROR, "The release of Kubernetes does not have the field, value or API version"
+)
+GATE_OFF = Rule(
+    "M016", "gate-off", Severity.WARNING, "The release of Kubernetes has the field behind a gate that is off by default"
+)
+NEEDS_MOORING = Rule(
+    "M017",
+    "needs-mooring",
+    Severity.INFO,
+    "No release of Kubernetes has the field or value: it needs Mooring or the bridge",
+)
 REMOVED_NEXT = Rule("M020", "removed-next", Severity.WARNING, "The next minor version does not have the API version")
 RATCHETED = Rule(
     "M021", "only-by-ratcheting", Severity.INFO, "Refused when created, but allowed in updates of objects that use it"
@@ -85,6 +97,9 @@ RULES = (
     REFUSED,
     SERVER_WARNING,
     DEPRECATED,
+    NOT_IN_RELEASE,
+    GATE_OFF,
+    NEEDS_MOORING,
     REMOVED_NEXT,
     RATCHETED,
     NEVER_MATCHES,

@@ -31,18 +31,21 @@ class Use(NamedTuple):
 
 def findings(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
     """What happens to an object because of its fields and values."""
-    plan = crossing.plan(subject.served) if subject.served else None
-    if plan is None:
-        return
     judge = _Judge(subject, crossing)
-    for name, value in subject.tree.items():
+    for use in uses(subject, crossing):
+        finding = judge.of(use)
+        if finding is not None:
+            yield finding
+
+
+def uses(subject: Subject, crossing: Crossing) -> Iterator[Use]:
+    """The fields and values of an object that mean something on the way."""
+    plan = crossing.plan(subject.served) if subject.served else None
+    for name, value in subject.tree.items() if plan else ():
         if name == "status" and subject.reference.kind != "ResourceClaim":
             continue
-        if name not in ("apiVersion", "kind"):
-            for use in _uses(plan, name, value, ""):
-                finding = judge.of(use)
-                if finding is not None:
-                    yield finding
+        if plan is not None and name not in ("apiVersion", "kind"):
+            yield from _uses(plan, name, value, "")
 
 
 def _uses(plan: Plan, name: str, value: Any, at: str) -> Iterator[Use]:

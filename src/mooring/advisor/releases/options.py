@@ -211,8 +211,9 @@ class Crossing:
         return Question(self.component(self.start), self.component(self.end))
 
     def component(self, version: Version) -> Component:
-        """Mooring as a release of Kubernetes: without what no release has."""
-        found = component.resolve(emulation=str(version), min_compatibility=str(version))
+        """Mooring as a release of Kubernetes, or the nearest that it can emulate: without what no release has."""
+        nearest = str(max(version, OLDEST_EMULATION))
+        found = component.resolve(emulation=nearest, min_compatibility=nearest)
         states = {
             name: replace(state, enabled=state.enabled and name not in known_gates.NOT_ON_IN_KUBERNETES)
             if name not in self.gates

@@ -49,7 +49,12 @@ def dump(
         raise SnapshotError(f"there are no objects in {', '.join(named)}{why}")
     reading.admit(options, namespace)
     return Snapshot(
-        origin, (obj for obj, _ in reading.objects), reading.raw, missing=reading.missing, notes=reading.notes
+        origin,
+        (obj for obj, _ in reading.objects),
+        reading.raw,
+        missing=reading.missing,
+        notes=reading.notes,
+        server=reading.server,
     )
 
 
@@ -59,6 +64,7 @@ class _Reading:
         self.objects: list[tuple[Resource, str]] = []
         self.notes: list[Note] = []
         self.missing: dict[str, str] = {}
+        self.server: dict[str, Any] | None = None
         self._generated = 0
 
     def read(self, source: Source, stdin: IO[bytes]) -> None:
@@ -66,6 +72,7 @@ class _Reading:
         for line, tree in self._documents(source.name, text):
             if isinstance(tree, dict) and tree.get("kind") == "List" and isinstance(tree.get("missing"), dict):
                 self.missing |= {str(plural): str(why) for plural, why in tree["missing"].items()}  # `mooring dump`
+                self.server = tree["server"] if isinstance(tree.get("server"), dict) else self.server
             for item in documents.objects(tree):
                 self._take(source.name, line, item)
 

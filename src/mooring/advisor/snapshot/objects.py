@@ -104,7 +104,10 @@ class Snapshot:
         *,
         missing: Mapping[str, str] | None = None,
         notes: Sequence[Note] = (),
+        server: Mapping[str, Any] | None = None,
     ) -> None:
+        self.server = server
+        """How the server ran, if a dump says so: `version` and `gates`, as `mooring dump` writes them."""
         self.origin = origin
         """Where it comes from, for people: `the dump cluster.yaml`."""
         self.missing: Mapping[str, str] = missing or {}
@@ -143,7 +146,7 @@ class Snapshot:
 
     def replace(self, *, put: Iterable[Resource] = (), remove: Iterable[Resource] = ()) -> "Snapshot":
         """Another snapshot: with objects added or in place of those of the same name, and without others."""
-        made = Snapshot(self.origin, missing=self.missing, notes=self.notes)
+        made = Snapshot(self.origin, missing=self.missing, notes=self.notes, server=self.server)
         if self._raw is not None:  # otherwise `raw` is made of the typed objects, and nobody asks what has changed
             made._raw, made._changed = self._raw, dict(self._changed)
         made._objects = dict(self._objects)

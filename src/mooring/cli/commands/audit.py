@@ -22,7 +22,7 @@ from mooring.cli.support.cluster_source import (
     show_notes,
 )
 from mooring.cli.support.lint_formats import FORMATS, print_report
-from mooring.cli.support.live_server import are_versions_given, live_component
+from mooring.cli.support.live_server import are_versions_given, dumped_component, is_of_a_server, live_component
 from mooring.cli.support.output import output_option, print_data
 from mooring.cli.support.release_audit import ReleaseQuestion, print_audit
 
@@ -173,8 +173,11 @@ def audit(
     from mooring.api.scheme import SchemeError, parse_runtime_config  # noqa: PLC0415 - as above
 
     current, notes = running, tuple[str, ...]()
+    snapshot = source.read(quiet=True) if source.files else None
     if source.is_live and not are_versions_given():
         current, notes = live_component(source)
+    elif snapshot is not None and is_of_a_server(snapshot) and not are_versions_given():
+        current, notes = dumped_component(snapshot)
     try:
         config = parse_runtime_config(runtime_config)
         question = ask(
@@ -188,7 +191,7 @@ def audit(
         )
         if rehearse and question.target is None:
             raise click.UsageError("--rehearse needs something to rehearse, such as --to-emulation-version")
-        snapshot = source.read(quiet=True)
+        snapshot = snapshot or source.read(quiet=True)
         if snapshot.forbidden and not snapshot.raw():  # nothing would break
             why = next(iter(snapshot.forbidden.values()))
             raise click.ClickException(f"nothing of {snapshot.origin} can be read: {why}")

@@ -9,7 +9,7 @@ import logging
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ import msgspec
 from mooring.base.component import Component
 from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
 from mooring.cli.support.gc_settings import garbage_waits
+from mooring.cli.support.live_server import are_versions_given, dumped_component, is_of_a_server
 from mooring.cli.support.output import output_option, print_data
 
 if TYPE_CHECKING:
@@ -105,7 +106,8 @@ def explain(
             asyncio.run(_watch(asking, output))
             return
         with garbage_waits():
-            found = asking.answer(source.read(_kinds(), raw=False))
+            snapshot = source.read(_kinds(), raw=False)
+            found = asking.of(snapshot).answer(snapshot)
     _show(found, output)
     sys.exit(FAILED if fail_if and found.state in ("Unschedulable", "NotAttempted") else 0)
 
@@ -140,6 +142,19 @@ class _Asking:
     kind: str = ""
     namespace: str = ""
     name: str = ""
+
+    def of(self, snapshot: "Snapshot") -> "_Asking":
+        """The same, with the gates of the server that a dump is of, unless flags name others."""
+        if not self.source.files or are_versions_given() or not is_of_a_server(snapshot):
+            return self
+        from mooring.scheduler.running.options import for_component  # noqa: PLC0415 - `--help` should not wait for it
+
+        running, notes = dumped_component(snapshot)
+        for note in notes:
+            click.echo(f"Note: {note}", err=True)
+        return replace(
+            self, running=running, scheduler=replace(self.scheduler, features=for_component(running).features)
+        )
 
     def answer(self, snapshot: "Snapshot") -> "SchedulingExplanation":
         """Raises ClickException when there is no such thing."""

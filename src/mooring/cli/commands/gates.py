@@ -3,6 +3,7 @@
 import click
 
 from mooring.base.component import Component
+from mooring.base.gate_history import kubernetes_gates
 from mooring.base.gates import GateState, Stage
 from mooring.cli.support.component_flags import component_flags
 from mooring.cli.support.output import output_option, print_data, print_table
@@ -16,6 +17,8 @@ _COLOUR = {Stage.ALPHA: "yellow", Stage.BETA: "cyan", Stage.GA: "green", Stage.D
 def gates(running: Component, output: str) -> None:
     """List the feature gates at a version: stage, default, whether locked, and whether on with these flags.
 
+    KUBERNETES says what that release of Kubernetes has of the gate; some are in no release.
+
     \b
     Examples:
       mooring gates --emulation-version 1.36
@@ -23,11 +26,23 @@ def gates(running: Component, output: str) -> None:
     """
     states = sorted(running.gates.states.values(), key=lambda state: state.gate.name)
     if output in ("json", "yaml"):
-        print_data([_as_data(state) for state in states], output)
+        print_data([{**_as_data(state), "kubernetes": released(state, running)} for state in states], output)
         return
     wide = output == "wide"
-    header = ["GATE", "STAGE", "SINCE", "DEFAULT", "LOCKED", "ENABLED", *(["ABOUT"] if wide else [])]
-    print_table(header, [_row(state, wide) for state in states])
+    header = ["GATE", "STAGE", "SINCE", "DEFAULT", "LOCKED", "ENABLED", "KUBERNETES", *(["ABOUT"] if wide else [])]
+    print_table(header, [[*_row(state), released(state, running), *([state.gate.about] * wide)] for state in states])
+
+
+def released(state: GateState, running: Component) -> str:
+    """What Kubernetes has of a gate in the release that is emulated: `same`, something else, or nothing at all."""
+    theirs = kubernetes_gates().get(state.gate.name)
+    if theirs is None:
+        return "in no release"
+    spec = theirs.at(running.versions.emulation)
+    if spec is None or spec.stage is Stage.REMOVED:
+        return "not there"
+    same = (spec.stage, spec.default) == (state.spec.stage, state.spec.default)
+    return "same" if same else f"{spec.stage}, {'on' if spec.default else 'off'}"
 
 
 def _as_data(state: GateState) -> dict[str, object]:
@@ -44,11 +59,10 @@ def _as_data(state: GateState) -> dict[str, object]:
     }
 
 
-def _row(state: GateState, wide: bool) -> list[str]:
+def _row(state: GateState) -> list[str]:
     def word(value: bool) -> str:
         return str(value).lower()
 
     stage = click.style(str(state.spec.stage), fg=_COLOUR.get(state.spec.stage))
     enabled = click.style("true", fg="green") if state.enabled else "false"
-    row = [state.gate.name, stage, str(state.spec.since), word(state.default), word(state.locked), enabled]
-    return [*row, state.gate.about] if wide else row
+    return [state.gate.name, stage, str(state.spec.since), word(state.default), word(state.locked), enabled]

@@ -23,6 +23,7 @@ from mooring.api.storage_v1 import StorageClass
 from mooring.base.component import Component
 from mooring.cli.support.cluster_source import ClusterSource
 from mooring.cli.support.component_flags import component_flags
+from mooring.cli.support.lint_formats import FORMATS, print_report
 from mooring.cli.support.live_server import are_versions_given, dumped_component, live_component, served_kinds
 from mooring.cli.support.output import output_option
 
@@ -63,6 +64,11 @@ def _rules(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 @click.option(
     "--disable", metavar="RULE,…", multiple=True, callback=_rules, help="Do not look for this; number or name."
 )
+@click.option(
+    "--kubernetes",
+    metavar="VERSION",
+    help="Judge as this release of Kubernetes does: 1.27 to 1.37; says what needs Mooring or the bridge.",
+)
 @click.option("--strict", is_flag=True, help="Count warnings as errors.")
 @click.option(
     "--fail-if",
@@ -74,7 +80,7 @@ def _rules(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
     help="Exit with 1 when there is something this bad.",
 )
 @click.option("--jobs", type=click.IntRange(1, 256), help="How many processes may work.  [default: one a core]")
-@output_option("table", "json", "sarif", "junit")
+@output_option("table", "json", *FORMATS)
 def lint(
     running: Component,
     *,
@@ -86,6 +92,7 @@ def lint(
     context: str,
     cluster_from: tuple[Path, ...],
     disable: frozenset[str],
+    kubernetes: str | None,
     strict: bool,
     fail_if: str,
     jobs: int | None,
@@ -103,15 +110,22 @@ def lint(
       helm template . | mooring lint - -o sarif > lint.sarif
       kubectl get nodes -o yaml > nodes.yaml && mooring lint --nodes nodes.yaml deploy/
       mooring lint --cluster deploy/
+      mooring lint --kubernetes 1.34 deploy/
     """
     found = _sources(paths)
     source = _cluster(cluster, kubeconfig, context, cluster_from)
     facts = None
     if source is not None:
         running, facts = _facts(source, running)
+    if kubernetes is not None:
+        if are_versions_given():
+            raise click.UsageError("--kubernetes says it all: leave --emulation-version and the like out")
+        running = _released(kubernetes)
     nodes = _nodes(nodes_file) or (facts.nodes if facts else None) or None
     try:
-        settings = Settings(running, parse_runtime_config(runtime_config), nodes, facts, disable, strict)
+        settings = Settings(
+            running, parse_runtime_config(runtime_config), nodes, facts, disable, strict, kubernetes or ""
+        )
         report = runner.run(found, settings, sys.stdin.buffer, jobs or _cores())
     except SchemeError as error:
         raise click.UsageError(str(error)) from error
@@ -123,10 +137,8 @@ def lint(
     match output:
         case "json":
             click.echo(reports.as_json(report))
-        case "sarif":
-            click.echo(reports.as_sarif(report))
-        case "junit":
-            click.echo(reports.as_junit(report, threshold))
+        case format_ if format_ in FORMATS:
+            print_report(report, format_, "mooring lint", rules.RULES, threshold=threshold)
         case _:
             lines = reports.lines(report, lambda text, severity: click.style(text, fg=_COLOURS[severity]))
             click.echo("".join(f"{line}\n" for line in lines), nl=False)
@@ -176,6 +188,17 @@ def _facts(source: ClusterSource, running: Component) -> tuple[Component, Cluste
         running = _noted(*live_component(source))
     snapshot = source.read((CoreNode, Namespace, PriorityClass, DeviceClass, StorageClass), raw=False)
     return running, facts_of(snapshot, served_kinds(source))
+
+
+def _released(kubernetes: str) -> Component:
+    """Mooring as a release of Kubernetes, or as the nearest that it can emulate."""
+    from mooring.advisor.releases import Crossing, CrossingError  # noqa: PLC0415 - few ask for it
+
+    try:
+        crossing = Crossing.between(kubernetes, kubernetes)
+    except CrossingError as error:
+        raise click.UsageError(str(error).replace("--from-version", "--kubernetes")) from error
+    return crossing.component(crossing.end)
 
 
 def _noted(found: Component, notes: tuple[str, ...]) -> Component:

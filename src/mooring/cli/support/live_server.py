@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 import click
+import msgspec
 
 from mooring.base.component import Component
 from mooring.cli.support.cluster_source import ClusterSource
@@ -18,7 +19,16 @@ if TYPE_CHECKING:
     from mooring.client import Client
 
 T = TypeVar("T")
+_SIMULATED = "Simulated Linux"
+"""The operating system of nodes that Mooring plays."""
 _FLAGS = ("emulation_version", "min_compatibility_version", "feature_gates")
+
+
+class _Server(msgspec.Struct):
+    """How a server ran, as `mooring dump` writes it."""
+
+    version: dict[str, str]
+    gates: dict[str, bool] = {}
 
 
 def are_versions_given() -> bool:
@@ -38,11 +48,25 @@ def live_component(source: ClusterSource) -> tuple[Component, tuple[str, ...]]:
         raise click.ClickException(f"cannot read {source.origin}: {error}") from error
 
 
-def dumped_component(snapshot: "Snapshot") -> tuple[Component, tuple[str, ...]]:
-    """The versions and gates that the server of a dump may have, and what is only assumed."""
-    from mooring.advisor.audit.options import component_of_dump  # noqa: PLC0415 - as above
+def is_of_a_server(snapshot: "Snapshot") -> bool:
+    """Whether a dump is of a server that is known, or whose nodes are real ones: manifests alone say nothing of any."""
     from mooring.api.core_v1 import Node  # noqa: PLC0415 - as above
 
+    nodes = (node.status.node_info for node in snapshot.all(Node) if node.metadata.uid)
+    return snapshot.server is not None or any(info.kubelet_version and info.os_image != _SIMULATED for info in nodes)
+
+
+def dumped_component(snapshot: "Snapshot") -> tuple[Component, tuple[str, ...]]:
+    """The versions and gates of a dump's server: as `mooring dump` noted them, or as its nodes let us assume."""
+    from mooring.advisor.audit.options import QuestionError, component_of, component_of_dump  # noqa: PLC0415 - as above
+    from mooring.api.core_v1 import Node  # noqa: PLC0415 - as above
+
+    if snapshot.server is not None:
+        try:
+            said = msgspec.convert(snapshot.server, _Server)
+            return component_of(said.version, said.gates)
+        except (QuestionError, msgspec.ValidationError) as error:
+            raise click.ClickException(f"{snapshot.origin} does not say how its server ran: {error}") from error
     return component_of_dump(node.status.node_info.kubelet_version for node in snapshot.all(Node))
 
 

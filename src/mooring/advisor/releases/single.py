@@ -1,0 +1,50 @@
+"""One release of Kubernetes: what it does not have of an object, for `mooring lint --kubernetes`.
+
+Called by ``mooring.advisor.lint``; the other side of the comparison is the release itself.
+"""
+
+from typing import Any
+
+from mooring.advisor.audit.results import ObjectReference
+from mooring.advisor.lint import rules
+from mooring.advisor.lint.findings import Problem
+from mooring.advisor.releases import fields, kinds
+from mooring.advisor.releases.options import Change, Crossing
+from mooring.advisor.releases.subjects import Subject
+from mooring.advisor.snapshot import RawObject
+from mooring.api.kinds import GroupVersion
+
+
+class Release:
+    """Judges objects by what a release has."""
+
+    def __init__(self, version: str) -> None:
+        self._crossing = Crossing.between(version, version)
+
+    def problems(self, tree: Any) -> list[Problem]:
+        """What the release does not have, or has switched off."""
+        if not isinstance(tree, dict) or not isinstance(tree.get("kind"), str):
+            return []
+        api_version, kind = str(tree.get("apiVersion") or ""), tree["kind"]
+        served = self._crossing.history.kind(*GroupVersion.parse(api_version), kind)
+        raw = RawObject(api_version, kind, "", "", _tree=tree)
+        subject = Subject(raw, ObjectReference(api_version=api_version, kind=kind, stored=False), served)
+        found = [
+            Problem(rules.NOT_IN_RELEASE, each.field, each.message)
+            for each in kinds.findings(subject, self._crossing)
+            if each.rule.id == "R001"
+        ]
+        return found or [self._problem(use) for use in fields.uses(subject, self._crossing)]
+
+    def _problem(self, use: fields.Use) -> Problem:
+        release = self._crossing.end
+        what = f"the value {use.value}" if use.is_value else "the field"
+        if use.notice is None:
+            return Problem(
+                rules.NEEDS_MOORING, use.path, f"no release of Kubernetes has {what}: Mooring has, or the bridge"
+            )
+        if use.notice.change is Change.LOST:
+            since = f"; it came with {use.notice.release}" if use.notice.release else ""
+            return Problem(rules.NOT_IN_RELEASE, use.path, f"{release} does not have {what}{since}")
+        text = f"{release} has {what} behind {use.notice.gate}, which is off by default: it is dropped or refused"
+        return Problem(rules.GATE_OFF, use.path, text)
