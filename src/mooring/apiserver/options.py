@@ -22,6 +22,7 @@ from mooring.store.etcd.config import EtcdConfig
 DEFAULT_PORT = 6443
 DEFAULT_ADDRESS = "127.0.0.1"
 _CREATE_FOR_STREAMS = Version(1, 35)
+_STATUS_PAGES = Version(1, 36)
 _PROCESSORS = {"x86_64": "amd64", "AMD64": "amd64", "aarch64": "arm64"}
 
 MinorVersion = tuple[int, int]
@@ -42,6 +43,15 @@ class VersionRange:
 
 
 @dataclass(frozen=True, slots=True)
+class StatusPages:
+    """What `/statusz` says of versions."""
+
+    go_version: str
+    binary_version: str
+    emulation_version: str
+
+
+@dataclass(frozen=True, slots=True)
 class VersionOptions:
     """What follows from the versions that a server runs with."""
 
@@ -49,6 +59,8 @@ class VersionOptions:
     """The answer to `/version`."""
     expected: Mapping[str, VersionRange]
     """The versions that other components may have, by the component's name (4330.10)."""
+    status_pages: StatusPages | None = None
+    """For `/statusz` and `/flagz`, which Kubernetes serves from 1.36 on; None before."""
     streams_need_create: bool = True
     """Whether a command or a forwarded port needs the verb `create` however it is asked for, as from 1.35 on."""
 
@@ -78,6 +90,8 @@ class ServerConfig:
     audit_log: Path | None = None
     limits: Limits = field(default_factory=Limits)
     kubelets: KubeletOptions = field(default_factory=KubeletOptions)
+    flags: Mapping[str, str] = field(default_factory=dict)
+    """What the command was started with, for `/flagz`."""
     shutdown_delay: float = 0.0
     """For how many seconds a server that was told to stop serves on, so that balancers see that it is not ready."""
 
@@ -88,8 +102,13 @@ def for_component(component: Component) -> VersionOptions:
     return VersionOptions(
         _shown(versions, all_three=component.gates.enabled(COMPATIBILITY_VERSIONS)),
         _expected(versions),
+        _status_pages(versions) if versions.emulation >= _STATUS_PAGES else None,
         streams_need_create=versions.emulation >= _CREATE_FOR_STREAMS,
     )
+
+
+def _status_pages(versions: ComponentVersions) -> StatusPages:
+    return StatusPages(f"python{platform.python_version()}", str(versions.binary), str(versions.emulation))
 
 
 def _shown(versions: ComponentVersions, *, all_three: bool) -> VersionInfo:

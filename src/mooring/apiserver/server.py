@@ -26,7 +26,7 @@ from mooring.api.coordination_v1 import Lease
 from mooring.api.scheme import Scheme
 from mooring.apiserver import authentication_trust
 from mooring.apiserver.api_services import ApiServices
-from mooring.apiserver.app import Application
+from mooring.apiserver.app import Application, PathHandler
 from mooring.apiserver.audit_log import AuditLog
 from mooring.apiserver.definitions.following import Definitions
 from mooring.apiserver.discovery import Discovery
@@ -39,7 +39,7 @@ from mooring.apiserver.limits import RequestLimiter
 from mooring.apiserver.metrics import ServerMetrics
 from mooring.apiserver.objects import Follower, Objects
 from mooring.apiserver.openapi import OpenApi
-from mooring.apiserver.options import ServerConfig, for_component
+from mooring.apiserver.options import ServerConfig, StatusPages, for_component
 from mooring.apiserver.own_calls import OwnCalls
 from mooring.apiserver.resources import Resources, bootstrap
 from mooring.apiserver.resources.connecting import admit_token
@@ -70,6 +70,7 @@ from mooring.apiserver.tables import Tables
 from mooring.apiserver.webhooks.caller import WebhookCaller
 from mooring.apiserver.webhooks.services import addresses_in
 from mooring.apiserver.webhooks.step import WebhookStep
+from mooring.apiserver.zpages import ZPages
 from mooring.base import logs
 from mooring.base.clock import Clock, SystemClock
 from mooring.base.metrics import registry_of
@@ -205,7 +206,15 @@ class ApiServer:
             webhooks=self._webhook_step,
             api_services=ApiServices(OwnCalls(resources), self.scheme, clock),
             audit=self._audit,
+            paths=self._status_pages(versions.status_pages),
         )
+
+    def _status_pages(self, pages: StatusPages | None) -> dict[str, PathHandler]:
+        """`/statusz` and `/flagz`, where the version has them."""
+        if pages is None:
+            return {}
+        made = ZPages(pages, self._config.flags, self._clock.now)
+        return {"/statusz": made.status, "/flagz": made.flags}
 
     def _kubelet_client(self) -> KeyPair:
         return self._pki.client("apiserver-kubelet-client", users.KUBELET_CLIENT)

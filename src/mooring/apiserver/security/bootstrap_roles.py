@@ -261,7 +261,11 @@ def cluster_roles() -> list[ClusterRole]:
         _role("system:discovery", _paths(*_DISCOVERY)),
         _role(
             "system:monitoring",
-            _paths("/healthz", "/healthz/*", "/livez", "/livez/*", "/metrics", "/readyz", "/readyz/*"),
+            _paths(
+                *("/flagz", "/healthz", "/healthz/*", "/livez", "/livez/*"),
+                *("/metrics", "/metrics/slis", "/readyz", "/readyz/*", "/statusz"),
+            ),
+            _may(("get",), "core", "nodes/metrics"),
         ),
         _role(
             "system:basic-user",

@@ -22,6 +22,7 @@ from mooring.cli.support.etcd_flags import etcd_flags
 from mooring.cli.support.gc_settings import collect_garbage_less
 from mooring.cli.support.kubelet_flags import kubelet_flags
 from mooring.cli.support.service_flags import service_flags
+from mooring.cli.support.shown_flags import shown_flags
 from mooring.cli.support.signals import StopSignal
 from mooring.cli.support.start_errors import START_ERRORS
 from mooring.cli.support.tls_flags import tls_flags
@@ -178,6 +179,7 @@ def apiserver(
                 client_burst=max(1, round(2 * client_qps)),
             ),
             shutdown_delay=shutdown_delay_duration,
+            flags=shown_flags(),
         )
         uvloop.run(_serve(config))
     except START_ERRORS as error:

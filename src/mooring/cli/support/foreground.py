@@ -19,6 +19,7 @@ from mooring.cli.support.control_plane import Connect, ControlPlane, Crew, in_pr
 from mooring.cli.support.dashboard_process import DashboardProcess
 from mooring.cli.support.gc_settings import collect_garbage_less
 from mooring.cli.support.object_counts import ObjectCounts
+from mooring.cli.support.shown_flags import shown_flags
 from mooring.cli.support.signals import StopSignal
 from mooring.cli.support.start_errors import START_ERRORS
 from mooring.cli.support.status_line import StatusLine, tell
@@ -46,6 +47,7 @@ def run(config: UpConfig, process: WorkerProcess | None) -> None:
             tls_names=config.tls_names,
             services=config.services,
             runtime_config=parse_runtime_config(config.runtime_config),
+            flags=shown_flags(),
         )
         nodes = None if config.nodes is None else _nodes(config.nodes)
         if config.kubeconfig:
