@@ -183,10 +183,13 @@ def test_hostile_input_is_a_finding(name: str) -> None:
 
 
 def test_the_hook_for_pre_commit_calls_a_command_that_there_is() -> None:
-    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    hook, release = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     assert f"id: {hook['id']}" in PAGE
     assert hook["entry"].split() == ["mooring", "lint"]
     assert lint("--help").exit_code == 0
+    (example,) = yaml.safe_load((ROOT / "examples" / "ci" / "pre-commit-config.yaml").read_text())["repos"]
+    assert [each["id"] for each in example["hooks"]] == [release["id"]]
+    assert release["entry"].split() == ["mooring", "audit"]
 
 
 def test_the_installed_command_reads_standard_input_and_ends_with_its_code() -> None:
