@@ -445,7 +445,7 @@ def _actions(actions: Sequence[str], path: Path) -> list[FieldError]:
         )
         errors.append(field_errors.invalid(path, actions, detail))
     if not seen:
-        errors.append(field_errors.required(path, "at least one validation action is required"))
+        errors.append(field_errors.required(path))
     return errors
 
 
