@@ -20,6 +20,7 @@ COMMANDS = {
     "audit": "Say what breaks when versions or gates change.",
     "dashboard": "See all of that in a browser.",
     "lint": "Judge manifests as an API server would, with advice.",
+    "policy": "Try admission policies on manifests, without a cluster.",
     "dump": "Write a cluster into one file, for the questions above.",
     "bridge": "Bring the new constraints to a stock Kubernetes cluster.",
     "cel": "Check, evaluate and price CEL expressions.",

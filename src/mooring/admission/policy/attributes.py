@@ -116,6 +116,10 @@ class Attributes:
         for place in [place for place in self._trees if not place[0]]:
             del self._trees[place]
 
+    def show(self, tree: Tree) -> None:
+        """Show the object as this tree: for kinds that nobody has declared, of which only the metadata is known."""
+        self._trees[False, self.kind.api_version] = tree
+
     def object_tree(self, kind: GroupVersionKind) -> Tree | None:
         """The object as JSON of a version, None where there is none. It is shared: do not change it."""
         return self.connect_options if self.obj is None else self._tree(self.obj, kind, old=False)
@@ -135,6 +139,8 @@ class Attributes:
 
     def equivalents(self) -> list[Kind]:
         """The kind behind the URL in all versions and groups in which it is served."""
+        if not self.scheme.is_served(self.resource_kind):
+            return [self.resource_kind]
         return [each for each in self.scheme.family(self.resource_kind) if self.scheme.is_served(each)]
 
     def kind_in(self, equivalent: Kind) -> GroupVersionKind:

@@ -22,6 +22,7 @@ from mooring.advisor.audit.served import Served
 from mooring.advisor.audit.steps import Steps
 from mooring.advisor.audit.uses import Uses
 from mooring.advisor.lint.linter import without_logs
+from mooring.advisor.policies import judge_of
 from mooring.advisor.snapshot import RawObject, Snapshot
 from mooring.api import codec
 from mooring.api.codec import DecodeError, FieldValidation
@@ -29,6 +30,7 @@ from mooring.api.meta_v1 import Resource
 from mooring.scheduler.facade import ProfileSpec
 
 _DEFAULT_NAMESPACE = "default"
+_MOST_REFUSED = 50
 
 
 def audit(
@@ -71,6 +73,7 @@ class _Auditor:
             if obj is not None:
                 subjects[reference] = Subject(obj, reference)
                 findings += self._judged(subjects[reference])
+        self._notes += _refused_by_policies(self._snapshot, subjects.values())
         findings += self._suffering(findings, subjects)
         findings += scheduler_config.findings(self._profiles, config_file, self._snapshot, self._options, self._uses)
         options = self._options
@@ -110,6 +113,17 @@ class _Auditor:
                     breaks=fate.effect in (Effect.EVICTED, Effect.STUCK_PENDING),
                     message=f"{fate.why} (because of what it refers to)",
                 )
+
+
+def _refused_by_policies(snapshot: Snapshot, subjects: Iterable[Subject]) -> list[str]:
+    """What the cluster's own policies would refuse if it were written anew: a rollout or restore does that."""
+    judge = judge_of(snapshot)
+    if judge.is_idle:
+        return []
+    told = ((subject.reference, judge.verdict(subject.object).refused) for subject in subjects)
+    refused = [f"{reference}: would be refused if it were created anew: {why}" for reference, why in told if why]
+    more = len(refused) - _MOST_REFUSED
+    return refused if more <= 0 else [*refused[:_MOST_REFUSED], f"policies would refuse {more} more objects"]
 
 
 def subjects_of(snapshot: Snapshot, question: Question) -> list[Subject]:

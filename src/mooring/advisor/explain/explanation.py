@@ -24,6 +24,7 @@ from mooring.advisor.explain.scores import scores
 from mooring.advisor.explain.search import Search, pod_change, targets
 from mooring.advisor.explain.subject import Subject
 from mooring.advisor.explain.view import View, full_name
+from mooring.advisor.policies.judging import POLICIES, judge_of
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.engines import load
 from mooring.api.core_v1 import Node, Pod, PodSpec
@@ -55,6 +56,7 @@ KINDS: tuple[type[Resource], ...] = (
     ResourceClaimTemplate,
     *subjects.WORKLOADS,
     *OTHER_KINDS,
+    *POLICIES,
 )
 """What an explanation looks at; a snapshot need not have more."""
 SUGGESTIONS = 5
@@ -146,11 +148,22 @@ class _Explaining:
         if pod.metadata.deletion_timestamp is not None and not pod.spec.node_name:
             return self._told("NotAttempted", "the pod is being deleted: the scheduler leaves it alone")
         self._note_what_is_missing()
+        self._note_policies()
         if pod.spec.node_name:
             return self._placed()
         if (pod.spec.scheduler_name or "default-scheduler") not in self._engine.profiles:
             return self._of_another_scheduler()
         return self._waiting()
+
+    def _note_policies(self) -> None:
+        """A pod that is not there yet may never come: the cluster's policies may refuse it."""
+        if self._subject.exists:
+            return
+        verdict = judge_of(self._snapshot).verdict(self._pod)
+        if verdict.refused:
+            self._facts.append(f"the API server would refuse the pod: {verdict.refused}")
+        self._facts += [f"the API server would warn: {text}" for text in verdict.warning_texts]
+        self._facts += [f"a policy could not be judged: {text}" for text in verdict.unknown]
 
     # -- pods that the scheduler does not look at
 

@@ -22,6 +22,7 @@ from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.storage_v1 import StorageClass
 
 if TYPE_CHECKING:  # lint without a cluster should not wait for them
+    from mooring.advisor.policies import Judge, Verdict
     from mooring.advisor.snapshot import Snapshot
     from mooring.client import Client
 
@@ -40,6 +41,8 @@ class ClusterFacts:
     priority_classes: Names = None
     device_classes: Names = None
     storage_classes: Names = None
+    policies: "Judge | None" = None
+    """The admission policies of the cluster."""
 
     def absence(self, api_version: str, kind: str) -> str | None:
         """Why the cluster would not take an object of a kind; None if it would, or if that is not known."""
@@ -63,6 +66,8 @@ class ClusterFacts:
             name = obj.spec.storage_class_name or ""
             yield from _unknown("StorageClass", name, self.storage_classes, "spec.storageClassName")
         yield from self._devices(obj)
+        if self.policies is not None:
+            yield from _policies(obj, self.policies)
 
     def _devices(self, obj: Resource) -> Iterator[Problem]:
         if isinstance(obj, ResourceClaim):
@@ -86,6 +91,21 @@ def _unknown(what: str, name: str, known: Names, path: str) -> Iterator[Problem]
         yield Problem(rules.NOT_IN_CLUSTER, path, f"the cluster has no {what} {quoted(name)}")
 
 
+def _policies(obj: Resource, judge: "Judge") -> Iterator[Problem]:
+    """What the cluster's policies say about an object, and about the pods that it makes."""
+    yield from _said(judge.verdict(obj), "")
+    pod = specs.made_pod(obj)
+    if pod is not None:
+        yield from _said(judge.verdict(pod), "its pods: ")
+
+
+def _said(verdict: "Verdict", about: str) -> Iterator[Problem]:
+    if verdict.refused:
+        yield Problem(rules.REFUSED, "", f"{about}{verdict.refused}")
+    for text in verdict.warning_texts:
+        yield Problem(rules.SERVER_WARNING, "", f"{about}{text}")
+
+
 def facts_of(snapshot: "Snapshot", served: frozenset[tuple[str, str]] | None = None) -> ClusterFacts:
     """What a snapshot tells. Of a dump without any object of a kind, it is not known which ones there are."""
     nodes = tuple(Node.of(each) for each in snapshot.all(core_v1.Node))
@@ -96,7 +116,15 @@ def facts_of(snapshot: "Snapshot", served: frozenset[tuple[str, str]] | None = N
         _names(snapshot, PriorityClass, "priorityclasses", whole=served is not None),
         _names(snapshot, DeviceClass, "deviceclasses", whole=served is not None),
         _names(snapshot, StorageClass, "storageclasses", whole=served is not None),
+        _judge(snapshot),
     )
+
+
+def _judge(snapshot: "Snapshot") -> "Judge | None":
+    from mooring.advisor.policies import judge_of  # noqa: PLC0415 - lint without a cluster should not wait for it
+
+    judge = judge_of(snapshot)
+    return None if judge.is_idle else judge
 
 
 def _names(snapshot: "Snapshot", kind: type[Resource], plural: str, *, whole: bool) -> Names:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from mooring.api import apps_v1, batch_v1, core_v1
+from mooring.api.base import copy_of
 from mooring.api.meta_v1 import Resource
 
 
@@ -56,6 +57,17 @@ def pod_spec(obj: Resource) -> PodSpecAt | None:
     path, read = _WHERE.get(type(obj), ("", None))
     found = read(obj) if read is not None else None
     return PodSpecAt(found.spec, path, found.metadata.annotations) if found is not None else None
+
+
+def made_pod(obj: Resource) -> core_v1.Pod | None:
+    """A pod as a workload makes it, as far as its template says; None for pods and for what makes none."""
+    _, read = _WHERE.get(type(obj), ("", None))
+    found = read(obj) if read is not None and not isinstance(obj, core_v1.Pod) else None
+    if found is None:
+        return None
+    metadata = copy_of(found.metadata)
+    metadata.namespace, metadata.generate_name = obj.metadata.namespace, f"{obj.metadata.name}-"
+    return core_v1.Pod(api_version="v1", kind="Pod", metadata=metadata, spec=found.spec)
 
 
 def pod_terms(pod: PodSpecAt) -> Iterator[TermAt]:

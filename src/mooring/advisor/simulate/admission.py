@@ -7,6 +7,7 @@ from mooring.admission.pipeline import admit_create
 from mooring.admission.pod.known_specs import KnownSpecs
 from mooring.admission.registry import strategy_of
 from mooring.admission.strategy import NoCluster, Priority, Request
+from mooring.advisor.policies.judging import Judge
 from mooring.advisor.simulate.clock import VirtualClock
 from mooring.api import errors
 from mooring.api.core_v1 import Namespace, Pod
@@ -64,6 +65,8 @@ class Admission:
         self._clock = clock
         self._lookups = _Lookups(cluster)
         self._known_specs = KnownSpecs()
+        self.policies = Judge(())
+        """The admission policies of the cluster."""
 
     def learn(self, objects: Iterable[Resource]) -> None:
         """Take what pods and others imply about things that a dump may lack."""
@@ -91,4 +94,12 @@ class Admission:
             admit_create(obj, request)
         except errors.StatusError as refusal:
             return str(refusal)
-        return ""
+        return "" if self.policies.is_idle else self._refusal_by_policy(obj)
+
+    def _refusal_by_policy(self, obj: Resource) -> str:
+        """What the cluster's policies say against an object, which they may change in place."""
+        verdict = self.policies.verdict(obj)
+        if verdict.changed is not None:
+            for name in obj.__struct_fields__:
+                setattr(obj, name, getattr(verdict.changed, name))
+        return verdict.refused

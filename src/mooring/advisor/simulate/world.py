@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
+from mooring.advisor.policies import judge_of
 from mooring.advisor.simulate.admission import Admission
 from mooring.advisor.simulate.budgets import Budgets
 from mooring.advisor.simulate.claims import Claims
@@ -77,6 +78,7 @@ class World:
             self.engine.put(obj)
         for kind in snapshot.kinds():
             self.admission.learn(snapshot.all(kind))
+        self.admission.policies = judge_of(snapshot)
         self.workloads.load(snapshot)
         for given in snapshot.all(Pod):
             pod = without_bridge(given)

@@ -14,8 +14,10 @@ from mooring.advisor.lint import NodesError, Settings, Severity, reports, rules,
 from mooring.advisor.lint.cluster import Node, read_nodes
 from mooring.advisor.lint.facts import ClusterFacts, facts_of
 from mooring.advisor.lint.sources import Source, UnreadableError
+from mooring.advisor.policies.judging import POLICIES
 from mooring.api.core_v1 import Namespace
 from mooring.api.core_v1 import Node as CoreNode
+from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import DeviceClass
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.scheme import SchemeError, parse_runtime_config
@@ -186,7 +188,8 @@ def _facts(source: ClusterSource, running: Component) -> tuple[Component, Cluste
         return running, facts_of(snapshot)
     if not are_versions_given():
         running = _noted(*live_component(source))
-    snapshot = source.read((CoreNode, Namespace, PriorityClass, DeviceClass, StorageClass), raw=False)
+    kinds: tuple[type[Resource], ...] = (CoreNode, Namespace, PriorityClass, DeviceClass, StorageClass, *POLICIES)
+    snapshot = source.read(kinds, raw=False)
     return running, facts_of(snapshot, served_kinds(source))
 
 

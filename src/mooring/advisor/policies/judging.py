@@ -1,0 +1,262 @@
+"""A judge: the policies of a cluster or of files, asked about an object that is not written yet.
+
+What a live cluster's snapshot does not have (ConfigMaps are never read, and many policies keep their parameters there)
+is not guessed: such a policy is named in `Verdict.unknown`. Nobody is there to ask for rights, so that the variable
+`authorizer` allows nothing; `Judge` says so where it matters.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from mooring.admission.policy.attributes import Attributes, GroupVersionKind, GroupVersionResource, Tree
+from mooring.api import codec, errors
+from mooring.api.admissionregistration_v1 import (
+    MutatingAdmissionPolicy,
+    MutatingAdmissionPolicyBinding,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+)
+from mooring.api.authentication_v1 import UserInfo
+from mooring.api.core_v1 import Namespace
+from mooring.api.kinds import GroupVersion, Kind
+from mooring.api.label_selector import Selector
+from mooring.api.meta_v1 import PartialObjectMetadata, Resource
+from mooring.api.scheme import Scheme
+
+if TYPE_CHECKING:
+    from mooring.admission.policy.validating import Decision
+    from mooring.advisor.snapshot import Snapshot
+    from mooring.constraints.celenv.authorizer import Decide
+
+POLICIES: tuple[type[Resource], ...] = (
+    MutatingAdmissionPolicy,
+    MutatingAdmissionPolicyBinding,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+)
+"""The kinds that a judge needs beside namespaces."""
+_UNREAD = frozenset({"ConfigMap", "Secret"})
+
+
+class _UnknownError(Exception):
+    """A parameter is not among what was read."""
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What the policies say about one object."""
+
+    refused: str = ""
+    """What the server would answer; empty if it would take the object."""
+    denials: "list[Decision]" = field(default_factory=list)
+    warnings: "list[Decision]" = field(default_factory=list)
+    audited: list[Tree] = field(default_factory=list)
+    asked: list[tuple[str, str, str]] = field(default_factory=list)
+    """Kind, policy and binding of those that concerned it."""
+    unknown: list[str] = field(default_factory=list)
+    """What could not be judged, and why."""
+    changed: Resource | None = None
+    """The object after MutatingAdmissionPolicies, where they have changed it."""
+
+    @property
+    def warning_texts(self) -> list[str]:
+        return [
+            f"ValidatingAdmissionPolicy '{each.policy}' with binding '{each.binding}': {each.message}"
+            for each in self.warnings
+        ]
+
+
+class Judge:
+    """Policies, bindings, namespaces and whatever may be parameters. It can be sent to other processes."""
+
+    def __init__(
+        self,
+        objects: Iterable[Resource],
+        others: Iterable[Tree] = (),
+        *,
+        is_whole: bool = True,
+        user: UserInfo | None = None,
+    ) -> None:
+        """`others` are objects of kinds that Mooring does not know; `is_whole`: nothing was left unread."""
+        self._objects = [*objects]
+        self._others = [*others]
+        self._is_whole = is_whole
+        self._user = user or UserInfo(username="kubernetes-admin", groups=["system:masters", "system:authenticated"])
+        self._ready: _Ready | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_ready": None}  # compiled expressions stay where they are
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is no policy that is bound."""
+        return not any(isinstance(each, POLICIES[1] | POLICIES[3]) for each in self._objects)
+
+    def verdict(self, obj: Resource, *, old: Resource | None = None, operation: str = "CREATE") -> Verdict:
+        """What would be said if the object were written. It is not changed."""
+        if self.is_idle:
+            return Verdict()
+        if self._ready is None:
+            self._ready = _Ready(self._objects, self._others, is_whole=self._is_whole)
+        return self._ready.verdict(obj, old, operation, self._user)
+
+    def verdict_on_tree(self, tree: Tree, *, plural: str = "", operation: str = "CREATE") -> Verdict:
+        """The same of an object of a kind that Mooring does not know."""
+        if self.is_idle:
+            return Verdict()
+        if self._ready is None:
+            self._ready = _Ready(self._objects, self._others, is_whole=self._is_whole)
+        return self._ready.verdict_on_tree(tree, plural, operation, self._user)
+
+
+def judge_of(snapshot: "Snapshot", *, is_whole: bool = False) -> Judge:
+    """The policies of a snapshot, and what they may ask about."""
+    kinds = snapshot.kinds()
+    needed = [each for kind in POLICIES if kind in kinds for each in snapshot.all(kind)]
+    if not needed:
+        return Judge(())
+    objects = [each for kind in kinds for each in snapshot.all(kind)]
+    return Judge(objects, is_whole=is_whole)
+
+
+class _Ready:
+    """A judge at work."""
+
+    def __init__(self, objects: Sequence[Resource], others: Sequence[Tree], *, is_whole: bool) -> None:
+        from mooring.admission.policy.mutating import MutatingPolicies  # noqa: PLC0415 - takes a while to import
+        from mooring.admission.policy.validating import ValidatingPolicies  # noqa: PLC0415 - as above
+        from mooring.apiserver.extensions.patching import TreePatching  # noqa: PLC0415 - as above
+        from mooring.constraints.celenv.authorizer import nobody_may  # noqa: PLC0415 - as above
+
+        self.decide: Decide = nobody_may
+        self._scheme = Scheme()
+        self._is_whole = is_whole
+        self._objects = objects
+        self._others = others
+        self._namespaces = {each.metadata.name: each for each in objects if isinstance(each, Namespace)}
+        self._patching = TreePatching(self._scheme)
+        self._mutating: MutatingPolicies = MutatingPolicies(
+            _of(MutatingAdmissionPolicy, objects), _of(MutatingAdmissionPolicyBinding, objects)
+        )
+        self._validating: ValidatingPolicies = ValidatingPolicies(
+            _of(ValidatingAdmissionPolicy, objects), _of(ValidatingAdmissionPolicyBinding, objects)
+        )
+
+    def verdict(self, obj: Resource, old: Resource | None, operation: str, user: UserInfo) -> Verdict:
+        kind = self._scheme.kind(obj.api_version, obj.kind)
+        if kind is None:
+            return Verdict()
+        attributes = self._attributes(kind, obj, operation, user)
+        attributes.old = obj if operation == "DELETE" else old
+        attributes.obj = None if operation == "DELETE" else obj
+        return self._asked(attributes)
+
+    def verdict_on_tree(self, tree: Tree, plural: str, operation: str, user: UserInfo) -> Verdict:
+        kind = _made_up(tree, plural)
+        shown = codec.from_tree(
+            {"apiVersion": tree["apiVersion"], "kind": tree["kind"], "metadata": tree.get("metadata") or {}},
+            PartialObjectMetadata,
+            codec.FieldValidation.IGNORE,
+        )[0]
+        attributes = self._attributes(kind, shown, operation, user)
+        attributes.show(tree)
+        return self._asked(attributes)
+
+    def _attributes(self, kind: Kind, obj: Resource, operation: str, user: UserInfo) -> Attributes:
+        of_namespace = isinstance(obj, Namespace)
+        return Attributes(
+            scheme=self._scheme,
+            operation=operation,
+            resource_kind=kind,
+            kind=GroupVersionKind.of(kind),
+            resource=GroupVersionResource.of(kind),
+            namespace=obj.metadata.name if of_namespace else obj.metadata.namespace,
+            name=obj.metadata.name,
+            obj=obj,
+            user=user,
+        )
+
+    def _asked(self, attributes: Attributes) -> Verdict:
+        from mooring.admission.policy.validating import refusal  # noqa: PLC0415 - see `__init__`
+
+        verdict = Verdict()
+        if attributes.is_policy:
+            return verdict
+        before = attributes.obj
+        asked: list[tuple[str, str]] = []
+        try:
+            if attributes.operation != "DELETE":
+                self._mutating.mutate(attributes, self, self._patching, asked=asked)
+            verdict.asked += [("MutatingAdmissionPolicy", *each) for each in asked]
+            judgement = self._validating.judge(attributes, self)
+        except _UnknownError as error:
+            verdict.unknown.append(str(error))
+            return verdict
+        except errors.StatusError as error:
+            verdict.asked += [("MutatingAdmissionPolicy", *each) for each in asked]
+            verdict.refused = error.status.message
+            return verdict
+        if attributes.obj is not before:
+            verdict.changed = attributes.obj
+        verdict.asked += [("ValidatingAdmissionPolicy", *each) for each in judgement.asked]
+        verdict.denials, verdict.warnings, verdict.audited = judgement.denials, judgement.warnings, judgement.failures
+        refused = refusal(judgement, attributes)
+        verdict.refused = refused.status.message if refused is not None else ""
+        return verdict
+
+    # -- what policies may know of the cluster
+
+    def namespace(self, name: str) -> Tree:
+        from mooring.admission.policy.bound import namespace_tree  # noqa: PLC0415 - see `__init__`
+
+        found = self._namespaces.get(name)
+        labels = {"kubernetes.io/metadata.name": name}
+        if found is None:  # a manifest may leave it to others to make the namespace
+            return {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": {"phase": "Active"}}
+        tree = namespace_tree(codec.to_tree(found))
+        tree["metadata"] = {**tree["metadata"], "labels": {**labels, **found.metadata.labels}}
+        return tree
+
+    def param_kind(self, api_version: str, kind: str) -> Kind | None:
+        found = self._scheme.kind(api_version, kind)
+        if found is not None:
+            if not self._is_whole and kind in _UNREAD:
+                raise _UnknownError(f"parameters of kind {kind} are not read from clusters")
+            return found
+        for tree in self._others:
+            if tree.get("apiVersion") == api_version and tree.get("kind") == kind:
+                return _made_up(tree, "")
+        if not self._is_whole:
+            raise _UnknownError(f"parameters of kind {api_version} {kind} are not known")
+        return None
+
+    def named(self, kind: Kind, namespace: str, name: str) -> Tree | None:
+        return next((each for each in self._params(kind, namespace) if each["metadata"].get("name") == name), None)
+
+    def selected(self, kind: Kind, namespace: str, selector: Selector) -> Sequence[Tree]:
+        found = self._params(kind, namespace)
+        return [each for each in found if selector.matches(each["metadata"].get("labels") or {})]
+
+    def _params(self, kind: Kind, namespace: str) -> list[Tree]:
+        known = [
+            codec.to_tree(self._scheme.convert(each, kind))
+            for each in self._objects
+            if each.kind == kind.kind and GroupVersion.parse(each.api_version).group == kind.group
+        ]
+        same = {"apiVersion": kind.api_version, "kind": kind.kind}
+        known += [each for each in self._others if {key: each.get(key) for key in same} == same]
+        return [each for each in known if (each["metadata"].get("namespace") or "") == namespace]
+
+
+def _of(kind: type[Any], objects: Iterable[Resource]) -> list[Any]:
+    return [each for each in objects if isinstance(each, kind)]
+
+
+def _made_up(tree: Mapping[str, Any], plural: str) -> Kind:
+    """A kind that nobody has declared, by one of its objects."""
+    version = GroupVersion.parse(str(tree["apiVersion"]))
+    name = str(tree["kind"])
+    namespaced = bool((tree.get("metadata") or {}).get("namespace"))
+    plural = plural or f"{name.lower()}s"
+    return Kind(*version, name, PartialObjectMetadata, plural=plural, namespaced=namespaced)

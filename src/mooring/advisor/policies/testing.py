@@ -1,0 +1,182 @@
+"""`mooring policy test`: policies, bindings, parameters, namespaces and objects from files, judged without a server.
+
+Every object that is neither a policy nor a binding is judged as if somebody wrote it, in the order of the files. A
+policy that a server would refuse is an error, and so is a file that cannot be read. Called by the command line.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+from mooring.admission.options import AdmissionOptions
+from mooring.admission.pipeline import admit_create
+from mooring.admission.strategy import Request
+from mooring.advisor.policies.judging import POLICIES, Judge, Verdict
+from mooring.advisor.snapshot import Snapshot, dump
+from mooring.api import codec, errors
+from mooring.api.apiextensions_v1 import CustomResourceDefinition
+from mooring.api.authentication_v1 import UserInfo
+from mooring.api.base import copy_of
+from mooring.api.meta_v1 import Resource
+
+ALLOWED, DENIED, WARNED, AUDITED, CHANGED, UNKNOWN = (
+    "allowed",
+    "denied",
+    "warned",
+    "audited",
+    "changed",
+    "unknown",
+)
+Tree = dict[str, Any]
+
+
+class PolicyTestError(Exception):
+    """The files cannot be used: the message names what is wrong, and where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one policy, through one binding, says about an object."""
+
+    result: str
+    policy: str = ""
+    binding: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An object, and all that was said about it."""
+
+    object: str
+    """`Pod shop/web`."""
+    result: str
+    """The worst of the rows; `allowed` without any."""
+    rows: tuple[Row, ...] = ()
+    answer: str = ""
+    """What a server would answer to somebody whom it refuses."""
+    changed: Tree | None = None
+    """The object after all changes, where there were any."""
+
+    def tree(self) -> Tree:
+        rows = [
+            {key: value for key, value in {
+                "result": row.result, "policy": row.policy, "binding": row.binding, "message": row.message
+            }.items() if value}
+            for row in self.rows
+        ]  # fmt: skip
+        tree: Tree = {"object": self.object, "result": self.result, "policies": rows}
+        tree |= {"answer": self.answer} if self.answer else {}
+        return tree | ({"changed": self.changed} if self.changed is not None else {})
+
+
+@dataclass(slots=True)
+class PolicyTest:
+    """What was asked for."""
+
+    files: Sequence[Path]
+    operation: str = "CREATE"
+    old_files: Sequence[Path] = ()
+    user: UserInfo | None = None
+    namespace: str = "default"
+    notes: list[str] = field(default_factory=list)
+
+    def run(self, stdin: IO[bytes] | None = None) -> Iterator[Judged]:
+        """Judge every object; raises `PolicyTestError`, and `SnapshotError` for files that cannot be read."""
+        given = dump(self.files, stdin=stdin, namespace=self.namespace)
+        old = dump(self.old_files, namespace=self.namespace) if self.old_files else None
+        objects = [each for kind in given.kinds() for each in given.all(kind)]
+        policies = [each for each in objects if isinstance(each, POLICIES)]
+        if not any(isinstance(each, POLICIES[0] | POLICIES[2]) for each in policies):
+            raise PolicyTestError("there is no ValidatingAdmissionPolicy and no MutatingAdmissionPolicy in the files")
+        _check(policies)
+        custom = [each.tree for each in given.raw() if _is_unknown(each.tree, objects)]
+        for tree in custom:
+            tree["metadata"] = {"namespace": self.namespace, **(tree.get("metadata") or {})}
+        self.notes += [str(note) for note in given.notes if "does not know" not in str(note)]
+        self.notes += _unbound(policies)
+        judge = Judge(objects, custom, user=self.user)
+        for obj in objects:
+            if not isinstance(obj, POLICIES):
+                before = _before(obj, old)
+                yield _judged(obj, judge.verdict(copy_of(obj), old=before, operation=self.operation))
+        plurals = _plurals(given)
+        for tree in custom:
+            plural = plurals.get((tree["apiVersion"].rpartition("/")[0], tree["kind"]), "")
+            verdict = judge.verdict_on_tree(tree, plural=plural, operation=self.operation)
+            yield _shown(_name_of(tree["kind"], tree["metadata"]), verdict)
+
+
+def _check(policies: Sequence[Resource]) -> None:
+    """Refuse what a server would refuse; raises PolicyTestError."""
+    problems = []
+    for policy in policies:
+        made = copy_of(policy)
+        made.metadata.namespace = ""
+        try:
+            admit_create(made, Request(options=AdmissionOptions(), now=datetime.now(UTC)))
+        except errors.StatusError as error:
+            problems.append(error.status.message)
+    if problems:
+        raise PolicyTestError("\n".join(problems))
+
+
+def _unbound(policies: Iterable[Any]) -> list[str]:
+    """Policies without a binding, and bindings without a policy, do nothing; whoever wrote them should know."""
+    notes, objects = [], [*policies]
+    for policy, binding in ((POLICIES[0], POLICIES[1]), (POLICIES[2], POLICIES[3])):
+        named = {each.metadata.name for each in objects if isinstance(each, policy)}
+        bindings: list[Any] = [each for each in objects if isinstance(each, binding)]
+        bound = {each.spec.policy_name for each in bindings}
+        notes += [f"{policy.__name__} {name} has no binding, and does nothing" for name in sorted(named - bound)]
+        notes += [f"a binding names {policy.__name__} {name}, which is not there" for name in sorted(bound - named)]
+    return notes
+
+
+def _is_unknown(tree: Any, objects: Sequence[Resource]) -> bool:
+    """Whether an object is of a kind that Mooring does not know."""
+    from mooring.advisor.snapshot.objects import scheme  # noqa: PLC0415 - as it is only needed here
+
+    if not isinstance(tree, dict) or not isinstance(tree.get("apiVersion"), str) or not objects:
+        return False
+    return isinstance(tree.get("kind"), str) and scheme().kind(tree["apiVersion"], tree["kind"]) is None
+
+
+def _plurals(snapshot: Snapshot) -> Mapping[tuple[str, str], str]:
+    """What custom kinds are called in rules, where their definitions are among the files."""
+    definitions = snapshot.all(CustomResourceDefinition)
+    return {(each.spec.group, each.spec.names.kind): each.spec.names.plural for each in definitions}
+
+
+def _before(obj: Resource, old: Snapshot | None) -> Resource | None:
+    return old.find(type(obj), obj.metadata.namespace, obj.metadata.name) if old is not None else None
+
+
+def _judged(obj: Resource, verdict: Verdict) -> Judged:
+    metadata = {"namespace": obj.metadata.namespace, "name": obj.metadata.name}
+    return _shown(_name_of(obj.kind, metadata), verdict)
+
+
+def _shown(name: str, verdict: Verdict) -> Judged:
+    rows = [Row(DENIED, each.policy, each.binding, each.message) for each in verdict.denials]
+    rows += [Row(WARNED, each.policy, each.binding, each.message) for each in verdict.warnings]
+    rows += [Row(AUDITED, each["policy"], each["binding"], each["message"]) for each in verdict.audited]
+    rows += [Row(UNKNOWN, message=each) for each in verdict.unknown]
+    if verdict.refused and not verdict.denials:
+        rows.append(Row(DENIED, message=verdict.refused))
+    said = {(row.policy, row.binding) for row in rows}
+    changers = {(policy, binding) for kind, policy, binding in verdict.asked if kind.startswith("Mutating")}
+    changed = codec.to_tree(verdict.changed) if verdict.changed is not None else None
+    rows += [Row(CHANGED if changed else ALLOWED, *each) for each in sorted(changers)]
+    passed = sorted({(policy, binding) for kind, policy, binding in verdict.asked if kind.startswith("Validating")})
+    rows += [Row(ALLOWED, *each) for each in passed if each not in said]
+    order = (DENIED, UNKNOWN, WARNED, AUDITED, CHANGED, ALLOWED)
+    worst = min((row.result for row in rows), key=order.index, default=ALLOWED)
+    return Judged(name, worst, tuple(rows), verdict.refused, changed)
+
+
+def _name_of(kind: str, metadata: Mapping[str, Any]) -> str:
+    namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
+    return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"

@@ -1,0 +1,101 @@
+"""`mooring policy test`: judge manifests by admission policies, without a cluster.
+
+Exit codes: 0 when nothing is refused, 1 when something is, 2 for a wrong call, and for policies that no server takes.
+"""
+
+import sys
+from pathlib import Path
+
+import click
+
+from mooring.cli.support.output import output_option, print_data, print_table
+
+_COLOURS = {"denied": "red", "unknown": "yellow", "warned": "yellow", "changed": "cyan"}
+
+
+@click.group()
+def policy() -> None:
+    """Try admission policies before a cluster has them."""
+
+
+@policy.command("test")
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    required=True,
+    metavar="FILE|DIR|-",
+    type=click.Path(exists=True, allow_dash=True, path_type=Path),
+    help="Policies, bindings, parameters, namespaces and objects, in any order. Can be repeated.",
+)
+@click.option(
+    "--operation",
+    type=click.Choice(["CREATE", "UPDATE", "DELETE"], case_sensitive=False),
+    default="CREATE",
+    show_default=True,
+    help="What is done to the objects.",
+)
+@click.option(
+    "--old",
+    "old_files",
+    multiple=True,
+    metavar="FILE|DIR",
+    type=click.Path(exists=True, path_type=Path),
+    help="The objects as they were, for UPDATE. Can be repeated.",
+)
+@click.option("--as", "user", default="", metavar="USER", help="Who writes them.  [default: kubernetes-admin]")
+@click.option("--as-group", "groups", multiple=True, metavar="GROUP", help="A group of that user. Can be repeated.")
+@click.option("-n", "--namespace", default="default", show_default=True, help="Where objects are that name none.")
+@output_option("table", "json", "yaml")
+def test(
+    *,
+    files: tuple[Path, ...],
+    operation: str,
+    old_files: tuple[Path, ...],
+    user: str,
+    groups: tuple[str, ...],
+    namespace: str,
+    output: str,
+) -> None:
+    """Say what ValidatingAdmissionPolicies and MutatingAdmissionPolicies make of objects.
+
+    All of it comes from files; nothing is asked of a cluster. Every object in them that is neither a policy nor a
+    binding is judged as an API server would judge it. Expressions that ask for rights (`authorizer`) are told no.
+
+    \b
+    Examples:
+      mooring policy test -f policy.yaml -f deployment.yaml
+      kustomize build . | mooring policy test -f policies/ -f - -o json
+      mooring policy test -f policy.yaml --operation UPDATE --old before.yaml -f after.yaml
+    """
+    from mooring.advisor.policies.testing import PolicyTest, PolicyTestError  # noqa: PLC0415 - `--help` should not wait
+    from mooring.advisor.snapshot import SnapshotError  # noqa: PLC0415 - as above
+    from mooring.api.authentication_v1 import UserInfo  # noqa: PLC0415 - as above
+
+    who = UserInfo(username=user, groups=[*groups, "system:authenticated"]) if user else None
+    asked = PolicyTest(files, operation.upper(), old_files, who, namespace)
+    try:
+        judged = [*asked.run(sys.stdin.buffer)]
+    except (PolicyTestError, SnapshotError) as error:
+        raise click.UsageError(str(error)) from error
+    for note in asked.notes:
+        click.echo(f"Note: {note}", err=True)
+    denied = sum(each.result == "denied" for each in judged)
+    if output == "table":
+        rows = [
+            (each.object, click.style(row.result, fg=_COLOURS.get(row.result)), row.policy, row.binding, row.message)
+            for each in judged
+            for row in each.rows
+        ]
+        if rows:
+            print_table(("OBJECT", "RESULT", "POLICY", "BINDING", "MESSAGE"), rows)
+        untouched = sum(not each.rows for each in judged)
+        click.echo(
+            f"{len(judged)} objects: {denied} denied, {len(judged) - denied - untouched} judged and not denied,"
+            f" {untouched} that no policy concerns",
+            err=True,
+        )
+    else:
+        print_data({"objects": [each.tree() for each in judged], "denied": denied}, output)
+    sys.exit(1 if denied else 0)
