@@ -7,8 +7,8 @@
     python tools/record_requests.py s.jsonl --server … --token T > …/data/api/policy-setup.jsonl; sleep 5
     python tools/record_requests.py q.jsonl --server … --token T > …/data/api/policies.jsonl
 
-The server is a fresh kube-apiserver (shared/real/control-plane.sh starts one) without the ServiceAccount plugin. Policies
-count a moment after they were written, hence the pause. Recorded from v1.37.
+The server is a fresh kube-apiserver (shared/real/control-plane.sh starts one) without the ServiceAccount plugin.
+Policies count a moment after they were written, hence the pause. Recorded from v1.37.
 """
 
 import json
@@ -336,8 +336,8 @@ CASES: dict[str, Case] = {
         validations(
             {
                 "expression": "request.operation == 'READ'",
-                "messageExpression": "request.operation + ' ' + request.kind.kind + ' ' + request.resource.resource + ' '"
-                " + request.name + ' ' + request.namespace + ' ' + request.userInfo.username + ' '"
+                "messageExpression": "request.operation + ' ' + request.kind.kind + ' ' + request.resource.resource"
+                " + ' ' + request.name + ' ' + request.namespace + ' ' + request.userInfo.username + ' '"
                 " + string(request.dryRun) + ' ' + string(has(request.subResource))",
             }
         ),
@@ -492,7 +492,10 @@ def applied(*expressions: str, **more: Any) -> Tree:
 
 
 def patched(*expressions: str, **more: Any) -> Tree:
-    return {"mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": each}} for each in expressions], **more}
+    return {
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": each}} for each in expressions],
+        **more,
+    }
 
 
 CONTAINERS = {"containers": [{"name": "c", "image": "i"}, {"name": "d", "image": "j"}]}
