@@ -26,10 +26,10 @@ def config_map(name: str = "x", **data: str) -> Tree:
 
 def validating(name: str, *expressions: str, actions: tuple[str, ...] = ("Deny",), **spec: Any) -> list[Tree]:
     """A policy and its binding."""
-    bound = {key: spec.pop(key) for key in ("paramRef", "matchResources") if key in spec}
-    said = {"matchConstraints": rules(), "validations": [{"expression": each} for each in expressions], **spec}
+    bound: Tree = {key: spec.pop(key) for key in ("paramRef", "matchResources") if key in spec}
+    said: Tree = {"matchConstraints": rules(), "validations": [{"expression": each} for each in expressions], **spec}
     policy = {"apiVersion": API, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": name}, "spec": said}
-    binding = {"policyName": name, "validationActions": [*actions], **bound}
+    binding: Tree = {"policyName": name, "validationActions": [*actions], **bound}
     return [policy, _binding("ValidatingAdmissionPolicyBinding", name, binding)]
 
 
@@ -38,7 +38,7 @@ def mutating(name: str, *expressions: str, **spec: Any) -> list[Tree]:
     mutations = [
         {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": each}} for each in expressions
     ]
-    said = {"matchConstraints": rules(), "reinvocationPolicy": "Never", "mutations": mutations, **spec}
+    said: Tree = {"matchConstraints": rules(), "reinvocationPolicy": "Never", "mutations": mutations, **spec}
     policy = {"apiVersion": API, "kind": "MutatingAdmissionPolicy", "metadata": {"name": name}, "spec": said}
     return [policy, _binding("MutatingAdmissionPolicyBinding", name, {"policyName": name})]
 
@@ -49,12 +49,11 @@ def _binding(kind: str, name: str, spec: Tree) -> Tree:
 
 async def create(call: Caller, *objects: Tree) -> Answer:
     """Create policies and ConfigMaps; the last answer. All but the last must succeed."""
-    answer = None
-    for each in objects:
-        assert answer is None or answer.status == 201, answer.message
+    *before, last = objects
+    for each in before:
         answer = await call("POST", _path(each), each)
-    assert answer is not None
-    return answer
+        assert answer.status == 201, answer.message
+    return await call("POST", _path(last), last)
 
 
 def _path(tree: Tree) -> str:
