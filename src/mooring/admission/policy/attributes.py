@@ -94,6 +94,8 @@ class Attributes:
     """What goes into the audit log beside the request."""
     warnings: list[str] = field(default_factory=list)
     _trees: dict[tuple[bool, str], Tree] = field(default_factory=dict)
+    kept: dict[Any, Any] = field(default_factory=dict)
+    """What those who look at it have made of it, until the object is changed: the same for all policies."""
 
     @property
     def is_policy(self) -> bool:
@@ -113,6 +115,7 @@ class Attributes:
     def replace_object(self, obj: Resource) -> None:
         """Somebody has changed the object."""
         self.obj = obj
+        self.kept.clear()
         for place in [place for place in self._trees if not place[0]]:
             del self._trees[place]
 

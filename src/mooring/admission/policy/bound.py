@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from mooring.admission.options import stored_policies
 from mooring.admission.policy.attributes import Attributes, Tree
 from mooring.admission.policy.compiling import Compiled, compiled
+from mooring.admission.policy.evaluation import values_for
 from mooring.admission.policy.matching import Match, Matcher
 from mooring.admission.policy.params import Cluster, ConfigurationError, check_kind, params_for
 from mooring.admission.policy.strategy import declared_type
@@ -71,11 +72,17 @@ class Bound(Generic[P, B]):
         constraints = policy.spec.match_constraints
         self.matcher = Matcher.of(constraints) if constraints is not None else Matcher()
 
-    @property
-    def name(self) -> str:
-        return self.policy.metadata.name
+        self.name = policy.metadata.name
+        self.is_plain = (
+            policy.spec.param_kind is None
+            and self.matcher.selects_all
+            and all(each.matcher is None for each in self.bindings)
+        )
+        """Whether its rules alone decide about whom it concerns."""
 
-    def invocations(self, attributes: Attributes, cluster: Cluster, problems: list[Problem]) -> Iterator[Invocation[B]]:
+    def invocations(
+        self, attributes: Attributes, cluster: Cluster, problems: list[Problem], by_rules: Match | None = None
+    ) -> Iterator[Invocation[B]]:
         """All questions that a request makes for the policy; what is wrong goes to `problems`."""
 
         def labels(namespace: str) -> Mapping[str, str]:
@@ -83,7 +90,7 @@ class Bound(Generic[P, B]):
             return found
 
         try:
-            match = self.matcher.match(attributes, labels)
+            match = self.matcher.match(attributes, labels, by_rules)
             if match is None:
                 return
             if self.policy.spec.param_kind is not None:
@@ -140,7 +147,17 @@ class Compiler:
         return compiled(made, expression, results)
 
 
-def namespace_of(attributes: Attributes, cluster: Cluster) -> Tree | None:
+def values_of(invocation: Invocation[B], attributes: Attributes, cluster: Cluster) -> dict[str, Any]:
+    """The variables of an invocation. Those of the request are the same for all policies that see it alike."""
+    kept = attributes.kept.get(invocation.match)
+    if kept is None:
+        namespace = _namespace_of(attributes, cluster)
+        kept = values_for(attributes, invocation.match, namespace=namespace, decide=cluster.decide)
+        attributes.kept[invocation.match] = kept
+    return kept if invocation.params is None else {**kept, "params": invocation.params}
+
+
+def _namespace_of(attributes: Attributes, cluster: Cluster) -> Tree | None:
     """The variable `namespaceObject`; None for what is in no namespace, and for namespaces."""
     if not attributes.namespace or attributes.kind == ("", "v1", "Namespace"):
         return None

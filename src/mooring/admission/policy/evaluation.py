@@ -78,7 +78,7 @@ class Activation(dict[str, Any]):
     def __init__(self, values: Mapping[str, Any], variables: Mapping[str, Compiled] | None = None) -> None:
         super().__init__(values)
         self._cost = 0
-        if variables is not None:
+        if variables:
             self["variables"] = _Variables(variables, self)
 
     def add_cost(self, cost: int) -> None:

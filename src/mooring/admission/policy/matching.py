@@ -109,17 +109,36 @@ class Matcher:
             resources.object_selector,
         )
 
-    def match(self, attributes: Attributes, namespace_labels: NamespaceLabels) -> Match | None:
-        """As what a request is seen; None if it is not concerned. Raises NotFound for a namespace that is not there."""
-        if self.excluded and matched(self.excluded, self.match_policy, attributes):
-            return None
-        if self.rules:
-            found = matched(self.rules, self.match_policy, attributes)
-        else:
-            found = Match(attributes.kind, attributes.resource)
+    def match(
+        self, attributes: Attributes, namespace_labels: NamespaceLabels, by_rules: Match | None = None
+    ) -> Match | None:
+        """As what a request is seen; None if it is not concerned. Raises NotFound for a namespace that is not there.
+
+        `by_rules` is what the rules alone say, where that is known already (see `Index`).
+        """
+        found = by_rules or self.match_rules(attributes)
         if found is None or not self._object_matches(attributes):
             return None
         return found if self._namespace_matches(attributes, namespace_labels) else None
+
+    def match_rules(self, attributes: Attributes) -> Match | None:
+        """The same by the rules alone."""
+        if self.excluded and matched(self.excluded, self.match_policy, attributes):
+            return None
+        if self.rules:
+            return matched(self.rules, self.match_policy, attributes)
+        return Match(attributes.kind, attributes.resource)
+
+    @property
+    def selects_all(self) -> bool:
+        """Whether no label keeps anything out."""
+        return self._namespaces is EVERYTHING and self._objects is EVERYTHING
+
+    @cached_property
+    def has_names(self) -> bool:
+        """Whether its rules look at the name of an object, so that they have to be asked every time."""
+        named = (each for each in (*self.rules, *self.excluded) if isinstance(each, NamedRuleWithOperations))
+        return any(each.resource_names for each in named)
 
     @cached_property
     def _namespaces(self) -> Selector:
@@ -165,15 +184,19 @@ class Index(Generic[C]):
 
     def __init__(self, everyone: Iterable[C]) -> None:
         self._everyone = [*everyone]
-        self._known: dict[tuple[object, ...], list[C]] = {}
+        self._known: dict[tuple[object, ...], list[tuple[C, Match | None]]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._everyone)
 
     def concerned(self, attributes: Attributes) -> list[C]:
         """In their order."""
+        return [each for each, _ in self.matching(attributes)]
+
+    def matching(self, attributes: Attributes) -> list[tuple[C, Match | None]]:
+        """The same, each with what its rules say; None where that depends on the object's name."""
         if not self._everyone:
-            return self._everyone
+            return []
         sort = (
             attributes.resource_kind,
             attributes.subresource,
@@ -184,13 +207,17 @@ class Index(Generic[C]):
         if found is None:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            found = self._known[sort] = [each for each in self._everyone if _may_match(each.matcher, attributes)]
+            found = self._known[sort] = [
+                (each, None if each.matcher.has_names else each.matcher.match_rules(attributes))
+                for each in self._everyone
+                if _may_match(each.matcher, attributes)
+            ]
         return found
 
 
 def _may_match(matcher: Matcher, attributes: Attributes) -> bool:
-    if not matcher.rules:
-        return True
+    if not matcher.has_names:
+        return matcher.match_rules(attributes) is not None
     kinds = [attributes.resource]
     if matcher.match_policy == EQUIVALENT:
         kinds += [GroupVersionResource.of(each) for each in attributes.equivalents()]

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from mooring.admission.policy.attributes import Attributes, GroupVersionKind, Tree
-from mooring.admission.policy.bound import Bound, Compiler, Invocation, Problem, bound, namespace_of
+from mooring.admission.policy.bound import Bound, Compiler, Invocation, Problem, bound, values_of
 from mooring.admission.policy.compiling import Compiled
 from mooring.admission.policy.conditions import ConditionError, Conditions
-from mooring.admission.policy.evaluation import Activation, Budget, OutOfBudgetError, values_for
+from mooring.admission.policy.evaluation import Activation, Budget, OutOfBudgetError
 from mooring.admission.policy.matching import Index
 from mooring.admission.policy.params import Cluster
 from mooring.admission.policy.reinvocation import Reinvocation
@@ -110,7 +110,7 @@ class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBindi
         conditions, mutations, variables = self._program
         invocation = question.invocation
         try:
-            if not conditions.hold(self._values(invocation, attributes, cluster)):
+            if not conditions.hold(values_of(invocation, attributes, cluster)):
                 return
         except ConditionError as error:
             yield str(error)
@@ -122,7 +122,7 @@ class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBindi
             tree = attributes.object_tree(kind)
             if tree is None:
                 continue
-            activation = Activation(self._values(invocation, attributes, cluster), variables)
+            activation = Activation(values_of(invocation, attributes, cluster), variables)
             try:
                 made = _mutated(mutation, activation, tree, kind, patching)
             except (MutationError, OutOfBudgetError) as error:
@@ -135,17 +135,6 @@ class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBindi
             reinvocation.changed()
         if self.policy.spec.reinvocation_policy == IF_NEEDED:
             reinvocation.invoked(question.key)
-
-    def _values(
-        self, invocation: Invocation[MutatingAdmissionPolicyBinding], attributes: Attributes, cluster: Cluster
-    ) -> dict[str, Any]:
-        return values_for(
-            attributes,
-            invocation.match,
-            params=invocation.params,
-            namespace=namespace_of(attributes, cluster),
-            decide=cluster.decide,
-        )
 
 
 def _mutated(
@@ -241,9 +230,9 @@ class MutatingPolicies:
         reinvocation = reinvocation or Reinvocation()
         problems: list[tuple[MutatingPolicy, Problem]] = []
         questions: list[_Question] = []
-        for policy in self._index.concerned(attributes):
+        for policy, match in self._index.matching(attributes):
             own: list[Problem] = []
-            questions += [_Question(policy, each) for each in policy.invocations(attributes, cluster, own)]
+            questions += [_Question(policy, each) for each in policy.invocations(attributes, cluster, own, match)]
             problems += [(policy, each) for each in own]
         failed: list[tuple[str, str]] = [(_denied(each), "") for policy, each in problems if not policy.ignores_errors]
         for question in questions:

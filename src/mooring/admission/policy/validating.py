@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mooring.admission.policy.attributes import Attributes, Tree
-from mooring.admission.policy.bound import Bound, Compiler, Invocation, Problem, bound, namespace_of
+from mooring.admission.policy.bound import Bound, Compiler, Invocation, Problem, bound, values_of
 from mooring.admission.policy.compiling import Compiled
 from mooring.admission.policy.conditions import ConditionError, Conditions
-from mooring.admission.policy.evaluation import Activation, Budget, OutOfBudgetError, values_for
-from mooring.admission.policy.matching import Index
+from mooring.admission.policy.evaluation import Activation, Budget, OutOfBudgetError
+from mooring.admission.policy.matching import Index, Match
 from mooring.admission.policy.params import Cluster
 from mooring.api import errors
 from mooring.api.admissionregistration_v1 import (
@@ -28,7 +28,8 @@ from mooring.api.admissionregistration_v1 import (
     Validation,
 )
 from mooring.api.meta_v1 import StatusCause
-from mooring.constraints.celenv.admission import BUDGET
+from mooring.cel.errors import CelError
+from mooring.constraints.celenv.admission import BUDGET, PER_CALL
 
 FAILURES = "validation.policy.admission.k8s.io/validation_failure"
 _MAX_FAILURES = 50
@@ -118,12 +119,19 @@ class ValidatingPolicy(Bound[ValidatingAdmissionPolicy, ValidatingAdmissionPolic
     def ignores_errors(self) -> bool:
         return self.policy.spec.failure_policy == IGNORE
 
-    def judge(self, attributes: Attributes, cluster: Cluster, judgement: Judgement) -> None:
+    def judge(
+        self, attributes: Attributes, cluster: Cluster, judgement: Judgement, by_rules: Match | None = None
+    ) -> None:
+        if self._program is None:
+            self._program = _Program(self.policy)
+        if by_rules is not None and self.is_plain:  # the usual case, without anything to look up
+            for each in self.bindings:
+                judgement.asked.append((self.name, each.binding.metadata.name))
+                self._program.run(Invocation(by_rules, each.binding, None), attributes, cluster, judgement)
+            return
         problems: list[Problem] = []
-        for invocation in self.invocations(attributes, cluster, problems):
+        for invocation in self.invocations(attributes, cluster, problems, by_rules):
             judgement.asked.append((self.name, invocation.binding.metadata.name))
-            if self._program is None:
-                self._program = _Program(self.policy)
             self._program.run(invocation, attributes, cluster, judgement)
         if not self.ignores_errors:
             judgement.denials += [Decision(each.policy, each.binding, each.message) for each in problems]
@@ -155,6 +163,8 @@ class _Program:
             (each.key, compiler.compile(each.value_expression, _STRING_OR_NULL)) for each in spec.audit_annotations
         ]
 
+        self._is_plain = not (spec.match_conditions or spec.audit_annotations or spec.variables)
+
     def run(
         self,
         invocation: Invocation[ValidatingAdmissionPolicyBinding],
@@ -163,13 +173,9 @@ class _Program:
         judgement: Judgement,
     ) -> None:
         """Judge one request with one set of parameters."""
-        values = values_for(
-            attributes,
-            invocation.match,
-            params=invocation.params,
-            namespace=namespace_of(attributes, cluster),
-            decide=cluster.decide,
-        )
+        values = values_of(invocation, attributes, cluster)
+        if self._is_plain and self._all_hold(values):
+            return
         told = _Telling(self._name, invocation.binding, judgement)
         budget = Budget(BUDGET)
         activation = Activation(values, self._variables)
@@ -192,6 +198,23 @@ class _Program:
                 judgement.annotations.setdefault(f"{self._name}/{key}", [])
                 if value not in judgement.annotations[f"{self._name}/{key}"]:
                     judgement.annotations[f"{self._name}/{key}"].append(value)
+
+    def _all_hold(self, values: Tree) -> bool:
+        """Whether every validation is met, within all budgets; where not, it takes the long way to say why."""
+        left = BUDGET
+        try:
+            for rule in self._rules:
+                program = rule.program.program
+                if program.max_cost <= PER_CALL:
+                    met, cost = program.evaluate(values), program.max_cost
+                else:
+                    met, cost = program.evaluate_counted(values, PER_CALL)
+                left -= cost
+                if met is not True:
+                    return False
+        except CelError:
+            return False
+        return left >= 0
 
     def _decide(self, rule: _Rule, activation: Activation, budget: Budget) -> tuple[str, str] | None:
         """The message and the reason of what is not met; None if it is."""
@@ -271,6 +294,6 @@ class ValidatingPolicies:
     def judge(self, attributes: Attributes, cluster: Cluster) -> Judgement:
         """What all policies that concern a request say about it."""
         judgement = Judgement()
-        for policy in self._index.concerned(attributes):
-            policy.judge(attributes, cluster, judgement)
+        for policy, match in self._index.matching(attributes):
+            policy.judge(attributes, cluster, judgement, match)
         return judgement

@@ -8,6 +8,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from mooring.admission.policy.attributes import Attributes, Tree
 from mooring.admission.policy.reinvocation import Reinvocation
 from mooring.api import codec, errors
@@ -116,8 +118,11 @@ class PolicyStep:
             raise errors.not_found("namespaces", name)
         from mooring.admission.policy.bound import namespace_tree  # noqa: PLC0415 - see `_refresh`
 
-        kind = self._scheme.kind("v1", "Namespace")
-        return namespace_tree(self._tree(kv, kind)) if kind is not None else {}
+        known = self._trees.get(kv.key)
+        if known is None or known[0] != kv.mod_revision:
+            known = (kv.mod_revision, namespace_tree(msgspec.json.decode(kv.value)))
+            self._trees.put(kv.key, known)
+        return known[1]
 
     def param_kind(self, api_version: str, kind: str) -> Kind | None:
         found = self._scheme.kind(api_version, kind)

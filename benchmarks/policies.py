@@ -1,0 +1,123 @@
+"""What admission policies cost a pod that is created: with none, with ten that judge it, with a thousand for others.
+
+Run as `python -m benchmarks policies`. All of it runs without a socket on a store in memory, in turns, so that all have
+the same machine; times are those of the processor. Target: a pod with ten policies costs at most 1.3 times one without.
+"""
+
+import asyncio
+import json
+import time
+from typing import Any
+
+from mooring.admission.options import AdmissionOptions
+from mooring.api.authentication_v1 import UserInfo
+from mooring.api.scheme import Scheme
+from mooring.apiserver.extensions.policies import PolicyStep
+from mooring.apiserver.http import Request
+from mooring.apiserver.resources import Resources, bootstrap
+from mooring.apiserver.routes import resolve
+from mooring.base.clock import SystemClock
+from mooring.constraints.celenv.authorizer import nobody_may
+from mooring.store.memory import MemoryStore
+
+_PODS, _ROUNDS = 200, 10
+_GROUP = "/apis/admissionregistration.k8s.io/v1"
+_EXPRESSIONS = (
+    "object.spec.containers.all(c, !c.image.endsWith(':latest'))",
+    "object.spec.containers.all(c, has(c.resources.requests) && 'cpu' in c.resources.requests)",
+    "!has(object.spec.hostNetwork) || !object.spec.hostNetwork",
+    "has(object.metadata.labels) && 'app' in object.metadata.labels",
+    "object.spec.containers.all(c, c.image.startsWith('registry.example.com/'))",
+    "!has(object.spec.volumes) || object.spec.volumes.all(v, !has(v.hostPath))",
+    "object.spec.containers.all(c, !has(c.securityContext) || !has(c.securityContext.privileged))",
+    "object.metadata.name.size() < 60",
+    "request.userInfo.username != 'system:anonymous'",
+    "namespaceObject.metadata.name != 'kube-public'",
+)
+_POD: dict[str, Any] = {
+    "metadata": {"labels": {"app": "web"}},
+    "spec": {
+        "containers": [
+            {
+                "name": name,
+                "image": f"registry.example.com/{name}:1.2",
+                "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
+                "env": [{"name": "A", "value": "b"}],
+                "ports": [{"containerPort": 80}],
+            }
+            for name in ("web", "side")
+        ]
+    },
+}
+
+
+class _Server:
+    def __init__(self, name: str, store: MemoryStore) -> None:
+        self.name = name
+        self.scheme = Scheme()
+        self.resources = Resources(store, self.scheme, AdmissionOptions())
+        self.policies = PolicyStep(store, self.scheme, nobody_may)
+        self.resources.context.extensions.steps.append(self.policies)
+        self.seconds = 0.0
+
+    async def post(self, path: str, body: dict[str, Any]) -> None:
+        headers = {"content-type": "application/json", "user-agent": "bench/1"}
+        raw = json.dumps(body).encode()
+        request = Request(method="POST", path=path, headers=headers, body=raw, user=UserInfo(username="admin"))
+        route = resolve(self.scheme, path)
+        if route is None:
+            raise LookupError(path)
+        await self.resources.handle(request, route)
+
+    async def add(self, number: int, expression: str, resource: str) -> None:
+        rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [resource]}
+        spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": expression}]}
+        name = f"policy-{number}"
+        await self.post(f"{_GROUP}/validatingadmissionpolicies", {"metadata": {"name": name}, "spec": spec})
+        bound = {"policyName": name, "validationActions": ["Deny"]}
+        await self.post(f"{_GROUP}/validatingadmissionpolicybindings", {"metadata": {"name": name}, "spec": bound})
+
+    async def pods(self, begin: int) -> None:
+        started = time.process_time()
+        for number in range(begin, begin + _PODS):
+            pod = {**_POD, "metadata": {**_POD["metadata"], "name": f"pod-{number}"}}
+            await self.post("/api/v1/namespaces/default/pods", pod)
+        self.seconds += time.process_time() - started
+
+
+async def _run() -> dict[str, float]:
+    names = ("no policies", "ten policies", "a thousand for Services")
+    servers = [_Server(name, await MemoryStore.open(clock=SystemClock())) for name in names]
+    following = []
+    for server in servers:
+        await bootstrap(server.resources)
+        following.append(asyncio.create_task(server.policies.run()))
+        account = {"metadata": {"name": "default"}}
+        await server.post("/api/v1/namespaces/default/serviceaccounts", account)
+    for number, expression in enumerate(_EXPRESSIONS):
+        await servers[1].add(number, expression, "pods")
+    for number in range(1000):
+        await servers[2].add(number, "false", "services")
+    for server in servers:
+        await server.policies.wait_for_sync()
+        await server.policies.catch_up()
+        await server.pods(0)
+        server.seconds = 0.0
+    for turn in range(1, _ROUNDS + 1):
+        for server in servers:
+            await server.pods(turn * _PODS)
+    for task in following:
+        task.cancel()
+    return {server.name: server.seconds / (_PODS * _ROUNDS) * 1e6 for server in servers}
+
+
+def main() -> None:
+    """Microseconds a pod, and how many times that of a server without policies."""
+    found = asyncio.run(_run())
+    first = found["no policies"]
+    for name, micros in found.items():
+        print(f"{name:<25} {micros:8.1f} µs a pod   {micros / first:5.2f} times")
+
+
+if __name__ == "__main__":
+    main()
