@@ -67,7 +67,6 @@ names in the cluster are answered by kube-dns.
 REAL_REASONS = [
     (r"ImageVolume", "containerd 1.6 has no image volumes, and the image would have to be pulled"),
     (r"lifecycle of Pods and PodStatus", "wants an image of nginx, which cannot be had there"),
-    (r"should proxy through a service and a pod", "links in HTML that passes through a proxy stay as they are"),
 ]
 """By a pattern in a test's name or its message: why it fails on real nodes."""
 

@@ -60,10 +60,14 @@ DEPLOYMENT: dict[str, Any] = {
 }
 NOT_ABOUT_THE_API = re.compile(
     r"rpc error|cgroup|oom score|rlimit|filesystem info|container runtime status"  # containerd, and this machine
-    r"|is not as new as written version"  # a controller's own informer is a moment behind its own write; it tries again
+    r"|is not as new as written version"  # an informer is a moment behind its controller, which tries again
     r"|manifest file is empty"  # a list of metrics that the component was not given
 )
-"""What is filtered out of error lines, and why: it is about the machine or the component. Every other line counts."""
+"""What is filtered out of error lines, and why: it is about the machine or the component. Every other line counts.
+
+With kube-apiserver and etcd in Mooring's place, 41 rollouts in two minutes left 178 lines about informers that were
+behind, and kubelets complained alike about a Node that is not registered yet.
+"""
 
 
 @contextmanager
@@ -111,7 +115,7 @@ def complaints(*logs: Path) -> list[str]:
 
 
 def since_registered(log: str) -> list[str]:
-    """A kubelet that joins asks for its Node, and with its node's rights, before it has either: on any cluster."""
+    """A kubelet that joins asks for its Node, and with a node's rights, before it has either: on any cluster."""
     return log.partition("Successfully registered node")[2].splitlines() or log.splitlines()
 
 
