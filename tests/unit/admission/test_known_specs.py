@@ -1,46 +1,36 @@
-"""Pods whose spec was found sound before are still judged by all that is not in the spec, and by the rules of today."""
+"""What is remembered of sound pods is its owner's: other rules, and other owners, judge anew."""
 
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 import pytest
 
-from admission_pods import OFF, ON, Tree, create_problems, pod_of, toleration
+from admission_pods import OFF, ON, pod_of, request
 from mooring.admission.options import AdmissionOptions
+from mooring.admission.pipeline import admit_create
+from mooring.admission.pod import known_specs
+from mooring.admission.pod.known_specs import KnownSpecs
+from mooring.api.errors import Invalid
 
-CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-EPHEMERAL = {"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": CLAIM}}}]}
-COMPARING = toleration(key="sla", operator="Gt", value="950")
-
-
-@dataclass(frozen=True)
-class Case:
-    name: str
-    spec: Tree
-    refused_for: str
-    """What the second pod is refused for: the field; empty if it is not."""
-    second_spec: Tree | None = None
-    second_metadata: Tree = field(default_factory=dict)
-    second_options: AdmissionOptions = ON
+pytestmark = pytest.mark.req("5471.3a")
+SPEC = {"tolerations": [{"key": "sla", "operator": "Gt", "value": "950", "effect": "NoSchedule"}]}
 
 
-CASES = [
-    Case("the same spec under another name", {}, "", second_metadata={"name": "q"}),
-    Case("the same spec with wrong metadata", {}, "metadata.name", second_metadata={"name": "Q"}),
-    Case("a spec that differs in one field", {}, "spec.restartPolicy", second_spec={"restartPolicy": "Maybe"}),
-    Case("a claim named after the pod", EPHEMERAL, "spec.volumes[0].name", second_metadata={"name": "p" * 252}),
-    Case("a gate that is off", COMPARING, "spec.tolerations[0].operator", second_options=OFF),
-]
+def _admit(known: KnownSpecs, options: AdmissionOptions) -> None:
+    admit_create(pod_of(SPEC), replace(request(options), known_specs=known))
 
 
-@pytest.mark.req("5471.3a")
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_pod_after_a_sound_one(case: Case) -> None:
-    assert create_problems(pod_of(case.spec)) == []
-    second = pod_of(case.spec if case.second_spec is None else case.second_spec, case.second_metadata)
-    problems = create_problems(second, case.second_options)
-    assert [problem.partition(":")[0] for problem in problems] == ([case.refused_for] if case.refused_for else [])
+def test_a_spec_that_is_known_is_not_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = KnownSpecs()
+    _admit(known, ON)
+    monkeypatch.setattr(known_specs, "validate_pod_spec", lambda *_: pytest.fail("it was judged again"))
+    _admit(known, ON)
+    with pytest.raises(pytest.fail.Exception):
+        _admit(KnownSpecs(), ON)
 
 
-def test_a_wrong_spec_is_refused_each_time() -> None:
-    wrong = {"restartPolicy": "Maybe"}
-    assert create_problems(pod_of(wrong)) == create_problems(pod_of(wrong)) != []
+def test_other_rules_judge_what_is_known_anew() -> None:
+    known = KnownSpecs()
+    _admit(known, ON)
+    with pytest.raises(Invalid):
+        _admit(known, OFF)
+    _admit(known, ON)
