@@ -26,6 +26,7 @@ from mooring.api import (
     core_v1,
     discovery_v1,
     events_v1,
+    flowcontrol_v1,
     networking_v1,
     node_v1,
     policy_v1,
@@ -391,6 +392,7 @@ def _cluster() -> tuple[Kind, ...]:
             to_hub=conversion.event_to_core,
             from_hub=conversion.event_from_core,
         ),
+        *_flow_control(),
         _Module("scheduling.k8s.io", "v1", scheduling_v1).kind(
             "PriorityClass", "priorityclasses", namespaced=False, short_names=("pc",)
         ),
@@ -401,6 +403,14 @@ def _cluster() -> tuple[Kind, ...]:
         storage.kind("VolumeAttachment", "volumeattachments", namespaced=False, subresources=(STATUS,)),
         attributes_class,
         _also(attributes_class, "v1beta1"),
+    )
+
+
+def _flow_control() -> tuple[Kind, ...]:
+    v1 = _Module("flowcontrol.apiserver.k8s.io", "v1", flowcontrol_v1)
+    return (
+        v1.kind("FlowSchema", "flowschemas", namespaced=False, subresources=(STATUS,)),
+        v1.kind("PriorityLevelConfiguration", "prioritylevelconfigurations", namespaced=False, subresources=(STATUS,)),
     )
 
 

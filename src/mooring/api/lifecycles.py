@@ -85,6 +85,10 @@ _LIFECYCLES = {
     },
     ("coordination.k8s.io", "v1"): {"Lease": since("1.14")},
     ("events.k8s.io", "v1"): {"Event": since("1.19")},
+    ("flowcontrol.apiserver.k8s.io", "v1"): {
+        "FlowSchema": since("1.29"),
+        "PriorityLevelConfiguration": since("1.29"),
+    },
     ("networking.k8s.io", "v1"): {
         "IPAddress": since("1.33"),
         "Ingress": since("1.19"),

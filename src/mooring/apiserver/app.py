@@ -34,6 +34,7 @@ from mooring.apiserver.discovery import Discovery
 from mooring.apiserver.exchange import Exchange
 from mooring.apiserver.extensions.policies import GROUP as POLICIES
 from mooring.apiserver.extensions.policies import PolicyStep
+from mooring.apiserver.flow_control.classification import Classification
 from mooring.apiserver.health import Health
 from mooring.apiserver.http import JSON, Request, Response, warning_header
 from mooring.apiserver.limits import RequestLimiter
@@ -103,6 +104,7 @@ class Application:
     policies: PolicyStep
     webhooks: WebhookStep
     api_services: ApiServices
+    classification: Classification
     audit: AuditLog | None = None
     paths: dict[str, PathHandler] = field(default_factory=dict)
     """Handlers of more paths, by what they begin with: `/explain` answers `/explain` and all below it."""
@@ -160,6 +162,8 @@ class Application:
             raise errors.method_not_allowed(request.method.lower(), request.path)
         attributes = attributes_of(request, route)
         exchange.verb = attributes.verb
+        if receive and not (route and route.streams):
+            exchange.classified = self.classification.headers(request.user, attributes)
         await self.authorizer.prepare(request.user, attributes)
         decision = self.authorizer.authorize(request.user, attributes)
         if not decision.allowed:
@@ -488,6 +492,7 @@ def _raw(exchange: Exchange, response: Response) -> list[tuple[bytes, bytes]]:
     ]
     if isinstance(response.body, bytes):
         headers.append((b"content-length", str(len(response.body)).encode()))
+    headers += exchange.classified
     headers += ((name.encode("latin-1"), value.encode("latin-1")) for name, value in response.headers.items())
     headers += ((b"warning", warning_header(text).encode("utf-8")) for text in limited_warnings(response.warnings))
     return headers

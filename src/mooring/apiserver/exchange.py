@@ -23,6 +23,8 @@ class Exchange:
     """Who is asking really; the request's own user is whom they speak for."""
     address: str = ""
     """Where the request came from; empty within the process."""
+    classified: tuple[tuple[bytes, bytes], ...] = ()
+    """The headers that tell the client its FlowSchema and priority level."""
     code: int = 0
     reason: str = ""
     """Why it failed, as in Status; empty if it did not."""

@@ -32,6 +32,8 @@ from mooring.apiserver.definitions.following import Definitions
 from mooring.apiserver.discovery import Discovery
 from mooring.apiserver.extensions.lookups import NamespaceLabels, deciding
 from mooring.apiserver.extensions.policies import PolicyStep
+from mooring.apiserver.flow_control.classification import Classification
+from mooring.apiserver.flow_control.keeping import FlowControl
 from mooring.apiserver.health import Check, Health, store_answers
 from mooring.apiserver.http_server import HttpServer, listen, tls_context
 from mooring.apiserver.kubernetes_service import KubernetesService, advertised
@@ -205,6 +207,7 @@ class ApiServer:
             policies=self._policies,
             webhooks=self._webhook_step,
             api_services=ApiServices(OwnCalls(resources), self.scheme, clock),
+            classification=Classification(),
             audit=self._audit,
             paths=self._status_pages(versions.status_pages),
         )
@@ -256,6 +259,8 @@ class ApiServer:
         await self._webhook_step.wait_for_sync()
         self._run(self._repair.run(), "addresses of Services")
         self._run(Counting(self.app.resources.context).run(), "usage of quotas")
+        flow_control = FlowControl(self.store, self.scheme, calls, self._clock, self.app.classification)
+        self._run(flow_control.run(), "priorities of requests")
         self._started = True
 
     def _run(self, work: Coroutine[None, None, None], name: str) -> None:

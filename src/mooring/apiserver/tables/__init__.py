@@ -8,11 +8,12 @@ from datetime import datetime
 
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource, TableColumnDefinition, TableRow
-from mooring.apiserver.tables import cluster, custom, networking, pods, policies, storage, workloads
+from mooring.apiserver.tables import cluster, custom, flow_control, networking, pods, policies, storage, workloads
 from mooring.apiserver.tables.printer import Printer
 
 _ADMISSION = "admissionregistration.k8s.io"
 _CORE = ""
+_FLOW_CONTROL = "flowcontrol.apiserver.k8s.io"
 _NETWORKING = "networking.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
 _STORAGE = "storage.k8s.io"
@@ -54,6 +55,8 @@ _PRINTERS: dict[tuple[str, str], Printer] = {
     ("coordination.k8s.io", "Lease"): cluster.LEASES,
     ("discovery.k8s.io", "EndpointSlice"): cluster.ENDPOINT_SLICES,
     ("events.k8s.io", "Event"): cluster.EVENTS,
+    (_FLOW_CONTROL, "FlowSchema"): flow_control.FLOW_SCHEMAS,
+    (_FLOW_CONTROL, "PriorityLevelConfiguration"): flow_control.PRIORITY_LEVELS,
     (_NETWORKING, "IPAddress"): networking.IP_ADDRESSES,
     (_NETWORKING, "Ingress"): networking.INGRESSES,
     (_NETWORKING, "IngressClass"): networking.INGRESS_CLASSES,

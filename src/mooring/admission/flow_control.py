@@ -1,0 +1,351 @@
+"""FlowSchemas and PriorityLevelConfigurations: which requests matter more than others.
+
+Two of each are mandatory, and what they say is fixed; ``flow_control_defaults.py`` has them and the suggested ones.
+"""
+
+import math
+
+from mooring.admission import flow_control_defaults as defaults
+from mooring.admission.rule_strategy import RuleStrategy
+from mooring.admission.strategy import WHOLE_METADATA, Request
+from mooring.api import field_errors, names
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.flowcontrol_v1 import (
+    FlowSchema,
+    FlowSchemaCondition,
+    LimitedPriorityLevelConfiguration,
+    LimitResponse,
+    NonResourcePolicyRule,
+    PolicyRulesWithSubjects,
+    PriorityLevelConfiguration,
+    PriorityLevelConfigurationSpec,
+    QueuingConfiguration,
+    ResourcePolicyRule,
+    Subject,
+)
+
+GROUP = "flowcontrol.apiserver.k8s.io"
+ALL = "*"
+_METHODS = ("ByNamespace", "ByUser")
+_SUBJECTS = {"Group": "group", "ServiceAccount": "serviceAccount", "User": "user"}
+_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch")
+_MOST_QUEUES = 10_000_000
+_MOST_BITS = 60
+_SPEC = Path("spec")
+
+
+class FlowSchemaStrategy(RuleStrategy[FlowSchema]):
+    """Requests that belong together."""
+
+    object_type = FlowSchema
+    group = GROUP
+    kind = "FlowSchema"
+    resource = "flowschemas"
+    namespaced = False
+    has_status = True
+    status_keeps = WHOLE_METADATA
+
+    def default(self, obj: FlowSchema) -> None:
+        obj.spec.matching_precedence = obj.spec.matching_precedence or 1000
+
+    def rules(self, obj: FlowSchema, old: FlowSchema | None, request: Request) -> list[FieldError]:
+        errors = _flow_schema(obj)
+        fixed = defaults.MANDATORY_SCHEMAS.get(obj.metadata.name)
+        if fixed is not None and obj.spec != fixed.spec:
+            detail = f"spec of '{obj.metadata.name}' must equal the fixed value"
+            errors.append(field_errors.invalid(_SPEC, obj.spec, detail))
+        return errors + _conditions(obj.status.conditions)
+
+    def status_rules(self, new: FlowSchema, old: FlowSchema, request: Request) -> list[FieldError]:
+        return _conditions(new.status.conditions)
+
+
+def _flow_schema(obj: FlowSchema) -> list[FieldError]:
+    spec, errors = obj.spec, []
+    here, precedence = _SPEC.child("matchingPrecedence"), spec.matching_precedence
+    if precedence <= 0:
+        errors.append(field_errors.invalid(here, precedence, "must be a positive value"))
+    if precedence > 10_000:
+        errors.append(field_errors.invalid(here, precedence, "must not be greater than 10000"))
+    if precedence == 1 and obj.metadata.name != defaults.EXEMPT:
+        detail = "only the schema named 'exempt' may have matchingPrecedence 1"
+        errors.append(field_errors.invalid(here, precedence, detail))
+    method = spec.distinguisher_method
+    if method is not None and method.type not in _METHODS:
+        at = _SPEC.child("distinguisherMethod", "type")
+        errors.append(field_errors.not_supported(at, method, _METHODS))
+    level, at = spec.priority_level_configuration.name, _SPEC.child("priorityLevelConfiguration", "name")
+    if level:
+        errors += names.validate(at, level, names.dns1123_subdomain(level))
+    else:
+        errors.append(field_errors.required(at, "must reference a priority level"))
+    for index, rule in enumerate(spec.rules):
+        errors += _rule(rule, _SPEC.child("rules").index(index))
+    return errors
+
+
+def _rule(rule: PolicyRulesWithSubjects, path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, subject in enumerate(rule.subjects):
+        errors += _subject(subject, path.child("subjects").index(index))
+    if not rule.subjects:
+        errors.append(field_errors.required(path.child("subjects"), "subjects must contain at least one value"))
+    if not rule.resource_rules and not rule.non_resource_rules:
+        detail = "at least one of resourceRules and nonResourceRules has to be non-empty"
+        errors.append(field_errors.required(path, detail))
+    for index, resource_rule in enumerate(rule.resource_rules):
+        errors += _resource_rule(resource_rule, path.child("resourceRules").index(index))
+    for index, other in enumerate(rule.non_resource_rules):
+        errors += _non_resource_rule(other, path.child("nonResourceRules").index(index))
+    return errors
+
+
+def _subject(subject: Subject, path: Path) -> list[FieldError]:
+    wanted = _SUBJECTS.get(subject.kind)
+    if wanted is None:
+        return [field_errors.not_supported(path.child("kind"), subject.kind, _SUBJECTS)]
+    given = {"serviceAccount": subject.service_account, "user": subject.user, "group": subject.group}
+    here = path.child(wanted)
+    errors: list[FieldError] = []
+    if given[wanted] is None:
+        errors.append(field_errors.required(here, f"{wanted} is required when subject kind is '{subject.kind}'"))
+    elif subject.kind == "ServiceAccount" and subject.service_account is not None:
+        errors += _account(subject.service_account.name, subject.service_account.namespace, here)
+    elif not (subject.user or subject.group or subject).name:  # type: ignore[union-attr] # one of the two is there
+        errors.append(field_errors.required(here.child("name")))
+    for kind, name in (("ServiceAccount", "serviceAccount"), ("User", "user"), ("Group", "group")):
+        if name != wanted and given[name] is not None:
+            detail = f"{name} is forbidden when subject kind is not '{kind}'"
+            errors.append(field_errors.forbidden(path.child(name), detail))
+    return errors
+
+
+def _account(name: str, namespace: str, path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if not name:
+        errors.append(field_errors.required(path.child("name")))
+    elif name != ALL:
+        errors += names.validate(path.child("name"), name, names.dns1123_subdomain(name))
+    if not namespace:
+        errors.append(field_errors.required(path.child("namespace"), "must specify namespace for service account"))
+    else:
+        errors += names.validate(path.child("namespace"), namespace, names.dns1123_label(namespace))
+    return errors
+
+
+def _verbs(verbs: list[str], path: Path) -> list[FieldError]:
+    if not verbs:
+        return [field_errors.required(path, "verbs must contain at least one value")]
+    if ALL in verbs:
+        return _alone(verbs, path, "verbs")
+    return [] if set(verbs) <= set(_VERBS) else [field_errors.not_supported(path, verbs, _VERBS)]
+
+
+def _alone(values: list[str], path: Path, what: str) -> list[FieldError]:
+    if ALL not in values or len(values) == 1:
+        return []
+    return [field_errors.invalid(path, values, f"if '*' is present, must not specify other {what}")]
+
+
+def _resource_rule(rule: ResourcePolicyRule, path: Path) -> list[FieldError]:
+    errors = _verbs(rule.verbs, path.child("verbs"))
+    for child, values, one, many in (
+        ("apiGroups", rule.api_groups, "api group", "api groups"),
+        ("resources", rule.resources, "resource", "resources"),
+    ):
+        if not values:
+            detail = f"resource rules must supply at least one {one}"
+            errors.append(field_errors.required(path.child(child), detail))
+        errors += _alone(values, path.child(child), many)
+    here = path.child("namespaces")
+    if not rule.namespaces and not rule.cluster_scope:
+        detail = "resource rules that are not cluster scoped must supply at least one namespace"
+        errors.append(field_errors.required(here, detail))
+    elif ALL in rule.namespaces:
+        errors += _alone(rule.namespaces, here, "namespaces")
+    else:
+        intro = "each member of this list must be '*' or a DNS-1123 label; "
+        for index, namespace in enumerate(rule.namespaces):
+            wrong = tuple(intro + message for message in names.dns1123_label(namespace))
+            errors += names.validate(here.index(index), namespace, wrong)
+    return errors
+
+
+def _non_resource_rule(rule: NonResourcePolicyRule, path: Path) -> list[FieldError]:
+    errors = _verbs(rule.verbs, path.child("verbs"))
+    here, urls = path.child("nonResourceURLs"), rule.non_resource_urls
+    if not urls:
+        errors.append(field_errors.required(here, "nonResourceURLs must contain at least one value"))
+    elif ALL in urls:
+        errors += _alone(urls, here, "non-resource URLs")
+    else:
+        for index, url in enumerate(urls):
+            if wrong := _url_problem(url):
+                errors.append(field_errors.invalid(here.index(index), url, wrong))
+    return errors
+
+
+def _url_problem(url: str) -> str:
+    if not url:
+        return "must not be empty"
+    if not url.startswith("/"):
+        return "must start with slash"
+    if " " in url:
+        return "must not contain white-space"
+    if "//" in url:
+        return "must not contain double slash"
+    stars = url.count(ALL)
+    return "wildcard can only do suffix matching" if stars > 1 or (stars and not url.endswith("/*")) else ""
+
+
+def _conditions(conditions: list[FlowSchemaCondition]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, condition in enumerate(conditions):
+        here = Path("status", "conditions").index(index).child("type")
+        if condition.type in seen:
+            errors.append(field_errors.duplicate(here, condition.type))
+        seen.add(condition.type)
+        if not condition.type:
+            errors.append(field_errors.required(here))
+    return errors
+
+
+class PriorityLevelStrategy(RuleStrategy[PriorityLevelConfiguration]):
+    """Priorities of requests."""
+
+    object_type = PriorityLevelConfiguration
+    group = GROUP
+    kind = "PriorityLevelConfiguration"
+    resource = "prioritylevelconfigurations"
+    namespaced = False
+    has_status = True
+    status_keeps = WHOLE_METADATA
+
+    def default(self, obj: PriorityLevelConfiguration) -> None:
+        exempt, limited = obj.spec.exempt, obj.spec.limited
+        if exempt is not None:
+            exempt.nominal_concurrency_shares = exempt.nominal_concurrency_shares or 0
+            exempt.lendable_percent = exempt.lendable_percent or 0
+        if limited is not None:
+            if limited.nominal_concurrency_shares is None:
+                limited.nominal_concurrency_shares = 30
+            limited.lendable_percent = limited.lendable_percent or 0
+            queuing = limited.limit_response.queuing
+            if queuing is not None:
+                queuing.queues = queuing.queues or 64
+                queuing.hand_size = queuing.hand_size or 8
+                queuing.queue_length_limit = queuing.queue_length_limit or 50
+
+    def rules(
+        self, obj: PriorityLevelConfiguration, old: PriorityLevelConfiguration | None, request: Request
+    ) -> list[FieldError]:
+        return _level(obj.spec, obj.metadata.name) + _fixed(obj) + _conditions([*obj.status.conditions])
+
+    def status_rules(
+        self, new: PriorityLevelConfiguration, old: PriorityLevelConfiguration, request: Request
+    ) -> list[FieldError]:
+        return _conditions([*new.status.conditions])
+
+
+def _fixed(obj: PriorityLevelConfiguration) -> list[FieldError]:
+    """Mandatory levels are what they are, but for how much the exempt one reckons with."""
+    fixed = defaults.MANDATORY_LEVELS.get(obj.metadata.name)
+    if fixed is None:
+        return []
+    name = obj.metadata.name
+    if name == defaults.EXEMPT:
+        if (obj.spec.type, obj.spec.limited) == (fixed.spec.type, fixed.spec.limited):
+            return []
+        detail = f"spec of '{name}' except the 'spec.exempt' field must equal the fixed value"
+        return [field_errors.invalid(_SPEC, obj.spec, detail)]
+    detail = f"spec of '{name}' must equal the fixed value"
+    return [] if obj.spec == fixed.spec else [field_errors.invalid(_SPEC, obj.spec, detail)]
+
+
+def _level(spec: PriorityLevelConfigurationSpec, name: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    here = _SPEC.child("type")
+    if (name == defaults.EXEMPT) != (spec.type == "Exempt"):
+        errors.append(field_errors.invalid(here, spec.type, "must be 'Exempt' if and only if `name` is 'exempt'"))
+    match spec.type:
+        case "Exempt":
+            if spec.limited is not None:
+                errors.append(field_errors.forbidden(_SPEC.child("limited"), ""))
+            if spec.exempt is not None:
+                at, exempt = _SPEC.child("exempt"), spec.exempt
+                errors += _shares(exempt.nominal_concurrency_shares, exempt.lendable_percent, at)
+        case "Limited":
+            if spec.exempt is not None:
+                errors.append(field_errors.forbidden(_SPEC.child("exempt"), ""))
+            if spec.limited is None:
+                errors.append(field_errors.required(_SPEC.child("limited")))
+            else:
+                errors += _limited(spec.limited, _SPEC.child("limited"))
+        case "":
+            errors.append(field_errors.required(here))
+        case _:
+            errors.append(field_errors.not_supported(here, spec.type, ("Exempt", "Limited")))
+    return errors
+
+
+def _shares(shares: int | None, lendable: int | None, path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if shares is not None and shares < 0:
+        detail = "must be a non-negative integer"
+        errors.append(field_errors.invalid(path.child("nominalConcurrencyShares"), shares, detail))
+    if lendable is not None and not 0 <= lendable <= 100:
+        detail = "must be between 0 and 100, inclusive"
+        errors.append(field_errors.invalid(path.child("lendablePercent"), lendable, detail))
+    return errors
+
+
+def _limited(limited: LimitedPriorityLevelConfiguration, path: Path) -> list[FieldError]:
+    errors = _shares(limited.nominal_concurrency_shares, None, path)
+    errors += _response(limited.limit_response, path.child("limitResponse"))
+    errors += _shares(None, limited.lendable_percent, path)
+    borrowing = limited.borrowing_limit_percent
+    if borrowing is not None and borrowing < 0:
+        detail = "if specified, must be a non-negative integer"
+        errors.append(field_errors.invalid(path.child("borrowingLimitPercent"), borrowing, detail))
+    return errors
+
+
+def _response(response: LimitResponse, path: Path) -> list[FieldError]:
+    here, queuing = path.child("queuing"), response.queuing
+    match response.type:
+        case "Reject":
+            return [] if queuing is None else [field_errors.forbidden(here, "")]
+        case "Queue":
+            return [field_errors.required(here)] if queuing is None else _queues(queuing, here)
+        case "":
+            return [field_errors.required(path.child("type"))]
+    return [field_errors.not_supported(path.child("type"), response.type, ("Queue", "Reject"))]
+
+
+def _queues(queuing: QueuingConfiguration, path: Path) -> list[FieldError]:
+    errors: list[FieldError] = []
+    queues, hand = queuing.queues, queuing.hand_size
+    if queuing.queue_length_limit <= 0:
+        errors.append(
+            field_errors.invalid(path.child("queueLengthLimit"), queuing.queue_length_limit, "must be positive")
+        )
+    if queues <= 0:
+        errors.append(field_errors.invalid(path.child("queues"), queues, "must be positive"))
+    elif queues > _MOST_QUEUES:
+        errors.append(field_errors.invalid(path.child("queues"), queues, f"must not be greater than {_MOST_QUEUES}"))
+    here = path.child("handSize")
+    if hand <= 0:
+        errors.append(field_errors.invalid(here, hand, "must be positive"))
+    elif hand > queues:
+        errors.append(field_errors.invalid(here, hand, f"should not be greater than queues ({queues})"))
+    elif math.ceil(math.log2(queues) * hand) > _MOST_BITS:
+        detail = (
+            f"required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {_MOST_BITS}"
+        )
+        errors.append(field_errors.invalid(here, hand, detail))
+    return errors
+
+
+STRATEGIES = (FlowSchemaStrategy(), PriorityLevelStrategy())

@@ -1,0 +1,222 @@
+"""flowcontrol.apiserver.k8s.io/v1: FlowSchema and PriorityLevelConfiguration, which requests matter more."""
+
+from typing import Annotated
+
+from mooring.api.base import Int32, Object, always, list_map, list_set, required
+from mooring.api.meta_v1 import Resource, ResourceList
+
+
+class FlowDistinguisherMethod(Object):
+    """How the requests of a FlowSchema are told apart."""
+
+    type: str = required(str)
+    """ByUser or ByNamespace."""
+
+
+class PriorityLevelConfigurationReference(Object):
+    """Names a PriorityLevelConfiguration."""
+
+    name: str = required(str)
+    """The name."""
+
+
+class UserSubject(Object):
+    """A user."""
+
+    name: str = required(str)
+    """The user's name, or `*` for all."""
+
+
+class GroupSubject(Object):
+    """A group of users."""
+
+    name: str = required(str)
+    """The group's name, or `*` for all."""
+
+
+class ServiceAccountSubject(Object):
+    """A service account."""
+
+    namespace: str = required(str)
+    """The account's namespace."""
+    name: str = required(str)
+    """The account's name, or `*` for all of the namespace."""
+
+
+class Subject(Object):
+    """Who sends a request."""
+
+    kind: str = required(str)
+    """User, Group or ServiceAccount; the field of that name says which."""
+    user: UserSubject | None = None
+    """The user."""
+    group: GroupSubject | None = None
+    """The group."""
+    service_account: ServiceAccountSubject | None = None
+    """The service account."""
+
+
+class ResourcePolicyRule(Object):
+    """Requests for resources; all of its lists must have something that suits a request."""
+
+    verbs: Annotated[list[str], list_set(patch_merge=False)] = required(list)
+    """Verbs, or `*` for all."""
+    api_groups: Annotated[list[str], list_set(patch_merge=False)] = required(list)
+    """API groups, or `*` for all."""
+    resources: Annotated[list[str], list_set(patch_merge=False)] = required(list)
+    """Resources, with their subresource as in `nodes/status`, or `*` for all."""
+    cluster_scope: bool = False
+    """Whether requests that are in no namespace suit."""
+    namespaces: Annotated[list[str], list_set(patch_merge=False)] = required(list)
+    """Namespaces, or `*` for all."""
+
+
+class NonResourcePolicyRule(Object):
+    """Requests for other paths."""
+
+    verbs: Annotated[list[str], list_set(patch_merge=False)] = required(list)
+    """Verbs, or `*` for all."""
+    non_resource_urls: Annotated[list[str], list_set(patch_merge=False)] = required(list, name="nonResourceURLs")
+    """Paths, of which one may end with `*`, or `*` for all."""
+
+
+class PolicyRulesWithSubjects(Object):
+    """Requests by who sends them and what for; one of the subjects and one of the rules must suit."""
+
+    subjects: list[Subject] = required(list)
+    """Who sends them."""
+    resource_rules: list[ResourcePolicyRule] = []
+    """What for, if it is a resource."""
+    non_resource_rules: list[NonResourcePolicyRule] = []
+    """What for, if it is another path."""
+
+
+class FlowSchemaSpec(Object):
+    """Which requests a FlowSchema is about, and their priority level."""
+
+    priority_level_configuration: PriorityLevelConfigurationReference = required(PriorityLevelConfigurationReference)
+    """The priority level of the requests."""
+    matching_precedence: Int32 = required(int)
+    """Of the FlowSchemas that suit a request, the one with the lowest number counts; 1 to 10000."""
+    distinguisher_method: FlowDistinguisherMethod | None = None
+    """What makes a flow of its own; without it, all requests of the schema are one."""
+    rules: list[PolicyRulesWithSubjects] = []
+    """The requests; one of the rules must suit."""
+
+
+class FlowSchemaCondition(Object):
+    """One aspect of a FlowSchema's state."""
+
+    type: str = ""
+    """What the condition is about, such as Dangling."""
+    status: str = ""
+    """True, False or Unknown."""
+    last_transition_time: str | None = always(lambda: None)
+    """When the status last changed."""
+    reason: str = ""
+    """A word in CamelCase that says why."""
+    message: str = ""
+    """A sentence for people."""
+
+
+class FlowSchemaStatus(Object):
+    """The state of a FlowSchema."""
+
+    conditions: Annotated[list[FlowSchemaCondition], list_map("type")] = []
+    """Aspects of the state."""
+
+
+class FlowSchema(Resource):
+    """Requests that belong together, and their priority."""
+
+    spec: FlowSchemaSpec = always(FlowSchemaSpec)
+    """Which requests, and which priority level."""
+    status: FlowSchemaStatus = always(FlowSchemaStatus)
+    """The state of the FlowSchema."""
+
+
+class FlowSchemaList(ResourceList):
+    """Several FlowSchemas."""
+
+    items: list[FlowSchema] = required(list)
+    """The FlowSchemas."""
+
+
+class QueuingConfiguration(Object):
+    """How requests wait."""
+
+    queues: Int32 = required(int)
+    """How many queues there are."""
+    hand_size: Int32 = required(int)
+    """How many of them a flow may use."""
+    queue_length_limit: Int32 = required(int)
+    """How many requests wait in one at most."""
+
+
+class LimitResponse(Object):
+    """What becomes of requests for which there is no room."""
+
+    type: str = required(str)
+    """Queue or Reject."""
+    queuing: QueuingConfiguration | None = None
+    """How they wait, for Queue."""
+
+
+class LimitedPriorityLevelConfiguration(Object):
+    """How much of the server a priority level has."""
+
+    nominal_concurrency_shares: Int32 | None = required(lambda: None)
+    """Its share, beside those of the other levels; 30 when absent."""
+    limit_response: LimitResponse = always(LimitResponse)
+    """What becomes of requests beyond it."""
+    lendable_percent: Int32 | None = None
+    """How much of it other levels may borrow."""
+    borrowing_limit_percent: Int32 | None = None
+    """How much the level may borrow; as much as there is when absent."""
+
+
+class ExemptPriorityLevelConfiguration(Object):
+    """How much of the server the exempt level reckons with."""
+
+    nominal_concurrency_shares: Int32 | None = None
+    """Its share, beside those of the other levels."""
+    lendable_percent: Int32 | None = None
+    """How much of it other levels may borrow."""
+
+
+class PriorityLevelConfigurationSpec(Object):
+    """How a priority level is limited."""
+
+    type: str = required(str)
+    """Exempt or Limited."""
+    limited: LimitedPriorityLevelConfiguration | None = None
+    """The limits, for Limited."""
+    exempt: ExemptPriorityLevelConfiguration | None = None
+    """The same, for Exempt."""
+
+
+class PriorityLevelConfigurationCondition(FlowSchemaCondition):
+    """One aspect of a priority level's state."""
+
+
+class PriorityLevelConfigurationStatus(Object):
+    """The state of a priority level."""
+
+    conditions: Annotated[list[PriorityLevelConfigurationCondition], list_map("type")] = []
+    """Aspects of the state."""
+
+
+class PriorityLevelConfiguration(Resource):
+    """A priority that requests have."""
+
+    spec: PriorityLevelConfigurationSpec = always(PriorityLevelConfigurationSpec)
+    """How the level is limited."""
+    status: PriorityLevelConfigurationStatus = always(PriorityLevelConfigurationStatus)
+    """The state of the level."""
+
+
+class PriorityLevelConfigurationList(ResourceList):
+    """Several PriorityLevelConfigurations."""
+
+    items: list[PriorityLevelConfiguration] = required(list)
+    """The levels."""
