@@ -196,6 +196,14 @@ EXAMPLES: dict[str, tuple[str, Tree]] = {
         {"spec": {"resource": {"group": "apps", "resource": "deployments"}}},
     ),
     "PriorityClass": ("scheduling.k8s.io/v1", {"value": 1000}),
+    "FlowSchema": (
+        "flowcontrol.apiserver.k8s.io/v1",
+        {"spec": {"priorityLevelConfiguration": {"name": "global-default"}, "matchingPrecedence": 1000}},
+    ),
+    "PriorityLevelConfiguration": (
+        "flowcontrol.apiserver.k8s.io/v1",
+        {"spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}}},
+    ),
     "StorageClass": ("storage.k8s.io/v1", {"provisioner": "csi.example.com"}),
     "VolumeAttributesClass": (
         "storage.k8s.io/v1",

@@ -43,6 +43,7 @@ _GROUPS = (
     "coordination.k8s.io",
     "node.k8s.io",
     "discovery.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
     "resource.k8s.io",
 )
 """The order of discovery, which clients take as the order of preference; other groups follow by name."""
