@@ -234,6 +234,24 @@ def _number(text: str) -> Any:
 # -- writing
 
 
+def repeated_keys(source: bytes) -> list[str]:
+    """Which keys a text, which can be read, has twice in a map, as `line 9: key "foo" already set in map`."""
+    found: list[str] = []
+    open_ = [yaml.compose(text_of(source), Loader=yaml.CSafeLoader)]
+    while open_:
+        node = open_.pop()
+        if isinstance(node, yaml.SequenceNode):
+            open_ += reversed(node.value)
+        elif isinstance(node, yaml.MappingNode):
+            seen: set[str] = set()
+            for key, _ in node.value:
+                if key.value in seen:
+                    found.append(f'line {_line(key)}: key "{key.value}" already set in map')
+                seen.add(key.value)
+            open_ += reversed([value for _, value in node.value])
+    return found
+
+
 class _Dumper(yaml.CSafeDumper):
     """Writes multi-line text as a block and quotes every word that a reader would not take for text."""
 

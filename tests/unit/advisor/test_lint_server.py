@@ -75,7 +75,7 @@ CASES = (
     Case("a custom resource", "apiVersion: example.com/v1\nkind: Widget", ("M004 1 ",)),
     Case(
         "a kind of Kubernetes that Mooring lacks",
-        "apiVersion: flowcontrol.apiserver.k8s.io/v1\nkind: FlowSchema",
+        "apiVersion: internal.apiserver.k8s.io/v1alpha1\nkind: StorageVersion",
         ("M004 1 ",),
     ),
     Case("an API that was removed long ago", "apiVersion: batch/v1beta1\nkind: CronJob", ("M005 1 apiVersion",)),

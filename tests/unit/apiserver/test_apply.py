@@ -436,8 +436,23 @@ REFUSED = [
         "an unknown field",
         {**config_map(), "dota": {}},
         400,
-        "failed to create typed patch object (default/settings; v1, Kind=ConfigMap): strict decoding error: "
-        'unknown field "dota"',
+        "failed to create typed patch object (default/settings; v1, Kind=ConfigMap): "
+        ".dota: field not declared in schema",
+    ),
+    Refused(
+        "several unknown fields",
+        {**config_map(), "dota": {}, "metadata": {"name": "settings", "nome": "x"}},
+        400,
+        "failed to create typed patch object (default/settings; v1, Kind=ConfigMap): errors:\n"
+        "  .metadata.nome: field not declared in schema\n  .dota: field not declared in schema",
+    ),
+    Refused(
+        "a field twice, strictly",
+        b"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: settings\ndata:\n  a: x\n  a: z\n",
+        400,
+        "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n"
+        '  line 7: key "a" already set in map',
+        "?fieldManager=me&fieldValidation=Strict",
     ),
     Refused(
         "managed fields",

@@ -124,7 +124,7 @@ class Refused:
     [
         Refused("less than nothing", scale(-1), 422, "spec.replicas: Invalid value: -1"),
         Refused("another object's scale", scale(1) | {"metadata": {"name": "x"}}, 400, "does not match the name on"),
-        Refused("the object itself", deployment(), 400, "unknown field"),
+        Refused("the object itself", deployment(), 400, ".spec.template: field not declared in schema"),
         Refused("a stale scale", scale(1, resourceVersion="1"), 409, "the object has been modified"),
         Refused("replicas that are no number", scale(1) | {"spec": {"replicas": "x"}}, 400, "typed patch object"),
     ],

@@ -15,6 +15,7 @@ from mooring.admission.options import AdmissionOptions
 from mooring.advisor.snapshot.admitting import Facts, admit
 from mooring.advisor.snapshot.engines import waits
 from mooring.advisor.snapshot.from_files import dump
+from mooring.advisor.snapshot.namespace_rules import NamespaceRules
 from mooring.advisor.snapshot.objects import Snapshot, hub_of, newest_of, scheme
 from mooring.api import codec
 from mooring.api.apps_v1 import DaemonSet, Deployment, ReplicaSet, StatefulSet
@@ -188,7 +189,7 @@ def _of_pod(snapshot: Snapshot, pod: Pod, options: AdmissionOptions | None, file
 
 
 def _facts(snapshot: Snapshot) -> Facts:
-    return Facts(snapshot.all(PriorityClass), snapshot.all(StorageClass))
+    return Facts(snapshot.all(PriorityClass), snapshot.all(StorageClass), NamespaceRules.of(snapshot))
 
 
 def _owner(snapshot: Snapshot, obj: Resource) -> Resource | None:

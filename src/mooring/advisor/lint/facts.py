@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import structs
 
 from mooring.advisor.lint import rules, specs
 from mooring.advisor.lint.cluster import Node
 from mooring.advisor.lint.findings import Problem
 from mooring.api import core_v1, errors
-from mooring.api.meta_v1 import Resource
+from mooring.api.base import copy_of
+from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.quoting import quoted
 from mooring.api.resource_v1 import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from mooring.api.scheduling_v1 import PriorityClass
@@ -24,6 +26,7 @@ from mooring.api.storage_v1 import StorageClass
 if TYPE_CHECKING:  # lint without a cluster should not wait for them
     from mooring.advisor.policies import Judge, Verdict
     from mooring.advisor.snapshot import Snapshot
+    from mooring.advisor.snapshot.namespace_rules import NamespaceRules
     from mooring.client import Client
 
 Names = frozenset[str] | None
@@ -43,6 +46,8 @@ class ClusterFacts:
     storage_classes: Names = None
     policies: "Judge | None" = None
     """The admission policies of the cluster."""
+    rules: "NamespaceRules | None" = None
+    """The quotas, LimitRanges and Pod Security levels of its namespaces."""
 
     def absence(self, api_version: str, kind: str) -> str | None:
         """Why the cluster would not take an object of a kind; None if it would, or if that is not known."""
@@ -68,6 +73,8 @@ class ClusterFacts:
         yield from self._devices(obj)
         if self.policies is not None:
             yield from _policies(obj, self.policies)
+        if self.rules is not None:
+            yield from _refused(obj, self.rules)
 
     def _devices(self, obj: Resource) -> Iterator[Problem]:
         if isinstance(obj, ResourceClaim):
@@ -84,6 +91,30 @@ class ClusterFacts:
             for number, each in enumerate(request.first_available):
                 place = f"{here}.firstAvailable[{number}].deviceClassName"
                 yield from _unknown("DeviceClass", each.device_class_name, self.device_classes, place)
+
+
+def _refused(obj: Resource, namespace_rules: "NamespaceRules") -> Iterator[Problem]:
+    """What the quotas and limits of the namespace would refuse: the object, or the pods that it makes."""
+    from mooring.advisor.snapshot.admitting import Facts, admit  # noqa: PLC0415 - lint without a cluster spares them
+
+    where = obj.metadata.namespace or "default"
+    metadata = structs.replace(obj.metadata, namespace=where)
+    found, why = namespace_rules.room_for(structs.replace(obj, metadata=metadata), 1)
+    if why and not isinstance(obj, core_v1.Pod):
+        yield Problem(rules.NO_ROOM, "", why)
+    at = specs.pod_spec(obj)
+    if at is None:
+        return
+    meta = ObjectMeta(name=metadata.name or metadata.generate_name, namespace=where, annotations={**at.annotations})
+    pod = core_v1.Pod(api_version="v1", kind="Pod", metadata=meta, spec=copy_of(at.spec))
+    complaint = admit(pod, Facts((), (), namespace_rules))
+    if complaint and "is forbidden: " in complaint:
+        yield Problem(rules.NO_ROOM, at.path, complaint)
+        return
+    wanted = getattr(obj.spec, "replicas", None) if hasattr(obj, "spec") else None
+    found, why = namespace_rules.room_for(pod, wanted or 1)
+    if why:
+        yield Problem(rules.NO_ROOM, at.path, f"there is room for {found} of {wanted} pods: {why}")
 
 
 def _unknown(what: str, name: str, known: Names, path: str) -> Iterator[Problem]:
@@ -108,6 +139,8 @@ def _said(verdict: "Verdict", about: str) -> Iterator[Problem]:
 
 def facts_of(snapshot: "Snapshot", served: frozenset[tuple[str, str]] | None = None) -> ClusterFacts:
     """What a snapshot tells. Of a dump without any object of a kind, it is not known which ones there are."""
+    from mooring.advisor.snapshot.namespace_rules import NamespaceRules  # noqa: PLC0415 - as above
+
     nodes = tuple(Node.of(each) for each in snapshot.all(core_v1.Node))
     return ClusterFacts(
         served,
@@ -117,6 +150,7 @@ def facts_of(snapshot: "Snapshot", served: frozenset[tuple[str, str]] | None = N
         _names(snapshot, DeviceClass, "deviceclasses", whole=served is not None),
         _names(snapshot, StorageClass, "storageclasses", whole=served is not None),
         _judge(snapshot),
+        NamespaceRules.of(snapshot),
     )
 
 

@@ -83,6 +83,7 @@ NOT_IN_CLUSTER = Rule(
     "A namespace, PriorityClass, StorageClass or DeviceClass that the cluster does not have",
 )
 TOO_LARGE = Rule("M036", "too-large", Severity.WARNING, "Pods ask for more of a resource than any node has")
+NO_ROOM = Rule("M037", "refused-by-namespace", Severity.WARNING, "Quotas, limits or Pod Security refuse it or its pods")
 
 RULES = (
     UNREADABLE,
@@ -115,6 +116,7 @@ RULES = (
     NO_PLACE,
     NOT_IN_CLUSTER,
     TOO_LARGE,
+    NO_ROOM,
 )
 BY_NAME = {word: rule for rule in RULES for word in (rule.id, rule.name)}
 """Rules by number and by name."""

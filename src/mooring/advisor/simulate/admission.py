@@ -1,6 +1,6 @@
 """What the API server says to new objects: the same admission, with lookups into the simulated cluster."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pipeline import admit_create
@@ -9,8 +9,9 @@ from mooring.admission.registry import strategy_of
 from mooring.admission.strategy import NoCluster, Priority, Request
 from mooring.advisor.policies.judging import Judge
 from mooring.advisor.simulate.clock import VirtualClock
+from mooring.advisor.snapshot.namespace_rules import NamespaceRules
 from mooring.api import errors
-from mooring.api.core_v1 import Namespace, Pod
+from mooring.api.core_v1 import LimitRange, Namespace, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.storage_v1 import StorageClass
@@ -22,8 +23,9 @@ _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 class _Lookups(NoCluster):
     """Answers from the cluster as it is. What a dump leaves out is taken to be as its pods and objects imply."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, rules: NamespaceRules) -> None:
         self._cluster = cluster
+        self._rules = rules
         self.namespaces: set[str] = set()
         """Where there is something, though the dump has no Namespace of that name."""
         self.priorities: dict[str, Priority] = {}
@@ -35,6 +37,12 @@ class _Lookups(NoCluster):
         if found is not None:
             return found.status.phase or "Active"
         return "Active" if not known or name in self.namespaces or name == "default" else None
+
+    def limit_ranges(self, namespace: str) -> Sequence[LimitRange]:
+        return self._rules.limit_ranges(namespace)
+
+    def security_labels(self, namespace: str) -> Mapping[str, str]:
+        return self._rules.security_labels(namespace)
 
     def priority_class(self, name: str) -> Priority | None:
         found = self._cluster.objects(PriorityClass).get(name)
@@ -60,10 +68,12 @@ def _priority(found: PriorityClass) -> Priority:
 
 
 class Admission:
-    def __init__(self, options: AdmissionOptions, cluster: Cluster, clock: VirtualClock) -> None:
+    def __init__(self, options: AdmissionOptions, cluster: Cluster, clock: VirtualClock, rules: NamespaceRules) -> None:
         self._options = options
         self._clock = clock
-        self._lookups = _Lookups(cluster)
+        self.rules = rules
+        """The quotas and limits of namespaces; what is created counts, and what is deleted no longer does."""
+        self._lookups = _Lookups(cluster, rules)
         self._known_specs = KnownSpecs()
         self.policies = Judge(())
         """The admission policies of the cluster."""
@@ -77,7 +87,7 @@ class Admission:
                 self._lookups.priorities[name] = Priority(name, obj.spec.priority, policy)
 
     def refusal(self, obj: Resource) -> str:
-        """Admit an object, in place; what the server says against it, empty when it takes it."""
+        """Admit an object, in place; what the server says against it, empty when it takes it, and quotas count it."""
         try:
             strategy = strategy_of(type(obj))
         except KeyError:
@@ -94,7 +104,8 @@ class Admission:
             admit_create(obj, request)
         except errors.StatusError as refusal:
             return str(refusal)
-        return "" if self.policies.is_idle else self._refusal_by_policy(obj)
+        refused = "" if self.policies.is_idle else self._refusal_by_policy(obj)
+        return refused or self.rules.charge(obj)
 
     def _refusal_by_policy(self, obj: Resource) -> str:
         """What the cluster's policies say against an object, which they may change in place."""

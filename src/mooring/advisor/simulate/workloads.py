@@ -365,18 +365,25 @@ class Workloads:
 
     def _admitted(self, owner: Workload, slot: str) -> Pod | None:
         if not slot and owner.prototype is not None:
-            return self._like(owner, owner.prototype)
+            pod = self._like(owner, owner.prototype)
+            refusal = self._world.admission.rules.charge(pod)
+            return self._refused(owner, pod, refusal) if refusal else pod
         pod = copy_of(making.new_pod(owner, slot))
         meta = pod.metadata
         meta.name = meta.name or self._free_name(owner, meta.generate_name)
         refusal = self._world.admission.refusal(pod)
         if refusal:
-            owner.refusal = refusal.replace(meta.name, meta.generate_name or meta.name)
-            return None
+            return self._refused(owner, pod, refusal)
         meta.uid = self._new_uid(owner, meta)
         if not slot:
             owner.prototype = pod
         return pod
+
+    @staticmethod
+    def _refused(owner: Workload, pod: Pod, refusal: str) -> None:
+        """Remember what the server says to pods of a workload, whatever name they would have had."""
+        meta = pod.metadata
+        owner.refusal = refusal.replace(meta.name, meta.generate_name or meta.name)
 
     def _like(self, owner: Workload, prototype: Pod) -> Pod:
         """Another pod of the same template: a new name; all else is shared."""

@@ -21,6 +21,7 @@ from mooring.advisor.simulate.pods import SimulatedPod, Workload
 from mooring.advisor.simulate.record import Record
 from mooring.advisor.simulate.workloads import Workloads
 from mooring.advisor.snapshot import Snapshot, engine
+from mooring.advisor.snapshot.namespace_rules import NamespaceRules
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.policy_v1 import PodDisruptionBudget
@@ -53,7 +54,8 @@ class World:
         self.queue = SchedulingQueue(
             self.engine.profiles, self.clock, backoffs=settings.backoffs, pop_from_backoff=False
         )
-        self.admission = Admission(settings.admission, self.engine.cluster, self.clock)
+        rules = NamespaceRules.of(snapshot, settings.admission, self.clock.now)
+        self.admission = Admission(settings.admission, self.engine.cluster, self.clock, rules)
         self.budgets = Budgets(self.engine)
         self.claims = Claims(self)
         self.workloads = Workloads(self)
@@ -166,6 +168,7 @@ class World:
         self.engine.remove(pod.pod)
         self.queue.delete(pod.pod)
         self.budgets.left(pod, was_healthy=was_healthy)
+        self.admission.rules.release(pod.pod)
         self.revision += 1
         self.running -= bool(node)
         pod.node = ""
@@ -223,6 +226,7 @@ class World:
 
     def put_object(self, obj: Resource) -> None:
         old = self.engine.cluster.objects(type(obj)).get(_object_key(obj))
+        self.admission.rules.put(obj)
         self.engine.put(obj)
         self.revision += 1
         if isinstance(obj, PodDisruptionBudget):
@@ -234,6 +238,8 @@ class World:
             self.queue.move(ClusterEvent(kind, action), old, obj)
 
     def remove_object(self, obj: Resource) -> None:
+        self.admission.rules.remove(obj)
+        self.admission.rules.release(obj)
         self.engine.remove(obj)
         self.revision += 1
         if isinstance(obj, PodDisruptionBudget):

@@ -4,15 +4,16 @@ Manifests have not been through a server; what `kubectl get` printed has, and is
 version added. A status is kept where there is one: nodes of a manifest say there how large they are.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pod.mutation import drop_disabled_fields, merge_label_keys
 from mooring.admission.registry import strategy_of
 from mooring.admission.strategy import NoCluster, Priority, Request
+from mooring.advisor.snapshot.namespace_rules import NamespaceRules
 from mooring.api import errors
-from mooring.api.core_v1 import PersistentVolumeClaim, Pod
+from mooring.api.core_v1 import LimitRange, PersistentVolumeClaim, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.storage_v1 import StorageClass
@@ -24,9 +25,25 @@ _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 class Facts(NoCluster):
     """What admission asks the cluster, answered from objects."""
 
-    def __init__(self, priorities: Iterable[PriorityClass], classes: Iterable[StorageClass]) -> None:
+    def __init__(
+        self,
+        priorities: Iterable[PriorityClass],
+        classes: Iterable[StorageClass],
+        rules: NamespaceRules | None = None,
+    ) -> None:
         self._priorities = {each.metadata.name: each for each in priorities}
         self._classes = list(classes)
+        self._rules = rules or NamespaceRules()
+
+    def limit_ranges(self, namespace: str) -> Sequence[LimitRange]:
+        return self._rules.limit_ranges(namespace)
+
+    def security_labels(self, namespace: str) -> Mapping[str, str]:
+        return self._rules.security_labels(namespace)
+
+    def quota_refusal(self, obj: Resource) -> str:
+        """What the quotas of its namespace say against one more such object; empty if they have room."""
+        return self._rules.room_for(obj, 1)[1]
 
     def priority_class(self, name: str) -> Priority | None:
         found = self._priorities.get(name)
@@ -66,10 +83,12 @@ def admit(
     try:
         if not isinstance(obj, Pod) or obj.spec.priority is None:
             strategy.mutate(obj, None, request)
+        strategy.judge(obj, None, request)
     except errors.StatusError as refusal:
         return str(refusal)
     if isinstance(obj, Pod):
         drop_disabled_fields(obj.spec, None, options, request.warn)
         merge_label_keys(obj, options)
         obj.status.phase = obj.status.phase or "Pending"
-    return "; ".join(request.warnings) or None
+    no_room = facts.quota_refusal(obj) if isinstance(facts, Facts) else ""
+    return no_room or "; ".join(request.warnings) or None

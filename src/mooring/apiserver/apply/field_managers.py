@@ -5,6 +5,7 @@ A manager owns what it last wrote. Whoever changes a field by an update or a pat
 apart by manager, operation, version and subresource. Called by ``resources/writing.py``.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,10 +15,12 @@ from msgspec import structs
 
 from mooring.api import codec, errors, times
 from mooring.api.codec import DecodeError, FieldValidation, TooLargeError
+from mooring.api.json_tree import Members
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import ManagedFieldsEntry, ObjectMeta, Resource, StatusCause
 from mooring.api.quoting import quoted
 from mooring.api.scheme import Scheme
+from mooring.api.yaml_documents import repeated_keys
 from mooring.apiserver.apply import field_set
 from mooring.apiserver.apply.comparison import Comparison, MissingKeyError, compare, named, whole
 from mooring.apiserver.apply.field_set import Fields, difference, intersection, ordered, union
@@ -36,6 +39,7 @@ _OWNED_BY_SERVER = frozenset(
 _REMEMBERED, _REMEMBERED_BYTES = 512, 16 * 1024
 _NO_METADATA = ObjectMeta()
 Tree = dict[str, Any]
+_UNKNOWN = re.compile(r'unknown field "([^"]*)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,9 @@ class FieldManagers:
             entries.append(_renewed(before, mine, owned))
         new.metadata.managed_fields = _in_order(_capped(entries))
 
-    def read_config(self, body: bytes, kind: Kind, namespace: str, name: str) -> Tree:
+    def read_config(
+        self, body: bytes, kind: Kind, namespace: str, name: str, validation: FieldValidation = FieldValidation.IGNORE
+    ) -> Tree:
         """The configuration in the body of an apply, with values as the server writes them; raises BadRequest."""
         try:
             documents = codec.read_yaml(body)
@@ -99,7 +105,10 @@ class FieldManagers:
             raise errors.request_entity_too_large(str(error)) from None
         except DecodeError as error:
             subject = f"{namespace}/{name}; {kind.api_version}, Kind={kind.kind}"
-            raise errors.bad_request(f"failed to create typed patch object ({subject}): {error}") from None
+            raise errors.bad_request(f"failed to create typed patch object ({subject}): {_typed(error)}") from None
+        if validation is FieldValidation.STRICT and _has_repeated(documents[0].tree):
+            problem = "\n  ".join(["yaml: unmarshal errors:", *repeated_keys(body)])
+            raise errors.bad_request(f"error strict decoding YAML: error converting YAML to JSON: {problem}")
         _check_config(typed, kind, namespace, name)
         tree: Tree = _canonical(config, codec.to_tree(typed))
         tree.update(apiVersion=kind.api_version, kind=kind.kind)
@@ -340,6 +349,22 @@ def _check_config(config: Resource, kind: Kind, namespace: str, name: str) -> No
         raise errors.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
+
+
+def _typed(error: DecodeError) -> str:
+    """Unknown fields in the words of those who own fields; other mistakes as they are."""
+    text = str(error)
+    unknown = [f".{path}: field not declared in schema" for path in _UNKNOWN.findall(text)]
+    if not unknown or not text.startswith("strict decoding error: "):
+        return text
+    return unknown[0] if len(unknown) == 1 else "\n  ".join(["errors:", *unknown])
+
+
+def _has_repeated(value: Any) -> bool:
+    """Whether an object somewhere in a tree was written with a field twice."""
+    if isinstance(value, dict):
+        return isinstance(value, Members) or any(map(_has_repeated, value.values()))
+    return isinstance(value, list) and any(map(_has_repeated, value))
 
 
 def _without_nulls(tree: Any) -> Any:

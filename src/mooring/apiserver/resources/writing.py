@@ -19,7 +19,7 @@ from mooring.admission.pipeline import (
 )
 from mooring.api import codec, errors
 from mooring.api.admissionregistration_v1 import CREATE, UPDATE
-from mooring.api.codec import DecodeError
+from mooring.api.codec import DecodeError, FieldValidation
 from mooring.api.core_v1 import Namespace
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
@@ -238,7 +238,7 @@ class Writing:
         self._managers.update(call.kind, old, new, self._manager(call, options))
 
     async def _apply(self, call: Call, options: WriteOptions) -> Written:
-        applied = self.applier(call, options, self.read_config(call, call.kind))
+        applied = self.applier(call, options, self.read_config(call, call.kind, options.validation))
         while True:
             if not call.subresource and not await self._exists(call):
                 self._context.require_create(call)
@@ -249,9 +249,9 @@ class Writing:
                     continue  # somebody was faster: then it is an update
             return await self.change(call, options, applied.change, managed_already=True)
 
-    def read_config(self, call: Call, kind: Kind) -> Tree:
+    def read_config(self, call: Call, kind: Kind, validation: FieldValidation = FieldValidation.IGNORE) -> Tree:
         """The configuration in the body of an apply, of a kind; raises BadRequest."""
-        return self._managers.read_config(call.request.body, kind, call.namespace, call.name)
+        return self._managers.read_config(call.request.body, kind, call.namespace, call.name, validation)
 
     def applier(self, call: Call, options: WriteOptions, config: Tree) -> Applier:
         return self._managers.applier(call.kind, config, self._manager(call, options), force=options.force)

@@ -15,7 +15,7 @@ from mooring.advisor.lint.cluster import Node, read_nodes
 from mooring.advisor.lint.facts import ClusterFacts, facts_of
 from mooring.advisor.lint.sources import Source, UnreadableError
 from mooring.advisor.policies.judging import POLICIES
-from mooring.api.core_v1 import Namespace
+from mooring.api.core_v1 import LimitRange, Namespace, ResourceQuota
 from mooring.api.core_v1 import Node as CoreNode
 from mooring.api.meta_v1 import Resource
 from mooring.api.resource_v1 import DeviceClass
@@ -188,7 +188,15 @@ def _facts(source: ClusterSource, running: Component) -> tuple[Component, Cluste
         return running, facts_of(snapshot)
     if not are_versions_given():
         running = _noted(*live_component(source))
-    kinds: tuple[type[Resource], ...] = (CoreNode, Namespace, PriorityClass, DeviceClass, StorageClass, *POLICIES)
+    of_namespaces = (Namespace, LimitRange, ResourceQuota)
+    kinds: tuple[type[Resource], ...] = (
+        CoreNode,
+        *of_namespaces,
+        PriorityClass,
+        DeviceClass,
+        StorageClass,
+        *POLICIES,
+    )
     snapshot = source.read(kinds, raw=False)
     return running, facts_of(snapshot, served_kinds(source))
 

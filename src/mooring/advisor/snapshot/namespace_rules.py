@@ -1,0 +1,144 @@
+"""The quotas, LimitRanges and Pod Security levels of a cluster's namespaces, asked about objects that are not written.
+
+`simulate` charges what it creates and gives back what it deletes; `explain` and `lint` ask what would be refused. The
+words are the server's own, for the functions are the same. Usage is what the status of a quota says; where nobody has
+counted, as in a manifest, what the snapshot has counts.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec.structs import replace
+
+from mooring.admission.accounting.evaluator import ZERO, Evaluator, Usage, added
+from mooring.admission.accounting.evaluators import Evaluators
+from mooring.admission.accounting.judging import Change, is_in_scope, used_after
+from mooring.admission.options import AdmissionOptions
+from mooring.admission.pod_security.judging import security_labels
+from mooring.advisor.snapshot.objects import Snapshot, hub_of
+from mooring.api import errors
+from mooring.api.core_v1 import LimitRange, Namespace, ResourceQuota
+from mooring.api.core_v1.namespace import ResourceQuotaStatus
+from mooring.api.meta_v1 import Resource
+
+_MOST = 10_000
+"""How many objects are counted one by one at most."""
+
+
+@dataclass(slots=True)
+class _Quota:
+    object: ResourceQuota
+    used: Usage
+
+
+class NamespaceRules:
+    """What holds in the namespaces of a cluster."""
+
+    def __init__(self, options: AdmissionOptions | None = None, now: Callable[[], datetime] | None = None) -> None:
+        self._options = options
+        self._now = now
+        self._evaluators: Evaluators | None = None
+        self._quotas: dict[str, dict[str, _Quota]] = {}
+        self._limits: dict[str, dict[str, LimitRange]] = {}
+        self._security: dict[str, Mapping[str, str]] = {}
+
+    @classmethod
+    def of(
+        cls, snapshot: Snapshot, options: AdmissionOptions | None = None, now: Callable[[], datetime] | None = None
+    ) -> "NamespaceRules":
+        """The rules in a snapshot."""
+        rules = cls(options, now)
+        for kind in (LimitRange, Namespace, ResourceQuota):
+            for obj in snapshot.all(kind):
+                rules.put(obj, snapshot)
+        return rules
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what other processes make for themselves."""
+        return {**self.__dict__, "_evaluators": None, "_options": None, "_now": None}
+
+    def put(self, obj: Resource, snapshot: Snapshot | None = None) -> None:
+        """A rule is new or has changed; objects of other kinds are none. `snapshot` has what a new quota counts."""
+        namespace, name = obj.metadata.namespace, obj.metadata.name
+        match obj:
+            case LimitRange():
+                self._limits.setdefault(namespace, {})[name] = obj
+            case Namespace():
+                self._security[name] = security_labels(obj.metadata.labels)
+            case ResourceQuota():
+                counted = obj if obj.status.hard else self._counted(obj, snapshot)
+                self._quotas.setdefault(namespace, {})[name] = _Quota(counted, counted.status.used)
+
+    def remove(self, obj: Resource) -> None:
+        """A rule is gone."""
+        if isinstance(obj, LimitRange):
+            self._limits.get(obj.metadata.namespace, {}).pop(obj.metadata.name, None)
+        elif isinstance(obj, ResourceQuota):
+            self._quotas.get(obj.metadata.namespace, {}).pop(obj.metadata.name, None)
+
+    def limit_ranges(self, namespace: str) -> Sequence[LimitRange]:
+        return [each for _, each in sorted(self._limits.get(namespace, {}).items())]
+
+    def security_labels(self, namespace: str) -> Mapping[str, str]:
+        return self._security.get(namespace, {})
+
+    def charge(self, obj: Resource) -> str:
+        """Count an object that is created, or say what the server would say if a quota has no room for it."""
+        quotas = self._quotas_of(obj)
+        evaluator = self._evaluator(obj) if quotas else None
+        if evaluator is None:
+            return ""
+        change = Change(evaluator, obj, None)
+        try:
+            charges = [(quota, used_after(quota.object, quota.used, change)) for quota in quotas]
+        except errors.StatusError as refusal:
+            return refusal.status.message
+        for quota, after in charges:
+            quota.used = after or quota.used
+        return ""
+
+    def release(self, obj: Resource) -> None:
+        """Give back what an object used that is deleted."""
+        quotas = self._quotas_of(obj)
+        evaluator = self._evaluator(obj) if quotas else None
+        if evaluator is not None:
+            for quota in quotas:
+                quota.used = used_after(quota.object, quota.used, Change(evaluator, None, obj)) or quota.used
+
+    def room_for(self, obj: Resource, number: int) -> tuple[int, str]:
+        """How many such objects there is room for, of so many that somebody wants, and what the next one is told."""
+        quotas = self._quotas_of(obj)
+        before = [quota.used for quota in quotas]
+        why, found, number = "", 0, min(number, _MOST)
+        while found < number and not (why := self.charge(obj)):
+            found += 1
+            if [quota.used for quota in quotas] == before:  # nobody counts them
+                found = number
+        for quota, used in zip(quotas, before, strict=True):
+            quota.used = used
+        return found, why
+
+    def _quotas_of(self, obj: Resource) -> list[_Quota]:
+        return [each for _, each in sorted(self._quotas.get(obj.metadata.namespace, {}).items())]
+
+    def _evaluator(self, obj: Resource) -> Evaluator | None:
+        if self._evaluators is None:
+            now = self._now or (lambda: datetime.now(UTC))
+            self._evaluators = Evaluators(self._options or AdmissionOptions(), now)
+        try:
+            return self._evaluators.of(hub_of(type(obj)))
+        except ValueError:
+            return None  # no kind of Kubernetes' own
+
+    def _counted(self, quota: ResourceQuota, snapshot: Snapshot | None) -> ResourceQuota:
+        """A quota with the status that the server would give it."""
+        used: Usage = {}
+        for kind in snapshot.kinds() if snapshot is not None else ():
+            for obj in snapshot.all(kind) if snapshot is not None else ():
+                evaluator = self._evaluator(obj) if obj.metadata.namespace == quota.metadata.namespace else None
+                if evaluator is not None and is_in_scope(quota.spec, evaluator, obj):
+                    added(used, evaluator.usage(obj))
+        hard = quota.spec.hard
+        return replace(quota, status=ResourceQuotaStatus(hard=hard, used={name: used.get(name, ZERO) for name in hard}))
