@@ -37,6 +37,12 @@ class IngressStrategy(RuleStrategy[Ingress]):
     resource = "ingresses"
     has_status = True
 
+    def mutate(self, obj: Ingress, old: Ingress | None, request: Request) -> None:
+        """A new Ingress that names no class gets the default one, if there is any."""
+        is_named = obj.spec.ingress_class_name is not None or _CLASS_ANNOTATION in obj.metadata.annotations
+        if old is None and not is_named:
+            obj.spec.ingress_class_name = request.lookups.default_ingress_class()
+
     def rules(self, obj: Ingress, old: Ingress | None, request: Request) -> list[FieldError]:
         spec = obj.spec
         errors: list[FieldError] = []

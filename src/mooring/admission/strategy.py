@@ -66,6 +66,9 @@ class Lookups(Protocol):
     def default_storage_class(self) -> str | None:
         """The name of the StorageClass that claims without one get; the newest if several are marked."""
 
+    def default_ingress_class(self) -> str | None:
+        """The name of the IngressClass that Ingresses without one get; the newest if several are marked."""
+
     def allows_expansion(self, storage_class: str) -> bool:
         """Whether there is a StorageClass of that name whose volumes may grow."""
 
@@ -103,6 +106,9 @@ class NoCluster:
         return None
 
     def default_storage_class(self) -> str | None:
+        return None
+
+    def default_ingress_class(self) -> str | None:
         return None
 
     def allows_expansion(self, storage_class: str) -> bool:

@@ -44,6 +44,29 @@ async def test_a_pod_without_a_class_gets_the_default_one(api: ApiCaller) -> Non
     assert (await api.post(PODS, pod("again"))).body["spec"]["priority"] == 0
 
 
+@pytest.mark.req("X.10")
+async def test_an_ingress_gets_the_youngest_default_class_unless_it_names_one(api: ApiCaller) -> None:
+    root = "/apis/networking.k8s.io/v1"
+    url, classes = f"{root}/namespaces/default/ingresses", f"{root}/ingressclasses"
+
+    def ingress(name: str, **annotations: str) -> dict[str, Any]:
+        backend = {"service": {"name": "web", "port": {"number": 80}}}
+        return {"metadata": {"name": name, "annotations": annotations}, "spec": {"defaultBackend": backend}}
+
+    assert "ingressClassName" not in (await api.post(url, ingress("none"))).body["spec"]
+    marks = {"ingressclass.kubernetes.io/is-default-class": "true"}
+    for name in ("first", "second"):
+        body = {"metadata": {"name": name, "annotations": marks}, "spec": {"controller": "example.com/c"}}
+        assert (await api.post(classes, body)).code == 201
+        made = (await api.post(url, ingress(f"with-{name}"))).body
+        assert made["spec"]["ingressClassName"] == name
+        api.clock.advance(10)
+    old_way = ingress("old-way", **{"kubernetes.io/ingress.class": "mine"})
+    assert "ingressClassName" not in (await api.post(url, old_way)).body["spec"]
+    without = (await api.get(f"{url}/none")).body
+    assert "ingressClassName" not in (await api.put(f"{url}/none", without)).body["spec"]
+
+
 def claim(name: str) -> dict[str, Any]:
     resources = {"requests": {"storage": "1Gi"}}
     return {"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": resources}}

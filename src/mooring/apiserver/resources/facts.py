@@ -5,7 +5,7 @@ does not know what the request names, what other servers may know. So a namespac
 was acknowledged, by whichever server. Decoding is spared as long as nothing has changed.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -16,6 +16,7 @@ from mooring.admission.strategy import Priority
 from mooring.api import codec
 from mooring.api.core_v1 import LimitRange, Namespace, PersistentVolumeClaim, Pod, ServiceAccount
 from mooring.api.meta_v1 import Resource
+from mooring.api.networking_v1 import Ingress, IngressClass
 from mooring.api.node_v1 import RuntimeClass
 from mooring.api.scheduling_v1 import PriorityClass
 from mooring.api.storage_v1 import StorageClass
@@ -27,6 +28,7 @@ _DEFAULT_STORAGE_CLASS = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 )
+_DEFAULT_INGRESS_CLASS = "ingressclass.kubernetes.io/is-default-class"
 _TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 _NODES_KNOWN = 16384
 _LIMITED_NAMESPACES_KNOWN = 4096
@@ -51,6 +53,7 @@ class Facts:
     default_priority: Priority | None = None
     storage_class: str | None = None
     expandable_classes: frozenset[str] = frozenset()
+    ingress_class: str | None = None
     accounts: Mapping[str, ServiceAccount] | None = None
     runtime_classes: Mapping[str, RuntimeClass] = field(default_factory=dict)
     node_labels: Mapping[str, str] = field(default_factory=dict)
@@ -71,6 +74,9 @@ class Facts:
 
     def default_storage_class(self) -> str | None:
         return self.storage_class
+
+    def default_ingress_class(self) -> str | None:
+        return self.ingress_class
 
     def allows_expansion(self, storage_class: str) -> bool:
         return storage_class in self.expandable_classes
@@ -129,6 +135,7 @@ class ClusterFacts:
             _LIMITED_NAMESPACES_KNOWN
         )
         self._storage_classes = Collection(store, "/registry/storageclasses/", StorageClass, _storage_classes)
+        self._ingress_classes = Collection(store, "/registry/ingressclasses/", IngressClass, _default_ingress_class)
 
     async def about(self, obj: Resource | None, namespace: str) -> Facts:
         """The facts for a write of `obj` in a namespace."""
@@ -153,6 +160,8 @@ class ClusterFacts:
         if isinstance(obj, PersistentVolumeClaim):
             default_class, expandable = self._storage_classes.summary()
             return Facts(phases, storage_class=default_class, expandable_classes=expandable, limits=self.limit_ranges)
+        if isinstance(obj, Ingress):
+            return Facts(phases, ingress_class=self._ingress_classes.summary())
         if isinstance(obj, Namespace):
             return Facts(pods_of=self.pods)
         return Facts(phases, security=security)
@@ -239,14 +248,22 @@ def _priority(each: PriorityClass) -> Priority:
     return Priority(each.metadata.name, each.value, policy)
 
 
+def _default_ingress_class(classes: list[IngressClass]) -> str | None:
+    return _youngest(each for each in classes if each.metadata.annotations.get(_DEFAULT_INGRESS_CLASS) == "true")
+
+
 def _storage_classes(classes: list[StorageClass]) -> tuple[str | None, frozenset[str]]:
-    """The class that is the default (the youngest if several are marked, then by name), and those that may grow."""
-    marked = [
+    """The class that is the default, and those that may grow."""
+    default = _youngest(
         each
         for each in classes
         if any(each.metadata.annotations.get(mark) == "true" for mark in _DEFAULT_STORAGE_CLASS)
-    ]
-    marked.sort(key=lambda each: each.metadata.name)
-    marked.sort(key=lambda each: each.metadata.creation_timestamp or "", reverse=True)
-    expandable = frozenset(each.metadata.name for each in classes if each.allow_volume_expansion)
-    return marked[0].metadata.name if marked else None, expandable
+    )
+    return default, frozenset(each.metadata.name for each in classes if each.allow_volume_expansion)
+
+
+def _youngest(marked: Iterable[Resource]) -> str | None:
+    """Of several classes that are marked as the default, the name of the youngest; of equals the first by name."""
+    found = sorted(marked, key=lambda each: each.metadata.name)
+    found.sort(key=lambda each: each.metadata.creation_timestamp or "", reverse=True)
+    return found[0].metadata.name if found else None
