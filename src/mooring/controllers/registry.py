@@ -21,6 +21,7 @@ from mooring.controllers.service_account import ServiceAccounts
 from mooring.controllers.simulated_nodes import SimulatedNodes, SimulatedPods
 from mooring.controllers.taint_eviction import TaintEviction
 from mooring.controllers.token_cleaner import TokenCleaner
+from mooring.controllers.validating_policy_status import ValidatingPolicyStatus
 from mooring.controllers.volume_protection import VolumeProtection
 from mooring.controllers.workloads.cron_job import CronJobController
 from mooring.controllers.workloads.daemon_set import DaemonSetController
@@ -63,4 +64,5 @@ CONTROLLERS: dict[str, Factory] = {
     "simulated-pods": SimulatedPods,
     "taint-eviction": TaintEviction,
     "token-cleaner": TokenCleaner,
+    "validatingadmissionpolicy-status": ValidatingPolicyStatus,
 }

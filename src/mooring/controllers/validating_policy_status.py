@@ -1,0 +1,41 @@
+"""Writes into the status of ValidatingAdmissionPolicies what the types of the kinds that they name say about them.
+
+Works on policies, by name; each generation is looked at once.
+"""
+
+from msgspec import structs
+
+from mooring.api.admissionregistration_v1 import (
+    TypeChecking,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyStatus,
+)
+from mooring.client import Informer
+from mooring.controllers.controller import Context, Controller
+
+
+class ValidatingPolicyStatus(Controller):
+    """Works on policies."""
+
+    name = "validatingadmissionpolicy-status"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._scheme = context.options.scheme
+        self._policies: Informer[ValidatingAdmissionPolicy] = context.informers.of(ValidatingAdmissionPolicy)
+        self._policies.add_handler(added=self.enqueue, updated=lambda _, new: self.enqueue(new))
+
+    async def reconcile(self, key: str) -> float | None:
+        policy = self._policies.get(key)
+        if policy is None or policy.status.observed_generation >= policy.metadata.generation:
+            return None
+        from mooring.admission.policy.type_checking import expression_warnings  # noqa: PLC0415 - most clusters have none
+
+        checking = TypeChecking(expression_warnings=expression_warnings(policy, self._scheme))
+        status = ValidatingAdmissionPolicyStatus(
+            observed_generation=policy.metadata.generation,
+            type_checking=checking,
+            conditions=policy.status.conditions,
+        )
+        await self.client.update_status(structs.replace(policy, status=status))
+        return None
