@@ -39,6 +39,21 @@ def missing() -> str:
 @contextmanager
 def real_cluster(folder: Path) -> Iterator[Kubectl]:
     """A control plane that answers."""
+    with ExitStack() as stack:
+        kubectl = stack.enter_context(real_server(folder))
+        own = [f"--kubeconfig={kubectl.kubeconfig}", "--leader-elect=false", "--secure-port=0"]
+        stack.enter_context(_running(folder, "kube-scheduler", *own))
+        key = f"--service-account-private-key-file={folder / 'sa.key'}"
+        stack.enter_context(
+            _running(folder, "kube-controller-manager", *own, "--controllers=*,-node-lifecycle-controller", key)
+        )
+        eventually(lambda: kubectl.run("get", "serviceaccount", "default").returncode == 0, 120)
+        yield kubectl
+
+
+@contextmanager
+def real_server(folder: Path, *flags: str) -> Iterator[Kubectl]:
+    """etcd and a kube-apiserver that answers, alone."""
     etcd, peers, port = free_port(), free_port(), free_port()
     (folder / "tokens").write_text("admintoken,admin,admin,system:masters\n")
     kubeconfig = folder / "kubeconfig"
@@ -64,14 +79,10 @@ def real_cluster(folder: Path) -> Iterator[Kubectl]:
                 f"--token-auth-file={folder / 'tokens'}",
                 "--authorization-mode=Node,RBAC",
                 "--service-cluster-ip-range=10.0.0.0/24",
+                *flags,
             )
         )
         eventually(lambda: kubectl.run("get", "--raw", "/readyz").returncode == 0, 120)
-        own = [f"--kubeconfig={kubeconfig}", "--leader-elect=false", "--secure-port=0"]
-        stack.enter_context(_running(folder, "kube-scheduler", *own))
-        more = ["--controllers=*,-node-lifecycle-controller", f"--service-account-private-key-file={key}"]
-        stack.enter_context(_running(folder, "kube-controller-manager", *own, *more))
-        eventually(lambda: kubectl.run("get", "serviceaccount", "default").returncode == 0, 120)
         yield kubectl
 
 

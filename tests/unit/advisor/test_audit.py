@@ -276,6 +276,15 @@ def test_what_happens_to_an_object(case: Case, tmp_path: Path) -> None:
     assert all(case.message in finding.message for finding in found)
 
 
+def test_of_a_daemon_set_it_is_not_said_that_its_controller_tries_again(tmp_path: Path) -> None:
+    tolerations = [{"key": "sla", "operator": "Gt", "value": "950"}]
+    daemon_set = deployment(kind="DaemonSet", tolerations=tolerations)
+    question = ask(component.resolve(), disable=["TaintTolerationComparisonOperators"])
+    (found,) = audit(snapshot_of(daemon_set, folder=tmp_path), question).findings
+    assert found.message.startswith("no pods are made where its tolerations no longer match")
+    assert "again and again" not in found.message
+
+
 def test_the_manifest_that_was_applied_counts(tmp_path: Path) -> None:
     applied = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps({"apiVersion": "storage.k8s.io/v1beta1"})}
     tree = thing(

@@ -18,6 +18,7 @@ from mooring.advisor.audit.results import BREAKING, Effect, Finding, ObjectRefer
 from mooring.advisor.audit.uses import Use, Uses, value_at
 from mooring.advisor.snapshot import Snapshot
 from mooring.api import codec
+from mooring.api.apps_v1 import DaemonSet
 from mooring.api.core_v1 import Node, PersistentVolume, Pod
 from mooring.api.meta_v1 import Resource
 from mooring.constraints import node_selector
@@ -114,6 +115,9 @@ class Outcomes:
         what = f"new {answers.made.words} are" if answers.made else "it is"
         if dropped:
             return Effect.FIELD_DROPPED, f"{what} accepted without this field, and a warning says so"
+        if isinstance(subject.object, DaemonSet):  # the controller itself asks whether a node tolerates its pods
+            text = "no pods are made where its tolerations no longer match, and where they still do, they are refused"
+            return Effect.CREATE_REJECTED, f"{text}: {refusal}"
         loop = f"; {_RETRIES}" if answers.made else ""
         return Effect.CREATE_REJECTED, f"{what} refused: {refusal}{loop}"
 

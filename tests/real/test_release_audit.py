@@ -1,0 +1,73 @@
+"""The history of the API, and what follows from it, held against a real kube-apiserver, which can emulate releases.
+
+MOORING_REAL names a folder with binaries of Kubernetes 1.37.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubectl_caller import Kubectl
+from mooring.api.history import history
+from mooring.base.version import Version
+from real_cluster import missing, real_server
+from release_corpus import ALL, Case
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+NEWEST = Version(1, 37)
+
+
+def raw(kubectl: Kubectl, path: str) -> Any:
+    return json.loads(kubectl("get", "--raw", path))
+
+
+def short(name: str) -> str:
+    """`core.v1.PodSpec` for `io.k8s.api.core.v1.PodSpec`."""
+    last = name.rpartition(".")[2]
+    return last if last in ("IntOrString", "Quantity", "RawExtension") else ".".join(name.split(".")[-3:])
+
+
+@pytest.mark.req("U.1")
+def test_every_field_and_closed_value_is_what_the_server_of_the_newest_release_tells(tmp_path: Path) -> None:
+    known, seen, wrong, closed = history(), set[str](), list[str](), 0
+    with real_server(tmp_path) as kubectl:
+        documents = [
+            each["serverRelativeURL"]
+            for path, each in raw(kubectl, "/openapi/v3")["paths"].items()
+            if path[:3] == "api"
+        ]
+        for url in documents:
+            for name, schema in raw(kubectl, url).get("components", {}).get("schemas", {}).items():
+                fields = known.definitions.get(short(name))
+                if fields is None or short(name) in seen:
+                    continue
+                seen.add(short(name))
+                properties = schema.get("properties", {})
+                if {each.name for each in fields.values() if each.releases.has(NEWEST)} != set(properties):
+                    wrong.append(short(name))
+                for prop, about in properties.items():
+                    values = about.get("enum") or about.get("items", {}).get("enum")
+                    mine = known.enums.get(fields[prop].holds, {}) if prop in fields else {}
+                    closed += values is not None
+                    if {v for v, when in mine.items() if when.releases.has(NEWEST)} != set(values or ()) - {""}:
+                        wrong.append(f"{short(name)}.{prop}")
+    assert (wrong, len(seen) > 500, closed > 100) == ([], True, True)
+
+
+def is_taken(kubectl: Kubectl, case: Case) -> bool:
+    """Whether the server takes an object with the field that it is about."""
+    words = ["create", "--dry-run=server", "--validate=ignore", "-o", "json", "-f", "-"]
+    done = kubectl.run(*words, stdin=json.dumps(case.tree))
+    return done.returncode == 0 and case.has_field(json.loads(done.stdout))
+
+
+@pytest.mark.req("U.7")
+@pytest.mark.parametrize("version", ["1.34", "1.35", "1.36", "1.37"])
+def test_what_a_release_brought_is_taken_by_it_and_not_by_the_one_before(version: str, tmp_path: Path) -> None:
+    played = [case for case in ALL if version in (case.newer, case.older)]
+    with real_server(tmp_path, f"--emulated-version={version}") as kubectl:
+        kubectl.run("create", "serviceaccount", "default")
+        taken = {str(case) for case in played if is_taken(kubectl, case)}
+    assert taken == {str(case) for case in played if case.newer == version}
