@@ -322,3 +322,36 @@ def test_two_servers_give_no_address_and_no_port_twice_also_when_one_is_killed(t
             assert set(addresses) <= {each["metadata"]["name"] for each in kept}
         finally:
             two.stop()
+
+
+@pytest.mark.req("X.10")
+def test_two_servers_exceed_no_quota_and_count_exactly_also_when_one_is_killed(tmp_path: Path) -> None:
+    """Sixty-four writers want twice what there is room for; one of the servers dies while they write."""
+    with (
+        etcd_cluster(tmp_path / "etcd") as etcd,
+        running_server(tmp_path / "one", *etcd.flags()) as one,
+    ):
+        shutil.copytree(tmp_path / "one" / "pki", tmp_path / "two" / "pki")
+        two = start_server(tmp_path / "two", *etcd.flags())
+        callers = [Caller(one), Caller(two)]
+        space = "/api/v1/namespaces/default"
+        quota = {"metadata": {"name": "few"}, "spec": {"hard": {"count/configmaps": "100"}}}
+        assert callers[0]("POST", f"{space}/resourcequotas", quota)[0] == 201
+        eventually(lambda: all("hard" in call("GET", f"{space}/resourcequotas/few")[1]["status"] for call in callers))
+
+        def write(number: int) -> int:
+            if number == 60:
+                two.kill()
+            try:
+                return callers[number % 2]("POST", f"{space}/configmaps", config_map(f"m{number}"))[0]
+            except OSError:  # it was killed
+                return 0
+
+        with ThreadPoolExecutor(64) as pool:
+            codes = list(pool.map(write, range(200)))
+        listed = callers[0]("GET", f"{space}/configmaps")[1]["items"]
+        used = int(callers[0]("GET", f"{space}/resourcequotas/few")[1]["status"]["used"]["count/configmaps"])
+        assert codes.count(201) <= len(listed) == used <= 100
+        assert set(codes) <= {0, 201, 403}
+        refused = callers[0]("POST", f"{space}/configmaps", config_map("last"))[0]
+        assert (refused == 403) == (used == 100)
