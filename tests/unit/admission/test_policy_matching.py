@@ -10,8 +10,15 @@ from mooring.admission.policy.attributes import Attributes, GroupVersionKind, Gr
 from mooring.admission.policy.conditions import ConditionError, Conditions
 from mooring.admission.policy.evaluation import values_for
 from mooring.admission.policy.matching import Index, Match, Matcher
+from mooring.admission.policy.validating import ValidatingPolicies
 from mooring.api import errors
-from mooring.api.admissionregistration_v1 import MatchCondition, MatchResources
+from mooring.api.admissionregistration_v1 import (
+    MatchCondition,
+    MatchResources,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+    ValidatingAdmissionPolicyBindingSpec,
+)
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.core_v1 import Namespace, Pod
 from mooring.api.kinds import Kind
@@ -264,3 +271,15 @@ def test_objects_are_shown_in_the_version_that_is_asked_for_and_anew_after_a_cha
     assert shown["metadata"]["name"] == "other"
     assert about.old_tree(about.kind) is None
     assert isinstance(Namespace(), Resource)
+
+
+def test_policies_that_are_as_they_were_keep_what_they_have_compiled() -> None:
+    first, second = (ValidatingAdmissionPolicy(metadata=ObjectMeta(name=name)) for name in "ab")
+    spec = (ValidatingAdmissionPolicyBindingSpec(policy_name=name) for name in "ab")
+    bindings = [ValidatingAdmissionPolicyBinding(metadata=ObjectMeta(name="x"), spec=each) for each in spec]
+    before = ValidatingPolicies([first, second], bindings)
+    changed = ValidatingAdmissionPolicy(metadata=ObjectMeta(name="b"))
+    after = ValidatingPolicies([first, changed], bindings, before)
+    assert after.policies[0] is before.policies[0]
+    assert after.policies[1] is not before.policies[1]
+    assert ValidatingPolicies([first], bindings[1:], before).policies == []

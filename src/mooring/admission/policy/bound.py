@@ -4,7 +4,7 @@
 with a policy or binding itself becomes a `Problem`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -114,6 +114,9 @@ class Bound(Generic[P, B]):
         return params_for(self.policy.spec.param_kind, binding.spec.param_ref, attributes.namespace, cluster)
 
 
+K = TypeVar("K", bound=Bound[Any, Any])
+
+
 def bound(policies: Iterable[P], bindings: Iterable[B]) -> Iterator[tuple[P, list[B]]]:
     """The policies that have bindings, by name, each with its own."""
     by_policy: dict[str, list[B]] = {}
@@ -123,6 +126,17 @@ def bound(policies: Iterable[P], bindings: Iterable[B]) -> Iterator[tuple[P, lis
         own = by_policy.get(policy.metadata.name)
         if own:
             yield policy, own
+
+
+def kept_or_made(before: Iterable[K], pairs: Iterable[tuple[P, list[B]]], make: Callable[[P, list[B]], K]) -> list[K]:
+    """Policies with their bindings; those that are as they were keep what they have compiled."""
+    known = {each.name: each for each in before}
+    made = []
+    for policy, bindings in pairs:
+        old = known.get(policy.metadata.name)
+        same = old is not None and old.policy is policy and [each.binding for each in old.bindings] == bindings
+        made.append(old if old is not None and same else make(policy, bindings))
+    return made
 
 
 class Compiler:

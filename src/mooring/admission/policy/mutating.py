@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from mooring.admission.policy.attributes import Attributes, GroupVersionKind, Tree
-from mooring.admission.policy.bound import Bound, Compiler, Invocation, Problem, bound, values_of
+from mooring.admission.policy.bound import Bound, Compiler, Invocation, Problem, bound, kept_or_made, values_of
 from mooring.admission.policy.compiling import Compiled
 from mooring.admission.policy.conditions import ConditionError, Conditions
 from mooring.admission.policy.evaluation import Activation, Budget, OutOfBudgetError
@@ -208,8 +208,11 @@ class MutatingPolicies:
         self,
         policies: Iterable[MutatingAdmissionPolicy] = (),
         bindings: Iterable[MutatingAdmissionPolicyBinding] = (),
+        before: "MutatingPolicies | None" = None,
     ) -> None:
-        self.policies: Sequence[MutatingPolicy] = [MutatingPolicy(*each) for each in bound(policies, bindings)]
+        """Those of `before` that are still the same objects are taken over."""
+        known = before.policies if before is not None else ()
+        self.policies: Sequence[MutatingPolicy] = kept_or_made(known, bound(policies, bindings), MutatingPolicy)
         self._index = Index(self.policies)
 
     def __bool__(self) -> bool:

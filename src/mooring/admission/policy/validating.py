@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mooring.admission.policy.attributes import Attributes, Tree
-from mooring.admission.policy.bound import Bound, Compiler, Invocation, Problem, bound, values_of
+from mooring.admission.policy.bound import Bound, Compiler, Invocation, Problem, bound, kept_or_made, values_of
 from mooring.admission.policy.compiling import Compiled
 from mooring.admission.policy.conditions import ConditionError, Conditions
 from mooring.admission.policy.evaluation import Activation, Budget, OutOfBudgetError
@@ -284,8 +284,11 @@ class ValidatingPolicies:
         self,
         policies: Iterable[ValidatingAdmissionPolicy] = (),
         bindings: Iterable[ValidatingAdmissionPolicyBinding] = (),
+        before: "ValidatingPolicies | None" = None,
     ) -> None:
-        self.policies: Sequence[ValidatingPolicy] = [ValidatingPolicy(*each) for each in bound(policies, bindings)]
+        """Those of `before` that are still the same objects are taken over."""
+        known = before.policies if before is not None else ()
+        self.policies: Sequence[ValidatingPolicy] = kept_or_made(known, bound(policies, bindings), ValidatingPolicy)
         self._index = Index(self.policies)
 
     def __bool__(self) -> bool:

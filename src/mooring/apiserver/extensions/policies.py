@@ -79,8 +79,8 @@ class PolicyStep:
         from mooring.admission.policy.validating import ValidatingPolicies  # noqa: PLC0415 - as above
 
         everything = [[*self._objects(name).values()] for name in _KINDS]
-        self._mutating = MutatingPolicies(everything[0], everything[1])
-        self._validating = ValidatingPolicies(everything[2], everything[3])
+        self._mutating = MutatingPolicies(everything[0], everything[1], self._mutating)
+        self._validating = ValidatingPolicies(everything[2], everything[3], self._validating)
         self._is_stale = False
 
     async def mutate(self, attributes: Attributes, reinvocation: Reinvocation) -> None:
