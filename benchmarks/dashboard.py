@@ -1,0 +1,162 @@
+"""The dashboard of a large cluster: how long until the first view, what live updates cost, what a browser holds.
+
+    python benchmarks/dashboard.py [--nodes 5000] [--pods 50000] [--seconds 30] [--changes 50]
+
+Runs `mooring up` without scheduler and controllers, fills it, starts `mooring dashboard` and looks at it with a real
+browser (chromium on the PATH), while pods change. See docs/benchmarks.md.
+"""
+
+import argparse
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from urllib.request import urlopen
+
+from playwright.async_api import async_playwright
+
+from mooring.api.core_v1 import Pod
+from mooring.client import Client, PatchType, connect
+from mooring.testing.builders import node, pod
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_AT_ONCE = 64
+_REPEATS = 5
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def memory(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def started(words: list[str], sign: str) -> tuple[subprocess.Popen[str], str]:
+    """A command, and the first line that has a sign in it."""
+    process = subprocess.Popen([sys.executable, "-m", "mooring", *words], stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    for line in process.stdout:
+        if sign in line:
+            return process, line
+    raise RuntimeError(f"mooring {' '.join(words)} ended")
+
+
+async def fill(client: Client, nodes: int, pods: int) -> None:
+    made = [node(f"node-{number}", cpu="32", memory="128Gi", zone=f"zone-{number % 3}") for number in range(nodes)]
+    placed = [
+        pod(f"pod-{number}", cpu="1", memory="2Gi", on=f"node-{number % nodes}" if number % 500 else "")
+        for number in range(pods)
+    ]
+    waiting = iter([*made, *placed])
+
+    async def work() -> None:
+        for each in waiting:
+            each.metadata.uid = ""
+            await client.create(each)
+
+    await asyncio.gather(*(work() for _ in range(_AT_ONCE)))
+
+
+async def change(client: Client, pods: int, a_second: int, seconds: float) -> None:
+    """Other labels for so many pods a second."""
+    end, number = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        begun = time.monotonic()
+        names = [f"pod-{(number + each) * 7 % pods}" for each in range(a_second)]
+        body = {"metadata": {"labels": {"turn": str(number)}}}
+        await asyncio.gather(*(client.patch(Pod, name, body, "default", type=PatchType.MERGE) for name in names))
+        number += a_second
+        await asyncio.sleep(max(0.0, 1 - (time.monotonic() - begun)))
+
+
+def timed(address: str) -> tuple[float, int]:
+    begun = time.monotonic()
+    with urlopen(address) as answer:
+        size = len(answer.read())
+    return time.monotonic() - begun, size
+
+
+async def look(url: str, pid: int, client: Client, wanted: argparse.Namespace) -> None:
+    path = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium"))), None)
+    if path is None:
+        print("no browser here")
+        return
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        page = await browser.new_page(viewport={"width": 1280, "height": 900})
+        begun = time.monotonic()
+        await page.goto(url)
+        await page.wait_for_selector("svg.map")
+        print(f"first view in a browser: {time.monotonic() - begun:.2f} s")
+        for changes in (0, wanted.changes):
+            before, then = cpu_seconds(pid), time.monotonic()
+            if changes:
+                await change(client, wanted.pods, changes, wanted.seconds)
+            else:
+                await asyncio.sleep(wanted.seconds)
+            part = (cpu_seconds(pid) - before) / (time.monotonic() - then)
+            print(f"live, {changes} changed pods a second: {part:.1%} of a core")
+        session = await page.context.new_cdp_session(page)
+        await session.send("HeapProfiler.collectGarbage")
+        heap = await session.send("Runtime.getHeapUsage")
+        processes = (await (await browser.new_browser_cdp_session()).send("SystemInfo.getProcessInfo"))["processInfo"]
+        held = max(memory(each["id"]) for each in processes if each["type"] == "renderer")
+        print(f"the page: {heap['usedSize'] / 1e6:.1f} MB of script heap; renderer {held / 1e6:.0f} MB resident")
+        await browser.close()
+
+
+def first_views(url: str, begun: float, pid: int) -> None:
+    while b"node-map" not in urlopen(url).read():
+        time.sleep(0.1)
+    took = time.monotonic() - begun
+    print(f"cluster read, first view: {took:.2f} s after the start, {cpu_seconds(pid):.2f} s of processor time")
+    for name in ("", "pending", "pending/help/default/pod-0", "nodes", "pods", "pods/default/pod-1", "nodes/node-7"):
+        before = cpu_seconds(pid)
+        seconds, size = min(timed(url + name) for _ in range(_REPEATS))
+        spent = (cpu_seconds(pid) - before) / _REPEATS
+        print(f"  /{name}: {seconds * 1000:.0f} ms ({spent * 1000:.0f} ms of processor), {size / 1000:.0f} KB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--pods", type=int, default=50_000)
+    parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--changes", type=int, default=50)
+    wanted, _ = parser.parse_known_args()
+    with tempfile.TemporaryDirectory() as folder:
+        kubeconfig = Path(folder) / "kubeconfig"
+        flags = ["--ephemeral", "--port", "0", "--nodes", "0", "--metrics-port", "-1", "--kubeconfig", str(kubeconfig)]
+        up, _ = started(["up", *flags, "--without", "scheduler,controllers"], "is ready")
+        try:
+            asyncio.run(measure(kubeconfig, wanted))
+        finally:
+            up.terminate()
+            up.wait()
+
+
+async def measure(kubeconfig: Path, wanted: argparse.Namespace) -> None:
+    async with connect(kubeconfig, user_agent="benchmark") as client:
+        await fill(client, wanted.nodes, wanted.pods)
+        begun = time.monotonic()
+        dashboard, line = started(["dashboard", "--no-browser", "--kubeconfig", str(kubeconfig)], "is at")
+        url = line.rpartition(" ")[2].strip()
+        print(f"{wanted.nodes} nodes, {wanted.pods} pods; load {os.getloadavg()[0]:.0f}")
+        print(f"address printed: {time.monotonic() - begun:.2f} s")
+        try:
+            await asyncio.to_thread(first_views, url, begun, dashboard.pid)
+            print(f"the dashboard: {memory(dashboard.pid) / 1e6:.0f} MB resident")
+            await look(url, dashboard.pid, client, wanted)
+        finally:
+            dashboard.terminate()
+            dashboard.wait()
+
+
+if __name__ == "__main__":
+    main()
