@@ -1,9 +1,10 @@
 """The dashboard of a large cluster: how long until the first view, what live updates cost, what a browser holds.
 
-    python benchmarks/dashboard.py [--nodes 5000] [--pods 50000] [--seconds 30] [--changes 50]
+    python benchmarks/dashboard.py [--nodes 5000] [--pods 50000] [--seconds 30] [--changes 50] [--in-process]
 
 Runs `mooring up` without scheduler and controllers, fills it, starts `mooring dashboard` and looks at it with a real
-browser (chromium on the PATH), while pods change. See docs/benchmarks.md.
+browser (chromium on the PATH), while pods change. With `--in-process` there is no server: the dashboard gets objects
+and changes directly, which takes seconds instead of minutes to set up. See docs/benchmarks.md.
 """
 
 import argparse
@@ -14,13 +15,25 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from urllib.request import urlopen
 
+from msgspec import structs
 from playwright.async_api import async_playwright
 
+from mooring.advisor.simulate import Settings
+from mooring.advisor.snapshot import Snapshot
 from mooring.api.core_v1 import Pod
+from mooring.api.meta_v1 import Resource
+from mooring.base import component
+from mooring.client import Change as ObjectChange
 from mooring.client import Client, PatchType, connect
+from mooring.dashboard.access import Access
+from mooring.dashboard.options import Running
+from mooring.dashboard.server import DashboardServer
+from mooring.dashboard.watching import Watching
 from mooring.testing.builders import node, pod
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -47,13 +60,20 @@ def started(words: list[str], sign: str) -> tuple[subprocess.Popen[str], str]:
     raise RuntimeError(f"mooring {' '.join(words)} ended")
 
 
-async def fill(client: Client, nodes: int, pods: int) -> None:
-    made = [node(f"node-{number}", cpu="32", memory="128Gi", zone=f"zone-{number % 3}") for number in range(nodes)]
-    placed = [
+def objects(nodes: int, pods: int) -> list[Resource]:
+    """Nodes in three zones, and pods on them; one in 500 waits."""
+    made: list[Resource] = [
+        node(f"node-{number}", cpu="32", memory="128Gi", zone=f"zone-{number % 3}") for number in range(nodes)
+    ]
+    made += [
         pod(f"pod-{number}", cpu="1", memory="2Gi", on=f"node-{number % nodes}" if number % 500 else "")
         for number in range(pods)
     ]
-    waiting = iter([*made, *placed])
+    return made
+
+
+async def fill(client: Client, nodes: int, pods: int) -> None:
+    waiting = iter(objects(nodes, pods))
 
     async def work() -> None:
         for each in waiting:
@@ -63,8 +83,11 @@ async def fill(client: Client, nodes: int, pods: int) -> None:
     await asyncio.gather(*(work() for _ in range(_AT_ONCE)))
 
 
-async def change(client: Client, pods: int, a_second: int, seconds: float) -> None:
-    """Other labels for so many pods a second."""
+Change = Callable[[int, float], Awaitable[None]]
+"""Gives so many pods a second other labels, for so many seconds."""
+
+
+async def over_http(client: Client, pods: int, a_second: int, seconds: float) -> None:
     end, number = time.monotonic() + seconds, 0
     while time.monotonic() < end:
         begun = time.monotonic()
@@ -82,7 +105,7 @@ def timed(address: str) -> tuple[float, int]:
     return time.monotonic() - begun, size
 
 
-async def look(url: str, pid: int, client: Client, wanted: argparse.Namespace) -> None:
+async def look(url: str, pid: int, change: Change, wanted: argparse.Namespace) -> None:
     path = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium"))), None)
     if path is None:
         print("no browser here")
@@ -97,7 +120,7 @@ async def look(url: str, pid: int, client: Client, wanted: argparse.Namespace) -
         for changes in (0, wanted.changes):
             before, then = cpu_seconds(pid), time.monotonic()
             if changes:
-                await change(client, wanted.pods, changes, wanted.seconds)
+                await change(changes, wanted.seconds)
             else:
                 await asyncio.sleep(wanted.seconds)
             part = (cpu_seconds(pid) - before) / (time.monotonic() - then)
@@ -129,7 +152,11 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=50_000)
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--changes", type=int, default=50)
+    parser.add_argument("--in-process", action="store_true")
     wanted, _ = parser.parse_known_args()
+    if wanted.in_process:
+        asyncio.run(measure_in_process(wanted))
+        return
     with tempfile.TemporaryDirectory() as folder:
         kubeconfig = Path(folder) / "kubeconfig"
         flags = ["--ephemeral", "--port", "0", "--nodes", "0", "--metrics-port", "-1", "--kubeconfig", str(kubeconfig)]
@@ -152,10 +179,42 @@ async def measure(kubeconfig: Path, wanted: argparse.Namespace) -> None:
         try:
             await asyncio.to_thread(first_views, url, begun, dashboard.pid)
             print(f"the dashboard: {memory(dashboard.pid) / 1e6:.0f} MB resident")
-            await look(url, dashboard.pid, client, wanted)
+            await look(url, dashboard.pid, partial(over_http, client, wanted.pods), wanted)
         finally:
             dashboard.terminate()
             dashboard.wait()
+
+
+async def measure_in_process(wanted: argparse.Namespace) -> None:
+    """The same without a server: what pages cost, live and in a browser."""
+    found = objects(wanted.nodes, wanted.pods)
+    print(f"{wanted.nodes} nodes, {wanted.pods} pods, in process; load {os.getloadavg()[0]:.0f}")
+    snapshot = Snapshot("the benchmark", found)
+    begun, spent = time.monotonic(), time.process_time()
+    running = Running(component.resolve())
+    access = Access(origin="the benchmark", settings=Settings(), running=running, read=lambda: snapshot)
+    async with DashboardServer(access) as server:
+        await server.cluster.ready()
+        print(f"ready: {time.monotonic() - begun:.2f} s, {time.process_time() - spent:.2f} s of processor time")
+        await asyncio.to_thread(first_views, server.url, begun, os.getpid())
+        print(f"the dashboard: {memory(os.getpid()) / 1e6:.0f} MB resident")
+        await look(server.url, os.getpid(), partial(directly, server.cluster, wanted.pods), wanted)
+
+
+async def directly(cluster: Watching, pods: int, a_second: int, seconds: float) -> None:
+    end, number = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        current = await cluster.ask(lambda standing: standing.snapshot)
+        olds = [current.find(Pod, "default", f"pod-{(number + each) * 7 % pods}") for each in range(a_second)]
+        labels = {"turn": str(number)}
+        changes = [
+            ObjectChange(old, structs.replace(old, metadata=structs.replace(old.metadata, labels=labels)))
+            for old in olds
+            if old is not None
+        ]
+        await cluster.take_in(changes)
+        number += a_second
+        await asyncio.sleep(1)
 
 
 if __name__ == "__main__":

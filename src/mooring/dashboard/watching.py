@@ -11,7 +11,7 @@ another thread.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -206,10 +206,14 @@ class Watching:
                 await self._take_in()
 
     async def _take_in(self) -> None:
-        if not self._waiting:
-            return
-        changes, now = self._waiting[:], self._clock.now()
+        changes = self._waiting[:]
         self._waiting.clear()
+        if changes:
+            await self.take_in(changes)
+
+    async def take_in(self, changes: Sequence[Change[Any]]) -> None:
+        """Apply changes, and tell whoever waits for some."""
+        now = self._clock.now()
         await self.ask(lambda standing: standing.apply(changes, now))
         async with self._news:
             self._news.notify_all()
