@@ -132,5 +132,10 @@ def admission_environment(
 
 def with_variables(base: Environment, variables: Mapping[str, Type] = MappingProxyType({})) -> Environment:
     """The same where other expressions of the policy may be used, as `variables.name`."""
-    declared = ObjectType(_VARIABLES, {name: Field(type_) for name, type_ in variables.items()})
+    return _with_variables(base, tuple(variables.items()))
+
+
+@lru_cache(maxsize=256)
+def _with_variables(base: Environment, variables: tuple[tuple[str, Type], ...]) -> Environment:
+    declared = ObjectType(_VARIABLES, {name: Field(type_) for name, type_ in variables})
     return base.extend(variables={"variables": declared.type}, types=(declared,))
