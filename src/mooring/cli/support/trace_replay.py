@@ -141,6 +141,7 @@ def _replayed(wanted: TraceWanted, snapshot: "Snapshot", settings: "Settings", s
     from mooring.advisor.simulate.traces.opening import Trace  # noqa: PLC0415 - as above
     from mooring.advisor.simulate.traces.replaying import Options, Replay  # noqa: PLC0415 - as above
     from mooring.advisor.simulate.traces.results import result_of  # noqa: PLC0415 - as above
+    from mooring.api.core_v1 import Node  # noqa: PLC0415 - as above
 
     trace = Trace(wanted.paths, skips=wanted.skip_bad)
     events, workload = _events(trace, wanted, snapshot, seed)
@@ -156,7 +157,8 @@ def _replayed(wanted: TraceWanted, snapshot: "Snapshot", settings: "Settings", s
     for note in trace.complaints.told():
         click.echo(f"Note: {note}", err=True)
     names = ", ".join(path.name for path in wanted.paths)
-    result = result_of(running, snapshot.origin, names, settings.description, trace.complaints.told())
+    origin = snapshot.origin if snapshot.all(Node) else "its own nodes"
+    result = result_of(running, origin, names, settings.description, trace.complaints.told())
     result.skipped = trace.complaints.skipped
     return result
 
