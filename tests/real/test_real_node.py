@@ -15,7 +15,7 @@ import pytest
 
 import real_node
 from kubectl_caller import Kubectl
-from real_node import IMAGE, RealNode, eventually_true
+from real_node import IMAGE, RealNode, Setup, eventually_true
 from running_up import running_up
 from stories import EXAMPLES, documents
 
@@ -209,7 +209,8 @@ def test_a_kubelet_renews_its_certificate_before_it_ends(tmp_path: Path) -> None
     flags = ("--nodes", "0", "--without", "nodes", "--cluster-signing-duration", "2m")
     with running_up("--data-dir", str(tmp_path / "up"), *flags) as plane:
         kubectl = Kubectl(plane.kubeconfig, "default")
-        with real_node.real_node(tmp_path / "node", plane.kubeconfig, NAME) as renewing:
+        beside_the_other = Setup(kubelet={"port": 20251})
+        with real_node.real_node(tmp_path / "node", plane.kubeconfig, NAME, beside_the_other) as renewing:
             own = renewing.folder / NAME / "state" / "pki"
 
             def certificates() -> int:
