@@ -217,6 +217,6 @@ def test_a_kubelet_renews_its_certificate_before_it_ends(tmp_path: Path) -> None
                 return len([*own.glob("kubelet-client-2*.pem")])
 
             eventually_true(lambda: certificates() > 2, seconds=240)
-            requests = kubectl.get("csr")["items"]
-            assert {each["spec"]["username"] for each in requests[1:]} <= {f"system:node:{NAME}"}
+            asked = [each["spec"]["username"] for each in kubectl.get("csr")["items"]]
+            assert asked.count(f"system:node:{NAME}") >= 2
             kubectl("wait", "--for=condition=Ready", "--timeout=60s", f"node/{NAME}")
