@@ -110,6 +110,8 @@ PLAYED = {
     "1.34 DeviceClass gpu",
     "1.34 VolumeAttributesClass gold",
     "1.35 CSIDriver tokens.example.com",
+    "1.36 MutatingAdmissionPolicy labels",
+    "1.37 ClusterTrustBundle roots",
     "1.37 StorageVersionMigration secrets",
     "1.37 HorizontalPodAutoscaler sleeps",
 }

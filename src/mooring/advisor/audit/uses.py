@@ -44,7 +44,7 @@ class Uses:
         """What an object uses, in the order of the switches and fields."""
         if not judging.has_rules(obj):
             return ()
-        key = (type(obj), hashlib.blake2b(_content(obj), digest_size=16).digest())
+        key = (type(obj), hashlib.blake2b(content(obj), digest_size=16).digest())
         found = self._remembered.get(key)
         if found is None:
             found = self._remembered[key] = self._find(obj)
@@ -74,7 +74,7 @@ def _is_newer(use: Use, gate: Use) -> bool:
     return number(use.switch.needs) > number(gate.switch.needs)
 
 
-def _content(obj: Resource) -> bytes:
+def content(obj: Resource) -> bytes:
     """All that admission looks at, as far as gates and versions matter."""
     if isinstance(obj, Pod):
         return codec.encode(structs.replace(obj.spec, node_name=""))

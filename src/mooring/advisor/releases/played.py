@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
+from msgspec import structs
+
 from mooring.advisor.audit import Effect as Played
 from mooring.advisor.audit import audit as play
 from mooring.advisor.audit import judging
@@ -18,13 +20,14 @@ from mooring.advisor.audit.judging import Judgement
 from mooring.advisor.audit.made import made_from
 from mooring.advisor.audit.options import Options
 from mooring.advisor.audit.results import ObjectReference
+from mooring.advisor.audit.uses import content
 from mooring.advisor.releases.options import Crossing
 from mooring.advisor.releases.results import Effect, Finding
 from mooring.advisor.snapshot import Snapshot
 from mooring.advisor.snapshot.objects import Identity
-from mooring.api.core_v1 import Node
+from mooring.api.core_v1 import Node, Pod
 from mooring.api.kinds import GroupVersion
-from mooring.api.meta_v1 import Resource
+from mooring.api.meta_v1 import ObjectMeta, Resource
 
 _FATES = frozenset({Played.EVICTED, Played.STUCK_PENDING, Played.NEVER_MATCHES})
 _ALL = ""
@@ -73,14 +76,24 @@ def findings(
 
 
 def _suspects(snapshot: Snapshot, options: Options, now: datetime) -> Iterator[_Suspect]:
+    judged: dict[tuple[type[Resource], bytes], Judgement] = {}
     for kind in snapshot.kinds():
         for obj in snapshot.all(kind):
-            if judging.has_rules(obj):
-                there = judging.create(obj, options.then.admission, now)
-                if not there.is_clean:
-                    there = there.beyond(judging.create(obj, options.now.admission, now))
-                    if not there.is_clean:
-                        yield _Suspect(obj, there)
+            if not judging.has_rules(obj):
+                continue
+            nameless = obj if isinstance(obj, Pod) else structs.replace(obj, metadata=ObjectMeta())
+            key = (
+                kind,
+                content(nameless),
+            )  # many objects are alike apart from their names, which no release decides about
+            found = judged.get(key)
+            if found is None:
+                found = judging.create(obj, options.then.admission, now)
+                if not found.is_clean:
+                    found = found.beyond(judging.create(obj, options.now.admission, now))
+                judged[key] = found
+            if not found.is_clean:
+                yield _Suspect(obj, found)
 
 
 def _told(suspect: _Suspect, reference: ObjectReference, options: Options, now: datetime) -> Iterator[Finding]:
