@@ -64,8 +64,10 @@ def test_a_view_has_the_same_structure_at_every_size(view: str, look: Look, addr
 
 
 @pytest.mark.req("D.1")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("view", [*VIEWS, *LISTS])
+@pytest.mark.parametrize(
+    ("view", "scheme"),
+    [*((view, "light") for view in (*VIEWS, *LISTS)), ("overview", "dark"), ("pending", "dark"), ("versions", "dark")],
+)
 def test_a_view_is_accessible(view: str, scheme: str, look: Look, address: str) -> None:
     page = look(scheme=scheme).page
     page.goto(address + {**VIEWS, **LISTS}[view])

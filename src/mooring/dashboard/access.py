@@ -27,10 +27,6 @@ class Access:
     read: Callable[[], Snapshot] | None = None
     has_stored_versions: bool = False
     """Whether objects are read as they are stored, so that an audit can judge that too."""
-    allow_changes: bool = False
-    """Whether a suggestion may be carried out from the page."""
-    command: str = ""
-    """The flags that name this cluster to other commands: `--from cluster.yaml`."""
 
     @property
     def is_live(self) -> bool:

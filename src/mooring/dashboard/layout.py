@@ -60,11 +60,7 @@ def _document(title: str, view: str, body: Markup, cluster: Watching, links: Lin
         class_="top",
     )
     main = tag("main", tag("h1", title), body, id="content", tabindex="-1")
-    foot = soft(
-        "Nothing here is written to the cluster."
-        if not cluster.access.allow_changes
-        else "Suggestions can be carried out from here (--allow-changes)."
-    )
+    foot = soft("Nothing here is written to the cluster.")
     attributes = {"data_base": links.base, "data_revision": cluster.revision}
     body_tag = tag("body", top, main, tag("footer", foot), **attributes)
     return f"<!DOCTYPE html>\n{tag('html', tag('head', head), body_tag, lang='en')}\n"
