@@ -7,6 +7,7 @@ Nothing is changed and nothing is asked of a server: the answers are those of ad
 eviction rules as they would be. ``rehearsal.py`` compares them with what really happens on a copy.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -120,10 +121,18 @@ def _refused_by_policies(snapshot: Snapshot, subjects: Iterable[Subject]) -> lis
     judge = judge_of(snapshot)
     if judge.is_idle:
         return []
-    told = ((subject.reference, judge.verdict(subject.object).refused) for subject in subjects)
-    refused = [f"{reference}: would be refused if it were created anew: {why}" for reference, why in told if why]
+    told = [(subject.reference, judge.verdict(subject.object)) for subject in subjects]
+    refused = [
+        f"{reference}: would be refused if it were created anew: {verdict.refused}"
+        for reference, verdict in told
+        if verdict.refused
+    ]
+    asked = Counter(text for _, verdict in told for text in verdict.webhooks)
+    webhooks = [f"the {text} is asked when {count} of these objects are created anew" for text, count in asked.items()]
     more = len(refused) - _MOST_REFUSED
-    return refused if more <= 0 else [*refused[:_MOST_REFUSED], f"policies would refuse {more} more objects"]
+    if more > 0:
+        refused = [*refused[:_MOST_REFUSED], f"policies would refuse {more} more objects"]
+    return refused + webhooks
 
 
 def subjects_of(snapshot: Snapshot, question: Question) -> list[Subject]:

@@ -164,6 +164,7 @@ class _Explaining:
             self._facts.append(f"the API server would refuse the pod: {verdict.refused}")
         self._facts += [f"the API server would warn: {text}" for text in verdict.warning_texts]
         self._facts += [f"a policy could not be judged: {text}" for text in verdict.unknown]
+        self._facts += [f"the API server would ask the {text}" for text in verdict.webhooks]
 
     # -- pods that the scheduler does not look at
 

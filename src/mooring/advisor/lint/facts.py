@@ -135,6 +135,8 @@ def _said(verdict: "Verdict", about: str) -> Iterator[Problem]:
         yield Problem(rules.REFUSED, "", f"{about}{verdict.refused}")
     for text in verdict.warning_texts:
         yield Problem(rules.SERVER_WARNING, "", f"{about}{text}")
+    for text in verdict.webhooks:
+        yield Problem(rules.ASKS_WEBHOOK, "", f"{about}the server would ask the {text}")
 
 
 def facts_of(snapshot: "Snapshot", served: frozenset[tuple[str, str]] | None = None) -> ClusterFacts:

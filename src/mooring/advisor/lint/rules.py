@@ -84,6 +84,9 @@ NOT_IN_CLUSTER = Rule(
 )
 TOO_LARGE = Rule("M036", "too-large", Severity.WARNING, "Pods ask for more of a resource than any node has")
 NO_ROOM = Rule("M037", "refused-by-namespace", Severity.WARNING, "Quotas, limits or Pod Security refuse it or its pods")
+ASKS_WEBHOOK = Rule(
+    "M038", "asks-a-webhook", Severity.INFO, "A webhook of the cluster has a say, and lint does not ask it"
+)
 
 RULES = (
     UNREADABLE,
@@ -117,6 +120,7 @@ RULES = (
     NOT_IN_CLUSTER,
     TOO_LARGE,
     NO_ROOM,
+    ASKS_WEBHOOK,
 )
 BY_NAME = {word: rule for rule in RULES for word in (rule.id, rule.name)}
 """Rules by number and by name."""

@@ -14,8 +14,10 @@ from mooring.api import codec, errors
 from mooring.api.admissionregistration_v1 import (
     MutatingAdmissionPolicy,
     MutatingAdmissionPolicyBinding,
+    MutatingWebhookConfiguration,
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
+    ValidatingWebhookConfiguration,
 )
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.core_v1 import Namespace
@@ -34,8 +36,16 @@ POLICIES: tuple[type[Resource], ...] = (
     MutatingAdmissionPolicyBinding,
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
+    MutatingWebhookConfiguration,
+    ValidatingWebhookConfiguration,
 )
 """The kinds that a judge needs beside namespaces."""
+_ACTIVE = (
+    MutatingAdmissionPolicyBinding,
+    MutatingWebhookConfiguration,
+    ValidatingAdmissionPolicyBinding,
+    ValidatingWebhookConfiguration,
+)
 _UNREAD = frozenset({"ConfigMap", "Secret"})
 
 
@@ -54,6 +64,8 @@ class Verdict:
     audited: list[Tree] = field(default_factory=list)
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     """Kind, policy and binding of those that concerned it."""
+    webhooks: list[str] = field(default_factory=list)
+    """The webhooks that would be asked; nobody has asked them."""
     unknown: list[str] = field(default_factory=list)
     """What could not be judged, and why."""
     changed: Resource | None = None
@@ -90,8 +102,8 @@ class Judge:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is no policy that is bound."""
-        return not any(isinstance(each, POLICIES[1] | POLICIES[3]) for each in self._objects)
+        """Whether there is neither a policy that is bound nor a webhook."""
+        return not any(isinstance(each, _ACTIVE) for each in self._objects)
 
     def verdict(self, obj: Resource, *, old: Resource | None = None, operation: str = "CREATE") -> Verdict:
         """What would be said if the object were written. It is not changed."""
@@ -126,6 +138,7 @@ class _Ready:
     def __init__(self, objects: Sequence[Resource], others: Sequence[Tree], *, is_whole: bool) -> None:
         from mooring.admission.policy.mutating import MutatingPolicies  # noqa: PLC0415 - takes a while to import
         from mooring.admission.policy.validating import ValidatingPolicies  # noqa: PLC0415 - as above
+        from mooring.advisor.policies.webhooks import WebhooksInTheWay  # noqa: PLC0415 - as above
         from mooring.apiserver.extensions.patching import TreePatching  # noqa: PLC0415 - as above
         from mooring.constraints.celenv.authorizer import nobody_may  # noqa: PLC0415 - as above
 
@@ -136,6 +149,8 @@ class _Ready:
         self._others = others
         self._namespaces = {each.metadata.name: each for each in objects if isinstance(each, Namespace)}
         self._patching = TreePatching(self._scheme)
+        labels = {name: each.metadata.labels for name, each in self._namespaces.items()}
+        self._webhooks = WebhooksInTheWay(objects, labels)
         self._mutating: MutatingPolicies = MutatingPolicies(
             _of(MutatingAdmissionPolicy, objects), _of(MutatingAdmissionPolicyBinding, objects)
         )
@@ -180,7 +195,7 @@ class _Ready:
     def _asked(self, attributes: Attributes) -> Verdict:
         from mooring.admission.policy.validating import refusal  # noqa: PLC0415 - see `__init__`
 
-        verdict = Verdict()
+        verdict = Verdict(webhooks=self._webhooks.asked(attributes))
         if attributes.is_policy:
             return verdict
         before = attributes.obj

@@ -1,5 +1,6 @@
 """What the API server says to new objects: the same admission, with lookups into the simulated cluster."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from mooring.admission.options import AdmissionOptions
@@ -77,6 +78,8 @@ class Admission:
         self._known_specs = KnownSpecs()
         self.policies = Judge(())
         """The admission policies of the cluster."""
+        self.webhooks: Counter[str] = Counter()
+        """The webhooks that would have been asked, and how often."""
 
     def learn(self, objects: Iterable[Resource]) -> None:
         """Take what pods and others imply about things that a dump may lack."""
@@ -110,6 +113,7 @@ class Admission:
     def _refusal_by_policy(self, obj: Resource) -> str:
         """What the cluster's policies say against an object, which they may change in place."""
         verdict = self.policies.verdict(obj)
+        self.webhooks.update(verdict.webhooks)
         if verdict.changed is not None:
             for name in obj.__struct_fields__:
                 setattr(obj, name, getattr(verdict.changed, name))

@@ -1,5 +1,7 @@
 """Makes the result of a run: what became of every pod, grouped as people ask for it."""
 
+from collections.abc import Iterator
+
 from mooring.advisor.simulate import results
 from mooring.advisor.simulate.pods import SimulatedPod
 from mooring.advisor.simulate.record import Departure
@@ -64,8 +66,14 @@ def result_of(running: Running, snapshot: Snapshot) -> Simulation:
         nodes=_nodes(running.before, after, world),
         timeline=tuple(running.timeline),
         room=running.room,
-        notes=tuple(str(note) for note in snapshot.notes),
+        notes=(*(str(note) for note in snapshot.notes), *_webhooks(world)),
     )
+
+
+def _webhooks(world: World) -> Iterator[str]:
+    """Who might have refused or changed what was made, and was not asked."""
+    for text, count in world.admission.webhooks.items():
+        yield f"the {text} would be asked about {count} of the new objects, and was not"
 
 
 def _placements(world: World) -> tuple[Placement, ...]:
