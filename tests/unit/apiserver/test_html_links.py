@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mooring.apiserver.streams.real.html_links import rewritten
@@ -47,6 +47,7 @@ async def test_a_tag_without_an_end_is_not_kept_for_ever() -> None:
     assert await passed(*pieces) == b"".join(pieces)
 
 
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.binary())
 async def test_what_has_no_links_passes_as_it_is(page: bytes) -> None:
     plain = page.replace(b"=", b"")
