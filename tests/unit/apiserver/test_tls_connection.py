@@ -80,6 +80,7 @@ async def heard_by_a_slow_reader(peer: Peer) -> bytes:
             while data := await connection.read():
                 heard += data
             connection.abort()
+            await asyncio.sleep(0)
     return heard
 
 
@@ -170,8 +171,19 @@ async def test_who_does_not_shake_hands_is_told_of(
     why: str,
 ) -> None:
     monkeypatch.setattr("mooring.apiserver.streams.real.http_call.CONNECT_SECONDS", 0.1)
-    server = await asyncio.start_server(behave, "127.0.0.1", 0)
+    ended = asyncio.Event()
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            await behave(reader, writer)
+            writer.close()
+            await writer.wait_closed()
+        ended.set()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     async with server:
         with pytest.raises(CallError, match=why):
             await call(Address("127.0.0.1", port, unverified()), Call("GET", "/", "h"))
+        await asyncio.wait_for(ended.wait(), 10)
+        await asyncio.sleep(0)
