@@ -20,9 +20,8 @@ def pytest_configure() -> None:
         raise pytest.UsageError("the end-to-end tests need kubectl on the PATH")
     if os.environ.get("CI") and outside_data.chromium() is None:
         raise pytest.UsageError("the tests of the dashboard need chromium on the PATH: .ci/run installs it")
-    if (
-        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    ):  # as `nohup` and `&` leave it, also to the commands under test
+    # `nohup` and `&` leave Ctrl-C ignored, also in the commands under test.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
