@@ -67,7 +67,7 @@ class ResourcePolicyRule(Object):
     """Resources, with their subresource as in `nodes/status`, or `*` for all."""
     cluster_scope: bool = False
     """Whether requests that are in no namespace suit."""
-    namespaces: Annotated[list[str], list_set(patch_merge=False)] = required(list)
+    namespaces: Annotated[list[str], list_set(patch_merge=False)] = always(list)
     """Namespaces, or `*` for all."""
 
 
@@ -96,7 +96,7 @@ class FlowSchemaSpec(Object):
 
     priority_level_configuration: PriorityLevelConfigurationReference = required(PriorityLevelConfigurationReference)
     """The priority level of the requests."""
-    matching_precedence: Int32 = required(int)
+    matching_precedence: Int32 = always(int)
     """Of the FlowSchemas that suit a request, the one with the lowest number counts; 1 to 10000."""
     distinguisher_method: FlowDistinguisherMethod | None = None
     """What makes a flow of its own; without it, all requests of the schema are one."""
@@ -107,7 +107,7 @@ class FlowSchemaSpec(Object):
 class FlowSchemaCondition(Object):
     """One aspect of a FlowSchema's state."""
 
-    type: str = ""
+    type: str = required(str)
     """What the condition is about, such as Dangling."""
     status: str = ""
     """True, False or Unknown."""
@@ -129,7 +129,7 @@ class FlowSchemaStatus(Object):
 class FlowSchema(Resource):
     """Requests that belong together, and their priority."""
 
-    spec: FlowSchemaSpec = always(FlowSchemaSpec)
+    spec: FlowSchemaSpec = required(FlowSchemaSpec)
     """Which requests, and which priority level."""
     status: FlowSchemaStatus = always(FlowSchemaStatus)
     """The state of the FlowSchema."""
@@ -145,11 +145,11 @@ class FlowSchemaList(ResourceList):
 class QueuingConfiguration(Object):
     """How requests wait."""
 
-    queues: Int32 = required(int)
+    queues: Int32 = always(int)
     """How many queues there are."""
-    hand_size: Int32 = required(int)
+    hand_size: Int32 = always(int)
     """How many of them a flow may use."""
-    queue_length_limit: Int32 = required(int)
+    queue_length_limit: Int32 = always(int)
     """How many requests wait in one at most."""
 
 
@@ -165,9 +165,9 @@ class LimitResponse(Object):
 class LimitedPriorityLevelConfiguration(Object):
     """How much of the server a priority level has."""
 
-    nominal_concurrency_shares: Int32 | None = required(lambda: None)
+    nominal_concurrency_shares: Int32 | None = always(lambda: None)
     """Its share, beside those of the other levels; 30 when absent."""
-    limit_response: LimitResponse = always(LimitResponse)
+    limit_response: LimitResponse = required(LimitResponse)
     """What becomes of requests beyond it."""
     lendable_percent: Int32 | None = None
     """How much of it other levels may borrow."""
@@ -209,7 +209,7 @@ class PriorityLevelConfigurationStatus(Object):
 class PriorityLevelConfiguration(Resource):
     """A priority that requests have."""
 
-    spec: PriorityLevelConfigurationSpec = always(PriorityLevelConfigurationSpec)
+    spec: PriorityLevelConfigurationSpec = required(PriorityLevelConfigurationSpec)
     """How the level is limited."""
     status: PriorityLevelConfigurationStatus = always(PriorityLevelConfigurationStatus)
     """The state of the level."""

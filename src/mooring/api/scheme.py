@@ -26,6 +26,7 @@ _LEVELS = {"api/all": (ALPHA, BETA, STABLE), "api/ga": (STABLE,), "api/beta": (B
 
 _GROUPS = (
     "",
+    "apiregistration.k8s.io",
     "apps",
     "events.k8s.io",
     "authentication.k8s.io",

@@ -242,7 +242,7 @@ def test_an_object_of_an_unknown_kind_is_refused() -> None:
 
 def test_groups_come_in_the_order_of_preference_and_versions_newest_first() -> None:
     scheme = scheme_at("1.37", "api/all=true", extra=(registered("v1", "1.30"),))
-    assert scheme.groups[:3] == ("", "apps", "events.k8s.io")
+    assert scheme.groups[:4] == ("", "apiregistration.k8s.io", "apps", "events.k8s.io")
     assert scheme.groups[-3:] == ("resource.k8s.io", "storagemigration.k8s.io", "tests.mooring.dev")
     assert scheme.versions("resource.k8s.io") == ("v1", "v1beta2", "v1beta1", "v1alpha3")
 
