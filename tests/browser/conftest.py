@@ -12,8 +12,9 @@ from dashboard_calls import shop
 from mooring.advisor.snapshot import Snapshot
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Of one module: while it is there, an event loop counts as running, and no other test could have its own."""
     path = outside_data.chromium()
     if path is None:
         pytest.skip("there is no browser here: install chromium, or name one with MOORING_CHROMIUM")

@@ -22,10 +22,7 @@ class Absent:
 
 ABSENT = [
     Absent("pages of a simulated kubelet beside /healthz and /pods", "/api/v1/nodes/node-0/proxy/stats/summary"),
-    Absent("webhooks", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"),
-    Absent("aggregated servers", "/apis/apiregistration.k8s.io/v1/apiservices"),
     Absent("metrics of nodes", "/apis/metrics.k8s.io/v1beta1/nodes"),
-    Absent("flow schemas", "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"),
 ]
 
 
@@ -40,12 +37,6 @@ def plane() -> Iterator[RunningControlPlane]:
 def test_what_is_not_there_is_not_found(plane: RunningControlPlane, case: Absent) -> None:
     with pytest.raises(errors.NotFound):
         plane.run(plane.client.raw(case.method, case.path))
-
-
-def test_a_quota_is_kept_and_limits_nothing(plane: RunningControlPlane) -> None:
-    plane.create("{apiVersion: v1, kind: ResourceQuota, metadata: {name: none}, spec: {hard: {pods: '0'}}}")
-    plane.create(pod("beyond"))
-    assert plane.wait_for_pod("beyond").spec.node_name
 
 
 def test_a_service_gets_an_address(plane: RunningControlPlane) -> None:

@@ -147,14 +147,15 @@ class Compiler:
         self._types: dict[str, Type] = {}
         self.variables: dict[str, Compiled] = {}
         for each in variables:
-            found = compiled(self.environment(), each.expression)
+            found = compiled(self.environment(each.expression), each.expression)
             self.variables[each.name] = found
             self._types[each.name] = DYN if found.error else declared_type(found.program.output_type)
         self._environment = self.environment()
 
-    def environment(self, *, authorizer: bool = True, patches: bool = False) -> Environment:
+    def environment(self, text: str | None = None, *, authorizer: bool = True, patches: bool = False) -> Environment:
+        """For one expression, or for all."""
         made = stored_policies(params=self._params, authorizer=authorizer, patches=patches)
-        return with_variables(made, self._types)
+        return with_variables(made, self._types, text)
 
     def compile(self, expression: str, results: Sequence[str], **environment: Any) -> Compiled:
         made = self.environment(**environment) if environment else self._environment

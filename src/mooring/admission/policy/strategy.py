@@ -68,7 +68,7 @@ class _Compiler:
             return made
         from mooring.constraints.celenv.admission import with_variables  # noqa: PLC0415 - as the environments
 
-        return with_variables(made, self._variables)
+        return with_variables(made, self._variables, text)
 
     def plain(self, *, stored: bool) -> Environment:
         """The environment of match conditions, which know no variables."""
@@ -341,10 +341,10 @@ def _validation(each: Validation, path: Path, compiler: _Compiler) -> list[Field
 
 def _annotations(obj: ValidatingAdmissionPolicy, compiler: _Compiler) -> list[FieldError]:
     annotations, path = obj.spec.audit_annotations, _SPEC.child("auditAnnotations")
-    errors: list[FieldError] = []
     if len(annotations) > _MAX_ANNOTATIONS:
         detail = f"must not have more than {_MAX_ANNOTATIONS} auditAnnotations"
-        errors.append(field_errors.invalid(path, annotations, detail))
+        return [field_errors.invalid(path, annotations, detail)]  # and does not compile thousands of them
+    errors: list[FieldError] = []
     seen: set[str] = set()
     for index, each in enumerate(annotations):
         here = path.index(index)

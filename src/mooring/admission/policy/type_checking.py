@@ -75,6 +75,6 @@ def _environment(policy: ValidatingAdmissionPolicy, kind: Kind, scheme: Scheme) 
     base = stored_policies(params=param_kind is not None).extend(variables=variables, types=types)
     known: dict[str, Type] = {}
     for each in policy.spec.variables:
-        found = compiled(with_variables(base, known), each.expression)
+        found = compiled(with_variables(base, known, each.expression), each.expression)
         known[each.name] = DYN if found.error else declared_type(found.program.output_type)
     return with_variables(base, known)

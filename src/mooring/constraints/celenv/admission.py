@@ -8,9 +8,9 @@ tolerations is there too. Changes are made of `Object{…}`, whose types are ope
 ``admission/policy/``.
 """
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Final
 
 from mooring.base.version import Version
@@ -32,6 +32,7 @@ BUDGET: Final = 10_000_000
 """What all expressions of a policy may cost, for one request and one set of parameters."""
 CONDITIONS_BUDGET: Final = 2_500_000
 """What all match conditions of a policy or webhook may cost."""
+_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _COMPARE_SINCE: Final = Version(1, 35)
 _STRINGS: Final = list_of(STRING)
 
@@ -130,9 +131,14 @@ def admission_environment(
     return made.extend(types=(_JSON_PATCH,), libraries=(_PATCH_LIBRARY,), open_types=("Object",))
 
 
-def with_variables(base: Environment, variables: Mapping[str, Type] = MappingProxyType({})) -> Environment:
-    """The same where other expressions of the policy may be used, as `variables.name`."""
-    return _with_variables(base, tuple(variables.items()))
+def with_variables(base: Environment, variables: Mapping[str, Type], text: str | None = None) -> Environment:
+    """The same where other expressions of the policy may be used, as `variables.name`.
+
+    For one expression, `text`, only those are declared that it can name: while variables are declared one after the
+    other, each with its own environment, the work would else grow with their square.
+    """
+    named = variables if text is None else sorted(variables.keys() & set(_WORD.findall(text)))
+    return _with_variables(base, tuple((name, variables[name]) for name in named))
 
 
 @lru_cache(maxsize=256)
