@@ -26,6 +26,7 @@ BETA = "api/beta=true"
 POD = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
 OBJECTS = {"Pod": ("v1", POD), **EXAMPLES}
 DEFINITION = "CustomResourceDefinition"
+STATUS_BY_SERVERS = {DEFINITION, "ResourceQuota", "APIService"}
 PODS = "/api/v1/namespaces/default/pods"
 CLAIM = "/registry/resourceclaims/default/x"
 
@@ -168,12 +169,14 @@ def _writable(server: Started) -> list[Kind]:
 
 
 def _name(kind: str, writer: str) -> str:
-    """The writer's own; two kinds have names that say what they are."""
+    """The writer's own; some kinds have names that say what they are."""
     match kind:
         case "IPAddress":
             return {"by-old": "192.0.2.7", "by-new": "192.0.2.8"}[writer]
         case "CustomResourceDefinition":
             return f"widgets.{writer}.example.com"
+        case "APIService":
+            return f"v1.{writer}.test"
     return writer
 
 
@@ -181,6 +184,8 @@ def _object(kind: Kind, writer: str) -> dict[str, Any]:
     made = {**OBJECTS[kind.kind][1], "metadata": {"name": _name(kind.kind, writer)}}
     if kind.kind == DEFINITION:
         made["spec"] = {**made["spec"], "group": f"{writer}.example.com"}
+    if kind.kind == "APIService":
+        made["spec"] = {**made["spec"], "group": f"{writer}.test", "version": "v1"}
     return made
 
 
@@ -190,7 +195,7 @@ async def _check_is_read(made: dict[str, Any], kind: Kind, reader: Started) -> N
         if each.kind == kind.kind and each.group == kind.group:
             found = await reader.get(f"{_collection(each)}/{made['metadata']['name']}")
             assert found["metadata"]["uid"] == made["metadata"]["uid"]
-            if kind.kind == DEFINITION:  # its status comes from whichever server is first, a moment after the write
+            if kind.kind in STATUS_BY_SERVERS:  # from whichever is first, a moment after the write
                 assert found["spec"] == made["spec"]
             elif each.version == kind.version:
                 assert found == made
