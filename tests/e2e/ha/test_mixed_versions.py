@@ -26,7 +26,7 @@ BETA = "api/beta=true"
 POD = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
 OBJECTS = {"Pod": ("v1", POD), **EXAMPLES}
 DEFINITION = "CustomResourceDefinition"
-STATUS_BY_SERVERS = {DEFINITION, "ResourceQuota", "APIService"}
+STATUS_BY_SERVERS = {DEFINITION, "APIService", "FlowSchema", "PriorityLevelConfiguration", "ResourceQuota"}
 PODS = "/api/v1/namespaces/default/pods"
 CLAIM = "/registry/resourceclaims/default/x"
 
