@@ -58,6 +58,7 @@ from mooring.apiserver.security.kubeconfig import write_kubeconfig
 from mooring.apiserver.security.nodes.authorizer import NodeAuthorizer
 from mooring.apiserver.security.nodes.restriction import NodeRestriction
 from mooring.apiserver.security.pki import KeyPair, Pki
+from mooring.apiserver.security.policy_parameters import PolicyParameterChecks
 from mooring.apiserver.security.rbac import RbacAuthorizer
 from mooring.apiserver.security.reviews import Reviews
 from mooring.apiserver.security.shared_keys import require_shared_keys
@@ -167,6 +168,7 @@ class ApiServer:
                 EscalationCheck(self._authorizer).check,
                 NodeRestriction(self.store).check,
                 CertificateChecks(self._node_authorizer).check,
+                PolicyParameterChecks(self.store, self.scheme, self._node_authorizer).check,
             ),
             create_check=partial(require_create, self._node_authorizer),
         )
