@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from mooring.api.base import Int32, Int64, Merge, Object, always, atomic, list_map, list_set, required
-from mooring.api.meta_v1 import Condition, LabelSelector, Resource, ResourceList
+from mooring.api.meta_v1 import Condition, LabelSelector, Resource
 
 FAIL, IGNORE = "Fail", "Ignore"
 EXACT, EQUIVALENT = "Exact", "Equivalent"
@@ -183,13 +183,6 @@ class ValidatingAdmissionPolicy(Resource):
     """What was found out about it."""
 
 
-class ValidatingAdmissionPolicyList(ResourceList):
-    """Several ValidatingAdmissionPolicies."""
-
-    items: list[ValidatingAdmissionPolicy] = required(list)
-    """The policies."""
-
-
 class ValidatingAdmissionPolicyBindingSpec(Object):
     """Where a policy holds."""
 
@@ -208,13 +201,6 @@ class ValidatingAdmissionPolicyBinding(Resource):
 
     spec: ValidatingAdmissionPolicyBindingSpec = required(ValidatingAdmissionPolicyBindingSpec)
     """Where."""
-
-
-class ValidatingAdmissionPolicyBindingList(ResourceList):
-    """Several ValidatingAdmissionPolicyBindings."""
-
-    items: list[ValidatingAdmissionPolicyBinding] = required(list)
-    """The bindings."""
 
 
 class ApplyConfiguration(Object):
@@ -268,13 +254,6 @@ class MutatingAdmissionPolicy(Resource):
     """What is changed."""
 
 
-class MutatingAdmissionPolicyList(ResourceList):
-    """Several MutatingAdmissionPolicies."""
-
-    items: list[MutatingAdmissionPolicy] = required(list)
-    """The policies."""
-
-
 class MutatingAdmissionPolicyBindingSpec(Object):
     """Where a policy holds."""
 
@@ -291,13 +270,6 @@ class MutatingAdmissionPolicyBinding(Resource):
 
     spec: MutatingAdmissionPolicyBindingSpec = always(MutatingAdmissionPolicyBindingSpec)
     """Where."""
-
-
-class MutatingAdmissionPolicyBindingList(ResourceList):
-    """Several MutatingAdmissionPolicyBindings."""
-
-    items: list[MutatingAdmissionPolicyBinding] = required(list)
-    """The bindings."""
 
 
 class ServiceReference(Object):
@@ -358,13 +330,6 @@ class ValidatingWebhookConfiguration(Resource):
     """The webhooks, and what each is asked about."""
 
 
-class ValidatingWebhookConfigurationList(ResourceList):
-    """Several ValidatingWebhookConfigurations."""
-
-    items: list[ValidatingWebhookConfiguration] = required(list)
-    """The configurations."""
-
-
 class MutatingWebhook(Object):
     """A webhook that may change objects and refuse requests."""
 
@@ -399,13 +364,6 @@ class MutatingWebhookConfiguration(Resource):
 
     webhooks: Annotated[list[MutatingWebhook], list_map("name")] = []
     """The webhooks, and what each is asked about."""
-
-
-class MutatingWebhookConfigurationList(ResourceList):
-    """Several MutatingWebhookConfigurations."""
-
-    items: list[MutatingWebhookConfiguration] = required(list)
-    """The configurations."""
 
 
 Webhook = ValidatingWebhook | MutatingWebhook

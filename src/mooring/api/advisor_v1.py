@@ -24,8 +24,8 @@ class Simulation(Resource):
 
 _EXPLANATIONS = "schedulingexplanations"
 KINDS = (
-    Kind(GROUP, VERSION, "SchedulingExplanation", SchedulingExplanation, None, _EXPLANATIONS, verbs=("get",)),
-    Kind(GROUP, VERSION, "Audit", Audit, None, "audits", namespaced=False, verbs=("get",)),
-    Kind(GROUP, VERSION, "Simulation", Simulation, None, "simulations", namespaced=False, verbs=("create",)),
+    Kind(GROUP, VERSION, "SchedulingExplanation", SchedulingExplanation, _EXPLANATIONS, verbs=("get",)),
+    Kind(GROUP, VERSION, "Audit", Audit, "audits", namespaced=False, verbs=("get",)),
+    Kind(GROUP, VERSION, "Simulation", Simulation, "simulations", namespaced=False, verbs=("create",)),
 )
 """For a server that has an advisor: beside the kinds that every server has."""

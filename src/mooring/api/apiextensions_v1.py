@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from msgspec import field
 
 from mooring.api.base import Int32, Int64, Object, always, list_map, required
-from mooring.api.meta_v1 import Resource, ResourceList
+from mooring.api.meta_v1 import Resource
 
 Number = int | float
 """As it was written, so that 10 does not become 10.0."""
@@ -328,13 +328,6 @@ class CustomResourceDefinition(Resource):
     """What the kind is."""
     status: CustomResourceDefinitionStatus = always(CustomResourceDefinitionStatus)
     """What has become of it."""
-
-
-class CustomResourceDefinitionList(ResourceList):
-    """Several definitions."""
-
-    items: list[CustomResourceDefinition] = required(list)
-    """The definitions."""
 
 
 CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"

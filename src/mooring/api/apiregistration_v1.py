@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 
 from mooring.api.base import Int32, Object, always, list_map, required
-from mooring.api.meta_v1 import Resource, ResourceList
+from mooring.api.meta_v1 import Resource
 
 AVAILABLE = "Available"
 
@@ -69,10 +69,3 @@ class APIService(Resource):
     """Who serves what."""
     status: APIServiceStatus = always(APIServiceStatus)
     """Whether it can be asked."""
-
-
-class APIServiceList(ResourceList):
-    """Several APIServices."""
-
-    items: list[APIService] = required(list)
-    """The services."""

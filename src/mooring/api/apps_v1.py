@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from mooring.api.base import Int32, Int64, IntOrString, Merge, Object, always, list_map, required
 from mooring.api.core_v1 import PersistentVolumeClaim, PodTemplateSpec
-from mooring.api.meta_v1 import LabelSelector, Resource, ResourceList
+from mooring.api.meta_v1 import LabelSelector, Resource
 
 
 class RollingUpdateDeployment(Object):
@@ -100,13 +100,6 @@ class Deployment(Resource):
     """What was last seen."""
 
 
-class DeploymentList(ResourceList):
-    """Several Deployments."""
-
-    items: list[Deployment] = required(list)
-    """The Deployments."""
-
-
 class ReplicaSetSpec(Object):
     """What a ReplicaSet should run."""
 
@@ -161,13 +154,6 @@ class ReplicaSet(Resource):
     """What is wanted."""
     status: ReplicaSetStatus = always(ReplicaSetStatus)
     """What was last seen."""
-
-
-class ReplicaSetList(ResourceList):
-    """Several ReplicaSets."""
-
-    items: list[ReplicaSet] = required(list)
-    """The ReplicaSets."""
 
 
 class RollingUpdateStatefulSetStrategy(Object):
@@ -280,13 +266,6 @@ class StatefulSet(Resource):
     """What was last seen."""
 
 
-class StatefulSetList(ResourceList):
-    """Several StatefulSets."""
-
-    items: list[StatefulSet] = required(list)
-    """The StatefulSets."""
-
-
 class RollingUpdateDaemonSet(Object):
     """How fast a rolling update of a DaemonSet goes."""
 
@@ -369,13 +348,6 @@ class DaemonSet(Resource):
     """What was last seen."""
 
 
-class DaemonSetList(ResourceList):
-    """Several DaemonSets."""
-
-    items: list[DaemonSet] = required(list)
-    """The DaemonSets."""
-
-
 class ControllerRevision(Resource):
     """A past state of a StatefulSet or DaemonSet, kept for rollbacks; its data cannot be changed."""
 
@@ -383,10 +355,3 @@ class ControllerRevision(Resource):
     """The state, in the form that its controller chose."""
     revision: Int64 = always(int)
     """The number of the revision; later ones are higher."""
-
-
-class ControllerRevisionList(ResourceList):
-    """Several ControllerRevisions."""
-
-    items: list[ControllerRevision] = required(list)
-    """The ControllerRevisions."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 from msgspec import field
 
 from mooring.api.base import Int32, Int64, Merge, Object, always, atomic, required
-from mooring.api.meta_v1 import Resource, ResourceList
+from mooring.api.meta_v1 import Resource
 
 
 class ScaleSpec(Object):
@@ -85,10 +85,3 @@ class HorizontalPodAutoscaler(Resource):
     """What is scaled, and how far."""
     status: HorizontalPodAutoscalerStatus = always(HorizontalPodAutoscalerStatus)
     """What it has seen and done."""
-
-
-class HorizontalPodAutoscalerList(ResourceList):
-    """Several HorizontalPodAutoscalers."""
-
-    items: list[HorizontalPodAutoscaler] = required(list)
-    """The autoscalers."""

@@ -6,7 +6,7 @@
 from typing import Annotated
 
 from mooring.api.base import Int32, Int64, Object, always, list_map, required
-from mooring.api.meta_v1 import LabelSelector, Resource, ResourceList
+from mooring.api.meta_v1 import LabelSelector, Resource
 from mooring.api.quantity import Quantity
 
 
@@ -281,10 +281,3 @@ class HorizontalPodAutoscaler(Resource):
     """What is scaled, by what, and how far."""
     status: HorizontalPodAutoscalerStatus = always(HorizontalPodAutoscalerStatus)
     """What it has seen and done."""
-
-
-class HorizontalPodAutoscalerList(ResourceList):
-    """Several HorizontalPodAutoscalers."""
-
-    items: list[HorizontalPodAutoscaler] = required(list)
-    """The autoscalers."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from mooring.api.base import Int32, Int64, Object, always, list_map, list_set, patched_by, required
 from mooring.api.core_v1 import ObjectReference, PodTemplateSpec
-from mooring.api.meta_v1 import LabelSelector, ObjectMeta, Resource, ResourceList
+from mooring.api.meta_v1 import LabelSelector, ObjectMeta, Resource
 
 
 class PodFailurePolicyOnExitCodesRequirement(Object):
@@ -228,13 +228,6 @@ class Job(Resource):
     """What was last seen."""
 
 
-class JobList(ResourceList):
-    """Several Jobs."""
-
-    items: list[Job] = required(list)
-    """The Jobs."""
-
-
 class JobTemplateSpec(Object):
     """The Jobs that a CronJob makes."""
 
@@ -283,10 +276,3 @@ class CronJob(Resource):
     """What is wanted."""
     status: CronJobStatus = always(CronJobStatus)
     """What was last seen."""
-
-
-class CronJobList(ResourceList):
-    """Several CronJobs."""
-
-    items: list[CronJob] = required(list)
-    """The CronJobs."""

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from mooring.api.base import Int32, Object, always, list_map, required
-from mooring.api.meta_v1 import Condition, Resource, ResourceList
+from mooring.api.meta_v1 import Condition, Resource
 
 CLIENT = "kubernetes.io/kube-apiserver-client"
 KUBELET_CLIENT = "kubernetes.io/kube-apiserver-client-kubelet"
@@ -67,13 +67,6 @@ class CertificateSigningRequest(Resource):
     """What became of it."""
 
 
-class CertificateSigningRequestList(ResourceList):
-    """Several CertificateSigningRequests."""
-
-    items: list[CertificateSigningRequest] = required(list)
-    """The requests."""
-
-
 class PodCertificateRequestSpec(Object):
     """What a kubelet asks for on behalf of a pod."""
 
@@ -123,13 +116,6 @@ class PodCertificateRequest(Resource):
     """What became of it."""
 
 
-class PodCertificateRequestList(ResourceList):
-    """Several PodCertificateRequests."""
-
-    items: list[PodCertificateRequest] = required(list)
-    """The requests."""
-
-
 class ClusterTrustBundleSpec(Object):
     """Whom to trust."""
 
@@ -144,10 +130,3 @@ class ClusterTrustBundle(Resource):
 
     spec: ClusterTrustBundleSpec = required(ClusterTrustBundleSpec)
     """Whom to trust."""
-
-
-class ClusterTrustBundleList(ResourceList):
-    """Several ClusterTrustBundles."""
-
-    items: list[ClusterTrustBundle] = required(list)
-    """The bundles."""

@@ -1,7 +1,7 @@
 """coordination.k8s.io/v1: Lease, by which nodes show that they live and components agree on a leader."""
 
-from mooring.api.base import Int32, Object, always, required
-from mooring.api.meta_v1 import Resource, ResourceList
+from mooring.api.base import Int32, Object, always
+from mooring.api.meta_v1 import Resource
 
 VERSION_ANNOTATION = "mooring.dev/version"
 """On a Lease: the version that its holder behaves as, by which the server notices skew (4330.10)."""
@@ -31,10 +31,3 @@ class Lease(Resource):
 
     spec: LeaseSpec = always(LeaseSpec)
     """Who holds it, and until when."""
-
-
-class LeaseList(ResourceList):
-    """Several Leases."""
-
-    items: list[Lease] = required(list)
-    """The leases."""

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar
 
 from mooring.api.base import Int32, Merge, Object, always, atomic, list_set, required
 from mooring.api.core_v1 import ObjectReference
-from mooring.api.meta_v1 import Resource, ResourceList
+from mooring.api.meta_v1 import Resource
 
 
 class EndpointConditions(Object):
@@ -86,10 +86,3 @@ class EndpointSlice(Resource):
     """The backends."""
     ports: list[EndpointPort] = always(list)
     """The ports of all of them."""
-
-
-class EndpointSliceList(ResourceList):
-    """Several EndpointSlices."""
-
-    items: list[EndpointSlice] = required(list)
-    """The slices."""

@@ -2,7 +2,7 @@
 
 from mooring.api.base import Int32, Object, always, required
 from mooring.api.core_v1 import EventSource, ObjectReference
-from mooring.api.meta_v1 import Resource, ResourceList
+from mooring.api.meta_v1 import Resource
 
 
 class EventSeries(Object):
@@ -45,10 +45,3 @@ class Event(Resource):
     """The last time in the older shape."""
     deprecated_count: Int32 = 0
     """The count in the older shape."""
-
-
-class EventList(ResourceList):
-    """Several Events."""
-
-    items: list[Event] = required(list)
-    """The events."""

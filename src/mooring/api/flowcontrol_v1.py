@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from mooring.api.base import Int32, Object, always, list_map, list_set, required
-from mooring.api.meta_v1 import Resource, ResourceList
+from mooring.api.meta_v1 import Resource
 
 
 class FlowDistinguisherMethod(Object):
@@ -135,13 +135,6 @@ class FlowSchema(Resource):
     """The state of the FlowSchema."""
 
 
-class FlowSchemaList(ResourceList):
-    """Several FlowSchemas."""
-
-    items: list[FlowSchema] = required(list)
-    """The FlowSchemas."""
-
-
 class QueuingConfiguration(Object):
     """How requests wait."""
 
@@ -213,10 +206,3 @@ class PriorityLevelConfiguration(Resource):
     """How the level is limited."""
     status: PriorityLevelConfigurationStatus = always(PriorityLevelConfigurationStatus)
     """The state of the level."""
-
-
-class PriorityLevelConfigurationList(ResourceList):
-    """Several PriorityLevelConfigurations."""
-
-    items: list[PriorityLevelConfiguration] = required(list)
-    """The levels."""

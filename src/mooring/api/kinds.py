@@ -38,7 +38,7 @@ from mooring.api import (
     storagemigration_v1,
 )
 from mooring.api.lifecycles import ALWAYS, Lifecycle, lifecycle_of
-from mooring.api.meta_v1 import Resource, ResourceList
+from mooring.api.meta_v1 import Resource, ResourceList, list_of
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 ResourceType = type[Resource]
@@ -136,7 +136,6 @@ class Kind:
     version: str
     kind: str
     type: ResourceType
-    list_type: ListType | None = None
     plural: str = ""
     """The name of the resource in URLs; empty for kinds that only appear in subresources."""
     namespaced: bool = True
@@ -171,6 +170,11 @@ class Kind:
     @property
     def list_kind(self) -> str:
         return self.custom.list_kind if self.custom else f"{self.kind}List"
+
+    @property
+    def list_type(self) -> ListType | None:
+        """The type of its lists; None for custom kinds, and for what is not kept."""
+        return list_of(self.type) if self.stored and not self.custom else None
 
     @property
     def stability(self) -> int:
@@ -224,7 +228,6 @@ class _Module:
             self.version,
             kind,
             getattr(self.module, kind),
-            getattr(self.module, f"{kind}List", None),
             plural,
             lifecycle=lifecycle_of(self.group, self.version, kind),
             **facts,
@@ -457,21 +460,18 @@ def _devices() -> tuple[Kind, ...]:
         replace(
             _also(claim, "v1beta1"),
             type=resource_v1beta1.ResourceClaim,
-            list_type=resource_v1beta1.ResourceClaimList,
             to_hub=conversion.claim_from_v1beta1,
             from_hub=conversion.claim_to_v1beta1,
         ),
         replace(
             _also(template, "v1beta1"),
             type=resource_v1beta1.ResourceClaimTemplate,
-            list_type=resource_v1beta1.ResourceClaimTemplateList,
             to_hub=conversion.template_from_v1beta1,
             from_hub=conversion.template_to_v1beta1,
         ),
         replace(
             _also(slice_, "v1beta1"),
             type=resource_v1beta1.ResourceSlice,
-            list_type=resource_v1beta1.ResourceSliceList,
             to_hub=conversion.slice_from_v1beta1,
             from_hub=conversion.slice_to_v1beta1,
         ),

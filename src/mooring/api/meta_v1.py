@@ -5,9 +5,10 @@ Timestamps are RFC 3339 text as the client gave them. JSON of no fixed shape (`f
 plain Python values. Read next: ``core_v1/pod.py``.
 """
 
-from typing import Annotated, Any, ClassVar
+from functools import cache
+from typing import Annotated, Any, ClassVar, cast
 
-from msgspec import field
+from msgspec import defstruct, field
 
 from mooring.api.base import Int32, Int64, Merge, Object, always, atomic, list_map, list_set, required
 
@@ -124,10 +125,26 @@ class Resource(TypeMeta):
 
 
 class ResourceList(TypeMeta):
-    """Several objects of one kind: the base of every list kind, which adds `items`."""
+    """Several objects of one kind: the base of every list kind, which says of what kind."""
 
     metadata: ListMeta = always(ListMeta)
     """The version of the collection and how to continue it."""
+    items: list[Any] = required(list)
+    """The objects."""
+
+
+@cache
+def list_of(kind: type[Resource]) -> type[ResourceList]:
+    """The type of lists of a kind, made when somebody asks for it: OpenAPI and protobuf."""
+    made = defstruct(
+        f"{kind.__name__}List",
+        [("items", list[kind], required(list))],  # type: ignore[valid-type] # known only when it is made
+        bases=(ResourceList,),
+        module=kind.__module__,
+        namespace={"__doc__": f"Several objects of the kind {kind.__name__}."},
+        kw_only=True,
+    )
+    return cast("type[ResourceList]", made)
 
 
 class LabelSelectorRequirement(Object):
@@ -335,7 +352,6 @@ class PartialObjectMetadataList(ResourceList):
     """Several objects of which only the metadata is shown."""
 
     items: list[PartialObjectMetadata] = required(list)
-    """The objects."""
 
 
 class TableOptions(TypeMeta):

@@ -10,7 +10,7 @@ from msgspec import field
 
 from mooring.api.base import Int32, IntOrString, Merge, Object, always, atomic, list_map, required
 from mooring.api.core_v1 import TypedLocalObjectReference
-from mooring.api.meta_v1 import Condition, LabelSelector, Resource, ResourceList
+from mooring.api.meta_v1 import Condition, LabelSelector, Resource
 
 # -- Ingress
 
@@ -138,13 +138,6 @@ class Ingress(Resource):
     """Its state."""
 
 
-class IngressList(ResourceList):
-    """Several Ingresses."""
-
-    items: list[Ingress] = required(list)
-    """The Ingresses."""
-
-
 # -- IngressClass
 
 
@@ -177,13 +170,6 @@ class IngressClass(Resource):
 
     spec: IngressClassSpec = always(IngressClassSpec)
     """Who implements it."""
-
-
-class IngressClassList(ResourceList):
-    """Several IngressClasses."""
-
-    items: list[IngressClass] = required(list)
-    """The classes."""
 
 
 # -- NetworkPolicy
@@ -258,13 +244,6 @@ class NetworkPolicy(Resource):
     """Which pods, and which traffic."""
 
 
-class NetworkPolicyList(ResourceList):
-    """Several NetworkPolicies."""
-
-    items: list[NetworkPolicy] = required(list)
-    """The policies."""
-
-
 # -- the addresses of Services
 
 
@@ -295,13 +274,6 @@ class IPAddress(Resource):
     """Whom it belongs to."""
 
 
-class IPAddressList(ResourceList):
-    """Several IPAddresses."""
-
-    items: list[IPAddress] = required(list)
-    """The addresses."""
-
-
 class ServiceCIDRSpec(Object):
     """The networks of a ServiceCIDR."""
 
@@ -323,10 +295,3 @@ class ServiceCIDR(Resource):
     """The networks."""
     status: ServiceCIDRStatus = always(ServiceCIDRStatus)
     """Its state."""
-
-
-class ServiceCIDRList(ResourceList):
-    """Several ServiceCIDRs."""
-
-    items: list[ServiceCIDR] = required(list)
-    """The ServiceCIDRs."""

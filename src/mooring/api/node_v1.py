@@ -4,7 +4,7 @@ from typing import Annotated
 
 from mooring.api.base import Object, atomic, required
 from mooring.api.core_v1 import Toleration
-from mooring.api.meta_v1 import Resource, ResourceList
+from mooring.api.meta_v1 import Resource
 from mooring.api.quantity import Quantity
 
 
@@ -33,10 +33,3 @@ class RuntimeClass(Resource):
     """What pods need besides their containers."""
     scheduling: Scheduling | None = None
     """Which nodes have it; all when absent."""
-
-
-class RuntimeClassList(ResourceList):
-    """Several RuntimeClasses."""
-
-    items: list[RuntimeClass] = required(list)
-    """The classes."""

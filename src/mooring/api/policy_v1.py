@@ -5,8 +5,8 @@ The disruption controller keeps the budgets; the `pods/eviction` subresource ask
 
 from typing import Annotated
 
-from mooring.api.base import Int32, Int64, IntOrString, Merge, Object, always, list_map, required
-from mooring.api.meta_v1 import Condition, DeleteOptions, LabelSelector, Resource, ResourceList
+from mooring.api.base import Int32, Int64, IntOrString, Merge, Object, always, list_map
+from mooring.api.meta_v1 import Condition, DeleteOptions, LabelSelector, Resource
 
 
 class PodDisruptionBudgetSpec(Object):
@@ -48,13 +48,6 @@ class PodDisruptionBudget(Resource):
     """What is wanted."""
     status: PodDisruptionBudgetStatus = always(PodDisruptionBudgetStatus)
     """What was last seen."""
-
-
-class PodDisruptionBudgetList(ResourceList):
-    """Several PodDisruptionBudgets."""
-
-    items: list[PodDisruptionBudget] = required(list)
-    """The PodDisruptionBudgets."""
 
 
 class Eviction(Resource):

@@ -5,7 +5,7 @@ from typing import ClassVar
 from msgspec import field
 
 from mooring.api.base import Merge, Object, always, atomic, required
-from mooring.api.meta_v1 import LabelSelector, Resource, ResourceList
+from mooring.api.meta_v1 import LabelSelector, Resource
 
 
 class PolicyRule(Object):
@@ -58,13 +58,6 @@ class Role(Resource):
     """The rights."""
 
 
-class RoleList(ResourceList):
-    """Several Roles."""
-
-    items: list[Role] = required(list)
-    """The roles."""
-
-
 class RoleBinding(Resource):
     """Gives a role to subjects, within a namespace."""
 
@@ -72,13 +65,6 @@ class RoleBinding(Resource):
     """Who gets the role."""
     role_ref: RoleRef = required(RoleRef)
     """The role; it cannot be changed."""
-
-
-class RoleBindingList(ResourceList):
-    """Several RoleBindings."""
-
-    items: list[RoleBinding] = required(list)
-    """The bindings."""
 
 
 class AggregationRule(Object):
@@ -97,13 +83,6 @@ class ClusterRole(Resource):
     """From which other roles the rights are gathered."""
 
 
-class ClusterRoleList(ResourceList):
-    """Several ClusterRoles."""
-
-    items: list[ClusterRole] = required(list)
-    """The roles."""
-
-
 class ClusterRoleBinding(Resource):
     """Gives a ClusterRole to subjects, in the whole cluster."""
 
@@ -111,10 +90,3 @@ class ClusterRoleBinding(Resource):
     """Who gets the role."""
     role_ref: RoleRef = required(RoleRef)
     """The role; it cannot be changed."""
-
-
-class ClusterRoleBindingList(ResourceList):
-    """Several ClusterRoleBindings."""
-
-    items: list[ClusterRoleBinding] = required(list)
-    """The bindings."""

@@ -10,7 +10,7 @@ from msgspec import field
 
 from mooring.api.base import Int64, Object, always, list_map, list_set, required
 from mooring.api.core_v1 import NodeSelector
-from mooring.api.meta_v1 import Condition, ObjectMeta, Resource, ResourceList
+from mooring.api.meta_v1 import Condition, ObjectMeta, Resource
 from mooring.api.quantity import Quantity
 
 ZERO = Quantity(0)
@@ -209,13 +209,6 @@ class ResourceSlice(Resource):
 
     spec: ResourceSliceSpec = required(ResourceSliceSpec)
     """What the driver publishes."""
-
-
-class ResourceSliceList(ResourceList):
-    """Several ResourceSlices."""
-
-    items: list[ResourceSlice] = required(list)
-    """The ResourceSlices."""
 
 
 class CELDeviceSelector(Object):
@@ -484,13 +477,6 @@ class ResourceClaim(Resource):
     """What was given."""
 
 
-class ResourceClaimList(ResourceList):
-    """Several ResourceClaims."""
-
-    items: list[ResourceClaim] = required(list)
-    """The ResourceClaims."""
-
-
 class ResourceClaimTemplateSpec(Object):
     """The claims that are made from a template."""
 
@@ -505,13 +491,6 @@ class ResourceClaimTemplate(Resource):
 
     spec: ResourceClaimTemplateSpec = always(ResourceClaimTemplateSpec)
     """The claims; it cannot be changed."""
-
-
-class ResourceClaimTemplateList(ResourceList):
-    """Several ResourceClaimTemplates."""
-
-    items: list[ResourceClaimTemplate] = required(list)
-    """The ResourceClaimTemplates."""
 
 
 class DeviceClassConfiguration(Object):
@@ -537,13 +516,6 @@ class DeviceClass(Resource):
 
     spec: DeviceClassSpec = always(DeviceClassSpec)
     """What the devices are like."""
-
-
-class DeviceClassList(ResourceList):
-    """Several DeviceClasses."""
-
-    items: list[DeviceClass] = required(list)
-    """The DeviceClasses."""
 
 
 class DeviceTaintSelector(Object):
@@ -580,10 +552,3 @@ class DeviceTaintRule(Resource):
     """Which devices, and how."""
     status: DeviceTaintRuleStatus = always(DeviceTaintRuleStatus)
     """What was last seen."""
-
-
-class DeviceTaintRuleList(ResourceList):
-    """Several DeviceTaintRules."""
-
-    items: list[DeviceTaintRule] = required(list)
-    """The DeviceTaintRules."""

@@ -3,7 +3,6 @@
 from mooring.api.resource_v1 import (
     DeviceTaint,
     DeviceTaintRule,
-    DeviceTaintRuleList,
     DeviceTaintRuleSpec,
     DeviceTaintRuleStatus,
     DeviceTaintSelector,
@@ -12,7 +11,6 @@ from mooring.api.resource_v1 import (
 __all__ = [
     "DeviceTaint",
     "DeviceTaintRule",
-    "DeviceTaintRuleList",
     "DeviceTaintRuleSpec",
     "DeviceTaintRuleStatus",
     "DeviceTaintSelector",

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from mooring.api.base import Int64, Object, always, list_map, list_set, required
 from mooring.api.core_v1 import NodeSelector
-from mooring.api.meta_v1 import ObjectMeta, Resource, ResourceList
+from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.resource_v1 import (
     CapacityRequirements,
     CounterSet,
@@ -16,7 +16,6 @@ from mooring.api.resource_v1 import (
     DeviceCapacity,
     DeviceClaimConfiguration,
     DeviceClass,
-    DeviceClassList,
     DeviceConstraint,
     DeviceCounterConsumption,
     DeviceDerivedAttribute,
@@ -34,16 +33,12 @@ __all__ = [
     "Device",
     "DeviceClaim",
     "DeviceClass",
-    "DeviceClassList",
     "DeviceRequest",
     "ResourceClaim",
-    "ResourceClaimList",
     "ResourceClaimSpec",
     "ResourceClaimTemplate",
-    "ResourceClaimTemplateList",
     "ResourceClaimTemplateSpec",
     "ResourceSlice",
-    "ResourceSliceList",
     "ResourceSliceSpec",
 ]
 
@@ -118,13 +113,6 @@ class ResourceSlice(Resource):
     """What the driver publishes."""
 
 
-class ResourceSliceList(ResourceList):
-    """Several ResourceSlices."""
-
-    items: list[ResourceSlice] = required(list)
-    """The ResourceSlices."""
-
-
 class DeviceRequest(Object):
     """Asks for devices, in one way or in one of several; with several ways the fields of the one way are not given."""
 
@@ -177,13 +165,6 @@ class ResourceClaim(Resource):
     """What was given."""
 
 
-class ResourceClaimList(ResourceList):
-    """Several ResourceClaims."""
-
-    items: list[ResourceClaim] = required(list)
-    """The ResourceClaims."""
-
-
 class ResourceClaimTemplateSpec(Object):
     """The claims that are made from a template."""
 
@@ -198,10 +179,3 @@ class ResourceClaimTemplate(Resource):
 
     spec: ResourceClaimTemplateSpec = always(ResourceClaimTemplateSpec)
     """The claims; it cannot be changed."""
-
-
-class ResourceClaimTemplateList(ResourceList):
-    """Several ResourceClaimTemplates."""
-
-    items: list[ResourceClaimTemplate] = required(list)
-    """The ResourceClaimTemplates."""

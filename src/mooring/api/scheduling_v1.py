@@ -3,8 +3,8 @@
 Admission resolves `priorityClassName` through these; preemption compares the values. Read next: ``policy_v1.py``.
 """
 
-from mooring.api.base import Int32, always, required
-from mooring.api.meta_v1 import Resource, ResourceList
+from mooring.api.base import Int32, always
+from mooring.api.meta_v1 import Resource
 
 
 class PriorityClass(Resource):
@@ -18,10 +18,3 @@ class PriorityClass(Resource):
     """When to use the class, for people."""
     preemption_policy: str | None = None
     """PreemptLowerPriority, or Never for pods that wait without displacing others."""
-
-
-class PriorityClassList(ResourceList):
-    """Several PriorityClasses."""
-
-    items: list[PriorityClass] = required(list)
-    """The PriorityClasses."""

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from mooring.api.base import Int32, Int64, Merge, Object, always, atomic, list_map, list_set, required
 from mooring.api.core_v1 import PersistentVolumeSpec
-from mooring.api.meta_v1 import LabelSelector, Resource, ResourceList
+from mooring.api.meta_v1 import LabelSelector, Resource
 from mooring.api.quantity import Quantity
 
 
@@ -47,13 +47,6 @@ class StorageClass(Resource):
     """Immediate, or WaitForFirstConsumer to choose the volume together with the node of the pod."""
     allowed_topologies: list[TopologySelectorTerm] = []
     """Where volumes may be made; everywhere when not given."""
-
-
-class StorageClassList(ResourceList):
-    """Several StorageClasses."""
-
-    items: list[StorageClass] = required(list)
-    """The StorageClasses."""
 
 
 class VolumeAttachmentSource(Object):
@@ -109,13 +102,6 @@ class VolumeAttachment(Resource):
     """What was last seen."""
 
 
-class VolumeAttachmentList(ResourceList):
-    """Several VolumeAttachments."""
-
-    items: list[VolumeAttachment] = required(list)
-    """The VolumeAttachments."""
-
-
 class TokenRequest(Object):
     """A service account token that a CSI driver needs."""
 
@@ -157,13 +143,6 @@ class CSIDriver(Resource):
 
     spec: CSIDriverSpec = required(CSIDriverSpec)
     """What the driver can do and needs."""
-
-
-class CSIDriverList(ResourceList):
-    """Several CSIDrivers."""
-
-    items: list[CSIDriver] = required(list)
-    """The CSIDrivers."""
 
 
 class VolumeNodeResources(Object):
@@ -235,13 +214,6 @@ class CSINode(Resource):
     """What was last seen."""
 
 
-class CSINodeList(ResourceList):
-    """Several CSINodes."""
-
-    items: list[CSINode] = required(list)
-    """The CSINodes."""
-
-
 class CSIStorageCapacity(Resource):
     """How much storage of one class there is left in one part of the cluster."""
 
@@ -255,13 +227,6 @@ class CSIStorageCapacity(Resource):
     """The largest volume that can be made; unknown when not given."""
 
 
-class CSIStorageCapacityList(ResourceList):
-    """Several CSIStorageCapacities."""
-
-    items: list[CSIStorageCapacity] = required(list)
-    """The CSIStorageCapacities."""
-
-
 class VolumeAttributesClass(Resource):
     """Describes attributes of volumes that a claim can change after the volume was made."""
 
@@ -269,10 +234,3 @@ class VolumeAttributesClass(Resource):
     """The CSI driver that understands the parameters; it cannot be changed."""
     parameters: dict[str, str] = {}
     """The attributes; they cannot be changed, a claim chooses another class instead."""
-
-
-class VolumeAttributesClassList(ResourceList):
-    """Several VolumeAttributesClasses."""
-
-    items: list[VolumeAttributesClass] = required(list)
-    """The VolumeAttributesClasses."""

@@ -1,5 +1,5 @@
 """storage.k8s.io/v1beta1: VolumeAttributesClass, which has the same shape as in v1."""
 
-from mooring.api.storage_v1 import VolumeAttributesClass, VolumeAttributesClassList
+from mooring.api.storage_v1 import VolumeAttributesClass
 
-__all__ = ["VolumeAttributesClass", "VolumeAttributesClassList"]
+__all__ = ["VolumeAttributesClass"]

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from mooring.api.base import Object, always, list_map, required
-from mooring.api.meta_v1 import Condition, GroupResource, Resource, ResourceList
+from mooring.api.meta_v1 import Condition, GroupResource, Resource
 
 
 class StorageVersionMigrationSpec(Object):
@@ -29,10 +29,3 @@ class StorageVersionMigration(Resource):
     """What is to be written anew."""
     status: StorageVersionMigrationStatus = always(StorageVersionMigrationStatus)
     """How far it has come."""
-
-
-class StorageVersionMigrationList(ResourceList):
-    """Several StorageVersionMigrations."""
-
-    items: list[StorageVersionMigration] = required(list)
-    """The migrations."""

@@ -11,7 +11,8 @@ from mooring.admission.pipeline import admit_create, admit_update
 from mooring.admission.strategy import NoCluster, Request
 from mooring.api import errors
 from mooring.api.base import copy_of
-from mooring.api.core_v1 import Pod, PodList
+from mooring.api.core_v1 import Pod
+from mooring.api.meta_v1 import list_of
 
 
 class Namespaces(NoCluster):
@@ -107,4 +108,4 @@ def test_warnings_are_told_once() -> None:
 def test_only_stored_kinds_have_a_strategy() -> None:
     assert registry.strategy_of(Pod).resource == "pods"
     with pytest.raises(KeyError):
-        registry.strategy_of(PodList)  # type: ignore[arg-type] # not a kind with metadata of an object
+        registry.strategy_of(list_of(Pod))  # type: ignore[arg-type] # not a kind with metadata of an object

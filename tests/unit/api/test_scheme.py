@@ -189,7 +189,6 @@ def registered(version: str, introduced: str, deprecated: str = "", removed: str
         version,
         "Widget",
         apps_v1.ControllerRevision,
-        apps_v1.ControllerRevisionList,
         "widgets",
         lifecycle=since(introduced, deprecated, removed),
     )

@@ -34,7 +34,6 @@ OURS_ALONE = {
 WITHOUT_MODEL = {  # bases, query options, Table, what is no kind and the kinds of our own
     "advisor_v1.Audit",
     "core_v1.RangeAllocation",
-    "core_v1.RangeAllocationList",
     "advisor_v1.SchedulingExplanation",
     "apiextensions_v1.CustomResourceSubresourceStatus",
     "advisor_v1.Simulation",

@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from mooring.api.base import list_map, required
+from mooring.api.base import list_map
 from mooring.api.core_v1.references import LocalObjectReference, ObjectReference
-from mooring.api.meta_v1 import Resource, ResourceList
+from mooring.api.meta_v1 import Resource
 
 
 class ConfigMap(Resource):
@@ -16,13 +16,6 @@ class ConfigMap(Resource):
     """Texts by key."""
     binary_data: dict[str, bytes] = {}
     """Bytes by key."""
-
-
-class ConfigMapList(ResourceList):
-    """Several ConfigMaps."""
-
-    items: list[ConfigMap] = required(list)
-    """The config maps."""
 
 
 class Secret(Resource):
@@ -38,13 +31,6 @@ class Secret(Resource):
     """What the data is for; Opaque when nothing particular."""
 
 
-class SecretList(ResourceList):
-    """Several Secrets."""
-
-    items: list[Secret] = required(list)
-    """The secrets."""
-
-
 class ServiceAccount(Resource):
     """An identity for processes in pods."""
 
@@ -54,10 +40,3 @@ class ServiceAccount(Resource):
     """Secrets with which its pods pull images."""
     automount_service_account_token: bool | None = None
     """Whether its pods get a token; a pod can say otherwise."""
-
-
-class ServiceAccountList(ResourceList):
-    """Several ServiceAccounts."""
-
-    items: list[ServiceAccount] = required(list)
-    """The service accounts."""

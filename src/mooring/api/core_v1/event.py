@@ -2,7 +2,7 @@
 
 from mooring.api.base import Int32, Object, always, required
 from mooring.api.core_v1.references import ObjectReference
-from mooring.api.meta_v1 import ObjectMeta, Resource, ResourceList
+from mooring.api.meta_v1 import ObjectMeta, Resource
 
 
 class EventSource(Object):
@@ -56,10 +56,3 @@ class Event(Resource):
     """The controller that reports it, such as default-scheduler."""
     reporting_instance: str = always(str)
     """The instance of that controller."""
-
-
-class EventList(ResourceList):
-    """Several Events."""
-
-    items: list[Event] = required(list)
-    """The events."""

@@ -3,7 +3,7 @@
 from typing import Annotated, ClassVar
 
 from mooring.api.base import Merge, Object, always, atomic, list_map, required
-from mooring.api.meta_v1 import Resource, ResourceList
+from mooring.api.meta_v1 import Resource
 from mooring.api.quantity import Quantity
 
 
@@ -45,13 +45,6 @@ class Namespace(Resource):
     """What keeps the namespace from disappearing."""
     status: NamespaceStatus = always(NamespaceStatus)
     """The state of the namespace."""
-
-
-class NamespaceList(ResourceList):
-    """Several Namespaces."""
-
-    items: list[Namespace] = required(list)
-    """The namespaces."""
 
 
 class ScopedResourceSelectorRequirement(Object):
@@ -103,13 +96,6 @@ class ResourceQuota(Resource):
     """How much is used."""
 
 
-class ResourceQuotaList(ResourceList):
-    """Several ResourceQuotas."""
-
-    items: list[ResourceQuota] = required(list)
-    """The quotas."""
-
-
 class LimitRangeItem(Object):
     """Limits for objects of one type."""
 
@@ -139,10 +125,3 @@ class LimitRange(Resource):
 
     spec: LimitRangeSpec = always(LimitRangeSpec)
     """The limits."""
-
-
-class LimitRangeList(ResourceList):
-    """Several LimitRanges."""
-
-    items: list[LimitRange] = required(list)
-    """The limit ranges."""

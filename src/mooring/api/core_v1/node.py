@@ -6,7 +6,7 @@ from msgspec import field
 
 from mooring.api.base import Int32, Int64, Object, always, list_map, list_set, required
 from mooring.api.core_v1.placement import Taint
-from mooring.api.meta_v1 import Resource, ResourceList
+from mooring.api.meta_v1 import Resource
 from mooring.api.quantity import Quantity
 
 
@@ -232,10 +232,3 @@ class Node(Resource):
     """What the node is meant to be."""
     status: NodeStatus = always(NodeStatus)
     """The state of the node."""
-
-
-class NodeList(ResourceList):
-    """Several Nodes."""
-
-    items: list[Node] = required(list)
-    """The nodes."""

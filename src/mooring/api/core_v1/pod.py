@@ -22,7 +22,7 @@ from mooring.api.core_v1.placement import Affinity, Toleration, TopologySpreadCo
 from mooring.api.core_v1.pod_status import PodStatus
 from mooring.api.core_v1.pod_volume import Volume
 from mooring.api.core_v1.references import LocalObjectReference, ObjectReference
-from mooring.api.meta_v1 import ObjectMeta, Resource, ResourceList
+from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.quantity import Quantity
 
 
@@ -245,13 +245,6 @@ class Pod(Resource):
     """What has become of it."""
 
 
-class PodList(ResourceList):
-    """Several Pods."""
-
-    items: list[Pod] = required(list)
-    """The pods."""
-
-
 class PodTemplateSpec(Object):
     """From which a controller makes pods."""
 
@@ -266,13 +259,6 @@ class PodTemplate(Resource):
 
     template: PodTemplateSpec = always(PodTemplateSpec)
     """From which pods are made."""
-
-
-class PodTemplateList(ResourceList):
-    """Several PodTemplates."""
-
-    items: list[PodTemplate] = required(list)
-    """The templates."""
 
 
 class Binding(Resource):

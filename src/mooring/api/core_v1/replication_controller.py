@@ -4,7 +4,7 @@ from typing import Annotated
 
 from mooring.api.base import Int32, Int64, Object, always, atomic, list_map, required
 from mooring.api.core_v1.pod import PodTemplateSpec
-from mooring.api.meta_v1 import Resource, ResourceList
+from mooring.api.meta_v1 import Resource
 
 
 class ReplicationControllerSpec(Object):
@@ -59,10 +59,3 @@ class ReplicationController(Resource):
     """The pods to keep."""
     status: ReplicationControllerStatus = always(ReplicationControllerStatus)
     """The state of the controller."""
-
-
-class ReplicationControllerList(ResourceList):
-    """Several ReplicationControllers."""
-
-    items: list[ReplicationController] = required(list)
-    """The controllers."""

@@ -6,7 +6,7 @@ from msgspec import field
 
 from mooring.api.base import Int32, IntOrString, Merge, Object, always, atomic, list_map, required
 from mooring.api.core_v1.references import ObjectReference
-from mooring.api.meta_v1 import Condition, Resource, ResourceList
+from mooring.api.meta_v1 import Condition, Resource
 
 
 class ServicePort(Object):
@@ -134,13 +134,6 @@ class Service(Resource):
     """The state of the service."""
 
 
-class ServiceList(ResourceList):
-    """Several Services."""
-
-    items: list[Service] = required(list)
-    """The services."""
-
-
 class EndpointAddress(Object):
     """An address behind a service."""
 
@@ -189,13 +182,6 @@ class Endpoints(Resource):
     """The addresses, grouped by ports."""
 
 
-class EndpointsList(ResourceList):
-    """Several Endpoints."""
-
-    items: list[Endpoints] = required(list)
-    """The endpoints."""
-
-
 class RangeAllocation(Resource):
     """Which numbers of a range are taken, as a set of bits. Only the API server itself uses it."""
 
@@ -203,10 +189,3 @@ class RangeAllocation(Resource):
     """The range, as 30000-32767."""
     data: bytes = required(bytes)
     """A bit for each number."""
-
-
-class RangeAllocationList(ResourceList):
-    """Several RangeAllocations."""
-
-    items: list[RangeAllocation] = required(list)
-    """The allocations."""

@@ -31,7 +31,7 @@ from mooring.api.core_v1.volume_source import (
     StorageOSPersistentVolumeSource,
     VsphereVirtualDiskVolumeSource,
 )
-from mooring.api.meta_v1 import LabelSelector, ObjectMeta, Resource, ResourceList
+from mooring.api.meta_v1 import LabelSelector, ObjectMeta, Resource
 from mooring.api.quantity import Quantity
 
 
@@ -129,13 +129,6 @@ class PersistentVolume(Resource):
     """What the volume is."""
     status: PersistentVolumeStatus = always(PersistentVolumeStatus)
     """The state of the volume."""
-
-
-class PersistentVolumeList(ResourceList):
-    """Several PersistentVolumes."""
-
-    items: list[PersistentVolume] = required(list)
-    """The volumes."""
 
 
 class VolumeResourceRequirements(Object):
@@ -246,13 +239,6 @@ class PersistentVolumeClaim(Resource):
     """The storage that is wanted."""
     status: PersistentVolumeClaimStatus = always(PersistentVolumeClaimStatus)
     """The state of the claim."""
-
-
-class PersistentVolumeClaimList(ResourceList):
-    """Several PersistentVolumeClaims."""
-
-    items: list[PersistentVolumeClaim] = required(list)
-    """The claims."""
 
 
 class PersistentVolumeClaimTemplate(Object):

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from mooring.api import codec, errors
-from mooring.api.core_v1 import Node, Pod, PodList
+from mooring.api.core_v1 import Node, Pod
+from mooring.api.meta_v1 import list_of
 from mooring.api.quoting import quoted
 from mooring.api.simulation import FAILURE, is_unreachable
 from mooring.apiserver.bounded_cache import BoundedCache
@@ -194,7 +195,7 @@ class SimulatedKubelet:
             case "/pods" | "/pods/":
                 pods = await self._objects.list(Pod)
                 own = [pod for pod in pods if pod.spec.node_name == node.metadata.name]
-                return Response(200, codec.encode(PodList(kind="PodList", api_version="v1", items=own)))
+                return Response(200, codec.encode(list_of(Pod)(kind="PodList", api_version="v1", items=own)))
         return Response(404, b"404 page not found: simulated kubelets have /healthz and /pods\n", _TEXT)
 
 
