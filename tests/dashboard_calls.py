@@ -1,7 +1,8 @@
 """Asks a dashboard without a socket and without a browser, for a cluster that tests make."""
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from mooring.api.meta_v1 import Resource
 from mooring.base import component
 from mooring.dashboard.access import Access
 from mooring.dashboard.app import App
-from mooring.dashboard.gate import Gate
+from mooring.dashboard.gate import CHANGING, Gate
 from mooring.dashboard.options import Running
 from mooring.dashboard.watching import Watching
 from mooring.testing.builders import node, pod
@@ -24,6 +25,9 @@ TOKEN = "a-token-of-tests"
 PORT = 8123
 HOST = f"127.0.0.1:{PORT}"
 ORIGIN = f"http://{HOST}"
+CHANGING_TOKEN = "a-token-of-changes"
+OWN = {"host": HOST, "origin": ORIGIN, CHANGING: CHANGING_TOKEN}
+"""The headers of a page that may change the cluster."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,21 @@ class Caller:
         path, _, query = path.partition("?")
         return await self.send("POST", f"/{TOKEN}/{path}", headers=headers, query=query, body=urlencode(form).encode())
 
+    async def change(self, path: str = "", **form: str) -> Answer:
+        """Ask for a change of the cluster, or confirm one by its name."""
+        return await self.change_with(OWN, path, form)
+
+    async def change_with(self, headers: dict[str, str], path: str, form: dict[str, str]) -> Answer:
+        where = f"/{TOKEN}/changes/{path}" if path else f"/{TOKEN}/changes"
+        return await self.send("POST", where, headers=headers, query="format=json", body=urlencode(form).encode())
+
+    async def until(self, path: str, condition: Callable[[Any], bool]) -> Any:
+        """What a page shows as soon as it shows something."""
+        async with asyncio.timeout(20):
+            while not condition(found := await self.data(path)):
+                await self.cluster.changed(self.cluster.revision)
+        return found
+
     async def send(
         self, method: str, path: str, *, headers: dict[str, str], query: str = "", body: bytes = b""
     ) -> Answer:
@@ -87,13 +106,15 @@ class Caller:
 
 
 @asynccontextmanager
-async def dashboard(snapshot: Snapshot, settings: Settings | None = None) -> AsyncIterator[Caller]:
+async def dashboard(
+    snapshot: Snapshot, settings: Settings | None = None, *, changing: str = ""
+) -> AsyncIterator[Caller]:
     """A dashboard of a snapshot, ready."""
     running = Running(component.resolve())
     access = Access(origin=snapshot.origin, settings=settings or Settings(), running=running, read=lambda: snapshot)
     async with Watching(access) as cluster:
         assert await cluster.ready(), cluster.problem
-        yield Caller(App(cluster, Gate(TOKEN, PORT)), cluster)
+        yield Caller(App(cluster, Gate(TOKEN, PORT, changing)), cluster)
 
 
 def dumped(objects: Iterable[Resource], path: Path) -> Path:

@@ -9,6 +9,7 @@ what the command prints. `mooring dashboard` and `mooring up --dashboard` run it
 | ``options.py`` | its versions and gates |
 | ``standing.py``, ``history.py`` | the cluster as it stands, kept up to date change by change; what happened lately |
 | ``watching.py`` | follows a live cluster, and lets pages ask in a thread of its own |
+| ``changing.py`` | the few changes that pages offer with `--allow-changes`, kept to what was shown |
 | ``gate.py`` | who may ask: token, host, origin, and the headers that keep a browser from doing more |
 | ``app.py``, ``server.py`` | requests and responses over ASGI; listening on the loopback address |
 | ``views/`` | a module for each view: a typed model, and the page that shows it |

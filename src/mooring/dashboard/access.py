@@ -24,7 +24,11 @@ class Access:
     running: Running | None = None
     """Its versions and gates, where somebody has named them; otherwise a live server is asked."""
     connect: Connect | None = None
+    namespace: str = ""
+    """What is looked at of a live cluster where its whole may not be: the namespace of the kubeconfig."""
     read: Callable[[], Snapshot] | None = None
+    allow_changes: bool = False
+    """Whether pages offer to change the cluster: only where it is live, and somebody has asked for it."""
     has_stored_versions: bool = False
     """Whether objects are read as they are stored, so that an audit can judge that too."""
 

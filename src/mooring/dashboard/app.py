@@ -3,6 +3,7 @@
     GET  /TOKEN/…                 pages; with `?format=json` what they show as data
     GET  /TOKEN/events            server-sent events: a revision whenever something has changed
     GET  /TOKEN/static/NAME       style sheet and scripts
+    POST /TOKEN/changes/…         only with `--allow-changes`: what a button would do, and doing it
 
 Read next: ``gate.py`` for who may ask, ``views/`` for what they see, ``layout.py`` for what is around it.
 """
@@ -23,7 +24,7 @@ from mooring.base import logs
 from mooring.dashboard import layout
 from mooring.dashboard.asking import Answer, Asked, BadRequestError, File, Links, NotFoundError, Page, View
 from mooring.dashboard.gate import HEADERS, Gate, RefusedError
-from mooring.dashboard.views import ROUTES
+from mooring.dashboard.views import CHANGES, ROUTES
 from mooring.dashboard.watching import Watching
 
 _MOST_BYTES = 4 * 1024 * 1024
@@ -51,7 +52,7 @@ class App:
     def __init__(self, cluster: Watching, gate: Gate) -> None:
         self._cluster = cluster
         self._gate = gate
-        self._links = Links(f"/{gate.token}/")
+        self._links = Links(f"/{gate.token}/", gate.changing)
         self._streams = 0
         self.stopping = asyncio.Event()
         """Set when streams should end."""
@@ -63,7 +64,7 @@ class App:
         path = (scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0].decode("latin-1")
         try:
             rest = self._gate.check(scope["method"], path, headers)
-            reply = await self._reply(scope, rest, receive)
+            reply = await self._reply(scope, rest, headers, receive)
         except RefusedError as error:
             reply = _text(error.status, str(error))
         except (NotFoundError, BadRequestError) as error:
@@ -74,7 +75,7 @@ class App:
             reply = self._wrapped(layout.problem(_DEFECT, self._cluster, self._links), 500)
         await _send(send, receive, reply, with_body=scope["method"] != "HEAD")
 
-    async def _reply(self, scope: Any, rest: str, receive: Any) -> _Reply:
+    async def _reply(self, scope: Any, rest: str, headers: Mapping[str, str], receive: Any) -> _Reply:
         parts = tuple(unquote(part) for part in rest.split("/"))
         method, query = scope["method"], _values(scope["query_string"])
         if method in ("GET", "HEAD"):
@@ -84,7 +85,11 @@ class App:
                 return self._events()
         elif method != "POST":
             raise RefusedError(405, "only GET and POST are answered here")
-        found = _route(method, parts)
+        found = _route(ROUTES, method, parts)
+        if found is None and self._gate.changing:
+            found = _route(CHANGES, method, parts)
+            if found is not None:
+                self._gate.check_change(headers)
         if found is None:
             raise NotFoundError("there is no such page")
         view, path = found
@@ -147,9 +152,12 @@ class App:
 _DEFECT = "This page could not be made, through a defect in Mooring. What went wrong is in the log of the command."
 
 
-def _route(method: str, parts: tuple[str, ...]) -> tuple[View, tuple[str, ...]] | None:
+Routes = Mapping[tuple[str, tuple[str, ...]], View]
+
+
+def _route(routes: Routes, method: str, parts: tuple[str, ...]) -> tuple[View, tuple[str, ...]] | None:
     wanted = "POST" if method == "POST" else "GET"
-    for (own, pattern), view in ROUTES.items():
+    for (own, pattern), view in routes.items():
         if own == wanted and len(pattern) == len(parts):
             pairs = list(zip(pattern, parts, strict=True))
             if all(mark in ("*", part) for mark, part in pairs):

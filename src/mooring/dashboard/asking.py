@@ -21,6 +21,8 @@ class Links:
 
     base: str
     """`/TOKEN/`."""
+    changing: str = ""
+    """What a page says when it changes the cluster; empty where it may not."""
 
     def to(self, *path: str, **query: object) -> str:
         told = {name: value for name, value in query.items() if value not in ("", None)}

@@ -6,6 +6,8 @@ from mooring.advisor.simulate.html.markup import Markup, tag, together
 from mooring.dashboard.asking import Asked, Links
 
 PER_PAGE = 50
+CONFIRMATION = "confirmation"
+"""The place of a page that shows a change before it is made."""
 
 
 def link(address: str, text: object, **attributes: object) -> Markup:
@@ -24,6 +26,23 @@ def command(text: str) -> Markup:
     """A command with a button that copies it."""
     button = tag("button", "Copy", type="button", class_="copy", data_copy=text, aria_label=f"Copy: {text}")
     return tag("div", tag("code", text), button, class_="command")
+
+
+def change_form(links: Links, text: str, told: str, **fields: str) -> Markup:
+    """A button that asks for a change of the cluster; nothing where pages may not change it."""
+    if not links.changing:
+        return Markup("")
+    hidden = [tag("input", type="hidden", name=name, value=value) for name, value in fields.items()]
+    return tag("form", *hidden, tag("button", text, type="submit", aria_label=told), class_="change", method="post",
+               action=links.to("changes"), data_into=CONFIRMATION)  # fmt: skip
+
+
+def change_button(links: Links, text: str, what: str) -> Markup:
+    """The same in a form that asks for something else, too."""
+    if not links.changing:
+        return Markup("")
+    return tag("button", text, type="submit", name="what", value=what, formmethod="post",
+               formaction=links.to("changes"), data_into=CONFIRMATION)  # fmt: skip
 
 
 def badge(text: object, mood: str = "") -> Markup:

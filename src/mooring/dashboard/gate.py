@@ -3,7 +3,8 @@
 - The address has a random token; it is compared in constant time, and nothing is served without it.
 - The `Host` header must name the loopback address, or a page whose name was pointed there (DNS rebinding) could read.
 - A request that a page of another site has made (`Origin`, `Sec-Fetch-Site`) is refused, whatever it knows.
-- What changes something needs both an own `Origin` and POST.
+- What is sent needs POST and an own `Origin`; what changes the cluster needs a header, too, with a second token that
+  only own pages have in them. Without `--allow-changes` there is none, and such addresses do not exist.
 - Pages may load scripts and styles from here alone, nothing inline, and nobody may put them into a frame.
 """
 
@@ -23,6 +24,8 @@ HEADERS: Mapping[str, str] = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
+CHANGING = "x-mooring-changes"
+"""The header of requests that change the cluster."""
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
 _OWN_SITES = frozenset({"same-origin", "none"})
 """`none`: somebody has typed or opened the address."""
@@ -46,6 +49,8 @@ class Gate:
 
     token: str
     port: int
+    changing: str = ""
+    """The token of requests that change the cluster; empty where nothing does."""
 
     def check(self, method: str, path: str, headers: Mapping[str, str]) -> str:
         """The path behind the token. Raises `RefusedError`."""
@@ -62,6 +67,12 @@ class Gate:
         if method not in ("GET", "HEAD") and origin is None:
             raise RefusedError(403, "the request does not say where it comes from (Origin)")
         return rest
+
+    def check_change(self, headers: Mapping[str, str]) -> None:
+        """For what changes the cluster, after `check`. Raises `RefusedError`."""
+        given = headers.get(CHANGING, "")
+        if not self.changing or not hmac.compare_digest(given.encode(), self.changing.encode()):
+            raise RefusedError(403, "only the dashboard's own pages may change the cluster: load the page again")
 
     @property
     def _hosts(self) -> frozenset[str]:

@@ -95,6 +95,10 @@ class History:
             gone = what == "deleted"
             self.lines.append(Line(at, f"{subject}: {what}", "" if gone else "pod", example))
 
+    def tell(self, text: str, kind: str, name: str, now: datetime) -> None:
+        """Add a line that no change of an object tells."""
+        self.lines.append(Line(times.to_seconds(now), text, kind, name))
+
     def _pod_news(self, old: Pod | None, new: Pod | None) -> str:
         if new is None:
             return "deleted"

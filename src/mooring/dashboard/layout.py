@@ -2,7 +2,7 @@
 
 from mooring.advisor.simulate.html.markup import Markup, tag, together
 from mooring.dashboard.asking import Links, Page
-from mooring.dashboard.elements import link, notice, soft
+from mooring.dashboard.elements import CONFIRMATION, link, notice, soft
 from mooring.dashboard.watching import Watching
 
 MENU = (
@@ -15,6 +15,7 @@ MENU = (
     ("expressions", "Expressions", ("expressions",)),
 )
 """The views in their order: name, title, and path."""
+_CHANGES = "Changes are shown before they are made, and made with your credentials."
 
 
 def page(shown: Page, cluster: Watching, links: Links) -> str:
@@ -60,10 +61,22 @@ def _document(title: str, view: str, body: Markup, cluster: Watching, links: Lin
         class_="top",
     )
     main = tag("main", tag("h1", title), body, id="content", tabindex="-1")
-    foot = soft("Nothing here is written to the cluster.")
-    attributes = {"data_base": links.base, "data_revision": cluster.revision}
-    body_tag = tag("body", top, main, tag("footer", foot), **attributes)
+    foot = soft(_CHANGES if links.changing else "Nothing here is written to the cluster.")
+    attributes = {
+        "data_base": links.base,
+        "data_revision": cluster.revision,
+        "data_changing": links.changing or None,
+    }
+    body_tag = tag("body", top, main, tag("footer", foot), _confirmation(links), **attributes)
     return f"<!DOCTYPE html>\n{tag('html', tag('head', head), body_tag, lang='en')}\n"
+
+
+def _confirmation(links: Links) -> Markup:
+    """Where a change of the cluster is shown before it is made."""
+    if not links.changing:
+        return Markup("")
+    close = tag("form", tag("button", "Close", type="submit"), method="dialog")
+    return tag("dialog", tag("div", id=CONFIRMATION, aria_live="polite"), close, aria_label="A change of the cluster")
 
 
 def _menu(view: str, cluster: Watching, links: Links) -> Markup:

@@ -45,7 +45,8 @@ class DashboardServer:
             listening = stack.enter_context(_listening(self._port))
             self.port: int = listening.getsockname()[1]
             self.cluster = await stack.enter_async_context(Watching(self._access))
-            self._app = App(self.cluster, Gate(self._token, self.port))
+            changing = new_token() if self._access.allow_changes else ""
+            self._app = App(self.cluster, Gate(self._token, self.port, changing))
             config = uvicorn.Config(
                 self._app,
                 interface="asgi3",

@@ -72,6 +72,11 @@ class Standing:
         self.history.note(taken, now)
         self.history.sample(now, self.running, len(self.waiting), self.engine.cluster)
 
+    def tell(self, text: str, kind: str, name: str, now: datetime) -> None:
+        """Something that happened and that no object tells."""
+        self.history.tell(text, kind, name, now)
+        self.revision += 1
+
     def _put(self, old: Resource | None, new: Resource) -> None:
         if isinstance(new, Pod):
             self._count(old, -1)

@@ -28,6 +28,7 @@ from mooring.base.clock import Clock, SystemClock
 from mooring.client import Change, Client, ClientError, Informer, Informers
 from mooring.dashboard import options
 from mooring.dashboard.access import Access
+from mooring.dashboard.changing import Proposals
 from mooring.dashboard.options import Running
 from mooring.dashboard.standing import Standing
 
@@ -57,6 +58,7 @@ class Watching:
         self._task: asyncio.Task[None] | None = None
         self.simulations: OrderedDict[str, Simulation] = OrderedDict()
         """The last ones, by a name, for those who want their report."""
+        self.proposals = Proposals()
         self._settled: asyncio.Task[Running] | None = None
 
     async def __aenter__(self) -> Self:
@@ -132,6 +134,13 @@ class Watching:
     async def compute(self, work: Callable[[], T]) -> T:
         """What takes seconds, in a thread of its own. It must not touch the standing."""
         return await asyncio.get_running_loop().run_in_executor(self._computing, work)
+
+    async def tell(self, text: str, kind: str, name: str) -> None:
+        """Add to what changed lately."""
+        now = self._clock.now()
+        await self.ask(lambda standing: standing.tell(text, kind, name, now))
+        async with self._news:
+            self._news.notify_all()
 
     async def running(self) -> Running:
         """The versions and gates of the cluster. Raises `QuestionError`, and what clients do."""

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 @cluster_source
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="any free one", help="Where to listen.")
 @click.option("--browser/--no-browser", default=None, help="Open a browser.  [default: where somebody sits]")
+@click.option(
+    "--allow-changes",
+    is_flag=True,
+    help="Let pages change the cluster: each change is shown first, and made with your credentials.",
+)
 @click.option("--while-stdin", is_flag=True, hidden=True, help="End with standard input, for `mooring up`.")
 @scheduler_flags
 def dashboard(
@@ -39,22 +44,29 @@ def dashboard(
     scheduler: SchedulerChoice,
     port: int,
     browser: bool | None,
+    allow_changes: bool,
     while_stdin: bool,
 ) -> None:
     """See a cluster in a browser: what is pending and why, what would help, what would happen if.
 
     For a live cluster (Mooring or any Kubernetes), a dump or a data directory. It is read with your own credentials and
-    never written to. The page is for this machine only: the address has a secret, so give it to nobody else.
+    never written to, unless you give --allow-changes. The page is for this machine only: the address has a secret, so
+    give it to nobody else.
 
     \b
     Examples:
       mooring dashboard
       mooring dashboard --from cluster.yaml
       mooring dashboard --context production --port 8001 --no-browser
+      mooring dashboard --allow-changes
     """
     logs.configure(0, "text")
     logging.getLogger("mooring.constraints").setLevel(logging.CRITICAL)  # what they complain about is on the pages
-    access = _access(source, running, scheduler)
+    if allow_changes and not source.is_live:
+        raise click.UsageError(
+            f"--allow-changes: {source.origin} cannot be changed; leave it out, or name a live cluster"
+        )
+    access = _access(source, running, scheduler, allow_changes=allow_changes)
     if browser is None:
         browser = sys.stdout.isatty() and bool(os.environ.get("DISPLAY") or sys.platform in ("darwin", "win32"))
     try:
@@ -63,7 +75,7 @@ def dashboard(
         raise click.ClickException(str(error)) from error
 
 
-def _access(source: ClusterSource, running: Component, scheduler: SchedulerChoice) -> "Access":
+def _access(source: ClusterSource, running: Component, scheduler: SchedulerChoice, *, allow_changes: bool) -> "Access":
     from mooring.dashboard.access import Access  # noqa: PLC0415 - `--help` should not wait for it
     from mooring.dashboard.options import Running  # noqa: PLC0415 - as above
 
@@ -73,6 +85,7 @@ def _access(source: ClusterSource, running: Component, scheduler: SchedulerChoic
         running=Running(running) if are_versions_given() or not source.is_live else None,
         connect=source.client if source.is_live else None,
         read=None if source.is_live else partial(source.read, quiet=True),
+        allow_changes=allow_changes,
         has_stored_versions=source.data_dir is not None,
     )
 

@@ -49,13 +49,20 @@ async function send(form, submitter) {
   into.classList.add("busy");
   into.setAttribute("aria-busy", "true");
   const isPost = (submitter?.getAttribute("formmethod") || form.method) === "post";
-  const answer = await fetch(isPost ? address : `${address}?${body}`, isPost ? { method: "POST", body } : {}).catch(() => null);
+  const answer = await fetch(isPost ? address : `${address}?${body}`, isPost ? posted(body) : {}).catch(() => null);
   if (form.sent !== number) return; // a later one is under way
   await put(into, answer);
+  const dialog = into.closest("dialog"); // a change is shown before it is made
+  if (dialog && !dialog.open) dialog.showModal();
   if (form.dataset.address) {
     const told = new URLSearchParams([...new FormData(form)].filter(([, value]) => value)); // what a step has changed, too
     if (`${told}`.length < 8000) history.replaceState(null, "", `${form.dataset.address}?${told}`);
   }
+}
+
+function posted(body) {
+  const changing = document.body.dataset.changing; // only where pages may change the cluster
+  return { method: "POST", body, headers: changing ? { "x-mooring-changes": changing } : {} };
 }
 
 async function put(into, answer) {

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from mooring.dashboard.asking import View
-from mooring.dashboard.views import expressions, nodes, overview, pending, pods, versions, what_if
+from mooring.dashboard.views import changes, expressions, nodes, overview, pending, pods, versions, what_if
 
 ROUTES: Mapping[tuple[str, tuple[str, ...]], View] = {
     ("GET", ("",)): overview.page,
@@ -26,3 +26,9 @@ ROUTES: Mapping[tuple[str, tuple[str, ...]], View] = {
     ("GET", ("expressions", "try")): expressions.tried,
 }
 """By method and path; a `*` stands for a name."""
+
+CHANGES: Mapping[tuple[str, tuple[str, ...]], View] = {
+    ("POST", ("changes",)): changes.propose,
+    ("POST", ("changes", "*")): changes.carry_out,
+}
+"""These are there only with `--allow-changes`."""

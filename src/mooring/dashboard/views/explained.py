@@ -7,7 +7,8 @@ from mooring.advisor.explain.results import NodeScore, Refusal, Suggestion
 from mooring.advisor.simulate.html.elements import table
 from mooring.advisor.simulate.html.markup import Markup, tag, together
 from mooring.dashboard.asking import Links
-from mooring.dashboard.elements import badge, chips, command, node_link, pod_link, soft
+from mooring.dashboard.changing import takes_one_step
+from mooring.dashboard.elements import badge, change_form, chips, command, node_link, pod_link, soft
 
 _NAMED = 3
 _GROUPS = 20
@@ -53,13 +54,13 @@ def preemption(found: SchedulingExplanation, links: Links) -> Markup:
 def suggestions(found: SchedulingExplanation, links: Links) -> Markup:
     """Each was tried: after it, the pod would be scheduled."""
     if found.suggestions:
-        return tag("ol", *(_suggestion(each, links) for each in found.suggestions), class_="suggestions")
+        return tag("ol", *(_suggestion(found, each, links) for each in found.suggestions), class_="suggestions")
     if found.state in ("Unschedulable", "NotAttempted") and found.refusals:
         return soft("No change of up to three steps was found that would help.")
     return Markup("")
 
 
-def _suggestion(each: Suggestion, links: Links) -> Markup:
+def _suggestion(found: SchedulingExplanation, each: Suggestion, links: Links) -> Markup:
     others = f", one of {each.feasible_nodes:,} nodes that could take it" if each.feasible_nodes > 1 else ""
     return tag(
         "li",
@@ -67,6 +68,21 @@ def _suggestion(each: Suggestion, links: Links) -> Markup:
         soft("Tried: then it goes to ", node_link(links, each.node), others, "."),
         *(command(change.command) for change in each.changes if change.command),
         soft("But: ", each.caveat) if each.caveat else "",
+        _button(found, each, links) if takes_one_step(each) else "",
+    )
+
+
+def _button(found: SchedulingExplanation, each: Suggestion, links: Links) -> Markup:
+    subject = found.subject
+    return change_form(
+        links,
+        "Do it …",
+        f"Do it: {each.summary}",
+        what="suggestion",
+        kind=subject.kind.lower(),
+        namespace=subject.namespace,
+        name=subject.name,
+        summary=each.summary,
     )
 
 

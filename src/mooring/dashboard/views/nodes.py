@@ -1,7 +1,8 @@
 """Node: the list of nodes, and one of them: what is on it, who tolerates its taints, who would have to go.
 
 What a changed taint would do is reckoned by the rules of eviction, at once, so that a slider can ask; the pods that it
-names are those that `mooring simulate --taint` evicts. Nothing is written.
+names are those that `mooring simulate --taint` evicts. Nothing is written; with `--allow-changes` there are buttons
+that ask for it (``changes.py``).
 """
 
 from collections import Counter
@@ -23,6 +24,8 @@ from mooring.dashboard.asking import Asked, Fragment, Links, Model, NotFoundErro
 from mooring.dashboard.elements import (
     badge,
     bar,
+    change_button,
+    change_form,
     choice,
     field,
     node_link,
@@ -315,17 +318,22 @@ async def page(asked: Asked) -> Page:
     body = together(
         tag(
             "div",
-            tag("p", _state(model.ready, model.cordoned)),
+            tag("div", _state(model.ready, model.cordoned), _cordon(model, asked.links), class_="chooser"),
             card("How full is it?", table(("Resource", "Requested / allocatable"), rows)),
             id="full",
             data_live="",
         ),
-        card("Who would have to go?", _question(model, asked.links)),
-        *(_tolerated(each) for each in model.taints),
+        card("Who would have to go?", _question(model, asked.links), id="question", data_live=""),
+        tag("div", *(_tolerated(each) for each in model.taints), id="tolerated", data_live=""),
         _pods(model, asked.links),
-        card("Labels", tag("ul", *labels, class_="labels") if labels else soft("None.")),
+        card("Labels", tag("ul", *labels, class_="labels") if labels else soft("None."), id="labels", data_live=""),
     )
     return Page(f"Node {name}: what is on it, and who could be?", body, model, "nodes")
+
+
+def _cordon(model: NodeView, links: Links) -> Markup:
+    what = "uncordon" if model.cordoned else "cordon"
+    return change_form(links, f"{what.capitalize()} …", f"{what} node {model.name}", what=what, node=model.name)
 
 
 def _question(model: NodeView, links: Links) -> Markup:
@@ -355,7 +363,10 @@ def _slider(node: str, taint: TaintTold, index: int, links: Links) -> Markup:
             controls,
             tag("input", type="hidden", name="key", value=taint.key),
             tag("input", type="hidden", name="effect", value=taint.effect),
+            tag("input", type="hidden", name="node", value=node) if links.changing else "",
             tag("button", "Who would go?", type="submit"),
+            change_button(links, "Set this value …", "taint"),
+            change_button(links, "Take the taint away …", "untaint"),
             class_="chooser",
             method="get",
             action=links.to("nodes", node, "eviction"),
@@ -374,7 +385,9 @@ def _new_taint(node: str, links: Links) -> Markup:
             field("Key", text_input("key", "", required="")),
             field("Value", text_input("value", "")),
             tag("input", type="hidden", name="effect", value=NO_EXECUTE),
+            tag("input", type="hidden", name="node", value=node) if links.changing else "",
             tag("button", "Who would go?", type="submit"),
+            change_button(links, "Add this taint …", "taint"),
             class_="chooser",
             method="get",
             action=links.to("nodes", node, "eviction"),

@@ -22,6 +22,7 @@ from mooring.dashboard.asking import Asked, Model, NotFoundError, Page
 from mooring.dashboard.elements import (
     PER_PAGE,
     badge,
+    change_form,
     choice,
     field,
     link,
@@ -232,7 +233,7 @@ async def page(asked: Asked) -> Page:
     found, links = model.explanation, asked.links
     where = "why does it have no node?" if not found.node else "why is it where it is?"
     body = together(
-        tag("div", explained.summary(found), id="summary", data_live=""),
+        tag("div", explained.summary(found), _deletion(kind, namespace, name, asked), id="summary", data_live=""),
         tag(
             "div",
             card("Why not?", explained.refusals(found, links)) if found.refusals and found.state != "Scheduled" else "",
@@ -246,6 +247,13 @@ async def page(asked: Asked) -> Page:
         _values(model, asked),
     )
     return Page(f"{kind} {namespace}/{name}: {where}", body, model, "pods")
+
+
+def _deletion(kind: str, namespace: str, name: str, asked: Asked) -> Markup:
+    if kind != "pod":
+        return Markup("")
+    told = f"delete pod {namespace}/{name}"
+    return change_form(asked.links, "Delete the pod …", told, what="delete-pod", namespace=namespace, name=name)
 
 
 def _helps(model: PodView, asked: Asked) -> Markup:
