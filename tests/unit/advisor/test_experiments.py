@@ -100,6 +100,12 @@ def test_command_does_each_run_once_and_again_when_a_file_has_changed(file: Path
     assert "3 runs are done already, 1 are to do" in told()
 
 
+def test_a_folder_that_was_moved_has_its_runs_done(file: Path) -> None:
+    before = [workers.digest_of(spec) for spec in experiment_file.read(file).runs]
+    moved = file.parent.rename(file.parent.with_name("moved"))
+    assert [workers.digest_of(spec) for spec in experiment_file.read(moved / file.name).runs] == before
+
+
 def test_a_run_depends_on_its_seed_alone(file: Path) -> None:
     first, second = jobs(file)
     assert plain(run(first)) == plain(run(first))

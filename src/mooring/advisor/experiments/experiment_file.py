@@ -5,7 +5,7 @@ Paths are relative to the file and may have environment variables in them (`$OPE
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,6 +98,16 @@ class RunSpec(msgspec.Struct, frozen=True):
     def name(self) -> str:
         return f"{self.cluster_name}.{self.workload_name}.{self.scheduler_name}.{self.seed}"
 
+    def without_folders(self) -> "RunSpec":
+        """The same words wherever the files are."""
+        return msgspec.structs.replace(
+            self,
+            cluster=_with_paths(self.cluster, _file_name),
+            workload=_with_paths(self.workload, _file_name),
+            scheduler=_with_paths(self.scheduler, _file_name),
+            plugins=tuple(_file_name(folder) for folder in self.plugins),
+        )
+
     def files(self) -> Iterator[Path]:
         """All that the run reads."""
         named = (*self.cluster.trace, *self.cluster.dump, self.cluster.template, *self.workload.trace)
@@ -156,14 +166,23 @@ def _runs(found: _File, path: Path) -> Iterator[RunSpec]:
 
 def _placed(part: Any, path: Path, field: str) -> Any:
     """A part of the file with whole paths."""
+    return _with_paths(part, lambda text, name: _path(text, path, f"{field}.{name}"))
+
+
+def _with_paths(part: Any, change: Callable[[str, str], str]) -> Any:
+    """A part with its paths changed; `change` gets a path and the name of its field."""
     changed: dict[str, Any] = {}
     for name in ("trace", "dump"):
         if names := getattr(part, name, ()):
-            changed[name] = tuple(_path(each, path, f"{field}.{name}") for each in names)
+            changed[name] = tuple(change(each, name) for each in names)
     for name in ("template", "config"):
         if each := getattr(part, name, ""):
-            changed[name] = _path(each, path, f"{field}.{name}")
+            changed[name] = change(each, name)
     return msgspec.structs.replace(part, **changed)
+
+
+def _file_name(path: str, _field: str = "") -> str:
+    return Path(path).name
 
 
 def _path(text: str, file: Path, field: str) -> str:

@@ -101,8 +101,8 @@ class Results:
 
 
 def digest_of(spec: RunSpec) -> str:
-    """Equal when a run would come to the same: the same words, and the same files with the same content."""
-    found = hashlib.blake2b(msgspec.json.encode((mooring.__version__, spec)), digest_size=16)
+    """Equal when a run would come to the same: the same words, and files with the same content, wherever they are."""
+    found = hashlib.blake2b(msgspec.json.encode((mooring.__version__, spec.without_folders())), digest_size=16)
     for path in spec.files():
         found.update(_content(str(path), path.stat().st_mtime_ns, path.stat().st_size))
     return found.hexdigest()
