@@ -1,6 +1,7 @@
 """NodeResourcesFit: a node must have room for what the pod asks for; by default emptier nodes are better."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,8 @@ from mooring.scheduler.plugins.resource_scoring import (
 TOO_MANY_PODS = "Too many pods"
 _MANY_SETS = 1 << 14
 _BITS = 32
+_FEW = 30
+"""So many resources can be told by the bits of a code."""
 _NATIVE = (requests.CPU, requests.MEMORY, requests.EPHEMERAL_STORAGE)
 
 
@@ -96,13 +99,20 @@ class _Asked:
         """The places among the texts that a verdict decides; what no node offers is missing everywhere."""
         self._is_offered = all(is_counted)
         self._memo = RowMemo()
+        self._bits = (1 << np.arange(len(self._counted))).astype(np.int32) if len(self._counted) <= _FEW else None
         self._sets: ReasonSets[bytes] = ReasonSets(self._tell)
         self._sets.code(np.packbits(self._counted == 0).tobytes())  # 1 is for too many pods, and nothing else
-        self.reasons = self._sets.reasons
+        self.reasons = self._sets.reasons if self._bits is None else self._tell_bits
 
     def _tell(self, lacking: bytes) -> tuple[str, ...]:
+        return self._texts_of(np.unpackbits(np.frombuffer(lacking, np.uint8), count=len(self._counted)))
+
+    def _tell_bits(self, code: int) -> tuple[str, ...]:
+        return self._texts_of(code >> np.arange(len(self._counted)) & 1)
+
+    def _texts_of(self, lacking: NDArray[np.integer[Any]]) -> tuple[str, ...]:
         is_lacking = np.ones(len(self._texts), np.bool_)
-        is_lacking[self._counted] = np.unpackbits(np.frombuffer(lacking, np.uint8), count=len(self._counted))
+        is_lacking[self._counted] = lacking
         return tuple(self._texts[place] for place in is_lacking.nonzero()[0].tolist())
 
     def verdicts(self, rows: Rows) -> Verdicts:
@@ -136,6 +146,9 @@ class _Asked:
 
     def _numbered(self, lacking: Mask) -> Codes:
         """The codes of columns that say what is lacking: 0 for nothing at all, as long as everything is offered."""
+        if self._bits is not None:
+            told: Codes = self._bits @ lacking
+            return told if self._is_offered else told | 1 << len(self._bits)
         kinds, numbers = _alike(lacking)
         codes = [
             self._sets.code(np.packbits(column).tobytes()) if column.any() or not self._is_offered else 0

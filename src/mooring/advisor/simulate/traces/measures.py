@@ -201,8 +201,9 @@ class Meter(Record):
         often = np.array([number for _, number in typical])[:, None] * (needs > 0)
         free = (table.allocatable - table.used)[list(lines.values())]
         has_room = table.allocatable[table.line(PODS)] > table.used[table.line(PODS)]
-        fits = (free >= needs[:, :, None]).all(axis=1) & has_room
-        fits &= np.array([shape.requests.keys() <= lines.keys() for shape, _ in typical])[:, None]
+        fits = np.array([shape.requests.keys() <= lines.keys() for shape, _ in typical])[:, None] & has_room
+        for left, needed in zip(free, needs.T, strict=True):  # one after the other: a third dimension is slow
+            fits &= left >= needed[:, None]
         useful, idle = fits.astype(np.float64) @ free.T, free.sum(axis=1)
         lost = (often * (1 - useful / np.maximum(idle, 1))).sum(axis=0) / np.maximum(often.sum(axis=0), 1)
         return {name: float(lost[place]) for place, name in enumerate(lines) if often[:, place].any() and idle[place]}
