@@ -42,6 +42,8 @@ state = "{folder}/state"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "{image}"
   restrict_oom_score_adj = true
+  enable_cdi = true
+  cdi_spec_dirs = ["{folder}/cdi"]
   [plugins."io.containerd.grpc.v1.cri".containerd]
     snapshotter = "{snapshotter}"
   [plugins."io.containerd.grpc.v1.cri".cni]
@@ -90,6 +92,8 @@ class Setup:
     snapshotter: str = "native"
     kubelet: Mapping[str, Any] = field(default_factory=dict)
     """Further words of the KubeletConfiguration."""
+    containerd: Path | None = None
+    """The folder of another containerd than the machine's, with its shim."""
 
     @property
     def enter(self) -> list[str]:
@@ -107,6 +111,16 @@ class RealNode:
     name: str
     folder: Path
     kubelet: subprocess.Popen[bytes]
+
+    @property
+    def state(self) -> Path:
+        """The kubelet's root directory."""
+        return self.folder / self.name / "state"
+
+    @property
+    def devices(self) -> Path:
+        """Where containerd looks for what devices are (CDI)."""
+        return self.folder / "containerd" / "cdi"
 
     @property
     def log(self) -> str:
@@ -167,7 +181,8 @@ def _containerd(folder: Path, setup: Setup) -> Iterator[Path]:
     socket = folder / "containerd.sock"
     with (folder / "log").open("wb") as log:
         command = [*setup.enter, "containerd", "--config", str(folder / "config.toml")]
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+        path = f"{setup.containerd}:{os.environ['PATH']}" if setup.containerd else os.environ["PATH"]
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env={**os.environ, "PATH": path})
         try:
             eventually_true(lambda: _ctr(socket, "version").returncode == 0)
             for image in (folder / "image.tar", *setup.images):

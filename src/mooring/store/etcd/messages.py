@@ -4,6 +4,7 @@
 line below: each field with number and type; `*` is repeated, and the fields of a `oneof` have its name behind a bar.
 """
 
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -52,17 +53,28 @@ VERSION, MOD = 0, 2  # Compare.target
 DELETE = 1  # Event.type
 
 
-def _described() -> descriptor_pb2.FileDescriptorProto:
-    file = descriptor_pb2.FileDescriptorProto(name="mooring/etcd.proto", package=PACKAGE, syntax="proto3")
-    for name, fields in _MESSAGES.items():
-        message = file.message_type.add(name=name)
+def classes(package: str, messages: Mapping[str, str]) -> Callable[[str], Any]:
+    """Gives the class of each message that such lines describe.
+
+    The classes are made at run time, so no checker can know their fields.
+    """
+    file = descriptor_pb2.FileDescriptorProto(name=f"mooring/{package}.proto", package=package, syntax="proto3")
+    for name, fields in messages.items():
+        described = file.message_type.add(name=name)
         oneofs: list[str] = []
         for field in fields.split():
-            _add_field(message, oneofs, field)
-    return file
+            _add_field(package, described, oneofs, field)
+    pool = descriptor_pool.DescriptorPool()  # of our own, so that no other library's idea of these messages meets ours
+    pool.Add(file)
+
+    @cache
+    def class_of(name: str) -> Any:
+        return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}"))
+
+    return class_of
 
 
-def _add_field(message: descriptor_pb2.DescriptorProto, oneofs: list[str], text: str) -> None:
+def _add_field(package: str, message: descriptor_pb2.DescriptorProto, oneofs: list[str], text: str) -> None:
     text, _, oneof = text.partition("|")
     name, _, rest = text.partition("=")
     number, _, kind = rest.partition(":")
@@ -72,7 +84,7 @@ def _add_field(message: descriptor_pb2.DescriptorProto, oneofs: list[str], text:
     if scalar in descriptor_pb2.FieldDescriptorProto.Type.keys():  # noqa: SIM118 - an enum, not a mapping
         field.type = descriptor_pb2.FieldDescriptorProto.Type.Value(scalar)
     else:
-        field.type, field.type_name = field.TYPE_MESSAGE, f".{PACKAGE}.{kind.removeprefix('*')}"
+        field.type, field.type_name = field.TYPE_MESSAGE, f".{package}.{kind.removeprefix('*')}"
     if oneof:
         if oneof not in oneofs:
             oneofs.append(oneof)
@@ -80,11 +92,5 @@ def _add_field(message: descriptor_pb2.DescriptorProto, oneofs: list[str], text:
         field.oneof_index = oneofs.index(oneof)
 
 
-_POOL = descriptor_pool.DescriptorPool()  # of our own, so that no other library's idea of these messages meets ours
-_POOL.Add(_described())
-
-
-@cache
-def message(name: str) -> Any:  # the classes are made at run time, so no checker can know their fields
-    """The class of a message."""
-    return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(f"{PACKAGE}.{name}"))
+message = classes(PACKAGE, _MESSAGES)
+"""Gives the class of a message, by its name."""
