@@ -266,75 +266,6 @@ class DeleteOptions(TypeMeta):
     """Deletes an object that cannot be read from the store; dangerous."""
 
 
-class CreateOptions(TypeMeta):
-    """How an object is created."""
-
-    dry_run: list[str] = []
-    """All: do everything but keep nothing."""
-    field_manager: str = ""
-    """The name of the workflow or person that makes the change."""
-    field_validation: str = ""
-    """What happens to unknown and duplicate fields: Ignore, Warn or Strict."""
-
-
-class UpdateOptions(TypeMeta):
-    """How an object is replaced."""
-
-    dry_run: list[str] = []
-    """All: do everything but keep nothing."""
-    field_manager: str = ""
-    """The name of the workflow or person that makes the change."""
-    field_validation: str = ""
-    """What happens to unknown and duplicate fields: Ignore, Warn or Strict."""
-
-
-class PatchOptions(TypeMeta):
-    """How an object is patched."""
-
-    dry_run: list[str] = []
-    """All: do everything but keep nothing."""
-    force: bool | None = None
-    """Whether server-side apply takes fields over from other managers."""
-    field_manager: str = ""
-    """The name of the workflow or person that makes the change; needed for server-side apply."""
-    field_validation: str = ""
-    """What happens to unknown and duplicate fields: Ignore, Warn or Strict."""
-
-
-class GetOptions(TypeMeta):
-    """How an object is read."""
-
-    resource_version: str = ""
-    """How recent the answer must be."""
-
-
-class ListOptions(TypeMeta):
-    """How a collection is listed or watched."""
-
-    label_selector: str = ""
-    """Restricts the answer by labels."""
-    field_selector: str = ""
-    """Restricts the answer by fields."""
-    watch: bool = False
-    """Streams the changes instead of listing."""
-    allow_watch_bookmarks: bool = False
-    """Asks for events of type BOOKMARK, which only move the version forward."""
-    resource_version: str = ""
-    """How recent the answer must be, or where the watch starts."""
-    resource_version_match: str = ""
-    """How the version is meant: NotOlderThan or Exact."""
-    timeout_seconds: Int64 | None = None
-    """Ends the call after so many seconds."""
-    limit: Int64 = 0
-    """The largest number of items in one page."""
-    continue_: str = field(default="", name="continue")
-    """The token of the page before."""
-    send_initial_events: bool | None = None
-    """Begins a watch with the present state and marks its end by a bookmark."""
-    shard_selector: str = ""
-    """Restricts the answer to a shard of the collection."""
-
-
 class WatchEvent(Object):
     """One change in a watch."""
 
@@ -352,13 +283,6 @@ class PartialObjectMetadataList(ResourceList):
     """Several objects of which only the metadata is shown."""
 
     items: list[PartialObjectMetadata] = required(list)
-
-
-class TableOptions(TypeMeta):
-    """How a Table is asked for."""
-
-    include_object: str = ""
-    """What each row carries of its object: None, Metadata or Object."""
 
 
 class TableColumnDefinition(Object):

@@ -15,7 +15,6 @@ from mooring.api.resource_v1 import (
     DeviceAttribute,
     DeviceCapacity,
     DeviceClaimConfiguration,
-    DeviceClass,
     DeviceConstraint,
     DeviceCounterConsumption,
     DeviceDerivedAttribute,
@@ -27,20 +26,6 @@ from mooring.api.resource_v1 import (
     ResourceClaimStatus,
     ResourcePool,
 )
-
-__all__ = [
-    "BasicDevice",
-    "Device",
-    "DeviceClaim",
-    "DeviceClass",
-    "DeviceRequest",
-    "ResourceClaim",
-    "ResourceClaimSpec",
-    "ResourceClaimTemplate",
-    "ResourceClaimTemplateSpec",
-    "ResourceSlice",
-    "ResourceSliceSpec",
-]
 
 
 class BasicDevice(Object):

@@ -1,7 +1,7 @@
 """storage.k8s.io/v1: classes of volumes, CSI drivers and what they can do on which node.
 
 The volume plugins of the scheduler and the volume controllers read these; the volumes themselves are in
-``core_v1/volume.py``. Read next: ``storage_v1beta1.py``.
+``core_v1/volume.py``.
 """
 
 from typing import Annotated, ClassVar

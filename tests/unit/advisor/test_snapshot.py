@@ -11,7 +11,7 @@ import pytest
 
 from mooring.advisor.snapshot import Snapshot, SnapshotError, data_directory, dump, engine, live, to_file
 from mooring.advisor.snapshot.following import following
-from mooring.api import errors, resource_v1, resource_v1beta1
+from mooring.api import errors, resource_v1
 from mooring.api.core_v1 import Namespace, Node, Pod, Toleration
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.client import Client
@@ -62,7 +62,7 @@ def test_a_dump_has_defaults_and_what_admission_fills_in(tmp_path: Path) -> None
     ]
     assert [str(node.status.allocatable["cpu"]) for node in found.all(Node)] == ["4"]
     assert [each.metadata.name for each in found.all(resource_v1.DeviceClass)] == ["gpu"]
-    assert [each.metadata.name for each in found.all(resource_v1beta1.DeviceClass)] == ["gpu"]
+    assert [each.metadata.name for each in found.all(resource_v1.DeviceClass)] == ["gpu"]
 
 
 def test_a_dump_keeps_what_it_does_not_know_with_file_and_line(tmp_path: Path) -> None:

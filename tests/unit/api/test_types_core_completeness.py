@@ -31,7 +31,7 @@ OURS_ALONE = {
     "meta_v1.VersionInfo.binaryMinor",  # KEP-4330
 }
 
-WITHOUT_MODEL = {  # bases, query options, Table, what is no kind and the kinds of our own
+WITHOUT_MODEL = {  # bases, Table, what is no kind and the kinds of our own
     "advisor_v1.Audit",
     "core_v1.RangeAllocation",
     "advisor_v1.SchedulingExplanation",
@@ -40,15 +40,9 @@ WITHOUT_MODEL = {  # bases, query options, Table, what is no kind and the kinds 
     "meta_v1.TypeMeta",
     "meta_v1.Resource",
     "meta_v1.ResourceList",
-    "meta_v1.CreateOptions",
-    "meta_v1.UpdateOptions",
-    "meta_v1.PatchOptions",
-    "meta_v1.GetOptions",
-    "meta_v1.ListOptions",
     "meta_v1.PartialObjectMetadata",
     "meta_v1.PartialObjectMetadataList",
     "meta_v1.Table",
-    "meta_v1.TableOptions",
     "meta_v1.TableColumnDefinition",
     "meta_v1.TableRow",
     "meta_v1.TableRowCondition",

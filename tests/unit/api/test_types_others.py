@@ -12,12 +12,8 @@ from mooring.api import (
     batch_v1,
     policy_v1,
     resource_v1,
-    resource_v1alpha3,
-    resource_v1beta1,
-    resource_v1beta2,
     scheduling_v1,
     storage_v1,
-    storage_v1beta1,
 )
 from mooring.api.base import Merge, Object, merge_of
 from mooring.api.kinds import KINDS, Kind
@@ -126,18 +122,6 @@ def test_every_kind_has_the_types_of_a_resource_and_its_list(kind: Kind) -> None
         assert kind.list_type is not None
         assert issubclass(kind.list_type, ResourceList)
         assert kind.list_type.__name__ == kind.list_kind
-
-
-def test_versions_of_one_shape_share_their_types() -> None:
-    assert resource_v1beta2.ResourceClaim is resource_v1.ResourceClaim
-    assert resource_v1alpha3.DeviceTaintRule is resource_v1.DeviceTaintRule
-    assert resource_v1beta1.DeviceClass is resource_v1.DeviceClass
-    assert storage_v1beta1.VolumeAttributesClass is storage_v1.VolumeAttributesClass
-    assert set(resource_v1beta2.__all__) == {
-        name
-        for name, value in vars(resource_v1).items()
-        if isinstance(value, type) and value.__module__ == resource_v1.__name__
-    }
 
 
 def test_quantities_of_devices_are_read() -> None:
