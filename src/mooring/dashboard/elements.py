@@ -6,6 +6,7 @@ from mooring.advisor.simulate.html.markup import Markup, tag, together
 from mooring.dashboard.asking import Asked, Links
 
 PER_PAGE = 50
+_UNFOLDED = 3
 CONFIRMATION = "confirmation"
 """The place of a page that shows a change before it is made."""
 
@@ -56,6 +57,19 @@ def soft(*text: object) -> Markup:
 
 def notice(*text: object) -> Markup:
     return tag("p", *text, class_="notice", role="note")
+
+
+def folded(what: str, lines: Sequence[str]) -> Markup:
+    """Notices: a few stand there, many are folded."""
+    if len(lines) <= _UNFOLDED:
+        return together(*map(notice, lines))
+    return tag("details", tag("summary", f"{len(lines):,} {what}"), tag("ul", *(tag("li", line) for line in lines)),
+               class_="notice")  # fmt: skip
+
+
+def unread(plural: str, why: str) -> Markup:
+    """In place of what the user may not read."""
+    return notice(f"Your rights do not let you read {plural}, so nothing can be shown here: {why}")
 
 
 def field(label: str, control: Markup) -> Markup:

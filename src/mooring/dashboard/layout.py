@@ -1,8 +1,11 @@
 """What is around every page: the menu, the cluster's name, whether it is live, what could not be read."""
 
+from collections.abc import Mapping
+
 from mooring.advisor.simulate.html.markup import Markup, tag, together
+from mooring.advisor.snapshot.objects import NOT_ALLOWED
 from mooring.dashboard.asking import Links, Page
-from mooring.dashboard.elements import CONFIRMATION, link, notice, soft
+from mooring.dashboard.elements import CONFIRMATION, folded, link, notice, soft
 from mooring.dashboard.watching import Watching
 
 MENU = (
@@ -15,13 +18,31 @@ MENU = (
     ("expressions", "Expressions", ("expressions",)),
 )
 """The views in their order: name, title, and path."""
+_IMPORTANT = ("nodes", "pods")
+_NAMED = 4
 _CHANGES = "Changes are shown before they are made, and made with your credentials."
 
 
 def page(shown: Page, cluster: Watching, links: Links) -> str:
     """The whole document."""
-    notices = [notice(text) for text in cluster.notices()]
-    return _document(shown.title, shown.view, together(*notices, shown.body), cluster, links)
+    notices = together(
+        _forbidden(cluster.forbidden), folded("notes about what was read", list(map(str, cluster.notes)))
+    )
+    return _document(shown.title, shown.view, together(notices, shown.body), cluster, links)
+
+
+def _forbidden(missing: Mapping[str, str]) -> Markup:
+    """What the user may not read, the most important first, for answers may be wrong without it."""
+    if not missing:
+        return Markup("")
+    order = sorted(missing, key=lambda plural: (plural not in _IMPORTANT, plural))
+    where = {plural: why.removeprefix(NOT_ALLOWED).partition(":")[0] for plural, why in missing.items()}
+    named = ", ".join(f"{plural}{where[plural]}" for plural in order[:_NAMED]) + (
+        f" and {len(order) - _NAMED} other kinds" if len(order) > _NAMED else ""
+    )
+    told = f"With your rights not all of this cluster can be read, so answers may be incomplete: {named}."
+    lines = [tag("li", f"{plural} are left out: {missing[plural]}") for plural in order]
+    return tag("details", tag("summary", told), tag("ul", *lines), class_="notice")
 
 
 def waiting(cluster: Watching, links: Links) -> str:

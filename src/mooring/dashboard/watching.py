@@ -11,7 +11,7 @@ another thread.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -21,8 +21,9 @@ from mooring.advisor import explain, simulate
 from mooring.advisor.audit import QuestionError
 from mooring.advisor.simulate import Simulation
 from mooring.advisor.snapshot import Snapshot, SnapshotError, live
-from mooring.advisor.snapshot.objects import NOT_ALLOWED
-from mooring.api.errors import Forbidden, StatusError
+from mooring.advisor.snapshot.following import readable
+from mooring.advisor.snapshot.objects import Note
+from mooring.api.errors import StatusError
 from mooring.base import logs
 from mooring.base.clock import Clock, SystemClock
 from mooring.client import Change, Client, ClientError, Informer, Informers
@@ -35,7 +36,6 @@ from mooring.dashboard.standing import Standing
 T = TypeVar("T")
 PAUSE = 1.0
 """Changes within so many seconds are taken in together."""
-_NOTES = 5
 log = logs.get(__name__)
 
 
@@ -93,16 +93,15 @@ class Watching:
         """Whether a live cluster does not answer any more, so that pages show the past."""
         return any(informer.is_failing for informer in self._informers)
 
-    def notices(self) -> list[str]:
-        """What is missing from every page, and why: what may not be read, and what could not be."""
-        if self._standing is None:
-            return []
-        snapshot = self._standing.snapshot
-        found = [f"{plural} are left out: {why}" for plural, why in snapshot.forbidden.items()]
-        found += [str(note) for note in snapshot.notes[:_NOTES]]
-        if len(snapshot.notes) > _NOTES:
-            found.append(f"{len(snapshot.notes) - _NOTES} more notes; `mooring explain` prints them")
-        return found
+    @property
+    def forbidden(self) -> Mapping[str, str]:
+        """What the user may not read, and why: it is missing from every page."""
+        return self._standing.snapshot.forbidden if self._standing is not None else {}
+
+    @property
+    def notes(self) -> Sequence[Note]:
+        """What could not be read for other reasons."""
+        return self._standing.snapshot.notes if self._standing is not None else ()
 
     @property
     def pending(self) -> int:
@@ -151,7 +150,7 @@ class Watching:
     async def whole(self) -> Snapshot:
         """All objects as they were given, for an audit. Raises `SnapshotError`."""
         if self.client is not None:
-            return await live(self.client, self.access.origin)
+            return await live(self.client, self.access.origin, namespace=self.access.namespace)
         return await self.ask(lambda standing: standing.snapshot)
 
     # -- following
@@ -193,16 +192,10 @@ class Watching:
             self._news.notify_all()
 
     async def _follow(self, client: Client) -> None:
-        missing: dict[str, str] = {}
-        kinds = await client.served({*explain.KINDS, *simulate.kinds_of_interest()})
-        for cls in sorted(kinds, key=lambda each: each.__name__):
-            try:
-                await client.page(cls, limit=1)
-            except Forbidden as error:  # to follow it would be to wait for ever
-                missing[client.kind(cls).plural] = f"{NOT_ALLOWED}: {error}"
-                kinds.discard(cls)
+        wanted = {*explain.KINDS, *simulate.kinds_of_interest()}
+        kinds, missing = await readable(client, wanted, self.access.namespace)
         informers = Informers(client)
-        self._informers = [informers.of(cls) for cls in sorted(kinds, key=lambda each: each.__name__)]
+        self._informers = [informers.of(cls, where) for cls, where in kinds.items()]
         for informer in self._informers:
             informer.add_batch_handler(self._waiting.extend)
         async with informers:

@@ -225,6 +225,10 @@ class _Explaining:
         pod = self._pod
         name = pod.spec.node_name
         if self._engine.cluster.node(name) is None:
+            if why := self._snapshot.unread("nodes"):
+                return self._told(
+                    "Scheduled", f"the pod is on node {name}; why cannot be said, for nodes could not be read ({why})"
+                )
             found = Search(View(self._engine, self._subject, self._features)).run(self._wanted)
             summary = f"the pod names the node {name}, which does not exist; the scheduler does not look at it any more"
             return self._told("NotAttempted", summary, found)

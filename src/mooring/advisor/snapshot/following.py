@@ -1,35 +1,52 @@
-"""Snapshots of a live cluster, one after each change: for commands that watch."""
+"""Snapshots of a live cluster, one after each change: for commands that watch. `readable` is for the dashboard, too."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
 from typing import Any
 
-from mooring.advisor.snapshot.objects import NOT_ALLOWED, Snapshot, SnapshotError
+from mooring.advisor.snapshot.objects import Snapshot, SnapshotError, not_allowed
 from mooring.api.errors import Forbidden, StatusError
 from mooring.api.meta_v1 import Resource
 from mooring.client import Client, ClientError, Informer, Informers
 
 
+async def readable(
+    client: Client, wanted: Iterable[type[Resource]], namespace: str = ""
+) -> tuple[dict[type[Resource], str], dict[str, str]]:
+    """Which kinds can be followed and where: in all namespaces (an empty name), or in the own; and why not the others.
+
+    To follow what may not be read would be to wait for ever.
+    """
+    found: dict[type[Resource], str] = {}
+    missing: dict[str, str] = {}
+    for cls in sorted(await client.served(wanted), key=lambda each: each.__name__):
+        kind = client.kind(cls)
+        try:
+            await client.page(cls, limit=1)
+            found[cls] = ""
+        except Forbidden as error:
+            missing[kind.plural] = not_allowed(error)
+            if kind.namespaced and namespace:
+                with suppress(Forbidden):
+                    await client.page(cls, namespace, limit=1)
+                    found[cls], missing[kind.plural] = namespace, not_allowed(error, namespace)
+    return found, missing
+
+
 async def following(
-    client: Client, origin: str, wanted: Iterable[type[Resource]], pause: float
+    client: Client, origin: str, wanted: Iterable[type[Resource]], pause: float, namespace: str = ""
 ) -> AsyncIterator[Snapshot]:
     """Some kinds of a cluster now, and again whenever they have changed; changes within `pause` seconds are one."""
-    missing: dict[str, str] = {}
     try:
-        kinds = await client.served(wanted)
-        for cls in sorted(kinds, key=lambda each: each.__name__):
-            try:
-                await client.page(cls, limit=1)
-            except Forbidden as error:  # to follow it would be to wait for ever
-                missing[client.kind(cls).plural] = f"{NOT_ALLOWED}: {error}"
-                kinds.discard(cls)
+        kinds, missing = await readable(client, wanted, namespace)
     except (ClientError, StatusError) as error:
         raise SnapshotError(f"cannot read {origin}: {error}") from error
     changed = asyncio.Event()
     informers = Informers(client)
     followed: list[Informer[Any]] = []
-    for cls in sorted(kinds, key=lambda each: each.__name__):
-        informer: Informer[Any] = informers.of(cls)
+    for cls, where in kinds.items():
+        informer: Informer[Any] = informers.of(cls, where)
         informer.add_batch_handler(lambda _changes: changed.set())
         followed.append(informer)
     async with informers:

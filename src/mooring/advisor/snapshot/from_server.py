@@ -2,7 +2,8 @@
 
 Every kind that the advisor looks at is listed page by page in the newest version that the server and Mooring both have.
 What the server does not serve or does not let us see is noted in `missing` and is nobody's failure; only a server that
-does not answer at all is. Nothing is written, and Secrets, ConfigMaps and Events are never read.
+does not answer at all is. Of a kind that may not be read everywhere, the objects of one namespace may be. Nothing is
+written, and Secrets, ConfigMaps and Events are never read.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ from collections.abc import AsyncIterator, Collection, Iterable
 
 import msgspec
 
-from mooring.advisor.snapshot.objects import NOT_ALLOWED, Note, RawObject, Snapshot, SnapshotError, newest_of, scheme
+from mooring.advisor.snapshot.objects import Note, RawObject, Snapshot, SnapshotError, newest_of, not_allowed, scheme
 from mooring.api import codec, errors
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
@@ -41,10 +42,18 @@ class _Page(msgspec.Struct):
 
 
 async def live(
-    client: Client, origin: str = "the cluster", *, kinds: Collection[type[Resource]] = (), raw: bool = True
+    client: Client,
+    origin: str = "the cluster",
+    *,
+    kinds: Collection[type[Resource]] = (),
+    raw: bool = True,
+    namespace: str = "",
 ) -> Snapshot:
-    """The cluster as it is now; only some `kinds` if any are given. Without `raw` the objects' own text is dropped."""
-    reading = _Reading(client, keeps_text=raw)
+    """The cluster as it is now; only some `kinds` if any are given. Without `raw` the objects' own text is dropped.
+
+    Where the whole may not be read, the `namespace` is tried.
+    """
+    reading = _Reading(client, namespace, keeps_text=raw)
     try:
         await reading.discover(_wanted(kinds))
         await reading.list_all()
@@ -72,12 +81,13 @@ def _wanted(kinds: Collection[type[Resource]]) -> list[tuple[Kind, ...]]:
 class _Reading:
     """Reads one kind after the other, some at a time."""
 
-    def __init__(self, client: Client, *, keeps_text: bool) -> None:
+    def __init__(self, client: Client, namespace: str, *, keeps_text: bool) -> None:
         self.found: dict[Kind, list[Resource]] = {}
         self.texts: dict[Kind, list[RawObject]] = {}
         self.missing: dict[str, str] = {}
         self.notes: list[Note] = []
         self._client = client
+        self._namespace = namespace
         self._keeps_text = keeps_text
 
     async def discover(self, families: Iterable[tuple[Kind, ...]]) -> None:
@@ -111,13 +121,7 @@ class _Reading:
 
     async def _list(self, kind: Kind) -> None:
         try:
-            try:
-                pages = [page async for page in self._pages(kind, PAGE_SIZE)]
-            except errors.Expired:  # it took longer than the server remembers: all at once, then
-                pages = [page async for page in self._pages(kind, 0)]
-        except errors.Forbidden as error:
-            self.missing[kind.plural] = f"{NOT_ALLOWED}: {error}"
-            return
+            pages = await self._allowed(kind)
         except (errors.NotFound, errors.MethodNotAllowed):
             self.missing[kind.plural] = "the server does not list them"
             return
@@ -125,8 +129,31 @@ class _Reading:
             for item in page:
                 self._take(kind, bytes(item))
 
-    async def _pages(self, kind: Kind, size: int) -> AsyncIterator[list[msgspec.Raw]]:
-        path, token = f"{_prefix(kind)}/{kind.plural}", ""
+    async def _allowed(self, kind: Kind) -> list[list[msgspec.Raw]]:
+        """All objects, or those of the own namespace, or none."""
+        try:
+            return await self._listed(kind, "")
+        except errors.Forbidden as error:
+            refused = error
+        self.missing[kind.plural] = not_allowed(refused)
+        if not kind.namespaced or not self._namespace:
+            return []
+        try:
+            pages = await self._listed(kind, self._namespace)
+        except errors.Forbidden:
+            return []
+        self.missing[kind.plural] = not_allowed(refused, self._namespace)
+        return pages
+
+    async def _listed(self, kind: Kind, namespace: str) -> list[list[msgspec.Raw]]:
+        try:
+            return [page async for page in self._pages(kind, namespace, PAGE_SIZE)]
+        except errors.Expired:  # it took longer than the server remembers: all at once, then
+            return [page async for page in self._pages(kind, namespace, 0)]
+
+    async def _pages(self, kind: Kind, namespace: str, size: int) -> AsyncIterator[list[msgspec.Raw]]:
+        below = f"namespaces/{namespace}/" if namespace else ""
+        path, token = f"{_prefix(kind)}/{below}{kind.plural}", ""
         while True:
             query = [("limit", str(size))] if size else []
             query += [("continue", token)] if token else []

@@ -21,10 +21,17 @@ from mooring.api.scheme import Scheme
 T = TypeVar("T", bound=Resource)
 NOT_ALLOWED = "not allowed"
 """How `Snapshot.missing` begins where somebody has no right to read."""
+_OUTSIDE = f"{NOT_ALLOWED} outside of the namespace"
+
 Key = tuple[str, str]
 """Namespace and name."""
 Identity = tuple[str, str, str, str]
 """Group, kind, namespace and name: what one object has in every version."""
+
+
+def not_allowed(error: Exception, but: str = "") -> str:
+    """An entry of `Snapshot.missing`: what the server said, and the one namespace that may be read, if there is one."""
+    return f"{_OUTSIDE} {but}: {error}" if but else f"{NOT_ALLOWED}: {error}"
 
 
 class SnapshotError(Exception):
@@ -123,6 +130,11 @@ class Snapshot:
     def forbidden(self) -> Mapping[str, str]:
         """Those of `missing` that are there, and may not be read: what is said of them may be wrong."""
         return {plural: why for plural, why in self.missing.items() if why.startswith(NOT_ALLOWED)}
+
+    def unread(self, plural: str) -> str:
+        """Why no object of a kind may be read; empty where those of some namespace may be."""
+        why = self.forbidden.get(plural, "")
+        return "" if why.startswith(_OUTSIDE) else why
 
     def all(self, kind: type[T]) -> Sequence[T]:
         """The objects of a kind, in the order in which they were found."""

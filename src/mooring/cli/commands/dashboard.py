@@ -85,6 +85,7 @@ def _access(source: ClusterSource, running: Component, scheduler: SchedulerChoic
         running=Running(running) if are_versions_given() or not source.is_live else None,
         connect=source.client if source.is_live else None,
         read=None if source.is_live else partial(source.read, quiet=True),
+        namespace=source.namespace,
         allow_changes=allow_changes,
         has_stored_versions=source.data_dir is not None,
     )

@@ -217,7 +217,9 @@ async def _watch(asking: _Asking, output: str) -> None:
     before = None
     try:
         async with asking.source.client() as client:
-            async for snapshot in following(client, asking.source.origin, _kinds(), _PAUSE_SECONDS):
+            async for snapshot in following(
+                client, asking.source.origin, _kinds(), _PAUSE_SECONDS, asking.source.namespace
+            ):
                 found = asking.answer(snapshot)
                 if found != before:
                     if before is not None and output in ("table", "wide"):

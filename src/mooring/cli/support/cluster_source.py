@@ -79,7 +79,7 @@ class ClusterSource:
         from mooring.advisor.snapshot import live  # noqa: PLC0415 - as above
 
         async with self.client() as client:
-            return await live(client, self.origin, kinds=kinds, raw=raw)
+            return await live(client, self.origin, kinds=kinds, raw=raw, namespace=self.namespace)
 
     @property
     def origin(self) -> str:

@@ -12,15 +12,18 @@ from mooring.dashboard.elements import badge, change_form, chips, command, node_
 
 _NAMED = 3
 _GROUPS = 20
+_FACTS = 6
 MOODS = {"Scheduled": "good", "Schedulable": "good", "Unschedulable": "bad", "NotAttempted": "warn"}
 
 
 def summary(found: SchedulingExplanation) -> Markup:
     """The state and one sentence, then what should be known besides."""
-    facts = [tag("li", fact) for fact in found.facts]
+    facts: object = tag("ul", *(tag("li", fact) for fact in found.facts), class_="facts") if found.facts else ""
+    if len(found.facts) > _FACTS:
+        facts = tag("details", tag("summary", f"{len(found.facts)} facts besides"), facts, class_="facts")
     return together(
         tag("p", badge(found.state, MOODS[found.state]), " ", found.summary, class_="summary"),
-        tag("ul", *facts, class_="facts") if facts else "",
+        facts,
         soft("In kube-scheduler's words: ", tag("q", found.message)) if found.message else "",
     )
 

@@ -16,7 +16,7 @@ from mooring.constraints.celenv import COST_LIMIT, NODE, TAINT
 from mooring.constraints.semver import SemverError, parse_range
 from mooring.dashboard import options
 from mooring.dashboard.asking import Asked, BadRequestError, Fragment, Model, Page
-from mooring.dashboard.elements import badge, choice, command, field, node_link, options_for, soft, text_input
+from mooring.dashboard.elements import badge, choice, command, field, node_link, options_for, soft, text_input, unread
 from mooring.dashboard.standing import Standing
 
 KINDS = (
@@ -60,6 +60,8 @@ class Tried(Model, frozen=True, kw_only=True):
     of: str = "nodes"
     """What it was tried on: `nodes` or `taints`."""
     outcomes: tuple[Outcome, ...] = ()
+    nodes_unread: str = ""
+    """Why the user may not read any node, so that it was tried on none."""
 
 
 async def page(asked: Asked) -> Page:
@@ -124,7 +126,8 @@ async def tried(asked: Asked) -> Fragment:
         return Fragment(_shown(model, asked), model)
     problems = list(objections(program))
     try_on = on_taints if kind == "taint" else on_nodes
-    outcomes = await asked.cluster.ask(lambda standing: try_on(program, standing.snapshot.all(Node)))
+    snapshot = await asked.cluster.ask(lambda standing: standing.snapshot)
+    outcomes = await asked.cluster.ask(lambda _: try_on(program, snapshot.all(Node)))
     model = Tried(
         expression=text,
         valid=not problems,
@@ -136,6 +139,7 @@ async def tried(asked: Asked) -> Fragment:
         total=sum(each.count for each in outcomes),
         of="taints" if kind == "taint" else "nodes",
         outcomes=tuple(outcomes),
+        nodes_unread=snapshot.unread("nodes"),
     )
     return Fragment(_shown(model, asked), model)
 
@@ -152,8 +156,10 @@ def _shown(model: Tried, asked: Asked) -> Markup:
     cost = f"type {model.type}, estimated cost {model.min_cost:,} to {model.max_cost:,} of {model.cost_limit:,}"
     costs = [each.cost for each in model.outcomes if each.cost is not None]
     real = f"; here it costs at most {max(costs):,}" if costs else ""
+    held = f"It holds on {model.matches:,} of {model.total:,} {model.of}"
     return card(
-        f"It holds on {model.matches:,} of {model.total:,} {model.of}",
+        held if not model.nodes_unread else "Where it holds cannot be said",
+        unread("nodes", model.nodes_unread) if model.nodes_unread else "",
         tag("p", verdict, " ", cost, real),
         *(tag("p", problem) for problem in model.problems),
         command(model.expression),

@@ -34,6 +34,7 @@ from mooring.dashboard.elements import (
     pod_link,
     soft,
     text_input,
+    unread,
 )
 from mooring.dashboard.standing import Standing
 from mooring.dashboard.views.pods import shown_toleration
@@ -191,6 +192,8 @@ def node_view(standing: Standing, name: str) -> NodeView:
 def _info(standing: Standing, name: str) -> NodeInfo:
     info = standing.node(name)
     if info is None:
+        if why := standing.snapshot.unread("nodes"):
+            raise NotFoundError(f"your rights do not let you read nodes: {why}")
         near = [each for each in standing.node_names if name and name in each][:5]
         hint = f": there is {', '.join(near)}" if near else ""
         raise NotFoundError(f"there is no node {name}{hint}")
@@ -263,11 +266,11 @@ async def search(asked: Asked) -> Page:
     """`/nodes?q=TEXT&label=KEY=VALUE&sort=RESOURCE`."""
     text, sort, label = asked.value("q"), asked.value("sort"), asked.value("label")
 
-    def question(standing: Standing) -> tuple[list[Listed], list[str]]:
+    def question(standing: Standing) -> tuple[list[Listed], list[str], str]:
         found = listed(standing, text, sort, label)
-        return found, list(standing.usage.allocatable)
+        return found, list(standing.usage.allocatable), standing.snapshot.unread("nodes")
 
-    found, resources = await asked.cluster.ask(question)
+    found, resources, why = await asked.cluster.ask(question)
     shown = found[of_page(asked, found)]
     columns = [*[each for each in resources if each != "pods"][:_COLUMNS], *(["pods"] if "pods" in resources else [])]
     rows = [_line(each, columns, asked.links) for each in shown]
@@ -283,7 +286,8 @@ async def search(asked: Asked) -> Page:
         role="search",
     )
     head = ("Node", *(f"{each}: requested / allocatable" for each in columns), "State", "Taints")
-    grid = tag("div", table(head, rows, "Nodes"), id="found", data_live="") if rows else soft("None.")
+    shown_rows = table(head, rows, "Nodes") if rows else unread("nodes", why) if why else soft("None.")
+    grid = tag("div", shown_rows, id="found", data_live="")
     kept = {"q": text, "sort": sort, "label": label}
     body = together(form, grid, pager(asked, ("nodes",), len(found), kept))
     return Page("Which node?", body, {"nodes": len(found), "found": shown}, "nodes")

@@ -17,7 +17,7 @@ from mooring.api.states import is_ready
 from mooring.base.natural import natural
 from mooring.constraints.tolerations import DO_NOT_SCHEDULE
 from mooring.dashboard.asking import Asked, Fragment, Links, Model, Page
-from mooring.dashboard.elements import choice, field, link, options_for, soft, text_input
+from mooring.dashboard.elements import choice, field, link, options_for, soft, text_input, unread
 from mooring.dashboard.history import Line, Wait
 from mooring.dashboard.node_map import Square, block, side_of
 from mooring.dashboard.standing import Standing
@@ -78,6 +78,8 @@ class Overview(Model, frozen=True, kw_only=True):
     waits: Waits | None
     moments: list[Moment]
     lately: list[Line]
+    unread: dict[str, str]
+    """Of nodes and pods: why the user may not read any, so that their numbers mean nothing."""
 
 
 def overview(standing: Standing, by: str = "", show: str = "") -> Overview:
@@ -110,6 +112,7 @@ def overview(standing: Standing, by: str = "", show: str = "") -> Overview:
         waits=_waits(list(history.waits)),
         moments=history.moments,
         lately=list(history.lines)[::-1],
+        unread={plural: why for plural in ("nodes", "pods") if (why := standing.snapshot.unread(plural))},
     )
 
 
@@ -180,9 +183,12 @@ async def page(asked: Asked) -> Page:
     """`/?by=LABEL&show=RESOURCE`."""
     by, show = asked.value("by"), asked.value("show")
     model, drawn = await asked.cluster.ask(lambda standing: _drawn(standing, by, show))
+    room = together(_chooser(model, asked.links), drawn)
+    if "nodes" in model.unread:
+        room = unread("nodes", model.unread["nodes"])
     body = together(
         _figures(model, asked.links),
-        card("Where is room, and where not?", _chooser(model, asked.links), drawn, id="map"),
+        card("Where is room, and where not?", room, id="map"),
         tag("div", _resources(model), _scheduler(model), class_="pair"),
         _over_time(model, asked),
         _lately(model, asked.links),
@@ -273,19 +279,28 @@ def _chooser(model: Overview, links: Links) -> Markup:
 
 def _figures(model: Overview, links: Links) -> Markup:
     pending = link(links.to("pending"), "pending: why?") if model.pending else "pending"
-    shown: list[tuple[object, int, str]] = [
+    not_ready = model.nodes - model.ready
+    of_pods: list[tuple[object, int, str]] = [
         ("pods with a node", model.running, ""),
         (pending, model.pending, "bad" if model.pending else "good"),
-        ("nodes", model.nodes, ""),
-        ("not ready", model.nodes - model.ready, "bad" if model.ready < model.nodes else ""),
-        ("cordoned", model.cordoned, ""),
-        ("tainted", model.tainted, ""),
         ("evicted since you look", model.evicted, "bad" if model.evicted else ""),
     ]
+    of_nodes: list[tuple[object, int, str]] = [
+        ("nodes", model.nodes, ""),
+        ("not ready", not_ready, "bad" if not_ready else ""),
+        ("cordoned", model.cordoned, ""),
+        ("tainted", model.tainted, ""),
+    ]
+    shown: list[tuple[object, int | None, str]] = []
+    for plural, found in (("pods", of_pods), ("nodes", of_nodes)):
+        shown += [(what, None, "") for what, _, _ in found] if plural in model.unread else found
     return tag("div", figures(shown), id="figures", data_live="")
 
 
 def _resources(model: Overview) -> Markup:
+    title = "How much is requested?"
+    if "nodes" in model.unread:
+        return card(title, unread("nodes", model.unread["nodes"]), id="resources", data_live="")
     rows = [
         (
             each.resource,
@@ -298,13 +313,15 @@ def _resources(model: Overview) -> Markup:
     ]
     head = ("Resource", "Requested", "Allocatable", "Part", "Nodes: least / median / most")
     drawn = pictures.histogram(None, model.utilisation[0]) if model.utilisation else Markup("")
-    return card("How much is requested?", table(head, rows), drawn, id="resources", data_live="")
+    return card(title, table(head, rows), drawn, id="resources", data_live="")
 
 
 def _scheduler(model: Overview) -> Markup:
     waits = model.waits
-    if waits is None:
-        told: object = soft("No pod says when it was created and when it got its node.")
+    if "pods" in model.unread:
+        told: object = unread("pods", model.unread["pods"])
+    elif waits is None:
+        told = soft("No pod says when it was created and when it got its node.")
     else:
         labels = [*(text for _, text in _WAIT_STEPS), "longer"]
         told = together(
@@ -320,7 +337,7 @@ def _scheduler(model: Overview) -> Markup:
 
 
 def _over_time(model: Overview, asked: Asked) -> Markup:
-    if not asked.cluster.access.is_live:
+    if not asked.cluster.access.is_live or "pods" in model.unread:
         return Markup("")
     moments = model.moments
     drawn = pictures.timeline(moments, moments[-1].at if moments else 0.0)

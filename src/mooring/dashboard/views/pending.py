@@ -14,7 +14,7 @@ from mooring.api.core_v1 import Pod, PodCondition
 from mooring.api.states import controller_of, priority
 from mooring.constraints.annotations import without_bridge
 from mooring.dashboard.asking import Asked, Fragment, Model, Page
-from mooring.dashboard.elements import badge, link, pod_link, soft
+from mooring.dashboard.elements import badge, link, pod_link, soft, unread
 from mooring.dashboard.standing import Standing
 from mooring.dashboard.views import explained
 from mooring.scheduler.facade import UnknownSchedulerError
@@ -58,6 +58,8 @@ class Pending(Model, frozen=True, kw_only=True):
 
     pods: int
     reasons: list[Reason]
+    unread: dict[str, str]
+    """Of nodes and pods: why the user may not read any."""
 
 
 def pending(standing: Standing) -> Pending:
@@ -66,11 +68,13 @@ def pending(standing: Standing) -> Pending:
     for pod in standing.waiting.values():
         alike.setdefault((_owner(standing, pod), standing.engine.cluster.shapes.shape_of(pod)), []).append(pod)
     positions = _positions(standing.waiting.values())
+    unread = {plural: why for plural in ("nodes", "pods") if (why := standing.snapshot.unread(plural))}
+    judged = 0 if "nodes" in unread else _JUDGED  # without nodes only the scheduler can tell
     reasons: dict[str, list[Waiting]] = {}
     wakes: dict[str, list[str]] = {}
     by_size = sorted(alike.items(), key=lambda entry: (-len(entry[1]), entry[0][0]))
     for number, ((owner, _), pods) in enumerate(by_size):
-        message, woken = _judged(standing, pods[0]) if number < _JUDGED else (_said(pods[0]), [])
+        message, woken = _judged(standing, pods[0]) if number < judged else (_said(pods[0]), [])
         wakes.setdefault(message, woken)
         reasons.setdefault(message, []).append(_waiting(owner, pods, positions))
     made = [
@@ -78,7 +82,7 @@ def pending(standing: Standing) -> Pending:
         for message, found in reasons.items()
     ]
     made.sort(key=lambda each: (-each.pods, each.message))
-    return Pending(pods=len(standing.waiting), reasons=made)
+    return Pending(pods=len(standing.waiting), reasons=made, unread=unread)
 
 
 def _owner(standing: Standing, pod: Pod) -> str:
@@ -156,12 +160,16 @@ def _waiting(owner: str, pods: list[Pod], positions: dict[int, int]) -> Waiting:
 
 async def page(asked: Asked) -> Page:
     model = await asked.cluster.ask(pending)
-    if not model.pods:
-        body = tag("div", tag("p", "No pod is pending.", class_="summary"), id="reasons", data_live="")
+    if "pods" in model.unread:
+        shown = unread("pods", model.unread["pods"])
+    elif not model.pods:
+        shown = tag("p", "No pod is pending.", class_="summary")
     else:
-        told = f"{model.pods:,} pods wait for a node, for {len(model.reasons):,} reasons, judged as things are now."
-        cards = [_reason(each, asked) for each in model.reasons]
-        body = tag("div", soft(told), *cards, id="reasons", data_live="")
+        blind = "nodes" in model.unread
+        judged = "in the scheduler's own words, for you may not read nodes" if blind else "judged as things are now"
+        told = f"{model.pods:,} pods wait for a node, for {len(model.reasons):,} reasons, {judged}."
+        shown = together(soft(told), *(_reason(each, asked, is_blind=blind) for each in model.reasons))
+    body = tag("div", shown, id="reasons", data_live="")
     return Page("Why are pods pending?", body, model, "pending")
 
 
@@ -169,6 +177,8 @@ async def helps(asked: Asked) -> Fragment:
     """`/pending/help/NAMESPACE/NAME`: what would help a pod, for a card of the page."""
     namespace, name = asked.path
     found = await asked.cluster.ask(lambda standing: standing.explain("pod", namespace, name))
+    if not found.total_nodes:
+        return Fragment(explained.summary(found), found)
     body = together(
         explained.refusals(found, asked.links),
         explained.preemption(found, asked.links),
@@ -178,7 +188,7 @@ async def helps(asked: Asked) -> Fragment:
     return Fragment(body, found)
 
 
-def _reason(reason: Reason, asked: Asked) -> Markup:
+def _reason(reason: Reason, asked: Asked, *, is_blind: bool) -> Markup:
     links, shown = asked.links, reason.waiting[:_SHOWN]
     rows = [
         (
@@ -194,13 +204,14 @@ def _reason(reason: Reason, asked: Asked) -> Markup:
     head = ("Pods", "Of", "Waiting since", "In the queue", "Turn")
     wakes = soft("They are tried again when ", "; or ".join(reason.wakes), ".") if reason.wakes else ""
     told = f"{reason.pods:,} pod{'s' if reason.pods != 1 else ''}"
+    helped = [] if is_blind or reason.message == _FREE else shown
     return tag(
         "section",
         tag("h2", badge(told, "bad"), " ", reason.message),
         table(head, rows, "Who waits"),
         rest,
         wakes,
-        *(_help(each, asked, is_first=each is shown[0]) for each in shown if reason.message != _FREE),
+        *(_help(each, asked, is_first=each is shown[0]) for each in helped),
         class_="card reason",
     )
 

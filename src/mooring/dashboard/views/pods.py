@@ -32,6 +32,7 @@ from mooring.dashboard.elements import (
     pod_link,
     soft,
     text_input,
+    unread,
 )
 from mooring.dashboard.standing import Standing
 from mooring.dashboard.views import explained
@@ -86,6 +87,8 @@ class PodView(Model, frozen=True, kw_only=True):
     expressions: list[Expression]
     node: str
     """The node that the expressions are shown for."""
+    nodes_unread: str
+    """Why the user may not read any node, so that nothing can be said about them."""
 
 
 def pod_view(
@@ -114,6 +117,7 @@ def pod_view(
         taints=_taints(standing, subject.pod, options),
         expressions=list(_expressions(subject, info.node)) if info is not None else [],
         node=node,
+        nodes_unread=standing.snapshot.unread("nodes"),
     )
 
 
@@ -175,7 +179,7 @@ async def search(asked: Asked) -> Page:
     """`/pods?q=TEXT`: find a pod."""
     text = asked.value("q").strip()
 
-    def found(standing: Standing) -> list[ListedPod]:
+    def found(standing: Standing) -> tuple[list[ListedPod], str]:
         pods = (
             ListedPod(
                 name=f"{pod.metadata.namespace}/{pod.metadata.name}", node=pod.spec.node_name, phase=pod.status.phase
@@ -183,9 +187,9 @@ async def search(asked: Asked) -> Page:
             for pod in standing.snapshot.all(Pod)
             if text in f"{pod.metadata.namespace}/{pod.metadata.name}"
         )
-        return sorted(pods, key=lambda each: (bool(each.node), each.name))
+        return sorted(pods, key=lambda each: (bool(each.node), each.name)), standing.snapshot.unread("pods")
 
-    pods = await asked.cluster.ask(found)
+    pods, why = await asked.cluster.ask(found)
     shown = pods[of_page(asked, pods)]
     rows = [
         (pod_link(asked.links, each.name), each.phase or "Pending", node_link(asked.links, each.node) or "-")
@@ -200,9 +204,8 @@ async def search(asked: Asked) -> Page:
         action=asked.links.to("pods"),
         role="search",
     )
-    listed = (
-        tag("div", table(("Pod", "Phase", "Node"), rows, "Pods"), id="found", data_live="") if rows else soft("None.")
-    )
+    grid = table(("Pod", "Phase", "Node"), rows, "Pods") if rows else unread("pods", why) if why else soft("None.")
+    listed = tag("div", grid, id="found", data_live="")
     body = together(form, listed, pager(asked, ("pods",), len(pods), {"q": text}))
     return Page("Which pod?", body, {"pods": len(pods), "found": shown}, "pods")
 
@@ -264,6 +267,8 @@ def _helps(model: PodView, asked: Asked) -> Markup:
 
 def _matrix(model: PodView, asked: Asked) -> Markup:
     found = model.matrix
+    if model.nodes_unread:
+        return card("Node by node", unread("nodes", model.nodes_unread))
     kept = {name: asked.value(name) for name in ("q", "plugin", "on", "kind")}
     plugins = [("", "any plugin or none"), *((each, each) for each in found.filters)]
     form = tag(
@@ -305,6 +310,8 @@ def _row(row: NodeRow, filters: Sequence[str], scored: Sequence[str], asked: Ask
 
 def _tolerations(model: PodView) -> Markup:
     own = tag("ul", *(tag("li", tag("code", each)) for each in model.tolerations), class_="labels")
+    if model.nodes_unread:
+        return Markup("")
     if not model.taints:
         return card("Does it tolerate the taints?", soft("No node has a taint."))
     rows = [

@@ -16,7 +16,7 @@ from mooring.api.errors import StatusError
 from mooring.client import ClientError
 from mooring.dashboard import options
 from mooring.dashboard.asking import Asked, BadRequestError, Fragment, Model, Page
-from mooring.dashboard.elements import badge, choice, command, field, notice, soft
+from mooring.dashboard.elements import badge, choice, command, field, folded, notice, soft
 from mooring.dashboard.options import GateRow, Running
 
 _SHOWN = 200
@@ -135,7 +135,7 @@ def _audit(found: Audit) -> Markup:
         card(
             title,
             verdict,
-            *(notice(note) for note in found.notes),
+            folded("notes", found.notes),
             tag("ul", *changes) if changes else "",
             _uses(found.findings) if found.target is None else "",
             _findings("Breaks", broken),

@@ -17,10 +17,15 @@ def table(header: Sequence[object], rows: Iterable[Sequence[object]], label: str
     return tag("div", tag("table", head, body), class_="scroll", tabindex="0", role="group", aria_label=told)
 
 
-def figures(shown: Iterable[tuple[object, int, str]]) -> Markup:
-    """Numbers that stand out: what, how many, and `good`, `bad` or nothing."""
+def figures(shown: Iterable[tuple[object, int | None, str]]) -> Markup:
+    """Numbers that stand out: what, how many (None where nobody knows), and `good`, `bad` or nothing."""
     made = [
-        tag("div", tag("b", f"{number:,}"), tag("span", what), class_=f"figure {mood}".strip())
+        tag(
+            "div",
+            tag("b", "?" if number is None else f"{number:,}"),
+            tag("span", what),
+            class_=f"figure {mood}".strip(),
+        )
         for what, number, mood in shown
     ]
     return tag("div", *made, class_="figures")
