@@ -9,13 +9,15 @@ import json
 import math
 import re
 from collections import Counter
+from itertools import accumulate
 from typing import Any, NoReturn
 
 MAX_BYTES = 3 * 1024 * 1024
 MAX_DEPTH = 200
 _MAX_DIGITS = 400
 
-_STRING_OR_BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL)
+_NOT_A_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
+_STEPS = bytes.maketrans(b"[{]}", b"\x02\x02\x00\x00")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -50,15 +52,10 @@ def check_limits(body: bytes) -> None:
         raise TooLargeError(f"limit is {MAX_BYTES}")
     if body.count(b"{") + body.count(b"[") <= MAX_DEPTH:
         return
-    depth = 0
-    for match in _STRING_OR_BRACKET.finditer(body):
-        found = match[0]
-        if found in b"{[":
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise DecodeError(f"nested more than {MAX_DEPTH} levels deep")
-        elif found in b"}]":
-            depth -= 1
+    outside = body.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')[::2]  # of texts, whose brackets do not count
+    steps = b"".join(outside).translate(_STEPS, _NOT_A_BRACKET)
+    if max(accumulate(steps, lambda depth, step: depth + step - 1, initial=0)) > MAX_DEPTH:
+        raise DecodeError(f"nested more than {MAX_DEPTH} levels deep")
 
 
 def json_tree(body: bytes) -> Any:

@@ -236,3 +236,8 @@ def test_a_tree_is_what_encode_writes() -> None:
     pod = decode(b'{"spec":{"overhead":{"cpu":"1500m"}}}', Pod).object
     assert codec.to_tree(pod) == json.loads(encode(pod))
     assert codec.from_tree(codec.to_tree(pod), Pod, FieldValidation.STRICT) == (pod, ())
+
+
+def test_brackets_in_texts_are_no_nesting() -> None:
+    name = b'[{\\"\\\\' * 300
+    assert decode(b'{"metadata":{"name":"' + name + b'"}}', Pod).object.metadata.name == '[{"\\' * 300

@@ -154,13 +154,31 @@ def test_no_repeated_field_escapes_the_quick_look(data: st.DataObject) -> None:
     def written(tree: Any) -> str:
         nonlocal repeated
         if not isinstance(tree, list):
-            return json.dumps(tree, ensure_ascii=data.draw(st.booleans()))
+            return _json_text(tree, data)
         repeated = repeated or len({key for key, _ in tree}) < len(tree)
         gap = data.draw(st.sampled_from(["", " ", "\n"]))
-        members = (
-            f"{json.dumps(key, ensure_ascii=data.draw(st.booleans()))}{gap}:{written(item)}" for key, item in tree
-        )
+        members = (f"{_json_text(key, data)}{gap}:{written(item)}" for key, item in tree)
         return "{" + ",".join(members) + "}"
 
     body = written(data.draw(trees)).encode()
     assert codec._may_repeat_a_field(body) or not repeated
+
+
+def _json_text(value: Any, data: st.DataObject) -> str:
+    """JSON of a scalar; characters of a text that may be written as `\\u0022` sometimes are."""
+    text = json.dumps(value, ensure_ascii=data.draw(st.booleans()))
+    if not isinstance(value, str) or data.draw(st.booleans()):
+        return text
+    return '"' + "".join(f"\\u{ord(character):04x}" for character in value) + '"'
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b'{"a":"1 \\u003c 2 \\u0026\\u0026 3 \\u003e 2"}', id="the signs that Go's encoder escapes"),
+        pytest.param(b'{"a":"\\u00e9t\\u00e9"}', id="letters that Python's encoder escapes"),
+        pytest.param(b'{"a":"first :second","b":"\\tthird\\n:"}', id="a text with a colon behind a space"),
+    ],
+)
+def test_what_cannot_hide_a_field_does_not_take_the_slow_road(body: bytes) -> None:
+    assert not codec._may_repeat_a_field(body)
