@@ -60,6 +60,17 @@ class _Settings(NamedTuple):
     open_types: tuple[str, ...] = ()
 
 
+class _Words(NamedTuple):
+    """What the libraries of an environment say. Nobody changes it: larger environments share it."""
+
+    functions: dict[str, list[Overload]]
+    constants: dict[str, Constant]
+    types: dict[str, ObjectType]
+    equality: dict[Type, CallCost]
+    validators: list[Validator]
+    macros: MacroTable
+
+
 class Environment:
     """Declares what expressions may use.
 
@@ -109,7 +120,7 @@ class Environment:
         **changed: Any,
     ) -> Environment:
         """The same with more in it; other settings are replaced by keyword."""
-        old = self._settings
+        old, libraries = self._settings, tuple(libraries)
         extended = object.__new__(Environment)
         extended._settings = old._replace(
             variables={**old.variables, **(variables or {})},
@@ -117,41 +128,27 @@ class Environment:
             types=(*old.types, *types),
             **changed,
         )
-        extended._prepare()
+        same = not libraries and extended._settings.cross_type_numeric == old.cross_type_numeric
+        extended._prepare(self._words if same else None)
         return extended
 
-    def _prepare(self) -> None:
-        """Gathers what the phases look up."""
+    def _prepare(self, words: _Words | None = None) -> None:
+        """Gathers what the phases look up; `words` are those of an environment with the same libraries."""
         settings = self._settings
-        libraries = settings.libraries
-        if settings.cross_type_numeric and CROSS_TYPE_COMPARISONS not in libraries:
-            libraries = (*libraries, CROSS_TYPE_COMPARISONS)
-        functions: dict[str, list[Overload]] = {}
-        constants: dict[str, Constant] = {}
-        objects = {each.name: each for each in settings.types}
-        equality: dict[Type, CallCost] = {}
-        validators: list[Validator] = []
-        for library in libraries:
-            for function in library.functions:
-                _add_overloads(functions.setdefault(function.name, []), function.name, function.overloads)
-            constants.update(library.constants)
-            equality.update(library.equality)
-            validators += library.validators
-            for each in library.types:
-                if isinstance(each, ObjectType):
-                    objects[each.name] = each
-                else:
-                    constants[each.name] = Constant(type_of(each), TypeValue(each.name))
+        if words is None:
+            libraries = settings.libraries
+            if settings.cross_type_numeric and CROSS_TYPE_COMPARISONS not in libraries:
+                libraries = (*libraries, CROSS_TYPE_COMPARISONS)
+            words = _words_of(libraries)
+        self._words = words
+        constants = dict(words.constants)
+        objects = {each.name: each for each in settings.types} | words.types
         for name, declared in objects.items():
             constants.setdefault(name, Constant(type_of(declared.type), TypeValue(name)))
         if settings.open_types:
             objects = OpenTypes(settings.open_types, objects)
-        self._macros: MacroTable = {
-            (macro.name, macro.receiver, macro.args): macro for library in libraries for macro in library.macros
-        }
-        self._validators = validators
-        self._declarations = Declarations(settings.container, settings.variables, functions, constants, objects)
-        self._options = Options(objects, equality, settings.has_cost, settings.optimize)
+        self._declarations = Declarations(settings.container, settings.variables, words.functions, constants, objects)
+        self._options = Options(objects, words.equality, settings.has_cost, settings.optimize)
 
     def compile(self, expression: str, *, check_types: bool = True) -> Program:
         """A program; look at its `issues` first. Without type checking every value is dyn and there is no estimate."""
@@ -181,7 +178,7 @@ class Environment:
 
     def _compile(self, expression: str, check_types: bool) -> Program:
         source = Source(expression)
-        expr = parse(source, self._macros, optional_syntax=self._settings.optional_syntax)
+        expr = parse(source, self._words.macros, optional_syntax=self._settings.optional_syntax)
         if expr is not None:
             checker.check(source, expr, self._declarations, lenient=not check_types)
         if expr is not None and check_types and not source.issues:
@@ -200,9 +197,26 @@ class Environment:
         return Program(expression, (), _Compiled(expr, cost, self._options, interpreter, evaluate))
 
     def _validate(self, source: Source, expr: Expr) -> None:
-        for validator in self._validators:
+        for validator in self._words.validators:
             for where, message in validator.findings(expr):
                 source.report(where.offset, message)
+
+
+def _words_of(libraries: tuple[Library, ...]) -> _Words:
+    macros = {(macro.name, macro.receiver, macro.args): macro for library in libraries for macro in library.macros}
+    words = _Words({}, {}, {}, {}, [], macros)
+    for library in libraries:
+        for function in library.functions:
+            _add_overloads(words.functions.setdefault(function.name, []), function.name, function.overloads)
+        words.constants.update(library.constants)
+        words.equality.update(library.equality)
+        words.validators.extend(library.validators)
+        for each in library.types:
+            if isinstance(each, ObjectType):
+                words.types[each.name] = each
+            else:
+                words.constants[each.name] = Constant(type_of(each), TypeValue(each.name))
+    return words
 
 
 def _add_overloads(known: list[Overload], function: str, more: Sequence[Overload]) -> None:

@@ -4,12 +4,12 @@ A rule is estimated once for the largest value that its schema allows, and count
 object. The limits and the words are Kubernetes'. Called by ``schemas.py``; ``custom/rules.py`` evaluates.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from mooring.admission.custom.rules import uses_old_self
-from mooring.admission.definitions.structural import every
 from mooring.admission.options import CustomOptions
-from mooring.api import field_errors
+from mooring.api import codec, field_errors
 from mooring.api.apiextensions_v1 import JSONSchemaProps, ValidationRule
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
@@ -28,8 +28,19 @@ _ADVICE = (
 )
 
 
-def has_rules(schema: JSONSchemaProps) -> bool:
-    return any(node.validations for node in every(schema))
+def has_rules(nodes: Iterable[JSONSchemaProps]) -> bool:
+    return any(node.validations for node in nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """What all nodes with the same schema share. Large definitions repeat whole parts, such as containers of pods."""
+
+    smallest: int
+    """The fewest bytes that a value takes."""
+    environments: RuleEnvironments
+    programs: dict[tuple[str, bool], Program] = field(default_factory=dict)
+    """By expression and whether `oldSelf` is optional."""
 
 
 @dataclass(slots=True)
@@ -43,36 +54,46 @@ class Expressions:
     """Whether the schema is stored as it is: then single rules are not refused for their cost."""
     _total: int = 0
     _expensive: list[tuple[int, Path]] = field(default_factory=list)
+    _known_nodes: "dict[tuple[bytes, bool], _Alike | None]" = field(default_factory=dict)
+    """By the schema of a node and whether it is the root."""
 
     def errors(
         self, schema: JSONSchemaProps, path: Path, times: int | None, uncorrelated: Path | None, *, root: bool
     ) -> list[FieldError]:
         """What is wrong with the rules of one node, of which there may be so many in an object (None: no limit)."""
         place = path.child("x-kubernetes-validations")
-        declared = declare(schema, root=root or schema.embedded_resource)
-        if declared is None:
+        alike = self._alike(schema, root=root or schema.embedded_resource)
+        if alike is None:
             detail = (
                 "internal error: failed to construct type information for x-kubernetes-validations rules: unable to"
                 " convert structural schema to CEL declarations"
             )
             return [field_errors.internal(place, detail)]
         if times is None:
-            times = MAX_REQUEST_BYTES // (declared.smallest + 1)
+            times = MAX_REQUEST_BYTES // (alike.smallest + 1)
         found: list[FieldError] = []
-        environments = RuleEnvironments(declared)
         for index, rule in enumerate(schema.validations):
-            found += self._rule(rule, place.index(index), environments, times, uncorrelated)
+            found += self._rule(rule, place.index(index), alike, times, uncorrelated)
         return found
 
+    def _alike(self, schema: JSONSchemaProps, *, root: bool) -> "_Alike | None":
+        """What is known of schemas like this one; None for schemas without a type in CEL."""
+        key = (codec.encode(schema), root)
+        if key not in self._known_nodes:
+            declared = declare(schema, root=root)
+            made = _Alike(declared.smallest, RuleEnvironments(declared)) if declared else None
+            self._known_nodes[key] = made
+        return self._known_nodes[key]
+
     def _rule(
-        self, rule: ValidationRule, path: Path, environments: RuleEnvironments, times: int, uncorrelated: Path | None
+        self, rule: ValidationRule, path: Path, alike: _Alike, times: int, uncorrelated: Path | None
     ) -> list[FieldError]:
-        program = self._compile(rule.rule, environments, rule, path)
+        program = self._compile(rule.rule, alike, rule, path)
         if problem := _problem(program, "bool", "compilation failed: ", "cel expression must evaluate to a bool"):
             return [field_errors.invalid(path.child("rule"), rule, problem)]
         errors = self._spend(path.child("rule"), min(program.max_cost * times, _MOST), "estimated rule cost")
         if rule.message_expression:
-            errors += self._message(rule, path.child("messageExpression"), environments)
+            errors += self._message(rule, path.child("messageExpression"), alike)
         if uses_old_self(program):
             if uncorrelated is not None:
                 detail = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelated}"
@@ -82,17 +103,22 @@ class Expressions:
             errors.append(field_errors.invalid(path.child("optionalOldSelf"), rule.optional_old_self, detail))
         return errors
 
-    def _message(self, rule: ValidationRule, path: Path, environments: RuleEnvironments) -> list[FieldError]:
-        program = self._compile(rule.message_expression, environments, rule, path)
+    def _message(self, rule: ValidationRule, path: Path, alike: _Alike) -> list[FieldError]:
+        program = self._compile(rule.message_expression, alike, rule, path)
         begin, wrong_type = "messageExpression compilation failed: ", "messageExpression must evaluate to a string"
         if problem := _problem(program, "string", begin, wrong_type):
             return [field_errors.invalid(path, rule, problem)]
         return self._spend(path, program.max_cost, "estimated messageExpression cost")
 
-    def _compile(self, text: str, environments: RuleEnvironments, rule: ValidationRule, path: Path) -> Program:
-        field_errors.spend(_COMPILING + _EACH_CHARACTER * len(text), path)
-        base = None if text in self.known else self.options.new_rules()
-        return environments.get(base, optional_old_self=bool(rule.optional_old_self)).compile(text)
+    def _compile(self, text: str, alike: _Alike, rule: ValidationRule, path: Path) -> Program:
+        optional = bool(rule.optional_old_self)
+        program = alike.programs.get((text, optional))
+        if program is None:
+            field_errors.spend(_COMPILING + _EACH_CHARACTER * len(text), path)
+            base = None if text in self.known else self.options.new_rules()
+            program = alike.environments.get(base, optional_old_self=optional).compile(text)
+            alike.programs[text, optional] = program
+        return program
 
     def _spend(self, path: Path, cost: int, name: str) -> list[FieldError]:
         self._total = min(self._total + cost, _MOST)

@@ -151,16 +151,16 @@ class Judge:
     def errors(self, schema: JSONSchemaProps, path: Path, version: str, *, has_status: bool) -> list[FieldError]:
         """What is wrong with a schema that stands at `path`."""
         here = path.child("openAPIV3Schema")
-        size = sum(1 for _ in structural.every(schema))
-        if size > MAX_NODES:
-            return [field_errors.too_many(here, size, MAX_NODES)]
+        nodes = list(structural.every(schema))
+        if len(nodes) > MAX_NODES:
+            return [field_errors.too_many(here, len(nodes), MAX_NODES)]
         errors = [*_root_errors(schema, path, has_status)]
         expressions: Expressions | None = None
-        impossible = structural.unsupported(schema)
+        impossible = structural.unsupported(nodes)
         if not impossible:
             not_structural = structural.errors_in(schema, here) or default_errors(schema, here)
             errors += not_structural
-            if not not_structural and has_rules(schema):
+            if not not_structural and has_rules(nodes):
                 expressions = Expressions(self.options, self.known_rules, version in self.unchanged)
         found = _Walk(self, expressions)
         found.visit(schema, here, _Place(), is_root=True)
@@ -230,7 +230,7 @@ def _default_errors(schema: JSONSchemaProps, path: Path, in_metadata: bool) -> l
         if wrong := structure.embedded_errors(value, node, path):
             return errors + wrong
     errors += validate(compile_schema(schema), value, path)
-    if errors or not has_rules(schema):
+    if errors or not has_rules(structural.every(schema)):
         return errors
     rules = Rules(node)
     return rules.errors(value, value, path=path) or rules.errors(value, None, path=path)
@@ -250,19 +250,21 @@ class _Walk:
     ) -> None:
         """`typed` is false inside of conditions, where there are no rules."""
         before = len(self.schema_errors)
-        self.schema_errors += _standard_errors(schema, path, place, self._judge.lenient)
+        if _is_unusual(schema):
+            self.schema_errors += _standard_errors(schema, path, place, self._judge.lenient)
         self._visit_fields(schema, path, place, is_root, typed)
         if schema.not_ is not None:
             self.visit(schema.not_, path.child("not"), place, typed=False)
         for name, clauses in (("allOf", schema.all_of), ("oneOf", schema.one_of), ("anyOf", schema.any_of)):
-            for index, clause in enumerate(clauses):
+            for index, clause in enumerate(clauses) if clauses else ():
                 self.visit(clause, path.child(name).index(index), place, typed=False)
         if isinstance(schema.items, JSONSchemaProps):
             below = replace(place, times=_multiplied(place.times, schema.max_items))
             if schema.list_type != "map" and place.uncorrelated is None:
                 below = replace(below, uncorrelated=path)
             self.visit(schema.items, path.child("items"), below, typed=typed)
-        self.schema_errors += _extension_errors(schema, path, self._judge.lenient)
+        if _is_extended(schema):
+            self.schema_errors += _extension_errors(schema, path, self._judge.lenient)
         for index, rule in enumerate(schema.validations):
             self.schema_errors += _rule_errors(schema, rule, path.child("x-kubernetes-validations").index(index))
         if self._expressions and typed and schema.validations and len(self.schema_errors) == before:
@@ -289,6 +291,33 @@ class _Walk:
 
 def _multiplied(times: int | None, most: int | None) -> int | None:
     return None if times is None or most is None else times * max(most, 0)
+
+
+def _is_unusual(schema: JSONSchemaProps) -> bool:
+    """Whether `_standard_errors` has anything to look at; of most nodes it has not."""
+    return bool(
+        schema.default is not None
+        or (schema.type and schema.type not in _TYPES)
+        or schema.id
+        or schema.additional_items is not None
+        or schema.pattern_properties
+        or schema.definitions
+        or schema.dependencies
+        or schema.ref is not None
+        or schema.items.__class__ is list
+        or schema.embedded_resource
+        or schema.unique_items
+    )
+
+
+def _is_extended(schema: JSONSchemaProps) -> bool:
+    """Whether `_extension_errors` has anything to look at."""
+    return bool(
+        schema.preserve_unknown_fields is False
+        or schema.map_type is not None
+        or schema.list_type is not None
+        or schema.list_map_keys
+    )
 
 
 def _standard_errors(

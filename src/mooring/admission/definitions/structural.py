@@ -4,7 +4,7 @@ Such a schema can prune and default. The words are Kubernetes'; errors come in t
 Called by ``schemas.py``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mooring.api import field_errors
 from mooring.api.apiextensions_v1 import JSONSchemaProps
@@ -32,9 +32,9 @@ _UNSUPPORTED = {
 }
 
 
-def unsupported(schema: JSONSchemaProps) -> str:
-    """Why no structural schema can be made of this at all; empty if one can."""
-    for node in every(schema):
+def unsupported(nodes: Iterable[JSONSchemaProps]) -> str:
+    """Why no structural schema can be made of these at all; empty if one can."""
+    for node in nodes:
         for attribute, name in _UNSUPPORTED.items():
             if getattr(node, attribute):
                 return f"OpenAPIV3Schema '{name}' is not supported"
@@ -51,8 +51,12 @@ def every(schema: JSONSchemaProps) -> Iterator[JSONSchemaProps]:
     while pending:
         node = pending.pop()
         yield node
-        pending += [*node.properties.values(), *node.pattern_properties.values(), *node.definitions.values()]
-        pending += [*node.all_of, *node.any_of, *node.one_of]
+        for named in (node.properties, node.pattern_properties, node.definitions):
+            if named:
+                pending += named.values()
+        for listed in (node.all_of, node.any_of, node.one_of):
+            if listed:
+                pending += listed
         for child in (node.items, node.not_, node.additional_properties, node.additional_items):
             if isinstance(child, JSONSchemaProps):
                 pending.append(child)
@@ -78,18 +82,22 @@ def _invariants(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[Fie
         yield field_errors.forbidden(path.child("additionalProperties"), "must not be used at the root")
     if isinstance(more, JSONSchemaProps):
         yield from _invariants(more, FIELD, path.child("additionalProperties"))
-    yield from _extensions(schema, path)
-    yield from _conditions(
-        schema, path, skip_any=schema.any_of == _INT_OR_STRING, skip_first=_is_all_of_pattern(schema)
-    )
-    yield from _own_type(schema, level, path)
+    if schema.int_or_string:
+        yield from _extensions(schema, path)
+    if _restricts(schema):
+        yield from _conditions(
+            schema, path, skip_any=schema.any_of == _INT_OR_STRING, skip_first=_is_all_of_pattern(schema)
+        )
+    if not schema.type or schema.embedded_resource or level == ROOT:
+        yield from _own_type(schema, level, path)
     if level == ROOT or schema.embedded_resource:
         for name in ("kind", "apiVersion"):
             child_type = schema.properties[name].type if name in schema.properties else "string"
             if child_type != "string":
                 here = path.child("properties").key(name).child("type")
                 yield field_errors.invalid(here, child_type, "must be string")
-    yield from _metadata(schema, level, path)
+    if "metadata" in schema.properties:
+        yield from _metadata(schema, level, path)
     if schema.embedded_resource and not schema.preserve_unknown_fields and not schema.properties:
         detail = (
             "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields"
@@ -98,10 +106,11 @@ def _invariants(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[Fie
 
 
 def _extensions(schema: JSONSchemaProps, path: Path) -> Iterator[FieldError]:
+    """What goes with an integer or string."""
     detail = "must be false if x-kubernetes-int-or-string is true"
-    if schema.int_or_string and schema.preserve_unknown_fields:
+    if schema.preserve_unknown_fields:
         yield field_errors.invalid(path.child("x-kubernetes-preserve-unknown-fields"), True, detail)
-    if schema.int_or_string and schema.embedded_resource:
+    if schema.embedded_resource:
         yield field_errors.invalid(path.child("x-kubernetes-embedded-resource"), True, detail)
 
 
@@ -124,9 +133,7 @@ def _own_type(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[Field
 
 def _metadata(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[FieldError]:
     """A schema may say of the metadata what names look like, and nothing else."""
-    found = schema.properties.get("metadata")
-    if found is None:
-        return
+    found = schema.properties["metadata"]
     here = path.child("properties").key("metadata")
     if (level == ROOT or schema.embedded_resource) and found.type != "object":
         yield field_errors.invalid(here.child("type"), found.type, "must be object")
@@ -136,6 +143,10 @@ def _metadata(schema: JSONSchemaProps, level: str, path: Path) -> Iterator[Field
         if found != bare:
             detail = "must not specify anything other than name and generateName, but metadata is implicitly specified"
             yield field_errors.forbidden(here, detail)
+
+
+def _restricts(schema: JSONSchemaProps) -> bool:
+    return bool(schema.any_of or schema.all_of or schema.one_of or schema.pattern or schema.not_ is not None)
 
 
 def _is_all_of_pattern(schema: JSONSchemaProps) -> bool:

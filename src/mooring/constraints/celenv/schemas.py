@@ -52,12 +52,14 @@ class Declared:
 
     def objects(self) -> Iterator[ObjectType]:
         """The object types in it."""
-        if self.type.kind is types.Kind.OBJECT:
-            yield ObjectType(self.type.name, {name: Field(each.type) for name, each in self.fields.items()})
-        for each in self.fields.values():
-            yield from each.objects()
-        if self.element is not None:
-            yield from self.element.objects()
+        pending = [self]
+        while pending:
+            found = pending.pop()
+            if found.type.kind is types.Kind.OBJECT:
+                yield ObjectType(found.type.name, {name: Field(each.type) for name, each in found.fields.items()})
+            pending += found.fields.values()
+            if found.element is not None:
+                pending.append(found.element)
 
     def size_of(self, path: tuple[str, ...]) -> Range | None:
         """The size of what a path leads to; it begins with `self` or `oldSelf`."""
