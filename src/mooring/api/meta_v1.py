@@ -19,7 +19,7 @@ class TypeMeta(Object):
     kind: str = ""
     """The kind of the object, in CamelCase."""
     api_version: str = ""
-    """The group and version of the schema, such as apps/v1, or v1 for the core group."""
+    """APIVersion defines the group and version of the schema, such as apps/v1, or v1 for the core group."""
 
 
 class OwnerReference(Object):
@@ -78,7 +78,7 @@ class ObjectMeta(Object):
     generation: Int64 = 0
     """A number that grows with every change of the desired state."""
     creation_timestamp: str | None = None
-    """When the server created the object."""
+    """CreationTimestamp is a timestamp: when the server created the object."""
     deletion_timestamp: str | None = None
     """When the object will be deleted; set by the server when a deletion was asked for."""
     deletion_grace_period_seconds: Int64 | None = None
@@ -121,7 +121,7 @@ class Resource(TypeMeta):
     """An object with a name that the API stores or shows: the base of every kind."""
 
     metadata: ObjectMeta = always(ObjectMeta)
-    """Name, labels and everything else that all objects have."""
+    """Standard object's metadata: name, labels and everything else that all objects have."""
 
 
 class ResourceList(TypeMeta):

@@ -59,6 +59,18 @@ async def test_openapi_has_the_schema_with_what_all_objects_have() -> None:
         }
 
 
+@pytest.mark.req("X.5")
+async def test_what_all_objects_have_is_described_as_people_look_for_it() -> None:
+    async with custom_api() as api:
+        openapi = OpenApi(api.scheme, VersionInfo(git_version="v1.37.0"))
+        await api.define(cron_tabs())
+        schemas = _v3(openapi, api)
+        metadata = schemas["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"]
+        assert "APIVersion defines" in str(schemas[NAME]["properties"]["apiVersion"])
+        assert "Standard object's metadata" in str(schemas[NAME]["properties"]["metadata"]["description"])
+        assert "CreationTimestamp is a timestamp" in str(metadata["properties"]["creationTimestamp"])
+
+
 def _v3(openapi: OpenApi, api: CustomApi) -> dict[str, dict[str, dict[str, dict[str, dict[str, dict[str, str]]]]]]:
     [version] = api.scheme.versions("stable.example.com")
     schemas: dict[str, dict[str, dict[str, dict[str, dict[str, dict[str, str]]]]]]

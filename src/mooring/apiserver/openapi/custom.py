@@ -9,12 +9,10 @@ from typing import Any
 import msgspec
 
 from mooring.api.kinds import Kind
+from mooring.api.meta_v1 import Resource, ResourceList, TypeMeta
+from mooring.api.openapi_docs import descriptions
 
 Schema = dict[str, Any]
-_API_VERSION = "The group and version of the schema, such as apps/v1."
-_KIND = "The kind of the object, in CamelCase."
-_METADATA = "Name, labels and everything else that all objects have."
-_LIST_METADATA = "The version of the collection and how to continue it."
 _CONDITIONS = ("allOf", "anyOf", "oneOf", "not")
 
 
@@ -31,7 +29,7 @@ def definition_of(kind: Kind, metadata: Schema, *, v2: bool) -> Schema:
         return {"type": "object", **_gvk(kind, kind.kind)}
     schema = _plain(msgspec.to_builtins(props), v2=v2)
     _embed(schema, metadata, v2=v2)
-    schema["properties"] = dict(sorted({**schema.get("properties", {}), **_head(metadata, _METADATA)}.items()))
+    schema["properties"] = dict(sorted({**schema.get("properties", {}), **_head(metadata)}.items()))
     return {**schema, **_gvk(kind, kind.kind), **_selectable(kind, v2=v2)}
 
 
@@ -42,7 +40,7 @@ def list_of(kind: Kind, item: Schema, metadata: Schema, *, v2: bool) -> Schema:
         "type": "object",
         "required": ["items"],
         "properties": {
-            **_head(metadata, _LIST_METADATA),
+            **_head(metadata, ResourceList),
             "items": {"description": f"List of {kind.plural}.", "type": "array", "items": item},
         },
         **_gvk(kind, kind.list_kind),
@@ -50,11 +48,12 @@ def list_of(kind: Kind, item: Schema, metadata: Schema, *, v2: bool) -> Schema:
     }
 
 
-def _head(metadata: Schema, about: str) -> Schema:
-    reference = {**metadata, "description": about} if "$ref" in metadata else metadata
+def _head(metadata: Schema, described: type[TypeMeta] = Resource) -> Schema:
+    about = descriptions(described)
+    reference = {**metadata, "description": about["metadata"]} if "$ref" in metadata else metadata
     return {
-        "apiVersion": {"description": _API_VERSION, "type": "string"},
-        "kind": {"description": _KIND, "type": "string"},
+        "apiVersion": {"description": about["api_version"], "type": "string"},
+        "kind": {"description": about["kind"], "type": "string"},
         "metadata": reference,
     }
 
@@ -105,5 +104,5 @@ def _embed(schema: Schema, metadata: Schema, *, v2: bool) -> None:
     if schema.get("x-kubernetes-preserve-unknown-fields") and v2:
         return
     if schema.get("x-kubernetes-embedded-resource"):
-        schema["properties"] = {**schema.get("properties", {}), **_head(metadata, _METADATA)}
+        schema["properties"] = {**schema.get("properties", {}), **_head(metadata)}
         schema["required"] = list(dict.fromkeys([*schema.get("required", []), "kind", "apiVersion"]))
