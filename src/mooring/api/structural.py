@@ -6,7 +6,6 @@ by admission and patches, which look at the same nodes. What a valid value is, `
 """
 
 import copy
-from collections.abc import Iterator
 from typing import Any
 
 from mooring.api import field_errors
@@ -50,18 +49,16 @@ class Structural:
         self.items = Structural(props.items) if isinstance(props.items, JSONSchemaProps) else None
         self.preserves = bool(props.preserve_unknown_fields)
         self.embedded = props.embedded_resource or root
-        self.embeds: bool = props.embedded_resource or any(child.embeds for child in self.children())
+        children = self.children()
+        self.embeds: bool = props.embedded_resource or any(child.embeds for child in children)
         """Whether there is an embedded object here or anywhere below."""
         self.nullable = props.nullable
         self.default = props.default
-        self.has_defaults: bool = self.default is not None or any(child.has_defaults for child in self.children())
+        self.has_defaults: bool = self.default is not None or any(child.has_defaults for child in children)
         """Whether there is a default here or anywhere below."""
 
-    def children(self) -> "Iterator[Structural]":
-        yield from self.properties.values()
-        for child in (self.additional, self.items):
-            if child is not None:
-                yield child
+    def children(self) -> "list[Structural]":
+        return [*self.properties.values(), *filter(None, (self.additional, self.items))]
 
     def field(self, name: str) -> "Structural | None":
         """The schema of a field or of a map's value."""

@@ -1,6 +1,7 @@
 """The rules of a schema in CEL, kept by every object that is written.
 
-`Rules` compiles them when the first object comes and evaluates them from the root down, within Kubernetes' budget.
+`Rules` finds them when the first object comes, compiles those of a schema when the first value of it comes, and
+evaluates them from the root down, within Kubernetes' budget.
 Costs are first taken at their estimates, which costs nothing; only where these do not fit into the budget everything is
 evaluated again and counted. What an update leaves as it was is forgiven (ratcheting), as for the schema itself.
 """
@@ -20,7 +21,7 @@ from mooring.api.structural import Structural
 from mooring.cel.environment import Program
 from mooring.cel.errors import CostLimitExceeded, EvaluationError
 from mooring.cel.values import NONE, Optional
-from mooring.constraints.celenv.schemas import Declared, RuleEnvironments, declare, to_value
+from mooring.constraints.celenv.schemas import Declared, RuleEnvironments, declare, is_declared, to_value
 
 PER_CALL = 1_000_000
 BUDGET = 10_000_000
@@ -57,24 +58,34 @@ def uses_old_self(program: Program) -> bool:
     return any(path[0] == "oldSelf" for path in program.reads)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Node:
     """The rules of one schema, and those below it."""
 
     schema: Structural
-    declared: Declared
-    rules: tuple[CompiledRule, ...]
+    is_root: bool
     fields: "dict[str, _Node]"
     element: "_Node | None"
     """Of a list's items or a map's values."""
+    _ready: "tuple[Declared, tuple[CompiledRule, ...]] | None" = None
+
+    @property
+    def ready(self) -> tuple[Declared, tuple[CompiledRule, ...]]:
+        """The type of the values and the compiled rules."""
+        if self._ready is None:
+            props = self.schema.props
+            declared = declare(props, root=self.is_root or props.embedded_resource)
+            if declared is None:
+                raise TypeError("a schema that `is_declared` has a type")
+            self._ready = declared, tuple(_compiled(props, declared))
+        return self._ready
 
 
 class Rules:
     """The rules of one version of a kind."""
 
     def __init__(self, schema: Structural) -> None:
-        declared = declare(schema.props, root=True)
-        self._root = _node(schema, declared) if declared is not None else None
+        self._root = _node(schema, is_root=True)
 
     def errors(self, new: Any, old: Any, warn: Warn | None = None, path: Path | None = None) -> list[FieldError]:
         """What is wrong with a value that stands at `path`; `old` is None for a create."""
@@ -86,18 +97,15 @@ class Rules:
             return _Evaluation(warn, counted=True).run(self._root, new, old, path)
 
 
-def _node(schema: Structural, declared: Declared) -> _Node | None:
-    """The rules at a schema and below; None where there are none."""
-    rules = tuple(_compiled(schema.props, declared))
-    fields: dict[str, _Node] = {}
-    for name, child in schema.properties.items():
-        found = declare(child.props, root=child.props.embedded_resource)
-        below = _node(child, found) if found is not None else None
-        if below is not None:
-            fields[name] = below
+def _node(schema: Structural, *, is_root: bool = False) -> _Node | None:
+    """The rules at a schema and below; None where there are none, or where expressions do not see the values."""
+    if not is_declared(schema.props):
+        return None
+    found = {name: _node(child) for name, child in schema.properties.items()}
+    fields = {name: node for name, node in found.items() if node is not None}
     inner = schema.items or schema.additional
-    element = _node(inner, declared.element) if inner is not None and declared.element is not None else None
-    return _Node(schema, declared, rules, fields, element) if rules or fields or element else None
+    element = _node(inner) if inner is not None else None
+    return _Node(schema, is_root, fields, element) if schema.props.validations or fields or element else None
 
 
 def _compiled(schema: JSONSchemaProps, declared: Declared) -> Iterator[CompiledRule]:
@@ -132,7 +140,7 @@ class _Evaluation:
         """`unchanged` is whether this value, or the nearest one above with a counterpart, is as it was."""
         if new is None:
             return
-        if node.rules:
+        if node.schema.props.validations:
             self._evaluate(node, new, old, path, unchanged)
         if isinstance(new, list) and node.element is not None:
             for index, item in enumerate(new):
@@ -153,13 +161,14 @@ class _Evaluation:
         shown_type = node.schema.props.type
         if self._left <= 0:
             self._stop(field_errors.invalid(path, shown_type, _OUT_OF_BUDGET))
+        declared, rules = node.ready
         try:
-            value = to_value(new, node.declared)
-            before = None if old is None else to_value(old, node.declared)
+            value = to_value(new, declared)
+            before = None if old is None else to_value(old, declared)
         except EvaluationError as error:
             self._errors.append(field_errors.invalid(path, shown_type, f"{error} evaluating rule"))
             return
-        for each in node.rules:
+        for each in rules:
             if each.uses_old_self and old is None and not each.is_optional:
                 continue  # a rule about a change, where nothing changes
             bindings = {"self": value, "oldSelf": before}

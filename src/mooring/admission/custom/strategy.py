@@ -79,7 +79,7 @@ class CustomStrategy(Strategy[Dynamic]):
 
     @cached_property
     def _has_embedded(self) -> bool:
-        return any(structure.anywhere(child, structure.is_embedded) for child in self.schema.children())
+        return any(child.embeds for child in self.schema.children())
 
     @cached_property
     def _has_list_types(self) -> bool:

@@ -22,11 +22,13 @@ _ABSENT = object()
 
 def anywhere(schema: Structural, concerns: Callable[[Structural], bool]) -> bool:
     """Whether a schema has a node of some sort; most have none, and spare the walk through every object."""
-    return concerns(schema) or any(anywhere(child, concerns) for child in schema.children())
-
-
-def is_embedded(schema: Structural) -> bool:
-    return schema.props.embedded_resource
+    pending = [schema]
+    while pending:
+        node = pending.pop()
+        if concerns(node):
+            return True
+        pending += node.children()
+    return False
 
 
 def has_list_type(schema: Structural) -> bool:

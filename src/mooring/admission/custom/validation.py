@@ -1,7 +1,8 @@
 """A schema compiled into checks: what is wrong with a value, in the words of Kubernetes' validator.
 
 `compile_schema` makes one function of a schema, once; ``strategy.py`` calls it for every object that is written. For
-each sort of JSON value the checks that concern it are chosen beforehand, in the order in which Kubernetes makes them.
+each sort of JSON value the checks that concern it are chosen when the first such value comes, in the order in which
+Kubernetes makes them: of the thousands of fields of a large schema, few are ever used.
 Where a value stands is a chain of pairs that is written out only for an error. Regular expressions take linear time.
 """
 
@@ -48,7 +49,6 @@ class Findings:
 Check = Callable[[Any, Place, Findings], None]
 _NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"}
 _GO_FORMATS = {int: "int64", float: "float64"}
-_CLASSES: tuple[type, ...] = (*_NAMES, type(None))
 _SAFE_INTEGER = 2**53 - 1
 
 
@@ -61,15 +61,25 @@ def validate(check: Check, value: Any, base: Path | None = None) -> list[FieldEr
 
 def compile_schema(schema: JSONSchemaProps) -> Check:
     """The check of a schema."""
-    checks = {cls: tuple(_checks_for(cls, schema)) for cls in _CLASSES}
-    if not any(checks.values()):
-        return _anything
+    checks = _Checks(schema)
 
     def check(value: Any, place: Place, findings: Findings) -> None:
         for each in checks[value.__class__]:
             each(value, place, findings)
 
     return check
+
+
+class _Checks(dict[type, tuple[Check, ...]]):
+    """The checks of a schema by the class of a value, made when they are asked for."""
+
+    def __init__(self, schema: JSONSchemaProps) -> None:
+        super().__init__()
+        self._schema = schema
+
+    def __missing__(self, cls: type) -> tuple[Check, ...]:
+        found = self[cls] = tuple(_checks_for(cls, self._schema))
+        return found
 
 
 def _anything(value: Any, place: Place, findings: Findings) -> None:
@@ -393,7 +403,6 @@ def _list_checks(schema: JSONSchemaProps) -> list[Check]:
 
 def _object_checks(schema: JSONSchemaProps) -> list[Check]:
     properties = {name: compile_schema(child) for name, child in schema.properties.items()}
-    checked = {name: check for name, check in properties.items() if check is not _anything}
     more = schema.additional_properties
     additional = compile_schema(more) if isinstance(more, JSONSchemaProps) else _anything
     most, fewest, required = schema.max_properties, schema.min_properties, tuple(schema.required)
@@ -410,7 +419,7 @@ def _object_checks(schema: JSONSchemaProps) -> list[Check]:
                 if name not in properties:
                     additional(value[name], (place, name), findings)
         for name, item in value.items():
-            inner = checked.get(name)
+            inner = properties.get(name)
             if inner is not None:
                 inner(item, (place, name), findings)
         for name in required:

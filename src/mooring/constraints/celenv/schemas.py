@@ -74,6 +74,7 @@ class Declared:
         return None if found is None else Range(0, found.most)
 
 
+_DECLARED = frozenset({"object", "string", "boolean", "number", "integer"})
 _BOOL = Declared(types.BOOL, 4)
 _INT = Declared(types.INT, 1)
 _KEY = Declared(types.STRING, 2)
@@ -109,6 +110,18 @@ def declare(schema: JSONSchemaProps, name: str = "selfType", *, root: bool = Fal
         case "integer":
             return Declared(types.INT, 1, convert=_to_int)
     return None
+
+
+def is_declared(schema: JSONSchemaProps) -> bool:
+    """Whether `declare` would find a type, without looking at all that is in it."""
+    while not schema.int_or_string:
+        inner = schema.items if schema.type == "array" else schema.additional_properties
+        if schema.type == "array" and not isinstance(inner, JSONSchemaProps):
+            return False
+        if schema.type not in {"array", "object"} or not isinstance(inner, JSONSchemaProps):
+            return schema.type in _DECLARED
+        schema = inner
+    return True
 
 
 def _list(schema: JSONSchemaProps, name: str) -> Declared | None:
