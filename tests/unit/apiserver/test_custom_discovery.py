@@ -68,6 +68,7 @@ async def test_what_all_objects_have_is_described_as_people_look_for_it() -> Non
         metadata = schemas["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"]
         assert "APIVersion defines" in str(schemas[NAME]["properties"]["apiVersion"])
         assert "Standard object's metadata" in str(schemas[NAME]["properties"]["metadata"]["description"])
+        assert "allOf" in schemas[NAME]["properties"]["metadata"]  # beside a bare reference kubectl sees no description
         assert "CreationTimestamp is a timestamp" in str(metadata["properties"]["creationTimestamp"])
 
 

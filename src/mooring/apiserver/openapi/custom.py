@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from mooring.api.kinds import Kind
-from mooring.api.meta_v1 import Resource, ResourceList, TypeMeta
+from mooring.api.meta_v1 import TypeMeta
 from mooring.api.openapi_docs import descriptions
 
 Schema = dict[str, Any]
@@ -40,7 +40,7 @@ def list_of(kind: Kind, item: Schema, metadata: Schema, *, v2: bool) -> Schema:
         "type": "object",
         "required": ["items"],
         "properties": {
-            **_head(metadata, ResourceList),
+            **_head(metadata),
             "items": {"description": f"List of {kind.plural}.", "type": "array", "items": item},
         },
         **_gvk(kind, kind.list_kind),
@@ -48,13 +48,12 @@ def list_of(kind: Kind, item: Schema, metadata: Schema, *, v2: bool) -> Schema:
     }
 
 
-def _head(metadata: Schema, described: type[TypeMeta] = Resource) -> Schema:
-    about = descriptions(described)
-    reference = {**metadata, "description": about["metadata"]} if "$ref" in metadata else metadata
+def _head(metadata: Schema) -> Schema:
+    about = descriptions(TypeMeta)
     return {
         "apiVersion": {"description": about["api_version"], "type": "string"},
         "kind": {"description": about["kind"], "type": "string"},
-        "metadata": reference,
+        "metadata": metadata,
     }
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from mooring.api.base import Merge, Object, is_required, merge_of
 from mooring.api.kinds import GroupVersion, Kind
-from mooring.api.meta_v1 import ListMeta, ObjectMeta
+from mooring.api.meta_v1 import ListMeta, ObjectMeta, Resource, ResourceList
 from mooring.api.openapi_docs import descriptions
 from mooring.api.quantity import Quantity
 from mooring.apiserver.openapi import custom
@@ -84,7 +84,8 @@ class Schemas:
         """A reference to a custom kind, or to a list of its objects."""
         name, v2 = custom.name_of(kind, is_list=is_list), self._dialect is Dialect.V2
         if name not in self.definitions:
-            metadata = self.of(ListMeta if is_list else ObjectMeta, kind.group_version)
+            about = descriptions(ResourceList if is_list else Resource)["metadata"]
+            metadata = self.of(ListMeta if is_list else ObjectMeta, kind.group_version, about)
             if is_list:
                 item = self.of_custom(kind)
                 self.definitions[name] = custom.list_of(kind, item, metadata, v2=v2)
