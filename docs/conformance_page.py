@@ -14,9 +14,7 @@ COUNTED = ("sig-api-machinery", "sig-apps", "sig-architecture", "sig-auth", "sig
 
 REASONS = [
     (r"AdmissionWebhook", "the webhook would have to run in a container; passes with real nodes"),
-    (r"AdmissionPolicy", "admission policies are not served yet"),
     (r"Aggregator", "other API servers are not aggregated"),
-    (r"AggregatedDiscovery|Discovery should locate", "wants `admissionregistration.k8s.io`, which is not served yet"),
     (r"trust bundle|TrustBundle|CTB", "a kubelet would have to mount the bundle into a container"),
     (r"mTLS", "the suite's own build knows no version to choose its pods by, and containers would have to run"),
     (r"PodCertificate", "reads a certificate that a kubelet would put into a container"),
@@ -25,10 +23,8 @@ REASONS = [
     (r"Update Demo|Guestbook", "asks web servers that would run in containers"),
     (r"Kubectl logs", "reads what a program of the test image logs"),
     (r"ServiceAccountIssuerDiscovery|mount projected service", "reads what a program of the test image prints"),
-    (r"EndpointSliceMirroring", "Endpoints that people write are not mirrored into EndpointSlices"),
     (r"change the type|multiple EndpointSlices|HostPort|NodePort", "asks a Service or a port from a container"),
     (r"Variable Expansion", "simulated nodes do not look at `subPathExpr`"),
-    (r"FieldValidation", "unknown and duplicate fields of custom resources are not told as Kubernetes tells them"),
     (r"PublishOpenAPI", "`kubectl explain` of a custom resource prints otherwise than expected"),
     (r"500 podspec updates", "not done within the time of that run"),
     (r"limits.cpu", "simulated nodes do not give resources to variables"),
