@@ -25,7 +25,6 @@ REASONS = [
     (r"ServiceAccountIssuerDiscovery|mount projected service", "reads what a program of the test image prints"),
     (r"change the type|multiple EndpointSlices|HostPort|NodePort", "asks a Service or a port from a container"),
     (r"Variable Expansion", "simulated nodes do not look at `subPathExpr`"),
-    (r"PublishOpenAPI", "`kubectl explain` of a custom resource prints otherwise than expected"),
     (r"500 podspec updates", "not done within the time of that run"),
     (r"limits.cpu", "simulated nodes do not give resources to variables"),
 ]
