@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE # starting from source each time would cost half a second
 
 .DEFAULT_GOAL := help
-.PHONY: help up test test-full check fmt docs site bench lock clean
+.PHONY: help up test test-full tests check lint layers types fmt docs site bench lock clean
 
 help: ## what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,17 +40,27 @@ up: $(RUNTIME) ## a running control plane with example nodes; FLAGS="--port 7443
 	@echo 'The command is $(BIN)/mooring; type  export PATH="$(CURDIR)/$(BIN):$$PATH"  to call it by name.'
 	@$(BIN)/mooring up --nodes 5 $(FLAGS)
 
-check: $(READY) ## lint, formatting, types and import layers
+check: lint layers types ## lint, formatting, types and import layers
+
+lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+
+layers: $(READY)
 	$(BIN)/lint-imports
 
-test: check ## every check and every test
+types: $(READY)
+	$(BIN)/mypy
+
+tests: $(READY)
 	$(BIN)/pytest
 
-test-full: check ## the same with the tests that take minutes
-	MOORING_FULL=1 $(BIN)/pytest
+# Types are checked beside the tests, for many of those wait: it saves a minute where nothing is known from before.
+test: $(READY) ## every check and every test
+	@$(MAKE) --no-print-directory --jobs 2 check tests
+
+test-full: export MOORING_FULL := 1
+test-full: test ## the same with the tests that take minutes
 
 fmt: $(READY) ## format and mend what the linter can mend
 	$(BIN)/ruff format .

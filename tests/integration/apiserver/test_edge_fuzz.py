@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,6 @@ from mooring.apiserver.server import ApiServer
 
 pytestmark = pytest.mark.req("S.1", "S.6")
 
-DOCUMENT = OpenApi(Scheme(), VersionInfo(git_version="v1.37.0")).v2()
-PATHS: dict[str, Any] = DOCUMENT["paths"]
-DEFINITIONS: dict[str, Any] = DOCUMENT["definitions"]
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 REQUESTS = 3000 if os.environ.get("MOORING_FULL") else 150
 METHODS = ("get", "post", "put", "patch", "delete")
@@ -48,12 +46,17 @@ CONTENT_TYPES = st.sampled_from(
 )
 
 
+@cache
+def document() -> dict[str, Any]:
+    return OpenApi(Scheme(), VersionInfo(git_version="v1.37.0")).v2()
+
+
 def _value(draw: st.DrawFn, schema: dict[str, Any], depth: int) -> Any:
     """Something that fits a schema more or less."""
     if draw(st.integers(0, 19)) == 0:
         return draw(GARBAGE)
     if "$ref" in schema:
-        return _value(draw, DEFINITIONS[schema["$ref"].removeprefix("#/definitions/")], depth)
+        return _value(draw, document()["definitions"][schema["$ref"].removeprefix("#/definitions/")], depth)
     match schema.get("type"):
         case "object" if "properties" in schema:
             return _object(draw, schema, depth)
@@ -78,8 +81,8 @@ def _object(draw: st.DrawFn, schema: dict[str, Any], depth: int) -> dict[str, An
 
 @st.composite
 def requests(draw: st.DrawFn) -> dict[str, Any]:
-    template = draw(st.sampled_from(sorted(PATHS)))
-    item = PATHS[template]
+    template = draw(st.sampled_from(sorted(document()["paths"])))
+    item = document()["paths"][template]
     path = template.replace("{namespace}", draw(NAMES)).replace("{name}", draw(NAMES))
     path = path.replace("{path}", draw(NAMES))
     declared = [method for method in METHODS if method in item]
