@@ -8,11 +8,13 @@ T = TypeVar("T")
 
 
 def eventually(question: Callable[[], T], seconds: float = 20.0) -> T:
-    """The first true answer to a question that is asked again and again."""
+    """The first true answer to a question that is asked again and again, but rests longer than it works."""
     deadline = time.monotonic() + seconds
+    asked = time.monotonic()
     while not (answer := question()):
         assert time.monotonic() < deadline, f"still {answer!r} after {seconds} seconds"
-        time.sleep(0.1)
+        time.sleep(max(0.1, time.monotonic() - asked))
+        asked = time.monotonic()
     return answer
 
 

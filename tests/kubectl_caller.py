@@ -1,13 +1,12 @@
 """Runs the real kubectl against a running server: `kubectl("get", "pods", "-o", "wide")` returns what it printed."""
 
+import json
 import os
 import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 KUBECTL = shutil.which("kubectl")
 _SECONDS = 60
@@ -51,9 +50,9 @@ class Kubectl:
 
     def apply(self, *objects: dict[str, Any], flags: tuple[str, ...] = ()) -> str:
         """`kubectl apply -f -` of some objects."""
-        return self("apply", *flags, "-f", "-", stdin=yaml.safe_dump_all(objects))
+        return self("apply", *flags, "-f", "-", stdin="\n---\n".join(json.dumps(each) for each in objects))
 
     def get(self, *words: str) -> dict[str, Any]:
-        """`kubectl get … -o yaml` as a tree."""
-        tree: dict[str, Any] = yaml.safe_load(self("get", *words, "-o", "yaml"))
+        """`kubectl get … -o json` as a tree."""
+        tree: dict[str, Any] = json.loads(self("get", *words, "-o", "json"))
         return tree

@@ -10,7 +10,9 @@ OPEN = (TESTS / "requirements-open.txt").read_text().split()
 
 def _marks(source: str) -> set[str]:
     """The arguments of every `pytest.mark.req(...)` in a source text. Every worker reads all of them: no time to parse."""
-    return {text for call in re.findall(r"pytest\.mark\.req\(([^()]*)\)", source) for text in re.findall(r'"(.*?)"', call)}
+    return {
+        text for call in re.findall(r"pytest\.mark\.req\(([^()]*)\)", source) for text in re.findall(r'"(.*?)"', call)
+    }
 
 
 MARKED = set().union(*(_marks(path.read_text()) for path in TESTS.rglob("test_*.py")))
