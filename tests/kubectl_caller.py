@@ -50,7 +50,7 @@ class Kubectl:
 
     def apply(self, *objects: dict[str, Any], flags: tuple[str, ...] = ()) -> str:
         """`kubectl apply -f -` of some objects."""
-        return self("apply", *flags, "-f", "-", stdin="\n---\n".join(json.dumps(each) for each in objects))
+        return self("apply", *flags, "-f", "-", stdin="\n".join(map(json.dumps, objects)))
 
     def get(self, *words: str) -> dict[str, Any]:
         """`kubectl get … -o json` as a tree."""
