@@ -79,6 +79,18 @@ def test_mistakes_are_told_with_their_place(before: str, after: str, expected: s
     assert expected in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("", "there is nothing in it"), ("# later\n", "there is nothing in it"), ("- 1", "it is no mapping")],
+)
+def test_a_file_that_is_no_experiment_is_told_what_is_expected(text: str, found: str, file: Path) -> None:
+    file.write_text(text)
+    run = CliRunner().invoke(mooring, ["experiment", "run", str(file)])
+    assert run.exit_code == 1
+    expected = "expected an Experiment of advisor.mooring.dev/v1, with clusters, workloads and schedulers"
+    assert run.output == f"Error: {file}: {found}; {expected}\n"
+
+
 def test_command_does_each_run_once_and_again_when_a_file_has_changed(file: Path) -> None:
     out = file.parent / "out"
 

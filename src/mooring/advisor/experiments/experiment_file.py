@@ -17,6 +17,7 @@ from mooring.api.json_tree import DecodeError
 
 API_VERSION = "advisor.mooring.dev/v1"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+_EXPECTED = f"expected an Experiment of {API_VERSION}, with clusters, workloads and schedulers"
 
 
 class ExperimentError(ValueError):
@@ -128,6 +129,9 @@ def read(path: Path) -> Experiment:
     try:
         documents = yaml_documents.read(path.read_bytes())
         tree: Any = documents[0].tree if documents else None
+        if not isinstance(tree, dict):
+            what = "there is nothing in it" if tree is None else "it is no mapping"
+            raise ExperimentError(f"{path}: {what}; {_EXPECTED}")
         found = msgspec.convert(tree, _File)
     except OSError as problem:
         raise ExperimentError(f"{path}: {problem.strerror}") from problem
