@@ -145,6 +145,25 @@ def test_a_pod_that_is_made_for_a_node_is_about_that_node_first() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("expression", "label"),
+    [
+        ("semver.compare(node.labels['kernel'], '>=6.0')", "kernel=6.0.0"),
+        ("semver.compare(node.labels['kernel'], '>6.1')", "kernel=6.1.1"),
+        ("semver.compare(node.labels['kernel'], '<5.0')", "kernel=4.0.0"),
+        ("semver.compare(node.labels['kernel'], '>=6.1 <6.2')", "kernel=6.1.0"),
+        ("semver(node.labels['kernel']).isLessThan(semver('1.0.0'))", "kernel=0.0.0"),
+        ("int(node.labels['gpus']) > 5", "gpus=6"),
+        ("node.labels['disk'] == 'ssd'", "disk=ssd"),
+    ],
+)
+def test_a_label_for_an_expression_is_spelled_as_people_would(expression: str, label: str) -> None:
+    terms = {"nodeSelectorTerms": [{"matchCELExpressions": [expression]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    found = explain(cluster(node("a", labels={"kernel": "5.4.0"})), pod("web", spec={"affinity": affinity}))
+    assert f"label node a with {label}" in [each.summary for each in found.suggestions]
+
+
 # -- several reasons at once
 
 

@@ -1,6 +1,7 @@
 """Labels that would make conditions on a node hold. Called by ``remedies/``, which has every answer tried."""
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
 from mooring.advisor.explain.view import Unmet, View
@@ -14,6 +15,8 @@ from mooring.constraints.semver import Version
 
 __all__ = ["lax_int64", "neighbour", "satisfying"]
 _TRIALS = 2000
+_STRANGE = re.compile(r"^0\d|-0$")
+"""Numbers with leading zeros, and the first of all pre-releases: they count, but nobody writes them."""
 
 
 def satisfying(view: View, node: Node, unmet: Iterable[Unmet]) -> dict[str, str | None] | None:
@@ -67,19 +70,36 @@ def neighbour(version: Version, *, above: bool) -> str:
 
 
 def _for_expression(expression: str, labels: Mapping[str, str]) -> dict[str, str | None] | None:
-    """The fewest labels to change so that an expression holds, among the values that it can tell apart."""
+    """The fewest labels to change so that an expression holds, among the values that it can tell apart.
+
+    Those are tried in every spelling; of two that do, the one that a person would write is better.
+    """
     program = NODE.stored_expressions().compile(expression)
     compiled = node_expression(expression)
     model = Model()
     if compiled is None or program.expr is None or not model.add_expression(program.expr):
         return None
-    best: dict[str, str | None] | None = None
+
+    def holds(asked: Mapping[str, str | None]) -> bool:
+        return compiled.matches({key: value for key, value in {**labels, **asked}.items() if value is not None})
+
+    best: tuple[int, int, dict[str, str | None]] | None = None
     for given in islice(model.inputs(), _TRIALS):
         asked = {slot.name: given.get(slot) for slot in model.slots}
         changed = {key: value for key, value in asked.items() if labels.get(key) != value}
-        if best is not None and len(changed) >= len(best):
-            continue
-        tried = {key: value for key, value in {**labels, **asked}.items() if value is not None}
-        if compiled.matches(tried):
-            best = changed
-    return best
+        strange = sum(_STRANGE.search(value or "") is not None for value in changed.values())
+        if (best is None or (len(changed), strange) < best[:2]) and holds(asked):
+            best = len(changed), strange, changed
+    return None if best is None else _plainer(best[2], holds)
+
+
+def _plainer(
+    changed: dict[str, str | None], holds: Callable[[Mapping[str, str | None]], bool]
+) -> dict[str, str | None]:
+    """The same with the version below in place of the pre-release of one, where that does as well."""
+    for key, value in changed.items():
+        version = semver.tolerant_or_none((value or "").removesuffix("-0"))
+        if version is not None and (value or "").endswith("-0"):
+            plainer = {**changed, key: neighbour(version, above=False)}
+            changed = plainer if holds(plainer) else changed
+    return changed
