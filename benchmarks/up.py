@@ -65,24 +65,24 @@ def main() -> None:
     print(f"{'':<14} {'ready s':>8} {'CPU s':>6} {'idle MB':>8} {work:>35} {'CPU ms a pod':>14} {'MB':>5}")
     for name, flags in MODES.items():
         with tempfile.TemporaryDirectory() as folder:
-            _start(folder, *flags).stop()
+            start(folder, *flags).stop()
             seconds, processor, idle = zip(*(_start_once(folder, flags) for _ in range(STARTS)), strict=True)
             rate, used, memory = _rate(folder, flags)
         medians = [statistics.median(each) for each in (seconds, processor, idle)]
-        start = f"{name:<14} {medians[0]:>8.2f} {medians[1]:>6.2f} {medians[2]:>8.0f}"
-        print(f"{start} {rate:>35.0f} {' + '.join(f'{each:.1f}' for each in used):>14} {memory:>5.0f}", flush=True)
+        begun = f"{name:<14} {medians[0]:>8.2f} {medians[1]:>6.2f} {medians[2]:>8.0f}"
+        print(f"{begun} {rate:>35.0f} {' + '.join(f'{each:.1f}' for each in used):>14} {memory:>5.0f}", flush=True)
 
 
 def _start_once(folder: str, flags: tuple[str, ...]) -> tuple[float, float, float]:
     before = _processor()
-    run = _start(folder, *flags)
+    run = start(folder, *flags)
     memory = run.memory()
     run.stop()
     return run.ready_seconds, _processor() - before, memory
 
 
 def _rate(folder: str, flags: tuple[str, ...]) -> tuple[float, list[float], float]:
-    run = _start(folder, "--nodes", str(NODES), *flags)
+    run = start(folder, "--nodes", str(NODES), *flags)
     try:
         before = run.processor()
         rate = asyncio.run(_deploy(run.kubeconfig))
@@ -114,7 +114,7 @@ async def _deploy(kubeconfig: Path) -> float:
         return PODS / (time.monotonic() - began)
 
 
-def _start(folder: str, *flags: str) -> Run:
+def start(folder: str, *flags: str) -> Run:
     command = [
         sys.executable,
         "-m",
