@@ -14,7 +14,10 @@ def has_ended(pod: Pod) -> bool:
 
 def is_ready(obj: Pod | Node) -> bool:
     """Whether a pod or a node says that it is ready."""
-    return any(condition.type == "Ready" and condition.status == "True" for condition in obj.status.conditions)
+    for condition in obj.status.conditions:  # no generator: workloads ask this about every pod
+        if condition.type == "Ready":
+            return condition.status == "True"
+    return False
 
 
 def controller_of(metadata: ObjectMeta) -> OwnerReference | None:

@@ -6,6 +6,7 @@ so the syntax is checked here.
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
 
 _RFC3339 = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
@@ -16,6 +17,7 @@ class TimeError(ValueError):
     """The text is no time of RFC 3339; the message says what one looks like."""
 
 
+@lru_cache(maxsize=4096)  # objects that were made together have the same times
 def parse(text: str) -> datetime:
     """The instant, in UTC; parts of a microsecond are cut off. Raises TimeError."""
     match = _RFC3339.fullmatch(text)

@@ -146,6 +146,20 @@ class Application:
         self._count(exchange, response)
         return response
 
+    async def respond_in_group(self, request: Request) -> Response:
+        """Answer a write that came with others as if it had come alone; its group has a place. Never raises."""
+        exchange = self._exchange(request)
+        exchange.user = request.user
+        try:
+            await self._admit(exchange)
+            if exchange.route is None or exchange.route.streams:
+                raise errors.bad_request("only objects can be written in groups")
+            response = await self._handle(exchange)
+        except Exception as error:
+            response = self._failed(exchange, error)
+        self._count(exchange, response)
+        return response
+
     def _exchange(self, request: Request, address: str = "") -> Exchange:
         given = request.request_id or request.headers.get("audit-id", "")
         request.request_id = given if _REQUEST_ID.fullmatch(given) else new_uid()
@@ -154,21 +168,8 @@ class Application:
     async def _respond(self, exchange: Exchange, receive: Receive | None) -> Response:
         """The way of a request whose sender is known."""
         request = exchange.request
-        self.skew.see_agent(request.user_agent)
-        self.limiter.check_rate(request.user)
-        route = exchange.route = await self._route(request.path)
-        proxied = route is not None and route.subresource == "proxy"
-        if request.method not in _METHODS and not (proxied and request.method == "OPTIONS"):
-            raise errors.method_not_allowed(request.method.lower(), request.path)
-        attributes = attributes_of(request, route)
-        exchange.verb = attributes.verb
-        if receive and not (route and route.streams):
-            exchange.classified = self.classification.headers(request.user, attributes)
-        await self.authorizer.prepare(request.user, attributes)
-        decision = self.authorizer.authorize(request.user, attributes)
-        if not decision.allowed:
-            raise forbidden(request.user, attributes, decision.reason)
-        exchange.allowed_by = decision.reason or "RBAC"
+        await self._admit(exchange, by_network=receive is not None)
+        route = exchange.route
         if route and route.streams:
             return await self._stream(exchange, route, receive)
         with self.limiter.one_more(exchange.verb) as place:
@@ -183,6 +184,25 @@ class Application:
             if not isinstance(response.body, bytes):
                 response.body = _Stream(response.body, exchange, place.hand_on())
             return response
+
+    async def _admit(self, exchange: Exchange, *, by_network: bool = False) -> None:
+        """Find out what a request asks for; raises when its sender may not, or comes too often."""
+        request = exchange.request
+        self.skew.see_agent(request.user_agent)
+        self.limiter.check_rate(request.user)
+        route = exchange.route = await self._route(request.path)
+        proxied = route is not None and route.subresource == "proxy"
+        if request.method not in _METHODS and not (proxied and request.method == "OPTIONS"):
+            raise errors.method_not_allowed(request.method.lower(), request.path)
+        attributes = attributes_of(request, route)
+        exchange.verb = attributes.verb
+        if by_network and not (route and route.streams):
+            exchange.classified = self.classification.headers(request.user, attributes)
+        await self.authorizer.prepare(request.user, attributes)
+        decision = self.authorizer.authorize(request.user, attributes)
+        if not decision.allowed:
+            raise forbidden(request.user, attributes, decision.reason)
+        exchange.allowed_by = decision.reason or "RBAC"
 
     async def _stream(self, exchange: Exchange, route: routes.ResourceRoute, receive: Receive | None) -> Response:
         """What reaches through to a node: it counts among the streams, for as long as it lasts."""

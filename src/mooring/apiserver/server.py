@@ -34,6 +34,8 @@ from mooring.apiserver.extensions.lookups import NamespaceLabels, deciding
 from mooring.apiserver.extensions.policies import PolicyStep
 from mooring.apiserver.flow_control.classification import Classification
 from mooring.apiserver.flow_control.keeping import FlowControl
+from mooring.apiserver.groups import PATH as WRITES
+from mooring.apiserver.groups import WriteGroups
 from mooring.apiserver.health import Check, Health, store_answers
 from mooring.apiserver.http_server import HttpServer, listen, tls_context
 from mooring.apiserver.kubernetes_service import KubernetesService, advertised
@@ -119,6 +121,7 @@ class ApiServer:
         self._node_authorizer = NodeAuthorizer(store, self._authorizer)
         self._audit = AuditLog(config.audit_log, clock) if config.audit_log else None
         self.app = self._application(registry)
+        self.app.paths[WRITES] = WriteGroups(self.app.respond_in_group).handle
         resources, network = self.app.resources, config.services
         allocation = resources.context.allocation = ServiceAllocation(resources.context, network.node_ports)
         is_shared = config.etcd is not None

@@ -8,6 +8,7 @@ from mooring.api.scheme import Scheme
 from mooring.base.clock import Clock, SystemClock
 from mooring.client import kubeconfig as kubeconfigs
 from mooring.client.client import Client
+from mooring.client.grouped import GroupedTransport
 from mooring.client.https import HttpsTransport
 
 
@@ -18,12 +19,17 @@ def connect(
     user_agent: str,
     scheme: Scheme | None = None,
     clock: Clock | None = None,
+    grouped: bool = False,
 ) -> Client:
-    """A client for the server of a kubeconfig; nothing is sent yet. Raises ConfigError."""
+    """A client for the server of a kubeconfig; nothing is sent yet. Raises ConfigError.
+
+    `grouped`: writes that are made at the same time go in one request, where the server is Mooring's.
+    """
     clock = clock or SystemClock()
     connection = kubeconfigs.load(kubeconfig, context, clock=clock)
+    transport = HttpsTransport(connection)
     return Client(
-        HttpsTransport(connection),
+        GroupedTransport(transport) if grouped else transport,
         user_agent=user_agent,
         scheme=scheme,
         clock=clock,

@@ -151,6 +151,10 @@ class Informer(Generic[T]):
         if self._cache.objects:
             self._deliver([Change(None, obj) for obj in self._cache.objects.values()], [handler])
 
+    def remove_batch_handler(self, handler: BatchHandler[T]) -> None:
+        """Tell one who was told so far nothing more."""
+        self._handlers.remove(handler)
+
     # -- running
 
     async def run(self) -> None:
@@ -250,11 +254,59 @@ class Informer(Generic[T]):
                 log.exception("a handler of %s failed", self._kind.plural)
 
 
-class Informers:
-    """The informers of one component: one for each kind and selection, shared by all who ask for it."""
+class Subscription(Informer[T]):
+    """An informer that lists and watches nothing itself: it shows what another one in the process knows.
 
-    def __init__(self, client: Client, *, resync_seconds: float = 0.0) -> None:
+    Its handlers are told of what there is when it starts, and then of every change.
+    """
+
+    def __init__(self, client: Client, cls: type[T], source: Informer[T]) -> None:
+        super().__init__(client, cls)
+        self._source = source
+        self._cache = source._cache
+
+    def add_batch_handler(self, handler: BatchHandler[T]) -> None:
+        if self.has_synced:
+            super().add_batch_handler(handler)
+        else:
+            self._handlers.append(handler)
+
+    async def wait_for_answer(self) -> bool:
+        if await self._source.wait_for_answer():
+            await self.wait_for_sync()
+        return self.has_synced
+
+    @property
+    def is_failing(self) -> bool:
+        return self._source.is_failing
+
+    @property
+    def resource_version(self) -> str:
+        return self._source.resource_version
+
+    async def run(self) -> None:
+        """Tell what the other informer tells, until cancelled."""
+        await self._source.wait_for_sync()
+        self._source.add_batch_handler(self._relay)
+        self._synced.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._source.remove_batch_handler(self._relay)
+
+    def _relay(self, changes: Sequence[Change[T]]) -> None:
+        self._deliver(changes, self._handlers)
+
+
+class Informers:
+    """The informers of one component: one for each kind and selection, shared by all who ask for it.
+
+    `shared` are those of another component in this process: what they follow is not listed, sent and kept again.
+    """
+
+    def __init__(self, client: Client, *, resync_seconds: float = 0.0, shared: "Informers | None" = None) -> None:
         self.client = client
+        self._shared = shared
         self._resync_seconds = resync_seconds
         self._informers: dict[tuple[type[Resource], str, str, str], Informer[Any]] = {}
         self._tasks: dict[Informer[Any], asyncio.Task[None]] = {}
@@ -268,18 +320,27 @@ class Informers:
         key = (cls, namespace, label_selector, field_selector)
         informer = self._informers.get(key)
         if informer is None:
-            informer = self._informers[key] = Informer(
-                self.client,
-                cls,
-                namespace,
-                label_selector=label_selector,
-                field_selector=field_selector,
-                resync_seconds=self._resync_seconds,
-                lists=self._lists,
+            source = self._shared._informers.get(key) if self._shared is not None else None
+            informer = self._informers[key] = (
+                Subscription(self.client, cls, source)
+                if source is not None
+                else Informer(
+                    self.client,
+                    cls,
+                    namespace,
+                    label_selector=label_selector,
+                    field_selector=field_selector,
+                    resync_seconds=self._resync_seconds,
+                    lists=self._lists,
+                )
             )
             if self._running:
                 self._start(informer)
         return informer
+
+    def follows(self, cls: type[Resource]) -> bool:
+        """Whether somebody has asked for all objects of a kind."""
+        return (cls, "", "", "") in self._informers
 
     def start(self) -> None:
         """Begin to list and watch."""

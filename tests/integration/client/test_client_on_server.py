@@ -67,12 +67,13 @@ async def server(tmp_path: Path) -> AsyncIterator[ApiServer]:
         yield started
 
 
-@pytest.fixture(params=["in process", "over https"])
+@pytest.fixture(params=["in process", "over https", "in groups"])
 async def client(request: pytest.FixtureRequest, server: ApiServer) -> AsyncIterator[Client]:
     if request.param == "in process":
         made = Client(InProcessTransport(handler(server.app, ADMIN)), user_agent="test", scheme=server.scheme)
     else:
-        made = connect(server.kubeconfig(), user_agent=user_agent("mooring-scheduler", "1.37"))
+        agent = user_agent("mooring-scheduler", "1.37")
+        made = connect(server.kubeconfig(), user_agent=agent, grouped=request.param == "in groups")
     async with made:
         yield made
 

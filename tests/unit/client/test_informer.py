@@ -10,7 +10,7 @@ import pytest
 
 from client_fakes import Answer, FakeStream, FakeTransport, json_response, lost
 from mooring.api import codec, errors
-from mooring.api.core_v1 import Pod
+from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import StatusCause
 from mooring.client import Backoff, Change, Client, Informers, key_of
 from mooring.client import informer as informer_module
@@ -316,6 +316,43 @@ async def test_informers_are_shared_by_kind_and_selection() -> None:
         late = informers.of(Pod, "prod")
         await late.wait_for_sync()
     assert all(stream.closed for stream in lab.transport.streams)
+
+
+async def test_what_another_component_follows_is_not_listed_again_and_is_the_same_object() -> None:
+    lab = Lab()
+    lab.listed = [pod("a", 1), pod("b", 2)]
+    client = Client(lab.transport, user_agent="t", clock=lab.clock)
+    first = Informers(client)
+    theirs = first.of(Pod)
+    second = Informers(client, shared=first)
+    ours = second.of(Pod)
+    told: list[str] = []
+    ours.add_batch_handler(lambda changes: told.extend(map(_words, changes)))
+    assert (first.follows(Pod), first.follows(Node)) == (True, False)
+    async with first:
+        await first.wait_for_sync()
+        assert (told, ours.has_synced) == ([], False)  # it has not begun
+        async with second:
+            await second.wait_for_sync()
+            assert ours.get("a", "prod") is theirs.get("a", "prod")
+            lab.stream.send(event("MODIFIED", pod("b", 11)), event("DELETED", pod("a", 12)))
+            await settle()
+            assert told == ["+a", "+b", "b:2>11", "-a"]
+        lab.stream.send(event("DELETED", pod("b", 13)))
+        await settle()
+    assert told == ["+a", "+b", "b:2>11", "-a"]  # nothing is told to who has ended
+    assert (len(lab.transport.watches), len(theirs)) == (1, 0)
+
+
+async def test_what_the_other_component_does_not_follow_is_listed_and_watched() -> None:
+    lab = Lab()
+    client = Client(lab.transport, user_agent="t", clock=lab.clock)
+    second = Informers(client, shared=Informers(client))
+    second.of(Pod)
+    async with second:
+        await second.wait_for_sync()
+        await settle()
+        assert len(lab.transport.watches) == 1
 
 
 async def test_a_large_list_is_told_in_parts_and_a_late_handler_hears_of_each_object_once() -> None:

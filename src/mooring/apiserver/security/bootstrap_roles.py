@@ -283,6 +283,7 @@ def cluster_roles() -> list[ClusterRole]:
         _role("system:kube-scheduler", *_SCHEDULER),
         _role("system:volume-scheduler", *_VOLUME_SCHEDULER),
         _role("system:kube-controller-manager", *_CONTROLLERS),
+        _role("mooring:write-groups", PolicyRule(verbs=["post"], non_resource_urls=["/writes"])),
         _role("system:node", *NODE_RULES),
         _role(
             "system:kubelet-api-admin",
@@ -361,6 +362,7 @@ def cluster_role_bindings() -> list[ClusterRoleBinding]:
         _bound("mooring:kube-apiserver-kubelet-client", "system:kubelet-api-admin", _user(users.KUBELET_CLIENT)),
         _bound("system:kube-controller-manager", "system:kube-controller-manager", _user(users.CONTROLLERS)),
         _bound("system:kube-scheduler", "system:kube-scheduler", _user(users.SCHEDULER)),
+        _bound("mooring:write-groups", "mooring:write-groups", _user(users.CONTROLLERS), _user(users.SCHEDULER)),
         _bound("system:volume-scheduler", "system:volume-scheduler", _user(users.SCHEDULER)),
     ]
 

@@ -23,7 +23,7 @@ from mooring.cli.support.gc_settings import collect_garbage_less
 from mooring.cli.support.health_server import HealthServer
 from mooring.cli.support.leadership import show_who_works
 from mooring.cli.support.worker_process import LeaseLostError, WorkerConfig, WorkersError
-from mooring.client import Client, ClientError, connect, user_agent
+from mooring.client import Client, ClientError, Informers, connect, user_agent
 from mooring.client.elected import ElectedComponent
 from mooring.controllers import options as controllers_options
 from mooring.controllers.registry import CONTROLLERS
@@ -97,15 +97,6 @@ class Workers:
 
     async def _make(self, stack: AsyncExitStack) -> None:
         component = self._config.component
-        if self._config.scheduler:
-            options = scheduler_options.for_component(component)
-            agent = user_agent(scheduler_options.COMPONENT, options.version)
-            client = await stack.enter_async_context(self._connect("scheduler", agent, options.scheme))
-            try:
-                self.scheduler = Scheduler(client, SchedulerConfig(plugins=from_entry_points()), options)
-            except PluginError as error:
-                raise WorkersError(str(error)) from error
-            self.scheduler.metrics.register(self._registry)
         names = self._controller_names()
         if names:
             settings = controllers_options.for_component(component)
@@ -113,7 +104,23 @@ class Workers:
             client = await stack.enter_async_context(self._connect("controllers", agent, settings.scheme))
             await agree_on_versions(client)
             self.controllers = Controllers(client, settings, names=names, registry=self._registry)
+        if self._config.scheduler:
+            options = scheduler_options.for_component(component)
+            agent = user_agent(scheduler_options.COMPONENT, options.version)
+            client = await stack.enter_async_context(self._connect("scheduler", agent, options.scheme))
+            config = SchedulerConfig(plugins=from_entry_points())
+            try:
+                self.scheduler = Scheduler(client, config, options, shared=self._shared_informers())
+            except PluginError as error:
+                raise WorkersError(str(error)) from error
+            self.scheduler.metrics.register(self._registry)
         show_who_works(self._registry, self._parts)
+
+    def _shared_informers(self) -> Informers | None:
+        """What controllers follow; none where both are elected, for then they may begin at different times."""
+        if self._config.elected or self.controllers is None:
+            return None
+        return self.controllers.context.informers
 
     def _controller_names(self) -> list[str]:
         wanted = {True: self._config.nodes, False: self._config.controllers}
@@ -160,7 +167,8 @@ def main() -> None:
 async def _work(config: WorkerConfig) -> None:
     def by_https(name: str, agent: str, scheme: Scheme) -> Client:
         folder = config.kubeconfigs
-        return connect(folder / f"{name}.kubeconfig" if folder else None, user_agent=agent, scheme=scheme)
+        kubeconfig = folder / f"{name}.kubeconfig" if folder else None
+        return connect(kubeconfig, user_agent=agent, scheme=scheme, grouped=True)
 
     workers = Workers(config, by_https)
     work = asyncio.create_task(workers.run())

@@ -52,6 +52,10 @@ class Children(Generic[T]):
     def of_uid(self, uid: str) -> list[T]:
         return self._index.get(uid)
 
+    def count(self, owner: Resource) -> int:
+        """How many the workload controls."""
+        return self._index.count(owner.metadata.uid)
+
     def orphans(self, namespace: str) -> list[T]:
         return self._index.get(f"{namespace}/")
 

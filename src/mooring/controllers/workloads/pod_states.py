@@ -38,9 +38,9 @@ def available_in(pod: Pod, min_ready_seconds: int, now: datetime) -> float | Non
     """In how many seconds the pod is available if nothing happens: 0 when it is already, None when it is not ready."""
     if not is_ready(pod):
         return None
-    since = ready_since(pod)
     if min_ready_seconds == 0:
         return 0.0
+    since = ready_since(pod)
     if since is None:
         return None
     return max(0.0, min_ready_seconds - (now - since).total_seconds())
@@ -53,6 +53,8 @@ def is_available(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
 
 def next_availability(pods: Iterable[Pod], min_ready_seconds: int, now: datetime) -> float | None:
     """In how many seconds the next of these pods becomes available; None if none is about to."""
+    if min_ready_seconds == 0:
+        return None
     waits = (available_in(pod, min_ready_seconds, now) for pod in pods)
     return min((wait for wait in waits if wait), default=None)
 

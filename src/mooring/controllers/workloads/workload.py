@@ -22,6 +22,11 @@ LOOK_AGAIN_SECONDS = 1.0
 """Caches that are behind tell of it when they catch up; this is for the case that they do not."""
 
 
+_MANY_PODS = 200
+_PAUSE_SECONDS = 0.05 / 1000
+"""A workload with many pods looks at all of them each time, so it rests for so long a pod in between."""
+
+
 class Workload(Controller, Generic[W]):
     """A controller of one kind of workloads."""
 
@@ -39,6 +44,7 @@ class Workload(Controller, Generic[W]):
         self.owner_kind = context.client.kind(cls).kind
         self.recorder = context.recorder(self.component)
         self.expectations = Expectations(self.clock)
+        self._rests_until: dict[str, float] = {}
         self.pod_control = PodControl(context, self.name, self.recorder, self.pods.informer, self.expectations)
 
     def follow_pods(self) -> None:
@@ -50,10 +56,18 @@ class Workload(Controller, Generic[W]):
         owner = self.owners.by_key(key)
         if owner is None:
             self.expectations.forget(key)
+            self._rests_until.pop(key, None)
             return None
         if not self.expectations.settled(key):
             return LOOK_AGAIN_SECONDS
-        return await self.sync(key, owner)
+        rest = self._rests_until.get(key, 0.0) - self.clock.monotonic()
+        if rest > 0:
+            return rest
+        again = await self.sync(key, owner)
+        pods = self.pods.count(owner)
+        if pods > _MANY_PODS:
+            self._rests_until[key] = self.clock.monotonic() + pods * _PAUSE_SECONDS
+        return again
 
     @abstractmethod
     async def sync(self, key: str, owner: W) -> float | None:

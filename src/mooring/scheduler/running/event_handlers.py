@@ -74,12 +74,14 @@ class EventHandlers:
 
     def _pod(self, old: Pod | None, new: Pod | None) -> None:
         if old is not None and (new is None or pod_key(old) != pod_key(new)):
-            self._gone(old)
+            if not has_ended(old):
+                self._gone(old)
             old = None
         if new is None:
             return
         if has_ended(new):
-            self._gone(old or new)
+            if old is None or not has_ended(old):
+                self._gone(old or new)
         elif new.spec.node_name:
             self._placed(old, new)
         elif new.spec.scheduler_name in self._ours:

@@ -15,6 +15,7 @@ from typing import Any
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import Resource
+from mooring.api.states import has_ended
 from mooring.base import logs
 from mooring.cel.cache import ProgramCache
 from mooring.client import Backoff, Client, ClientError, EventRecorder, Informer, Informers
@@ -44,7 +45,10 @@ _LIVING_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 class Scheduler(ElectedComponent):
-    """One scheduler, for one run. Raises PluginError for a profile that cannot be made."""
+    """One scheduler, for one run. Raises PluginError for a profile that cannot be made.
+
+    `shared` are the informers of another component, which live as long as this one: what they follow is not read again.
+    """
 
     def __init__(
         self,
@@ -54,6 +58,7 @@ class Scheduler(ElectedComponent):
         *,
         metrics: SchedulerMetrics | None = None,
         seed: int = 0,
+        shared: Informers | None = None,
     ) -> None:
         super().__init__(client, config.leader_election, component.version)
         self.metrics = metrics or SchedulerMetrics()
@@ -78,12 +83,13 @@ class Scheduler(ElectedComponent):
             arrived=self.metrics.arrived,
         )
         self.assumptions = Assumptions(self.engine)
-        self._informers = Informers(client)
-        self._device_informers = Informers(client)
+        self._informers = Informers(client, shared=shared)
+        self._device_informers = Informers(client, shared=shared)
         self._devices: dict[type[Resource], Informer[Any]] = {}
         """Those of them that there are; known when the server has said what it serves."""
-        self._pod_informers = Informers(client)
-        self._pods: Informer[Pod] = self._pod_informers.of(Pod, field_selector=_LIVING_PODS)
+        self._pod_informers = Informers(client, shared=shared)
+        all_pods = shared is not None and shared.follows(Pod)
+        self._pods: Informer[Pod] = self._pod_informers.of(Pod, field_selector="" if all_pods else _LIVING_PODS)
         recorders = {name: EventRecorder(client, name) for name in self.engine.profiles}
         self._reports = Reports(client, recorders, self._latest)
         self.cycle = Cycle(
@@ -167,9 +173,10 @@ class Scheduler(ElectedComponent):
             self.queue.flush_unschedulable()
 
     def _latest(self, pod: Pod) -> Pod | None:
-        """The pod as it is now; None if it is gone, or another one has its name."""
+        """The pod as it is now; None if it is gone or has ended, or another one has its name."""
         found = self._pods.get(pod.metadata.name, pod.metadata.namespace)
-        return found if found is not None and found.metadata.uid == pod.metadata.uid else None
+        is_same = found is not None and found.metadata.uid == pod.metadata.uid and not has_ended(found)
+        return found if is_same else None
 
 
 def _check_queue_sort(engine: Engine) -> None:

@@ -1,0 +1,105 @@
+"""Many writes in one request: `POST /writes`, Mooring's own, for its scheduler and controllers.
+
+Every write of a group is what it would be alone: it is authorised, admitted, judged by policies and webhooks, counted
+and audited by itself, and has an answer of its own. A group saves HTTP, and the store has all of it in one round.
+Answers come when all writes of the group have been done or refused. The other side is ``client/grouped.py``.
+
+    {"items": [{"method": "POST", "path": "/api/v1/namespaces/default/pods", "body": {"kind": "Pod", …}}, …]}
+    {"items": [{"code": 201, "body": {"kind": "Pod", …}}, …]}
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from urllib.parse import parse_qs
+
+import msgspec
+
+from mooring.api import errors
+from mooring.apiserver.http import JSON, Request, Response
+
+PATH = "/writes"
+MOST_WRITES = 500
+_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_EMPTY = msgspec.Raw(b"null")
+
+Respond = Callable[[Request], Awaitable[Response]]
+"""Answers one write, as if it had been sent alone. Never raises."""
+
+
+class Write(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """One of the writes."""
+
+    method: str
+    path: str
+    query: str = ""
+    content_type: str = JSON
+    accept: str = JSON
+    body: msgspec.Raw = _EMPTY
+
+
+class Writes(msgspec.Struct, forbid_unknown_fields=True):
+    """What is posted."""
+
+    items: list[Write]
+
+
+class Answer(msgspec.Struct, rename="camel", omit_defaults=True):
+    """What became of one write."""
+
+    code: int
+    body: msgspec.Raw
+    retry_after: str = ""
+    warnings: list[str] = []
+
+
+class Answers(msgspec.Struct):
+    """What comes back, in the order of what was sent."""
+
+    items: list[Answer]
+
+
+_DECODER = msgspec.json.Decoder(Writes)
+_ENCODER = msgspec.json.Encoder()
+
+
+class WriteGroups:
+    """Answers groups of writes."""
+
+    def __init__(self, respond: Respond) -> None:
+        self._respond = respond
+
+    async def handle(self, request: Request) -> Response:
+        """Do all writes of a group; raises BadRequest for what is none."""
+        if request.method != "POST":
+            raise errors.method_not_allowed(request.method.lower(), PATH)
+        if any(name.startswith("impersonate-") for name in request.headers):
+            raise errors.bad_request("a group of writes cannot be sent on behalf of somebody else")
+        try:
+            writes = _DECODER.decode(request.body).items
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise errors.bad_request(f"the body is no group of writes: {error}") from None
+        if len(writes) > MOST_WRITES:
+            raise errors.request_entity_too_large(f"{len(writes)} writes, at most {MOST_WRITES} go into a group")
+        for index, write in enumerate(writes):
+            if write.method not in _METHODS or not write.path.startswith(("/api/", "/apis/")):
+                raise errors.bad_request(f"items[{index}]: {write.method} {write.path[:200]} writes no object")
+        answers = await asyncio.gather(*(self._answer(request, write) for write in writes))
+        return Response(200, _ENCODER.encode(Answers(answers)))
+
+    async def _answer(self, group: Request, write: Write) -> Answer:
+        single = Request(
+            method=write.method,
+            path=write.path,
+            query=parse_qs(write.query, keep_blank_values=True) if write.query else {},
+            headers={"user-agent": group.user_agent, "content-type": write.content_type, "accept": write.accept},
+            body=b"" if write.body == _EMPTY else bytes(write.body),
+            user=group.user,
+        )
+        response = await self._respond(single)
+        body = response.body if isinstance(response.body, bytes) else b"null"
+        return Answer(
+            response.status,
+            msgspec.Raw(body or b"null"),
+            response.headers.get("retry-after", ""),
+            list(response.warnings),
+        )
