@@ -107,6 +107,6 @@ def test_a_recording_goes_on_after_it_was_stopped_and_can_be_anonymous(tmp_path:
         stream.write("99,add,Po")  # it was cut off
     replay = Replay(Snapshot("nothing", []), Settings(), Options(keeps_placements=True))
     replay.run(Trace((path,), skips=True).events())
-    assert replay.meter.arrived == 4
+    assert replay.tally.arrived == 4
     assert replay.world.running == 2
     assert replay.unknown == 0

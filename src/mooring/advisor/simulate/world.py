@@ -135,6 +135,18 @@ class World:
         else:
             self._wait(made)
 
+    def restore(self, pod: SimulatedPod) -> None:
+        """A pod is there as it was in another world that this one goes on from."""
+        self.pods[pod.key] = pod
+        self.taken.add((pod.pod.metadata.namespace, pod.pod.metadata.name))
+        self.budgets.came(pod)
+        if pod.node:
+            self.engine.assume(pod.pod, pod.node)
+            self.running += 1
+            self.taints.consider(pod)
+        else:
+            self._wait(pod)
+
     def _wait(self, pod: SimulatedPod) -> None:
         name = pod.pod.spec.scheduler_name
         if name in self.engine.profiles:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from mooring.advisor.simulate import Settings
+    from mooring.advisor.simulate.traces.checkpoints import Checkpoints
     from mooring.advisor.simulate.traces.drawing import Fill
     from mooring.advisor.simulate.traces.events import Event
     from mooring.advisor.simulate.traces.opening import Trace
@@ -44,6 +45,8 @@ class TraceWanted:
     price_label: str
     measures: tuple[Path, ...]
     keep_placements: bool
+    checkpoint: Path | None
+    checkpoint_every: int
 
 
 _OPTIONS = (
@@ -72,6 +75,20 @@ _OPTIONS = (
         help="Write numbers over time into a file that ends in .csv, .json or .parquet. Can be repeated.",
     ),
     click.option("--keep-placements", is_flag=True, help="Tell where each pod of the trace went."),
+    click.option(
+        "--checkpoint",
+        type=_OUT,
+        metavar="FILE",
+        help="Note in a file how far the replay of the trace is, and go on from there if the file is there already.",
+    ),
+    click.option(
+        "--checkpoint-every",
+        type=click.IntRange(1),
+        default=250_000,
+        show_default=True,
+        metavar="EVENTS",
+        help="How many events are between two checkpoints.",
+    ),
 )
 
 
@@ -151,7 +168,7 @@ def _replayed(wanted: TraceWanted, snapshot: "Snapshot", settings: "Settings", s
     )
     with TraceProgress(trace.size) as tell:
         gc.freeze()  # the snapshot stays: there is no use in looking through it again and again
-        running = Replay(snapshot, settings, options, tell)
+        running = Replay(snapshot, settings, options, tell, _checkpoints(wanted, snapshot, settings, seed))
         with suppress(KeyboardInterrupt):  # the result tells how far it got
             running.run(events)
     for note in trace.complaints.told():
@@ -161,6 +178,20 @@ def _replayed(wanted: TraceWanted, snapshot: "Snapshot", settings: "Settings", s
     result = result_of(running, origin, names, settings.description, trace.complaints.told())
     result.skipped = trace.complaints.skipped
     return result
+
+
+def _checkpoints(wanted: TraceWanted, snapshot: "Snapshot", settings: "Settings", seed: int) -> "Checkpoints | None":
+    from mooring import __version__  # noqa: PLC0415 - as above
+    from mooring.advisor.simulate.traces.checkpoints import Checkpoints, digest_of  # noqa: PLC0415 - as above
+    from mooring.api import codec  # noqa: PLC0415 - as above
+    from mooring.api.core_v1 import Node  # noqa: PLC0415 - as above
+
+    if wanted.checkpoint is None:
+        return None
+    same = replace(wanted, checkpoint=None, measures=())
+    nodes = [codec.encode(node).decode() for node in snapshot.all(Node)]
+    words = (__version__, seed, repr(same), settings.description, repr(settings.profiles), nodes)
+    return Checkpoints(wanted.checkpoint, digest_of(words, wanted.paths), wanted.checkpoint_every)
 
 
 def _events(

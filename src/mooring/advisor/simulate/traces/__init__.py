@@ -5,6 +5,7 @@
     drawing      workloads drawn from a trace          replaying          the replay itself
     measures     numbers over time; prices             results            what comes out
     output       measures in files                     recording          a trace from a live cluster
+    checkpoints  how a long replay is resumed          comparing          what differs between two
 
 docs/traces.md is the tutorial.
 """

@@ -15,6 +15,7 @@ from mooring.advisor.simulate.pods import SimulatedPod
 from mooring.advisor.simulate.record import Record
 from mooring.advisor.simulate.traces.prices import Prices
 from mooring.advisor.simulate.world import World
+from mooring.api.core_v1 import Pod
 from mooring.constraints.requests import CPU, PODS
 from mooring.scheduler.facade import PodShape
 
@@ -31,12 +32,13 @@ Sample = dict[str, float]
 class Waits:
     """How long pods have waited: numbers of pods by length, so that millions take no room."""
 
-    buckets: Counter[int] = field(default_factory=Counter)
+    buckets: dict[int, int] = field(default_factory=dict)
     number: int = 0
     total: float = 0.0
 
     def add(self, seconds: float) -> None:
-        self.buckets[round(math.log1p(max(seconds, 0.0)) * _FINENESS)] += 1
+        bucket = round(math.log1p(max(seconds, 0.0)) * _FINENESS)
+        self.buckets[bucket] = self.buckets.get(bucket, 0) + 1
         self.number += 1
         self.total += seconds
 
@@ -50,61 +52,82 @@ class Waits:
         return 0.0
 
 
+@dataclass(slots=True)
 class Curve:
     """How much of a resource is allocated when so much of it has been asked for: means by whole per cents."""
 
-    def __init__(self) -> None:
-        self._sums: dict[int, float] = {}
-        self._numbers: dict[int, int] = {}
+    sums: dict[int, float] = field(default_factory=dict)
+    numbers: dict[int, int] = field(default_factory=dict)
 
     def note(self, asked: float, allocated: float) -> None:
         """Both as parts of what the cluster has."""
         step = round(100 * asked)
-        self._sums[step] = self._sums.get(step, 0.0) + 100 * allocated
-        self._numbers[step] = self._numbers.get(step, 0) + 1
+        self.sums[step] = self.sums.get(step, 0.0) + 100 * allocated
+        self.numbers[step] = self.numbers.get(step, 0) + 1
 
     def points(self) -> dict[int, float]:
-        return {step: round(self._sums[step] / self._numbers[step], 3) for step in sorted(self._sums)}
+        return {step: round(self.sums[step] / self.numbers[step], 3) for step in sorted(self.sums)}
+
+
+@dataclass(slots=True)
+class Tally:
+    """What has been counted so far: all that a replay which is resumed has to know of what was."""
+
+    samples: list[Sample] = field(default_factory=list)
+    waits: Waits = field(default_factory=Waits)
+    curves: dict[str, Curve] = field(default_factory=dict)
+    arrived: int = 0
+    placed: int = 0
+    given_up: int = 0
+    preempted: int = 0
+    evicted: int = 0
+    cost: float = 0.0
+    cost_at: float = 0.0
+    asked: dict[str, int] = field(default_factory=dict)
+    used: dict[str, int] = field(default_factory=dict)
+    stride: int = 1
+    moments: int = 0
 
 
 class Meter(Record):
     """Counts what happens in a replayed world."""
 
-    def begin(self, world: World, prices: Prices) -> None:
+    def begin(self, world: World, prices: Prices, tally: Tally) -> None:
         self._world, self._prices = world, prices
-        self.samples: list[Sample] = []
-        self.waits = Waits()
-        self.curves: dict[str, Curve] = {}
-        self.arrived = self.placed_pods = self.given_up = self.preempted_pods = self.evicted_pods = 0
-        self.cost = 0.0
+        self.tally = tally
         self.lost: list[SimulatedPod] = []
         """Pods that had to go against their will, until somebody asks for them."""
         self.arrivals: list[SimulatedPod] = []
         """Pods that have got a node, until somebody asks."""
-        self._asked: dict[str, int] = {}
-        self._used: dict[str, int] = {}
         self._has: dict[str, int] = {}
         self._has_at = -1
-        self._shapes: Counter[PodShape] = Counter()
-        self._cost_at = 0.0
+        self.shapes: Counter[PodShape] = Counter()
+        """Which come most often ..."""
+        self.examples: dict[PodShape, tuple[int, Pod]] = {}
+        """... and for each a pod with the number of the event that it came with."""
         self._rate = 0.0
-        self._stride = 1
-        self._moments = 0
 
     # -- told by the world
 
-    def arrives(self, pod: SimulatedPod) -> None:
+    def arrives(self, pod: SimulatedPod, event: int) -> None:
         shape = self._world.engine.cluster.info(pod.pod).shape
-        self.arrived += 1
-        self._shapes[shape] += 1
-        if len(self._shapes) > 8 * _TYPICAL:
-            self._shapes = Counter(dict(self._shapes.most_common(4 * _TYPICAL)))
+        self.tally.arrived += 1
+        self.note_shape(pod.pod, event, 1)
+        if len(self.shapes) > 8 * _TYPICAL:
+            self.shapes = Counter(dict(self.shapes.most_common(4 * _TYPICAL)))
+            self.examples = {each: self.examples[each] for each in self.shapes}
         for resource, amount in shape.requests.items():
-            self._asked[resource] = self._asked.get(resource, 0) + amount
+            self.tally.asked[resource] = self.tally.asked.get(resource, 0) + amount
+
+    def note_shape(self, pod: Pod, event: int, number: int) -> None:
+        """So many pods like this one, which came with that event, have come."""
+        shape = self._world.engine.cluster.info(pod).shape
+        self.shapes[shape] += number
+        self.examples.setdefault(shape, (event, pod))
 
     def placed(self, pod: SimulatedPod) -> None:
-        self.placed_pods += 1
-        self.waits.add((pod.placed_at or 0.0) - (pod.created_at or 0.0))
+        self.tally.placed += 1
+        self.tally.waits.add((pod.placed_at or 0.0) - (pod.created_at or 0.0))
         self._use(pod, 1)
         self.arrivals.append(pod)
 
@@ -113,16 +136,16 @@ class Meter(Record):
             self._use(pod, -1)
 
     def evicted(self, pod: SimulatedPod, cause: str) -> None:  # noqa: ARG002 - a Record's signature
-        self.evicted_pods += 1
+        self.tally.evicted += 1
         self.lost.append(pod)
 
     def preempted(self, pod: SimulatedPod, by: str) -> None:  # noqa: ARG002 - as above
-        self.preempted_pods += 1
+        self.tally.preempted += 1
         self.lost.append(pod)
 
     def _use(self, pod: SimulatedPod, times: int) -> None:
         for resource, amount in self._world.engine.cluster.info(pod.pod).shape.requests.items():
-            self._used[resource] = self._used.get(resource, 0) + times * amount
+            self.tally.used[resource] = self.tally.used.get(resource, 0) + times * amount
 
     # -- looking
 
@@ -133,46 +156,46 @@ class Meter(Record):
             self._has_at = cluster.node_changes.changed_at
             table = cluster.resources
             self._has = {name: int(table.allocatable[line].sum()) for name, line in table.resources().items()}
-            self._count_cost()
+            self.count_cost()
             self._rate = self._prices.rate(info.node for info in cluster.node_infos())
         return self._has.get(resource, 0)
 
     def note_curves(self) -> None:
         """After a pod has come and was tried."""
-        for resource, asked in self._asked.items():
+        for resource, asked in self.tally.asked.items():
             if has := self.capacity(resource):
-                curve = self.curves.get(resource)
+                curve = self.tally.curves.get(resource)
                 if curve is None:
-                    curve = self.curves[resource] = Curve()
-                curve.note(asked / has, self._used.get(resource, 0) / has)
+                    curve = self.tally.curves[resource] = Curve()
+                curve.note(asked / has, self.tally.used.get(resource, 0) / has)
 
     def look(self, *, is_last: bool = False) -> None:
         """Take a sample, unless there have been enough of them for this part of the trace."""
-        self._moments += 1
-        if not is_last and self._moments % self._stride:
+        self.tally.moments += 1
+        if not is_last and self.tally.moments % self.tally.stride:
             return
-        self.samples.append(self._sample())
-        if len(self.samples) > _MOST:
-            self.samples = self.samples[1::2]
-            self._stride *= 2
+        self.tally.samples.append(self._sample())
+        if len(self.tally.samples) > _MOST:
+            self.tally.samples = self.tally.samples[1::2]
+            self.tally.stride *= 2
 
     def _sample(self) -> Sample:
         world = self._world
         cluster, now = world.engine.cluster, world.clock.monotonic()
-        self._count_cost()
+        self.count_cost()
         pending = len(world.pods) - world.running
         sample: Sample = {"time": round(now, 3), "running": world.running, "pending": pending, "nodes": len(cluster)}
         sample["nodes in use"] = int(np.count_nonzero(cluster.resources.used[cluster.resources.line(PODS)]))
         for resource in cluster.resources.resources():
             if resource != PODS and (has := self.capacity(resource)):
-                sample[f"allocated {resource}"] = round(self._used.get(resource, 0) / has, 5)
+                sample[f"allocated {resource}"] = round(self.tally.used.get(resource, 0) / has, 5)
         for resource, part in self._fragmentation().items():
             sample[f"fragmented {resource}"] = round(part, 5)
         for part in (50, 90, 99):
-            sample[f"waited p{part}"] = self.waits.percentile(part / 100)
-        sample |= {"preempted": self.preempted_pods, "evicted": self.evicted_pods, "given up": self.given_up}
+            sample[f"waited p{part}"] = self.tally.waits.percentile(part / 100)
+        sample |= {"preempted": self.tally.preempted, "evicted": self.tally.evicted, "given up": self.tally.given_up}
         if self._prices:
-            sample |= {"cost per hour": round(self._rate, 4), "cost": round(self.cost, 4)}
+            sample |= {"cost per hour": round(self._rate, 4), "cost": round(self.tally.cost, 4)}
         for reason, number in self.pending_by_reason().items():
             sample[f"pending {reason}"] = number
         for plugin in {id(each): each for each in self._measuring()}.values():
@@ -192,11 +215,11 @@ class Meter(Record):
 
         A pod that fits on a node can use all that is free there; the pods are those that ask for the resource.
         """
-        if not self._shapes:
+        if not self.shapes:
             return {}
         table = self._world.engine.cluster.resources
         lines = {name: line for name, line in table.resources().items() if name != PODS and self.capacity(name)}
-        typical = self._shapes.most_common(_TYPICAL)
+        typical = self.shapes.most_common(_TYPICAL)
         needs = np.array([[shape.requests.get(name, 0) for name in lines] for shape, _ in typical], np.int64)
         often = np.array([number for _, number in typical])[:, None] * (needs > 0)
         free = (table.allocatable - table.used)[list(lines.values())]
@@ -208,11 +231,12 @@ class Meter(Record):
         lost = (often * (1 - useful / np.maximum(idle, 1))).sum(axis=0) / np.maximum(often.sum(axis=0), 1)
         return {name: float(lost[place]) for place, name in enumerate(lines) if often[:, place].any() and idle[place]}
 
-    def _count_cost(self) -> None:
+    def count_cost(self) -> None:
+        """Up to now."""
         now = self._world.clock.monotonic()
-        self.cost += self._rate * (now - self._cost_at) / _HOUR
-        self._cost_at = now
+        self.tally.cost += self._rate * (now - self.tally.cost_at) / _HOUR
+        self.tally.cost_at = now
 
     def allocated(self) -> dict[str, float]:
         """What is allocated now, in cores, bytes and pieces."""
-        return {name: amount / (1000 if name == CPU else 1) for name, amount in self._used.items() if amount}
+        return {name: amount / (1000 if name == CPU else 1) for name, amount in self.tally.used.items() if amount}

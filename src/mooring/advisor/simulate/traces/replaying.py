@@ -2,14 +2,16 @@
 
 A driver of the simulated world, as ``running.py`` is for scenarios. Events of one moment happen together, then whoever
 waits is tried. A pod that loses its node to a failure, a taint or a more important pod begins again from the start,
-as a controller would see to it. Memory is for what is there now, not for what has been.
+as a controller would see to it. Memory is for what is there now, not for what has been. ``checkpoints.py`` says how a
+replay is resumed.
 """
 
 import heapq
+import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 
 from msgspec import structs
 
@@ -19,6 +21,7 @@ from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.pods import SimulatedPod
 from mooring.advisor.simulate.scheduling import Scheduling
 from mooring.advisor.simulate.time_passing import TimePassing
+from mooring.advisor.simulate.traces.checkpoints import Checkpoints, Standing, StandingPod
 from mooring.advisor.simulate.traces.events import (
     Event,
     NodeComes,
@@ -28,14 +31,19 @@ from mooring.advisor.simulate.traces.events import (
     PodArrives,
     PodBound,
     PodLeaves,
+    TraceError,
 )
-from mooring.advisor.simulate.traces.measures import Meter
+from mooring.advisor.simulate.traces.measures import Meter, Tally
 from mooring.advisor.simulate.traces.prices import Prices
 from mooring.advisor.simulate.world import World
 from mooring.advisor.snapshot import Snapshot
+from mooring.api.core_v1 import Node, Pod
+from mooring.constraints.annotations import without_bridge
+from mooring.constraints.requests import PODS
 from mooring.scheduler.facade import DEFAULT_SCHEDULER, pod_key
 
 _TELL_EVERY = 256
+_CANNOT = "--checkpoint: this replay cannot be resumed, and has to do without"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +72,21 @@ Tell = Callable[[Progress], None]
 class Replay:
     """One run. What is known so far can be looked at at any time."""
 
-    def __init__(self, snapshot: Snapshot, settings: Settings, options: Options, tell: Tell | None = None) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        settings: Settings,
+        options: Options,
+        tell: Tell | None = None,
+        checkpoints: Checkpoints | None = None,
+    ) -> None:
+        """With `checkpoints` the replay goes on from the last one. Raises TraceError if it cannot have any."""
         self.options = options
-        self.world = World(snapshot, settings, options.seed, Meter)
-        assert isinstance(self.world.record, Meter)  # noqa: S101 - just asked for
-        self.meter: Meter = self.world.record
-        self.meter.begin(self.world, options.prices)
+        self._snapshot, self._settings = snapshot, settings
+        self._checkpoints = checkpoints
+        self._first_nodes = {node.metadata.name: place for place, node in enumerate(snapshot.all(Node))}
+        if checkpoints is not None and snapshot.all(Pod):
+            raise TraceError(f"{_CANNOT}: the cluster has pods of its own")
         self.events = 0
         self.unknown = 0
         """Events about pods and nodes that are not there."""
@@ -78,44 +95,144 @@ class Replay:
         self.recorded: dict[str, str] = {}
         """Where the recorded cluster put pods."""
         self.real_seconds = 0.0
+        self._order = count()
+        self._tell_progress = tell
+        self._begin(snapshot, options.seed, Tally())
+
+    def _begin(self, snapshot: Snapshot, seed: int, tally: Tally) -> None:
+        """A world without pods of the trace."""
+        self.world = World(snapshot, self._settings, seed, Meter)
+        assert isinstance(self.world.record, Meter)  # noqa: S101 - just asked for
+        self.meter: Meter = self.world.record
+        self.meter.begin(self.world, self.options.prices, tally)
         self._keys: dict[str, str] = {}
         """Of the pods that are there, by name."""
         self._lasts: dict[str, float] = {}
         self._leaving: list[tuple[float, int, str]] = []
         """When pods have run their time, with their keys."""
-        self._order = count()
-        self._tell_progress = tell
+        self._came: dict[str, int] = {}
+        """The numbers of the events that pods came with, by key, and nodes, by name: for checkpoints."""
+        self._nodes_came: dict[str, int] = {}
         self._scheduling = Scheduling(self.world, self._progress)
         self._applying = Applying(self.world)
         self._time = TimePassing(self.world, self._work)
         self.world.begin(keep_pending=False)
 
+    @property
+    def tally(self) -> Tally:
+        return self.meter.tally
+
     def run(self, events: Iterator[Event]) -> None:
         """Let everything happen."""
         begun = time.perf_counter()
         try:
+            self._resume(events)
             for moment in _moments(events):
                 if self.options.until is not None and moment[0].at > self.options.until:
                     break
                 self._until(moment[0].at)
                 self._happens(moment)
+                self._check(len(moment))
             self._end()
             self.is_complete = True
+            if self._checkpoints is not None:
+                self._checkpoints.end()
         finally:
             self.meter.look(is_last=True)
             self.real_seconds += time.perf_counter() - begun
 
     def numbers(self) -> dict[str, float]:
         """How it stands, in numbers."""
-        meter, world = self.meter, self.world
-        last = {name: value for name, value in meter.samples[-1].items() if name != "time"} if meter.samples else {}
+        tally = self.tally
+        last = {name: value for name, value in tally.samples[-1].items() if name != "time"} if tally.samples else {}
         return {
             "events": self.events,
-            "arrived": meter.arrived,
-            "placed": meter.placed_pods,
-            "seconds": round(world.clock.monotonic(), 3),
-            "waited mean": round(meter.waits.total / max(meter.waits.number, 1), 3),
+            "arrived": tally.arrived,
+            "placed": tally.placed,
+            "seconds": round(self.world.clock.monotonic(), 3),
+            "waited mean": round(tally.waits.total / max(tally.waits.number, 1), 3),
         } | last
+
+    # -- interruptions
+
+    def _resume(self, events: Iterator[Event]) -> None:
+        """Read the trace up to where it was interrupted, and go on from there."""
+        standing = self._checkpoints.read() if self._checkpoints is not None else None
+        if standing is None:
+            return
+        wanted = standing.wanted()
+        known = {number: event for number, event in enumerate(islice(events, standing.events)) if number in wanted}
+        lacking = [number for number in wanted if number >= 0 and number not in known]
+        if lacking:
+            raise TraceError("the trace has fewer events than before")
+        nodes = {number: event.node for number, event in known.items() if isinstance(event, NodeComes)}
+        pods = {number: event for number, event in known.items() if isinstance(event, PodArrives)}
+        self._go_on(standing, nodes, pods)
+
+    def _check(self, number: int) -> None:
+        """After so many events: write a checkpoint if it is time, and go on from it as one who resumes does."""
+        checkpoints = self._checkpoints
+        if checkpoints is None or self.events // checkpoints.every == (self.events - number) // checkpoints.every:
+            return
+        standing = self._standing()
+        checkpoints.write(standing)
+        world, lasts = self.world, self._lasts
+        nodes = {self._came_with(info.name): info.node for info in world.engine.cluster.node_infos()}
+        pods = {event: PodArrives(0.0, pod) for event, pod in self.meter.examples.values()}
+        pods |= {self._came[key]: PodArrives(0.0, pod.pod, lasts.get(key)) for key, pod in world.pods.items()}
+        self._go_on(standing, nodes, pods)
+
+    def _standing(self) -> Standing:
+        world, came = self.world, self._came
+        if any(placed.held for placed in world.engine.cluster.placed_pods()):
+            raise TraceError(f"{_CANNOT}: a plugin of the scheduler keeps its choices with the pods")
+        self.meter.count_cost()
+        return Standing(
+            events=self.events,
+            seconds=world.clock.monotonic(),
+            unknown=self.unknown,
+            nodes=[self._came_with(info.name) for info in world.engine.cluster.node_infos()],
+            pods=[StandingPod(came[key], pod.node, pod.created_at, pod.placed_at) for key, pod in world.pods.items()],
+            leaving=[(due, came[key]) for due, _, key in sorted(self._leaving) if key in came],
+            shapes=[(self.meter.examples[shape][0], number) for shape, number in self.meter.shapes.items()],
+            tally=self.tally,
+            placements=self.placements,
+            recorded=self.recorded,
+        )
+
+    def _came_with(self, node: str) -> int:
+        """The event that a node came with; below 0 for those that were there before."""
+        found = self._nodes_came.get(node)
+        return found if found is not None else -1 - self._first_nodes[node]
+
+    def _go_on(self, standing: Standing, nodes: Mapping[int, Node], pods: Mapping[int, PodArrives]) -> None:
+        """Make a world as `standing` says, of nodes and pods by the events that they came with."""
+        start, first = self.world.clock.start, self._snapshot.all(Node)
+        lot = random.Random(f"{self.options.seed}/{standing.events}")  # noqa: S311 - simulations keep no secrets
+        self._begin(self._snapshot.replace(remove=first), lot.getrandbits(32), standing.tally)
+        self.events, self.unknown = standing.events, standing.unknown
+        self.placements, self.recorded = standing.placements, standing.recorded
+        world = self.world
+        world.clock.start = start
+        world.clock.advance(standing.seconds)
+        for event in standing.nodes:
+            node = first[-1 - event] if event < 0 else nodes[event]
+            if event >= 0:
+                self._nodes_came[node.metadata.name] = event
+            world.put_node(node)
+        self.meter.capacity(PODS)
+        keys: dict[int, str] = {}
+        for each in standing.pods:
+            arrives = pods[each.event]
+            pod = SimulatedPod(_admitted(arrives.pod), None, each.node, each.created_at, each.placed_at)
+            keys[each.event] = pod.key
+            self._keys[arrives.name], self._came[pod.key] = pod.key, each.event
+            if arrives.lasts is not None:
+                self._lasts[pod.key] = arrives.lasts
+            world.restore(pod)
+        self._leaving = [(due, next(self._order), keys[event]) for due, event in standing.leaving if event in keys]
+        for event, number in standing.shapes:
+            self.meter.note_shape(_admitted(pods[event].pod), event, number)
 
     # -- time
 
@@ -169,24 +286,25 @@ class Replay:
     # -- events
 
     def _happens(self, moment: list[Event]) -> None:
-        arrived = [made for event in moment if (made := self._apply(event)) is not None]
+        numbered = enumerate(moment, self.events)
+        arrived = [made for number, event in numbered if (made := self._apply(event, number)) is not None]
         self.events += len(moment)
         self._work()
         if self.options.gives_up:
             for pod in arrived:
                 if not pod.node and pod.key in self.world.pods:
-                    self.meter.given_up += 1
+                    self.tally.given_up += 1
                     self._remove(pod)
         if arrived:
             self.meter.note_curves()
         if not self.events % _TELL_EVERY:
             self._progress()
 
-    def _apply(self, event: Event) -> SimulatedPod | None:
+    def _apply(self, event: Event, number: int) -> SimulatedPod | None:
         world = self.world
         match event:
             case PodArrives():
-                return self._arrives(event)
+                return self._arrives(event, number)
             case PodLeaves(name=name):
                 found = world.pods.get(self._keys.get(name, ""))
                 if found is None:
@@ -195,12 +313,16 @@ class Replay:
                     self._remove(found)
             case NodeComes(node=node):
                 world.put_node(node)
+                if self._checkpoints is not None:
+                    self._nodes_came[node.metadata.name] = number
             case NodeGoes(name=name):
                 self.unknown += world.engine.cluster.node(name) is None
                 world.remove_node(name)
             case PodBound(name=name, node=node_name):
                 self.recorded[name] = node_name
             case ObjectComes(object=obj):
+                if self._checkpoints is not None:
+                    raise TraceError(f"{_CANNOT}: the trace has objects beside pods and nodes, a {obj.kind}")
                 self._applying.apply(Add((obj,)))
             case ObjectGoes():
                 try:
@@ -209,7 +331,7 @@ class Replay:
                     self.unknown += 1
         return None
 
-    def _arrives(self, event: PodArrives) -> SimulatedPod | None:
+    def _arrives(self, event: PodArrives, number: int) -> SimulatedPod | None:
         key = pod_key(event.pod)
         if key in self.world.pods:
             self.unknown += 1
@@ -217,12 +339,13 @@ class Replay:
         self._keys[event.name] = key
         if event.lasts is not None:
             self._lasts[key] = event.lasts
-        pod = event.pod
-        if not pod.spec.scheduler_name:  # no server has seen it
-            pod = structs.replace(pod, spec=structs.replace(pod.spec, scheduler_name=DEFAULT_SCHEDULER))
-        self.world.create(pod, None)
+        if self._checkpoints is not None:
+            self._came[key] = number
+            if event.pod.spec.resource_claims or event.pod.spec.volumes:
+                raise TraceError(f"{_CANNOT}: the pod {event.name} has volumes or claims")
+        self.world.create(_admitted(event.pod), None)
         made = self.world.pods[key]
-        self.meter.arrives(made)
+        self.meter.arrives(made, number)
         return made
 
     def _ends(self, key: str, due: float) -> None:
@@ -234,6 +357,7 @@ class Replay:
     def _remove(self, pod: SimulatedPod) -> None:
         self._keys.pop(pod.name, None)
         self._lasts.pop(pod.key, None)
+        self._came.pop(pod.key, None)
         self.world.delete(pod, recreate=False)
 
     def _again(self, pod: SimulatedPod) -> None:
@@ -246,6 +370,13 @@ class Replay:
             running = self.world.running
             waiting = len(self.world.pods) - running
             self._tell_progress(Progress(self.events, running, waiting, self.world.clock.monotonic()))
+
+
+def _admitted(pod: Pod) -> Pod:
+    """A pod of a trace, which no server may have seen, as the world takes it."""
+    if not pod.spec.scheduler_name:
+        pod = structs.replace(pod, spec=structs.replace(pod.spec, scheduler_name=DEFAULT_SCHEDULER))
+    return without_bridge(pod)
 
 
 def _moments(events: Iterator[Event]) -> Iterator[list[Event]]:
