@@ -22,6 +22,7 @@ import yaml
 
 _START = "from mooring.cli.commands.apiserver import apiserver; apiserver()"
 _PODS = "/api/v1/namespaces/default/pods"
+_JSON = "application/json"
 _SECONDS = 3.0
 _WATCHERS = 500
 _MAPS = "/api/v1/namespaces/default/configmaps"
@@ -58,6 +59,7 @@ class _Server:
         command = [sys.executable, "-c", _START, "--data-dir", str(directory), "--port", "0"]
         self._process = subprocess.Popen([*command, "--max-watches", "2000"], stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
+        self.pid = self._process.pid
         line = self._process.stdout.readline()
         address = urlsplit(line.partition("ready at ")[2].partition(";")[0])
         self.host, self.port = address.hostname or "", address.port or 0
@@ -96,14 +98,14 @@ class _Connection:
     async def __aexit__(self, *_: object) -> None:
         self._writer.transport.abort()
 
-    async def send(self, method: str, path: str, body: bytes = b"") -> tuple[bytes, bytes]:
-        self.write(method, path, body)
+    async def send(self, method: str, path: str, body: bytes = b"", media: str = _JSON) -> tuple[bytes, bytes]:
+        self.write(method, path, body, media)
         head = await self._reader.readuntil(b"\r\n\r\n")
         size = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
         return head, await self._reader.readexactly(size)
 
-    def write(self, method: str, path: str, body: bytes = b"") -> None:
-        head = f"{method} {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
+    def write(self, method: str, path: str, body: bytes = b"", media: str = _JSON) -> None:
+        head = f"{method} {path} HTTP/1.1\r\nhost: x\r\ncontent-type: {media}\r\ncontent-length: {len(body)}"
         self._writer.write(head.encode() + b"\r\n\r\n" + body)
 
     async def event(self) -> None:
