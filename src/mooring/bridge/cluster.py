@@ -128,9 +128,12 @@ class BridgedCluster:
     def _count_labels(self, labels: Iterable[tuple[str, str]], by: int) -> None:
         for label, value in labels:
             values = self._values[label]
+            if value not in values:
+                self._facts = None
             values[value] += by
             if not values[value]:
                 del values[value]
+                self._facts = None
 
     def _count_taints(self, node: Node, by: int) -> None:
         is_new = False

@@ -43,7 +43,7 @@ class NodeLabels(Controller):
         if changes:
             body = {"metadata": {"labels": changes}}
             with suppress(errors.NotFound):
-                await self.client.patch(Node, key, body, type=PatchType.MERGE)
+                await self.client.patch_unread(Node, key, body, type=PatchType.MERGE)
         return None
 
 

@@ -10,9 +10,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any, Protocol
-
-from msgspec import structs
+from typing import Any, Protocol, TypeVar
 
 from mooring.api import codec
 from mooring.api.core_v1 import (
@@ -47,6 +45,8 @@ MOST_TOLERATIONS = 1000
 _MOST_REMEMBERED = 4096
 Labels = Mapping[str, str]
 Operation = dict[str, Any]
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class TooManyTaintsError(Exception):
@@ -97,24 +97,43 @@ class SelectorRule:
 
 @dataclass(frozen=True)
 class ClusterFacts:
-    """What of a cluster decides how constraints are said. Made anew when taints change."""
+    """What of a cluster decides how constraints are said. Made anew when taints or the values of labels change."""
 
     taints: Sequence[Taint]
     """The distinct taints of all nodes."""
     values: Mapping[str, Collection[str]]
     """The values of each label that nodes have."""
-    _missing: dict[object, list[Toleration]] = field(default_factory=dict, repr=False)
+    _missing: dict[tuple[str, bytes], list[Toleration]] = field(default_factory=dict, repr=False)
     """What was worked out already: pods of one template lack the same."""
+    _spec_changes: dict[tuple[str | None, str | None, bytes], list[Operation]] = field(default_factory=dict, repr=False)
+    """And their specs are changed in the same way."""
 
     def missing_from(self, own: Sequence[Toleration], wanted: Sequence[Toleration], text: str) -> list[Toleration]:
         """The tolerations that the annotation `text` asks for, which says `wanted`, beside the spec's own."""
-        key = (text, *map(structs.astuple, own))
-        if key not in self._missing:
-            if len(self._missing) >= _MOST_REMEMBERED:
-                self._missing.clear()
+        key = (text, codec.encode(own))
+        found = self._missing.get(key)
+        if found is None:
             lowered = lower_tolerations([*own, *wanted], self.taints, OPTIONS, OPTIONS, foreign_from=len(own))
-            self._missing[key] = lowered[len(own) :]
-        return self._missing[key]
+            found = lowered[len(own) :]
+            _remember(self._missing, key, found)
+        return found
+
+    def spec_changes(self, pod: Pod) -> list[Operation]:
+        """What changes in the spec of a gated pod that is released; not to be changed. Raises as `release`."""
+        given, spec = pod.metadata.annotations, pod.spec
+        own = codec.encode((spec.tolerations, spec.affinity, spec.scheduling_gates))
+        key = (given.get(TOLERATIONS), given.get(NODE_AFFINITY), own)
+        found = self._spec_changes.get(key)
+        if found is None:
+            found = _spec_changes(pod, self)
+            _remember(self._spec_changes, key, found)
+        return found
+
+
+def _remember(known: dict[K, V], key: K, value: V) -> None:
+    if len(known) >= _MOST_REMEMBERED:
+        known.clear()
+    known[key] = value
 
 
 def is_gated(pod: Pod) -> bool:
@@ -130,8 +149,12 @@ def was_changed_after_release(pod: Pod) -> bool:
 def digest(pod: Pod) -> str:
     """What a pod is released with, in few letters."""
     given = pod.metadata.annotations
-    text = json.dumps([given.get(TOLERATIONS), given.get(NODE_AFFINITY)])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return _digest(given.get(TOLERATIONS), given.get(NODE_AFFINITY))
+
+
+@lru_cache(maxsize=4096)
+def _digest(tolerations: str | None, affinity: str | None) -> str:
+    return hashlib.sha256(json.dumps([tolerations, affinity]).encode()).hexdigest()[:16]
 
 
 def own_labels(labels: Labels) -> dict[str, str]:
@@ -200,16 +223,21 @@ def release(pod: Pod, facts: ClusterFacts) -> list[Operation]:
 
     It holds for the version of the pod that was looked at. Raises `AnnotationError` and `TooManyTaintsError`.
     """
-    found = annotations.read(pod.metadata.annotations)
-    operations: list[Operation] = [
+    return [
         {"op": "test", "path": "/metadata/resourceVersion", "value": pod.metadata.resource_version},
+        {"op": "add", "path": f"/metadata/annotations/{_escaped(RELEASED)}", "value": digest(pod)},
+        *facts.spec_changes(pod),
+    ]
+
+
+def _spec_changes(pod: Pod, facts: ClusterFacts) -> list[Operation]:
+    found = annotations.read(pod.metadata.annotations)
+    gates = [index for index, gate in enumerate(pod.spec.scheduling_gates) if gate.name == GATE]
+    return [
         *_adding_tolerations(pod, missing_tolerations(pod, facts)),
         *_affinity(pod, found, facts),
-        {"op": "add", "path": f"/metadata/annotations/{_escaped(RELEASED)}", "value": digest(pod)},
+        *({"op": "remove", "path": f"/spec/schedulingGates/{index}"} for index in reversed(gates)),
     ]
-    gates = [index for index, gate in enumerate(pod.spec.scheduling_gates) if gate.name == GATE]
-    operations += [{"op": "remove", "path": f"/spec/schedulingGates/{index}"} for index in reversed(gates)]
-    return operations
 
 
 def additions(pod: Pod, facts: ClusterFacts) -> list[Operation]:

@@ -13,7 +13,7 @@ async def patch_pod(client: Client, pod: Pod, operations: list[Operation]) -> bo
     """
     metadata = pod.metadata
     try:
-        await client.patch(Pod, metadata.name, operations, metadata.namespace, type=PatchType.JSON)
+        await client.patch_unread(Pod, metadata.name, operations, metadata.namespace, type=PatchType.JSON)
     except errors.NotFound:
         return False
     except errors.Invalid as error:

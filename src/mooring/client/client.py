@@ -42,6 +42,7 @@ T = TypeVar("T", bound=Resource)
 S = TypeVar("S", bound=Resource)
 
 JSON = "application/json"
+_METADATA_ALONE = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
 _TIMEOUT = 60.0
 _PAGE_SIZE = 2000
 _ATTEMPTS = 10
@@ -310,6 +311,19 @@ class Client:
         query = wire.write_query(dry_run, field_manager, field_validation, force=force)
         path = self._path(self.kind(cls), namespace, name, subresource)
         return self._decoded(await self._send("PATCH", path, query, codec.encode(body), content_type=type), cls)
+
+    async def patch_unread(
+        self,
+        cls: type[Resource],
+        name: str,
+        body: Any,
+        namespace: str = "",
+        *,
+        type: PatchType,  # noqa: A002 - as above
+    ) -> None:
+        """As `patch`, for those who learn by a watch what has become of the object: little is sent back, none read."""
+        path = self._path(self.kind(cls), namespace, name)
+        await self._send("PATCH", path, body=codec.encode(body), content_type=type, accept=_METADATA_ALONE)
 
     async def apply(
         self, obj: T, *, field_manager: str, force: bool = False, subresource: str = "", dry_run: bool = False

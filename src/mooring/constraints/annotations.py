@@ -80,7 +80,7 @@ def read(annotations: Mapping[str, str]) -> Constraints:
     return _read(annotations.get(TOLERATIONS), annotations.get(NODE_AFFINITY))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def _read(tolerations: str | None, affinity: str | None) -> Constraints:
     found: tuple[Toleration, ...] = ()
     if tolerations is not None:

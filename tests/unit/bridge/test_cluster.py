@@ -1,14 +1,16 @@
 """What the bridge remembers of a cluster equals what it would find by looking at everything."""
 
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mooring.api.core_v1 import Node, NodeSelectorRequirement, NodeSelectorTerm
+from mooring.api.core_v1 import Node, NodeSelectorRequirement, NodeSelectorTerm, Pod
 from mooring.bridge.cluster import BridgedCluster
-from mooring.bridge.plan import OPTIONS, TermRule, own_labels
+from mooring.bridge.plan import OPTIONS, TermRule, own_labels, release
+from mooring.constraints import annotations
 from mooring.constraints.lowering import LABEL_PREFIX, constraint_of
 from mooring.testing.builders import made
 
@@ -71,3 +73,38 @@ def test_what_has_to_change_is_known_after_any_changes(acts: list[Any]) -> None:
         assert {key for key in after if key.startswith(LABEL_PREFIX) and after[key] == "true"} == due
     stale = {name for each in cluster.rules.values() for name in each.stale}
     assert stale == {name for name in nodes if cluster.changes_on(name).keys() & cluster.rules.keys()}
+
+
+@pytest.mark.req("B.3")
+@pytest.mark.parametrize(
+    ("then", "values"),
+    [
+        pytest.param({"kernel": "6.8"}, ["6.1", "6.8"], id="a value that comes is asked for by the next pod"),
+        pytest.param({"kernel": "5.4"}, ["6.1"], id="one that does not meet the constraint is not"),
+        pytest.param(None, ["6.1"], id="one that has gone with its node is not asked for any more"),
+    ],
+)
+def test_pods_alike_are_released_with_the_values_of_their_time(then: dict[str, str] | None, values: list[str]) -> None:
+    cluster = BridgedCluster()
+    cluster.node_came(made(Node, {"metadata": {"name": "a", "labels": {"kernel": "6.1"}}}))
+    second = made(Node, {"metadata": {"name": "b", "labels": {"kernel": "6.5"}}})
+    cluster.node_came(second)
+    assert known_values(cluster) == ["6.1", "6.5"]
+    if then is None:
+        cluster.node_left(second)
+    else:
+        cluster.node_changed(second, made(Node, {"metadata": {"name": "b", "labels": then}}))
+    assert known_values(cluster) == values
+
+
+def known_values(cluster: BridgedCluster) -> list[str]:
+    """What the second term of a released pod lists."""
+    entry = {"key": "kernel", "operator": "SemverGt", "values": ["6.0"]}
+    affinity = {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [entry]}]}
+    }
+    pod = made(Pod, {"metadata": {"name": "p", "annotations": {annotations.NODE_AFFINITY: json.dumps(affinity)}}})
+    [change] = [each for each in release(pod, cluster.facts()) if each["path"] == "/spec/affinity"]
+    terms = change["value"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    found: list[str] = terms[1]["matchExpressions"][0]["values"]
+    return found
