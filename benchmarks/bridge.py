@@ -92,7 +92,7 @@ async def _measure(kubeconfig: Path, server: int) -> None:
             first = page.released()
             _tell("from then until the first pod is released", time.perf_counter() - began, used.since())
             began = time.perf_counter()
-            await _until(lambda: page.released() == PODS, pause=0.1)
+            await _until(lambda: page.released() == PODS, pause=0.5)
             taken = time.perf_counter() - began
             rate = f"{(PODS - first) / taken:,.0f} pods/s (target: 500); {used.since()}"
             _tell(f"from then until the other {PODS - first:,} are", taken, rate)
@@ -137,7 +137,7 @@ async def _more(client: Client, page: Page, used: Used) -> None:
     used.since()
     await _create(client, (_pod("late", number) for number in range(PODS)))
     created = time.perf_counter() - began
-    await _until(lambda: page.released() == 2 * PODS, pause=0.1)
+    await _until(lambda: page.released() == 2 * PODS, pause=0.5)
     taken = time.perf_counter() - began
     rates = f"{PODS / taken:,.0f} pods/s, created at {PODS / created:,.0f}"
     _tell(f"{PODS:,} more, created and released", taken, f"{rates}; {used.since()}")

@@ -1,6 +1,7 @@
 """Patches: JSON patch, merge patch and strategic merge patch, as functions on trees and over the API."""
 
 import copy
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -161,7 +162,7 @@ def test_a_patch_that_is_made_anew_is_the_same_patch(media_type: str, body: byte
     assert kind is not None
     patcher = patcher_for(media_type, body, kind)
     for _ in range(3):
-        patched = patcher({})
+        patched = patcher.apply({})
         assert patched == {"metadata": {"finalizers": ["x"]}}
         patched["metadata"]["finalizers"].append("y")  # what comes of it belongs to whoever asked
 
@@ -463,3 +464,20 @@ async def test_what_nobody_changed_is_not_written(api: ApiCaller) -> None:
     before = await api.store.revision()
     await api.patch(f"{CONFIG_MAPS}/settings", {"data": {"a": "1"}})
     assert await api.store.revision() == before
+
+
+DEEPER = [
+    pytest.param({"op": "add", "path": "/spec/a", "value": 1}, True, id="adding in a place is shallow"),
+    pytest.param({"op": "remove", "path": "/spec/a"}, True, id="so is removing"),
+    pytest.param({"op": "add", "path": "/a" * 21, "value": 1}, False, id="a place far down is not"),
+    pytest.param({"op": "move", "from": "/a", "path": "/b/c"}, False, id="moving may put depth upon depth"),
+    pytest.param({"op": "copy", "from": "/a", "path": "/b/c"}, False, id="copying may, too"),
+]
+
+
+@pytest.mark.parametrize(("operation", "shallow"), DEEPER)
+def test_only_shallow_json_patches_spare_a_look_at_the_result(operation: dict[str, Any], shallow: bool) -> None:
+    kind = Scheme().kind("v1", "Pod")
+    assert kind is not None
+    patcher = patcher_for(JSON_PATCH, json.dumps([{"op": "test", "path": "/a"}, operation]).encode(), kind)
+    assert patcher.is_plain == shallow

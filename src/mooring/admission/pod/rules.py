@@ -7,6 +7,7 @@ made per object: `rules_for_create` for a new one, `rules_for_update` after look
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any
 
 from mooring.admission import new_fields
 from mooring.admission.expressions import Complaint
@@ -75,20 +76,7 @@ def rules_for_update(
 ) -> PodRules:
     """The rules for a change of `old`: what it uses already stays allowed, each gate and each rule by itself."""
     return PodRules(
-        options=replace(
-            options,
-            comparison_operators=options.comparison_operators or uses_operators(old, NUMERIC_OPERATORS),
-            semver_operators=options.semver_operators or uses_operators(old, SEMVER_OPERATORS),
-            cel=options.cel or uses_cel(old),
-            label_keys_in_spread_merge=options.label_keys_in_spread_merge or _has_merged_spread_keys(old),
-            relaxed_env_names=options.relaxed_env_names or _has_relaxed_env_names(old),
-            relaxed_dns_searches=options.relaxed_dns_searches or _has_relaxed_dns_searches(old),
-            container_restart_policy=options.container_restart_policy
-            or any(container.restart_policy is not None for container in (*old.containers, *old.init_containers)),
-            unwritable_fields=frozenset(
-                name for name in options.unwritable_fields if not any(new_fields.uses(name, old, _OLD))
-            ),
-        ),
+        options=_widened(options, old),
         is_pod=is_pod,
         invalid_selector_values=_has_invalid_selector_values(old),
         invalid_spread_selectors=any(
@@ -103,6 +91,26 @@ def rules_for_update(
             expression for term in node_selector_terms(old) for expression in term.match_cel_expressions
         ),
     )
+
+
+def _widened(options: AdmissionOptions, old: PodSpec) -> AdmissionOptions:
+    """The options with what an old spec uses; the same object where that is nothing more, as for nearly all."""
+    allowed: dict[str, Any] = {
+        "comparison_operators": options.comparison_operators or uses_operators(old, NUMERIC_OPERATORS),
+        "semver_operators": options.semver_operators or uses_operators(old, SEMVER_OPERATORS),
+        "cel": options.cel or uses_cel(old),
+        "label_keys_in_spread_merge": options.label_keys_in_spread_merge or _has_merged_spread_keys(old),
+        "relaxed_env_names": options.relaxed_env_names or _has_relaxed_env_names(old),
+        "relaxed_dns_searches": options.relaxed_dns_searches or _has_relaxed_dns_searches(old),
+        "container_restart_policy": options.container_restart_policy
+        or any(container.restart_policy is not None for container in (*old.containers, *old.init_containers)),
+        "unwritable_fields": frozenset(
+            name for name in options.unwritable_fields if not any(new_fields.uses(name, old, _OLD))
+        ),
+    }
+    if all(getattr(options, name) == value for name, value in allowed.items()):
+        return options
+    return replace(options, **allowed)
 
 
 # -- what a PodSpec uses

@@ -93,6 +93,8 @@ def _deadline(new: int | None, old: int | None) -> tuple[list[FieldError], bool]
 
 
 def _added_tolerations(new: list[Toleration], old: list[Toleration]) -> list[FieldError]:
+    if new[: len(old)] == old:
+        return []
     now = {_without_seconds(toleration) for toleration in new}
     if all(_without_seconds(toleration) in now for toleration in old):
         return []

@@ -8,6 +8,7 @@ Server-side apply is in ``mooring.apiserver.apply``. Called by ``resources/writi
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import Any
 
@@ -15,7 +16,7 @@ from mooring.api import errors as api_errors
 from mooring.api.codec import DecodeError, TooLargeError, read_json
 from mooring.api.kinds import Kind
 from mooring.apiserver.patch.errors import Inapplicable, PatchError
-from mooring.apiserver.patch.json_patch import apply, check_operations
+from mooring.apiserver.patch.json_patch import apply, check_operations, is_shallow
 from mooring.apiserver.patch.merge_patch import merged
 from mooring.apiserver.patch.schema import schema_of
 from mooring.apiserver.patch.strategic import merge_object
@@ -34,8 +35,16 @@ CUSTOM_MEDIA_TYPES = (
     "application/apply-patch+yaml",
 )
 """Custom kinds have no keys for a strategic merge."""
-Patcher = Callable[[Any], Any]
-"""Takes the tree of an object, which it may change, and returns that of the patched one; raises PatchError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patcher:
+    """A patch that was read."""
+
+    apply: Callable[[Any], Any]
+    """Takes the tree of an object, which it may change, and returns that of the patched one; raises PatchError."""
+    is_plain: bool
+    """Whether it has no field twice, and leaves objects that nest no deeper than input may."""
 
 
 def patcher_for(media_type: str, body: bytes, kind: Kind) -> Patcher:
@@ -45,7 +54,7 @@ def patcher_for(media_type: str, body: bytes, kind: Kind) -> Patcher:
     if media_type not in MEDIA_TYPES[:3]:
         raise api_errors.unsupported_media_type(MEDIA_TYPES)
     try:
-        patch = read_json(body)
+        patch, is_plain = read_json(body)
         if media_type == "application/json-patch+json":
             check_operations(patch)
         elif not isinstance(patch, dict):
@@ -56,10 +65,10 @@ def patcher_for(media_type: str, body: bytes, kind: Kind) -> Patcher:
         raise api_errors.bad_request(f"error decoding patch: {error}") from None
     # Values of a patch become part of what they are put into: when somebody else was faster and it is made anew, the
     # body is read anew, which costs less than a copy every time.
-    fresh = chain((patch,), map(read_json, repeat(body)))
+    fresh = chain((patch,), (read_json(again)[0] for again in repeat(body)))
     if media_type == "application/json-patch+json":
-        return lambda tree: apply(next(fresh), tree)
+        return Patcher(lambda tree: apply(next(fresh), tree), is_plain and is_shallow(patch))
     if media_type == "application/merge-patch+json":
-        return lambda tree: merged(tree, next(fresh))
+        return Patcher(lambda tree: merged(tree, next(fresh)), is_plain)
     node = schema_of(kind.type)
-    return lambda tree: merge_object(tree, next(fresh), node)
+    return Patcher(lambda tree: merge_object(tree, next(fresh), node), is_plain)

@@ -10,6 +10,7 @@ MAX_COPIED = 3 * 1024 * 1024
 """How many values may be copied by `copy` altogether, lest a short patch make a huge object."""
 MAX_MOVED = 100_000_000
 """How many items of lists may be moved by inserting before and removing them altogether: a fraction of a second."""
+_SHALLOW = 20
 
 
 def check_operations(operations: Any) -> None:
@@ -20,6 +21,11 @@ def check_operations(operations: Any) -> None:
         raise PatchError(f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}")
     for operation in operations:
         _check(operation)
+
+
+def is_shallow(operations: list[dict[str, Any]]) -> bool:
+    """Whether checked operations leave what nests hardly deeper than it did: only these may put depth upon depth."""
+    return all(each["op"] not in {"move", "copy"} and each["path"].count("/") <= _SHALLOW for each in operations)
 
 
 def apply(operations: list[dict[str, Any]], tree: Any) -> Any:

@@ -163,9 +163,15 @@ def _time(field: str, text: str | None) -> str | None:
     if not text:
         return None
     try:
-        return times.to_seconds(times.parse(text))
+        return _to_the_second(text)
     except times.TimeError as error:
         raise errors.bad_request(f"{field}: {error}") from None
+
+
+@lru_cache(maxsize=4096)
+def _to_the_second(text: str) -> str:
+    """Objects that are written together have the same times."""
+    return times.to_seconds(times.parse(text))
 
 
 def check_type(obj: TypeMeta, kind: Kind) -> None:

@@ -64,7 +64,7 @@ class Scaling:
 
         def patched(scale: Scale) -> Scale:
             try:
-                decoded, warnings = codec.from_tree(patcher(codec.to_tree(scale)), Scale, options.validation)
+                decoded, warnings = codec.from_tree(patcher.apply(codec.to_tree(scale)), Scale, options.validation)
             except PatchError as error:
                 raise error.status(self._kind, call.name) from None
             except DecodeError as error:

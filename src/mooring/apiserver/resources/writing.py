@@ -262,7 +262,9 @@ class Writing:
         def patched(old: Resource) -> Resource:
             tree = codec.to_tree(scheme.convert(old, call.kind))
             try:
-                decoded = codec.decode_tree(patcher(tree), call.kind.type, options.validation)
+                decoded = codec.decode_tree(
+                    patcher.apply(tree), call.kind.type, options.validation, is_plain=patcher.is_plain
+                )
             except PatchError as error:
                 raise error.status(call.kind, call.name) from None
             except DecodeError as error:
