@@ -183,6 +183,8 @@ class Strategy(Generic[T]):
     """Whether PUT of a name that does not exist creates it."""
     allow_unconditional_update: bool = True
     """Whether an update may leave out `metadata.resourceVersion`."""
+    may_take_long: bool = False
+    """Whether judging a large object takes so long that a server does it beside its other work."""
     status_keeps: tuple[str, ...] = ()
     """Fields of the metadata that a write of the status leaves as they are, beside those that all kinds keep."""
 

@@ -1,12 +1,14 @@
 """Custom kinds, from their definition to their end, through the server's handlers."""
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
 
 from api_caller import JSON_PATCH, STRATEGIC
 from custom_api import CRON_TABS, DEFINITIONS, CustomApi, cron_tab, cron_tabs, custom_api, definition
+from mooring.admission.definitions.schemas import Judge
 from mooring.api.json_tree import MAX_BYTES
 
 ONE = f"{CRON_TABS}/a"
@@ -374,6 +376,29 @@ async def test_more_rules_than_a_request_may_have_compiled_are_refused_soon() ->
         answer = await api.post(DEFINITIONS, definition(schema=schema))
         assert answer.code == 422
         assert "takes too long to judge" in answer.message
+
+
+@pytest.mark.req("X.11")
+async def test_large_definitions_are_judged_beside_the_work_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged_in: list[threading.Thread] = []
+    errors = Judge.errors
+
+    def noted(*words: Any, **more: Any) -> Any:
+        judged_in.append(threading.current_thread())
+        return errors(*words, **more)
+
+    monkeypatch.setattr(Judge, "errors", noted)
+    fields = {f"field{number}": {"type": "string", "description": "x" * 50} for number in range(1000)}
+    async with custom_api() as api:
+        await api.define(definition(schema={"type": "object", "properties": fields}))
+        await api.patch(CRD, {"metadata": {"labels": {"a": "b"}}})
+        wrong = definition("others", "Other", schema={"type": "objekt", "properties": fields})
+        refused = await api.post(DEFINITIONS, wrong)
+        assert (refused.code, "Unsupported value" in refused.message) == (422, True)
+        assert threading.main_thread() not in judged_in
+        assert len(judged_in) == 3
+        await api.define(definition("small", "Small"))
+        assert judged_in[3:] == [threading.main_thread()]
 
 
 @pytest.mark.req("X.5")

@@ -25,6 +25,7 @@ class DefinitionStrategy(RuleStrategy[CustomResourceDefinition]):
     namespaced = False
     has_status = True
     allow_unconditional_update = False
+    may_take_long = True  # schemas have up to 100,000 nodes, and rules that are compiled
 
     def status_strategy(self) -> Strategy[CustomResourceDefinition]:
         return DefinitionStatusStrategy(self)

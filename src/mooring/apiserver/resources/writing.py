@@ -3,11 +3,16 @@
 All of them are a read, a change and a compare-and-swap. `change` is that loop: it is given a function that makes the
 new object from the old one, runs admission, keeps `managedFields`, and writes. What an update makes deletable (the last
 finalizer is gone) is deleted. Who may change a field and how is admission's affair. Read next: ``deleting.py``.
+
+Where a kind says that a large object takes long, it is read and judged in a thread, so that other requests need not
+wait for it: nobody but the request knows the object, and what judges it looks at nothing else.
 """
 
+from asyncio import to_thread
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from mooring.admission.pipeline import (
     begin_create,
@@ -32,6 +37,8 @@ from mooring.apiserver.resources.parameters import WriteOptions, check_object, r
 from mooring.apiserver.resources.stored import Stored
 from mooring.store.kv import Delete, Event, KeyValue, Put, Write
 
+_LARGE = 50_000
+"""From so many bytes on, an object that may take long is judged in a thread."""
 _NAME_ATTEMPTS = 8
 _ATTEMPTS = 10
 """How often a change is made anew because somebody else was faster. Each time, somebody made progress."""
@@ -72,7 +79,7 @@ class Writing:
 
     async def create(self, call: Call) -> Response:
         options = write_options(call.request, "CreateOptions")
-        obj = self._read(call, options)
+        obj = await to_thread(self._read, call, options) if self._takes_long(call) else self._read(call, options)
         version = obj.metadata.resource_version
         if version.isdecimal() and int(version[:20]) and not options.dry_run:
             raise errors.version_on_create()
@@ -81,7 +88,7 @@ class Writing:
 
     async def update(self, call: Call) -> Response:
         options = write_options(call.request, "UpdateOptions")
-        first = self._read(call, options)
+        first = await to_thread(self._read, call, options) if self._takes_long(call) else self._read(call, options)
         strategy = self._context.strategy(call.stored)
         if strategy.allow_create_on_update and not call.subresource and not await self._exists(call):
             _check_name(call, first)
@@ -119,7 +126,10 @@ class Writing:
         if attributes is not None:
             await context.extensions.mutate(attributes, lambda changed: mutate_again(changed, None, request))
             obj = attributes.obj or obj
-        finish_create(obj, request)
+        if self._takes_long(call):
+            await to_thread(finish_create, obj, request)
+        else:
+            finish_create(obj, request)
         context.guard(call.request.user, obj, None, "")
         if attributes is not None:
             attributes.replace_object(obj)
@@ -169,19 +179,26 @@ class Writing:
         part = call.subresource if subresource is None else subresource
         for _ in range(_ATTEMPTS):
             kv = await context.find(call)
-            old = stored.decode(kv.value, kv.mod_revision)
-            new = change(old)
+            long = self._takes_long(call, len(kv.value))
+
+            def changed(kv: KeyValue = kv) -> tuple[Resource, Resource]:
+                old = stored.decode(kv.value, kv.mod_revision)
+                return old, change(old)
+
+            old, new = await to_thread(changed) if long else changed()
             check_preconditions(call, new, old)
             keep_managers = managed_already or self._managers.forgets(new)
-            new = await self._admit_update(call, new, old, part, view)
+            new = await self._admit_update(call, new, old, part, view, long=long)
             if not keep_managers:
-                self.own(call, options, old, new)
+                await to_thread(self.own, call, options, old, new) if long else self.own(call, options, old, new)
             written = await self._store_change(call, kv, old, new, part, dry_run=options.dry_run)
             if written is not None:
                 return written
         raise errors.conflict(call.kind.plural, call.name, group=call.kind.group)
 
-    async def _admit_update(self, call: Call, new: Resource, old: Resource, part: str, view: View | None) -> Resource:
+    async def _admit_update(
+        self, call: Call, new: Resource, old: Resource, part: str, view: View | None, *, long: bool
+    ) -> Resource:
         """Admission of a change, with policies and webhooks; what is to be stored."""
         context = self._context
         request = await context.admission_request(call, new)
@@ -192,7 +209,7 @@ class Writing:
         else:
             attributes = context.extended(call, UPDATE, view.of(new), view.of(old), kind=view.kind)
         if attributes is None:
-            finish_update(new, old, request, part)
+            await to_thread(finish_update, new, old, request, part) if long else finish_update(new, old, request, part)
             context.guard(call.request.user, new, old, part)
             return new
         if view is None:
@@ -201,7 +218,7 @@ class Writing:
         else:
             await context.extensions.mutate(attributes, lambda _: None)
             view.into(new, attributes.obj)
-        finish_update(new, old, request, part)
+        await to_thread(finish_update, new, old, request, part) if long else finish_update(new, old, request, part)
         context.guard(call.request.user, new, old, part)
         attributes.replace_object(new if view is None else view.of(new))
         await context.extensions.validate(attributes)
@@ -238,11 +255,12 @@ class Writing:
         self._managers.update(call.kind, old, new, self._manager(call, options))
 
     async def _apply(self, call: Call, options: WriteOptions) -> Written:
-        applied = self.applier(call, options, self.read_config(call, call.kind, options.validation))
+        read = partial(self.read_config, call, call.kind, options.validation)
+        applied = self.applier(call, options, await to_thread(read) if self._takes_long(call) else read())
         while True:
             if not call.subresource and not await self._exists(call):
                 self._context.require_create(call)
-                obj = applied.create()
+                obj = await to_thread(applied.create) if self._takes_long(call) else applied.create()
                 try:
                     return await self.create_object(call, obj, options, managed_already=True)
                 except errors.AlreadyExists:
@@ -282,6 +300,10 @@ class Writing:
         decoded = read_object(call.request, call.kind, options.validation)
         call.warn(*decoded.warnings)
         return self._context.scheme.convert(decoded.object, call.stored.hub)
+
+    def _takes_long(self, call: Call, more: int = 0) -> bool:
+        """Whether to do what concerns an object in a thread; `more` is the size of what is there already."""
+        return len(call.request.body) + more > _LARGE and self._context.strategy(call.stored).may_take_long
 
     async def _exists(self, call: Call) -> bool:
         return await self._context.store.get(call.stored.key(call.namespace, call.name)) is not None
