@@ -13,6 +13,7 @@ from typing import Any
 
 from api_caller import Answer, ApiCaller, api_caller
 from mooring.apiserver.definitions.following import Definitions
+from mooring.store.kv import Store
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CRON_TABS = "/apis/stable.example.com/v1/namespaces/default/crontabs"
@@ -122,8 +123,8 @@ class CustomApi(ApiCaller):
 
 
 @asynccontextmanager
-async def custom_api() -> AsyncIterator[CustomApi]:
-    async with api_caller() as plain:
+async def custom_api(store: Store | None = None) -> AsyncIterator[CustomApi]:
+    async with api_caller(store=store) as plain:
         api = CustomApi(plain.resources, plain.scheme, plain.store, plain.clock)
         api.definitions = Definitions(plain.store, plain.scheme, plain.resources, plain.clock)
         task = asyncio.create_task(api.definitions.run())

@@ -7,8 +7,11 @@ server without definitions has one idle watch. Read next: ``names.py``.
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
 
 from mooring.api import times
 from mooring.api.apiextensions_v1 import (
@@ -21,7 +24,7 @@ from mooring.api.apiextensions_v1 import (
 )
 from mooring.api.kinds import Kind
 from mooring.api.scheme import Scheme
-from mooring.apiserver.definitions.names import ended, progress, settled
+from mooring.apiserver.definitions.names import ended, progress, settled, usurps, without_names
 from mooring.apiserver.objects import Follower
 from mooring.apiserver.resources import Resources
 from mooring.apiserver.resources.stored import Stored
@@ -35,6 +38,10 @@ if TYPE_CHECKING:
 
 log = logs.get(__name__)
 _RETRY_SECONDS = 1.0
+_LATE_SECONDS = 60.0
+"""How long a request may take that was read before its definition changed."""
+_ANY = 2**63
+"""After a change, objects of any revision may look as the schema wanted them before."""
 _Said = tuple[str, int, Any, bool]
 """What of a definition its kinds depend on: uid, generation, names, and whether it is about to end."""
 
@@ -51,7 +58,10 @@ class Definitions:
         self._clock = clock
         self._served: dict[str, tuple[_Said, Learned]] = {}
         self._settling: dict[str, asyncio.Task[None]] = {}
+        self._promised: dict[str, CustomResourceDefinition] = {}
+        """Definitions as they will be when their new status is seen: others must not get the same names."""
         self._emptying: dict[str, asyncio.Task[None]] = {}
+        self._waiting: dict[str, asyncio.Task[None]] = {}
         self._follower: Follower[CustomResourceDefinition] | None = None
         if self.kind is not None:
             self._stored = Stored(scheme, self.kind)
@@ -63,7 +73,7 @@ class Definitions:
             try:
                 await self._follower.run()
             finally:
-                for task in (*self._settling.values(), *self._emptying.values()):
+                for task in (*self._settling.values(), *self._emptying.values(), *self._waiting.values()):
                     task.cancel()
 
     async def wait_for_sync(self) -> None:
@@ -92,6 +102,11 @@ class Definitions:
         found = self._follower.objects
         for name in [name for name in self._served if name not in found]:
             self._forget(name)
+        self._promised = {
+            name: promised
+            for name, promised in self._promised.items()
+            if name in found and found[name].metadata.resource_version == promised.metadata.resource_version
+        }
         groups: dict[str, list[CustomResourceDefinition]] = {}
         for definition in found.values():
             groups.setdefault(definition.spec.group, []).append(definition)
@@ -101,17 +116,27 @@ class Definitions:
     def _look_at(self, definition: CustomResourceDefinition, group: list[CustomResourceDefinition]) -> None:
         name = definition.metadata.name
         if definition.metadata.deletion_timestamp is None:
-            if definition.spec.names != definition.status.accepted_names or not definition.status.conditions:
-                others = [other for other in group if other is not definition]
-                status = settled(definition, others, self._now())
-                if status != definition.status:
-                    _start(self._settling, name, self._write_status(definition, status))
+            self._settle(definition, [other for other in group if other is not definition])
         elif CLEANUP_FINALIZER in definition.metadata.finalizers:
             _start(self._emptying, name, self._clean_up(name))
         if holds(definition, ESTABLISHED):
             self._serve(definition)
         else:
             self._forget(name)
+
+    def _settle(self, definition: CustomResourceDefinition, others: list[CustomResourceDefinition]) -> None:
+        """Give a definition its names, and take back what an older one has: another server gave it at the same time."""
+        given = definition
+        if usurps(definition, others):
+            given = without_names(definition)
+        elif definition.spec.names == definition.status.accepted_names and definition.status.conditions:
+            return
+        promised = [self._promised.get(other.metadata.name, other) for other in others]
+        status = settled(given, promised, self._now())
+        name = definition.metadata.name
+        if status != definition.status and name not in self._settling:
+            self._promised[name] = structs.replace(definition, status=status)
+            _start(self._settling, name, self._write_status(definition, status))
 
     # -- serving
 
@@ -123,12 +148,26 @@ class Definitions:
             return
         from mooring.api.custom_kinds import kinds_of  # noqa: PLC0415 - servers without definitions never need it
 
-        learned = kinds_of(definition, revision=int(definition.metadata.resource_version))
+        changed = before is not None and before[0][:2] != said[:2]
+        learned = kinds_of(definition, revision=_ANY if changed else int(definition.metadata.resource_version))
         self._forget(name)
         self._scheme.learn(learned.versions, learned.storage)
         self._resources.learn(learned.versions)
         self._served[name] = (said, learned)
+        if changed:
+            self._start_waiting(name, learned)
         log.info("Serving %s", name, extra={"fields": {"generation": definition.metadata.generation}})
+
+    def _start_waiting(self, name: str, learned: "Learned") -> None:
+        if waiting := self._waiting.pop(name, None):
+            waiting.cancel()
+        _start(self._waiting, name, self._wait_for_late_writes(learned))
+
+    async def _wait_for_late_writes(self, learned: "Learned") -> None:
+        """Requests that came before a change, here or at other servers, still write as the definition was then."""
+        await self._clock.sleep(_LATE_SECONDS)
+        with suppress(StoreError):
+            self._resources.expect_current(learned.versions, after=await self._store.revision())
 
     def _forget(self, name: str) -> None:
         served = self._served.pop(name, None)
@@ -146,7 +185,9 @@ class Definitions:
         def change(found: CustomResourceDefinition) -> None:
             found.status = status
 
-        await self._write(definition.metadata.name, change, expect=int(definition.metadata.resource_version))
+        name = definition.metadata.name
+        if not await self._write(name, change, expect=int(definition.metadata.resource_version)):
+            self._promised.pop(name, None)
 
     async def _write(
         self, name: str, change: Callable[[CustomResourceDefinition], None], *, expect: int | None = None
@@ -190,8 +231,8 @@ def _start(tasks: dict[str, asyncio.Task[None]], name: str, work: Coroutine[Any,
     if name in tasks:
         work.close()
         return
-    tasks[name] = asyncio.create_task(work, name=f"definition {name}")
-    tasks[name].add_done_callback(lambda _: tasks.pop(name, None))
+    task = tasks[name] = asyncio.create_task(work, name=f"definition {name}")
+    task.add_done_callback(lambda _: tasks.pop(name, None) if tasks.get(name) is task else None)
 
 
 def _said(definition: CustomResourceDefinition) -> _Said:

@@ -6,6 +6,8 @@ definition that has to wait for its objects.
 
 from collections.abc import Iterable
 
+from msgspec import structs
+
 from mooring.api.apiextensions_v1 import (
     CLEANUP_FINALIZER,
     ESTABLISHED,
@@ -43,6 +45,30 @@ def settled(
     return status
 
 
+def usurps(definition: CustomResourceDefinition, others: Iterable[CustomResourceDefinition]) -> bool:
+    """Whether a definition was given names that an older one has: two servers gave them away at once."""
+    mine = _names(definition.status.accepted_names)
+    return any(
+        _age(other) < _age(definition) and any(map(set.intersection, mine, _names(other.status.accepted_names)))
+        for other in others
+    )
+
+
+def without_names(definition: CustomResourceDefinition) -> CustomResourceDefinition:
+    """A definition as it was before it was given any."""
+    status = CustomResourceDefinitionStatus(stored_versions=[*definition.status.stored_versions])
+    return structs.replace(definition, status=status)
+
+
+def _age(definition: CustomResourceDefinition) -> tuple[str, str]:
+    return definition.metadata.creation_timestamp or "", definition.metadata.uid
+
+
+def _names(taken: CustomResourceDefinitionNames) -> tuple[set[str], set[str]]:
+    """The names of resources and those of kinds."""
+    return {taken.plural, taken.singular, *taken.short_names} - {""}, {taken.kind, taken.list_kind} - {""}
+
+
 def set_condition(
     status: CustomResourceDefinitionStatus, kind: str, value: str, *, why: tuple[str, str], now: str
 ) -> None:
@@ -63,9 +89,9 @@ def _accepted(
     resources: set[str] = set()
     kinds: set[str] = set()
     for other in others:
-        taken = other.status.accepted_names
-        resources |= {taken.plural, taken.singular, *taken.short_names}
-        kinds |= {taken.kind, taken.list_kind}
+        of_resources, of_kinds = _names(other.status.accepted_names)
+        resources |= of_resources
+        kinds |= of_kinds
     wanted, names = definition.spec.names, copy_of(definition.status.accepted_names)
     conflict: tuple[str, str] | None = None
     for attribute, reason, used in (

@@ -181,6 +181,12 @@ class HandlerContext:
 
         return Converting(self.scheme, kind, Conversion(conversion.webhook, self.webhooks))
 
+    def expect_current(self, kinds: Iterable[Kind], after: int) -> None:
+        """Read what is written after a revision as it is; before, objects are brought up to their definition."""
+        for kind in kinds:
+            if kind in self._custom:
+                self._custom[kind].current_after = after
+
     def forget(self, kinds: Iterable[Kind]) -> None:
         """Serve a custom kind no longer."""
         for kind in kinds:

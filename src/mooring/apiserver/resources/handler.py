@@ -78,6 +78,10 @@ class Resources:
         """Serve all versions of a custom kind, which the scheme knows already."""
         self.context.learn(kinds)
 
+    def expect_current(self, kinds: Iterable[Kind], *, after: int) -> None:
+        """Custom objects that are written after a revision look as their definition wants them now."""
+        self.context.expect_current(kinds, after)
+
     def forget(self, kinds: Iterable[Kind]) -> None:
         """Serve a custom kind no longer: who watches it is sent away."""
         kinds = tuple(kinds)

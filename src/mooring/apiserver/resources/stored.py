@@ -35,7 +35,7 @@ class Stored:
         self.hub = scheme.hub(kind)
         self.storage = scheme.storage(kind)
         self.prefix = f"{ROOT}{kind.group}/{kind.plural}/" if kind.custom else f"{ROOT}{self.hub.plural}/"
-        self._current_after = kind.custom.revision if kind.custom else 0
+        self.current_after = kind.custom.revision if kind.custom else 0
         """Custom objects that were written later look as the schema of their kind wants them today."""
         self._scheme = scheme
         self._heads = _heads(self.storage, scheme.family(kind))
@@ -69,7 +69,7 @@ class Stored:
         """A stored object in the newest version; nobody else has it, so that it may be changed."""
         source = self._source(value)
         obj = codec.decode_own(value, source.type)
-        if isinstance(obj, Dynamic) and (source is self.hub and revision <= self._current_after):
+        if isinstance(obj, Dynamic) and (source is self.hub and revision <= self.current_after):
             normalised(obj)
         obj = self._scheme.convert(obj, self.hub)
         obj.metadata.resource_version = str(revision)
@@ -78,7 +78,7 @@ class Stored:
     def render(self, value: bytes, revision: int, kind: Kind) -> bytes:
         """The JSON of a stored object in a version. Without a revision (dry run) it has no resourceVersion."""
         source = self._source(value)
-        if source.type is not kind.type or (revision <= self._current_after and revision):
+        if source.type is not kind.type or (revision <= self.current_after and revision):
             value, source = self._convert(value, kind), kind
         rest = value[len(self._heads[source]) :]
         if not revision:
@@ -88,7 +88,7 @@ class Stored:
     def render_item(self, value: bytes, revision: int, kind: Kind) -> bytes:
         """As `render`, for a list, whose items do not repeat the kind, except for those of custom kinds."""
         source = self._source(value)
-        if source.type is not kind.type or revision <= self._current_after:
+        if source.type is not kind.type or revision <= self.current_after:
             value, source = self._convert(value, kind), kind
         head = self._heads[kind] if kind.custom else _ITEM_HEAD
         return b'%b"resourceVersion":"%d",%b' % (head, revision, value[len(self._heads[source]) :])
