@@ -14,6 +14,7 @@ from mooring.advisor.explain.reasons.nodes import shown_taint
 from mooring.advisor.simulate import reports
 from mooring.advisor.simulate.html.elements import card, table
 from mooring.advisor.simulate.html.markup import Markup, tag, together
+from mooring.advisor.simulate.scenario_file import EFFECTS
 from mooring.api.core_v1 import Pod, Taint
 from mooring.api.states import is_ready, priority
 from mooring.base.natural import natural
@@ -328,7 +329,7 @@ async def page(asked: Asked) -> Page:
             data_live="",
         ),
         card("Who would have to go?", _question(model, asked.links), id="question", data_live=""),
-        tag("div", *(_tolerated(each) for each in model.taints), id="tolerated", data_live=""),
+        tag("div", *(_tolerated(model.name, each, asked.links) for each in model.taints), id="tolerated", data_live=""),
         _pods(model, asked.links),
         card("Labels", tag("ul", *labels, class_="labels") if labels else soft("None."), id="labels", data_live=""),
     )
@@ -370,7 +371,6 @@ def _slider(node: str, taint: TaintTold, index: int, links: Links) -> Markup:
             tag("input", type="hidden", name="node", value=node) if links.changing else "",
             tag("button", "Who would go?", type="submit"),
             change_button(links, "Set this value …", "taint"),
-            change_button(links, "Take the taint away …", "untaint"),
             class_="chooser",
             method="get",
             action=links.to("nodes", node, "eviction"),
@@ -388,7 +388,9 @@ def _new_taint(node: str, links: Links) -> Markup:
             tag("h3", "Another taint"),
             field("Key", text_input("key", "", required="")),
             field("Value", text_input("value", "")),
-            tag("input", type="hidden", name="effect", value=NO_EXECUTE),
+            field("Effect", choice("effect", ((each, each) for each in EFFECTS), NO_EXECUTE))
+            if links.changing
+            else tag("input", type="hidden", name="effect", value=NO_EXECUTE),
             tag("input", type="hidden", name="node", value=node) if links.changing else "",
             tag("button", "Who would go?", type="submit"),
             change_button(links, "Add this taint …", "taint"),
@@ -425,10 +427,12 @@ async def evicted(asked: Asked) -> Fragment:
     return Fragment(together(tag("p", tag("b", told)), grid, rest), model)
 
 
-def _tolerated(taint: TaintTold) -> Markup:
+def _tolerated(node: str, taint: TaintTold, links: Links) -> Markup:
     rows = [(tag("code", by), f"{number:,}") for by, number in taint.tolerated_by.items()]
     grid = table(("Tolerated by", "Pods with a node"), rows) if rows else soft("No pod that has a node tolerates it.")
-    return card(f"Who tolerates {taint.taint}?", grid)
+    told = f"take the taint {taint.taint} from node {node}"
+    fields = {"what": "untaint", "node": node, "key": taint.key, "effect": taint.effect}
+    return card(f"Who tolerates {taint.taint}?", grid, change_form(links, "Take the taint away …", told, **fields))
 
 
 def _pods(model: NodeView, links: Links) -> Markup:

@@ -167,7 +167,9 @@ async def page(asked: Asked) -> Page:
     else:
         blind = "nodes" in model.unread
         judged = "in the scheduler's own words, for you may not read nodes" if blind else "judged as things are now"
-        told = f"{model.pods:,} pods wait for a node, for {len(model.reasons):,} reasons, {judged}."
+        pods = "1 pod waits" if model.pods == 1 else f"{model.pods:,} pods wait"
+        reasons = "one reason" if len(model.reasons) == 1 else f"{len(model.reasons):,} reasons"
+        told = f"{pods} for a node, for {reasons}, {judged}."
         shown = together(soft(told), *(_reason(each, asked, is_blind=blind) for each in model.reasons))
     body = tag("div", shown, id="reasons", data_live="")
     return Page("Why are pods pending?", body, model, "pending")
