@@ -23,6 +23,7 @@ from mooring.apiserver.security.nodes import references
 from mooring.apiserver.security.nodes.references import Reference
 from mooring.apiserver.server import ApiServer
 from mooring.store.memory import MemoryStore
+from policy_objects import API, rules, validating
 
 pytestmark = [pytest.mark.req("N.6"), pytest.mark.asyncio(loop_scope="module")]
 
@@ -498,3 +499,39 @@ async def test_a_review_of_a_nodes_rights_knows_its_pods(server: Server) -> None
         review = made("SubjectAccessReview", "", "authorization.k8s.io/v1", spec=spec)
         answer = await server.call(ADMIN, "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
         assert answer.body["status"]["allowed"] is allowed
+
+
+@pytest.mark.parametrize(
+    ("selector", "allowed"),
+    [
+        pytest.param({"rawSelector": "spec.nodeName=n1"}, True, id="its own node"),
+        pytest.param({"rawSelector": "spec.nodeName=n2"}, False, id="another node"),
+        pytest.param({"rawSelector": "spec.nodeName!=n1"}, False, id="all but its own"),
+        pytest.param(None, False, id="none"),
+        pytest.param({"requirements": [{"key": "spec.nodeName", "operator": "In", "values": ["n1"]}]}, True, id="list"),
+    ],
+)
+async def test_a_review_looks_at_the_field_selector(server: Server, selector: Any, allowed: bool) -> None:
+    wanted = {"verb": "list", "resource": "pods", "version": "v1", "fieldSelector": selector}
+    spec = {"user": N1.username, "groups": N1.groups, "resourceAttributes": wanted}
+    review = made("SubjectAccessReview", "", "authorization.k8s.io/v1", spec=spec)
+    answer = await server.call(ADMIN, "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+    assert answer.body["status"]["allowed"] is allowed
+
+
+@pytest.mark.req("X.7")
+async def test_a_policy_that_asks_for_rights_is_told_by_the_field_selector(server: Server) -> None:
+    asked = "authorizer.group('').resource('pods').fieldSelector('spec.nodeName={}').check('list').allowed()"
+    policy, binding = validating(
+        "by-node",
+        f"{asked.format('n1')} && !{asked.format('n2')}",
+        matchConstraints=rules("leases", group="coordination.k8s.io"),
+    )
+    for tree in (policy, binding):
+        plural = "validatingadmissionpolicies" if tree is policy else "validatingadmissionpolicybindings"
+        assert (await server.call(ADMIN, "POST", f"/apis/{API}/{plural}", tree)).code == 201
+    renewed = {"spec": {"leaseDurationSeconds": 40}}
+    assert (await server.call(N1, "PATCH", f"{LEASES}/n1{DRY}", renewed, MERGE_PATCH)).code == 200
+    assert "failed expression" in (await server.call(N2, "POST", LEASES + DRY, lease("n2"))).message
+    for plural in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
+        await server.call(ADMIN, "DELETE", f"/apis/{API}/{plural}/by-node")

@@ -8,7 +8,7 @@ import msgspec
 from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
 from mooring.apiserver.bounded_cache import BoundedCache
-from mooring.apiserver.security.authz import Attributes, Authorizer
+from mooring.apiserver.security.authz import Attributes, Authorizer, selected_node
 from mooring.store.kv import Store
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def deciding(authorizer: Authorizer) -> "Decide":
             action.namespace,
             action.name,
             action.path,
+            selected_node(action.field_selector),
         )
         decision = authorizer.authorize(user, asked)
         return Answer(decision.allowed, decision.reason)

@@ -3,11 +3,12 @@
 Kubernetes' scheduler protects a claim with a finalizer first and writes the allocation afterwards, one claim at a time.
 Here an allocation brings its finalizer with it, all claims go to the store in one round, and each gets a Status of its
 own in the answer, with the new resourceVersion. It takes the right to update `resourceclaims/status` everywhere.
+Policies and webhooks are asked about each as if it had been sent alone.
 """
 
+import asyncio
 from typing import cast
 
-from mooring.admission.pipeline import admit_update
 from mooring.api import codec, errors
 from mooring.api.codec import FieldValidation
 from mooring.api.errors import StatusError
@@ -43,21 +44,24 @@ class Claims:
             raise errors.bad_request("a list of claims cannot be tried without writing it")
         kind = route.kind
         many = read_body(request, ResourceClaimList, "ResourceClaimList", kind.api_version, FieldValidation.STRICT)
-        puts: list[Put] = []
-        outcomes: list[Status | None] = []
         await self._context.store.revision()  # once for all of them
-        for claim in many.object.items:
-            try:
-                puts.append(await self._put(_call(self._context, request, route, claim), claim, options))
-                outcomes.append(None)
-            except StatusError as error:
-                outcomes.append(error.status)
+        tried = (self._tried(_call(self._context, request, route, each), each, options) for each in many.object.items)
+        idle = self._context.extensions.is_idle
+        outcomes = [await each for each in tried] if idle else await asyncio.gather(*tried)
+        puts = [each for each in outcomes if isinstance(each, Put)]
         events = iter(await self._context.store.write_all(puts) if puts else [])
         items = [
-            _outcome(next(events), claim) if outcome is None else outcome
+            _outcome(next(events), claim) if isinstance(outcome, Put) else outcome
             for claim, outcome in zip(many.object.items, outcomes, strict=True)
         ]
         return Response(200, codec.encode(StatusList(kind="StatusList", api_version="v1", items=items)))
+
+    async def _tried(self, call: Call, new: ResourceClaim, options: WriteOptions) -> Put | Status:
+        """The write that changes a claim, or why it cannot be changed like this."""
+        try:
+            return await self._put(call, new, options)
+        except StatusError as error:
+            return error.status
 
     async def _put(self, call: Call, new: ResourceClaim, options: WriteOptions) -> Put:
         """The write that changes a claim; raises when it cannot be changed like this."""
@@ -66,8 +70,7 @@ class Claims:
         kv = context.find_known(call)
         old = cast("ResourceClaim", call.stored.decode(kv.value, kv.mod_revision))
         check_preconditions(call, new, old)
-        admit_update(new, old, await context.admission_request(call, new), call.subresource)
-        context.guard(call.request.user, new, old, call.subresource)
+        new = cast("ResourceClaim", await self._writing.admit_update(call, new, old, call.subresource))
         self._writing.own(call, options, old, new)
         if new.status.allocation is not None and PROTECTION not in new.metadata.finalizers:
             if new.metadata.deletion_timestamp is not None:

@@ -188,7 +188,7 @@ class Writing:
             old, new = await to_thread(changed) if long else changed()
             check_preconditions(call, new, old)
             keep_managers = managed_already or self._managers.forgets(new)
-            new = await self._admit_update(call, new, old, part, view, long=long)
+            new = await self.admit_update(call, new, old, part, view, long=long)
             if not keep_managers:
                 await to_thread(self.own, call, options, old, new) if long else self.own(call, options, old, new)
             written = await self._store_change(call, kv, old, new, part, dry_run=options.dry_run)
@@ -196,8 +196,8 @@ class Writing:
                 return written
         raise errors.conflict(call.kind.plural, call.name, group=call.kind.group)
 
-    async def _admit_update(
-        self, call: Call, new: Resource, old: Resource, part: str, view: View | None, *, long: bool
+    async def admit_update(
+        self, call: Call, new: Resource, old: Resource, part: str, view: View | None = None, *, long: bool = False
     ) -> Resource:
         """Admission of a change, with policies and webhooks; what is to be stored."""
         context = self._context

@@ -79,17 +79,22 @@ def attributes_of(request: Request, route: ResourceRoute | None) -> Attributes:
     name = "" if route.name == MANY else route.name  # which takes the right to all of them
     node = ""
     if verb in _OF_COLLECTIONS:
-        name = name or _selected(request, "metadata.name")
-        node = _selected(request, "spec.nodeName")
+        selector = request.parameter("fieldSelector")
+        name = name or _only(selector, "metadata.name")
+        node = selected_node(selector)
     namespace = route.namespace
     if route.group == "" and route.resource == "namespaces":
         namespace = route.name  # what is done to a namespace is done in it
     return Attributes(verb, route.group, route.resource, route.subresource, namespace, name, selected_node=node)
 
 
-def _selected(request: Request, field: str) -> str:
+def selected_node(selector: str) -> str:
+    """The one node that a field selector leaves, empty where it leaves more, or cannot be read."""
+    return _only(selector, "spec.nodeName")
+
+
+def _only(selector: str, field: str) -> str:
     """The one value that a field selector leaves: those who may see one object only can list and watch it."""
-    selector = request.parameter("fieldSelector")
     if field not in selector:
         return ""
     try:

@@ -20,6 +20,7 @@ from mooring.api.authentication_v1 import (
     UserInfo,
 )
 from mooring.api.authorization_v1 import (
+    FieldSelectorAttributes,
     LocalSubjectAccessReview,
     NonResourceAttributes,
     NonResourceRule,
@@ -41,7 +42,7 @@ from mooring.apiserver.resources.output import formatted
 from mooring.apiserver.resources.parameters import read_object
 from mooring.apiserver.routes import ResourceRoute
 from mooring.apiserver.security.authn import Authenticator
-from mooring.apiserver.security.authz import Attributes, Authorizer
+from mooring.apiserver.security.authz import Attributes, Authorizer, selected_node
 from mooring.apiserver.security.tokens import ISSUER, Recognised, ServiceAccountTokens
 from mooring.base.clock import Clock
 
@@ -185,4 +186,15 @@ def _attributes(resource: ResourceAttributes | None, other: NonResourceAttribute
     if other:
         return Attributes(verb=other.verb, path=other.path or "/")
     asked = resource or ResourceAttributes()
-    return Attributes(asked.verb, asked.group, asked.resource, asked.subresource, asked.namespace, asked.name)
+    what = (asked.verb, asked.group, asked.resource, asked.subresource, asked.namespace, asked.name)
+    return Attributes(*what, selected_node=_node_in(asked.field_selector))
+
+
+def _node_in(selector: FieldSelectorAttributes | None) -> str:
+    """The one node that a selector leaves, however it is written."""
+    if selector is None:
+        return ""
+    for each in selector.requirements:
+        if (each.key, each.operator, len(each.values)) == ("spec.nodeName", "In", 1):
+            return each.values[0]
+    return selected_node(selector.raw_selector)
