@@ -243,6 +243,8 @@ class Generator:
         operand, name, type_ = self._source(expr.operand), expr.name, expr.operand.type
         if type_.kind is Kind.MAP:
             return Code(f"({name!r} in {operand})" if expr.test_only else f"{operand}[{name!r}]")
+        if type_.is_dyn and not expr.test_only:  # what is no mapping raises, and leaves the rest to the interpreter
+            return Code(f"{operand}[{name!r}]")
         accessor = Accessor(type_, name, self._options.objects)
         quick = type_.kind is Kind.OBJECT and operand.isidentifier()
         if expr.test_only:

@@ -13,6 +13,7 @@ costs what, is explained in interpreter.py.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -54,6 +55,7 @@ def generate_counted(expr: Expr, options: Options, interpreter: Interpreter) -> 
 
 
 _SIZED: Final = frozenset({Kind.STRING, Kind.BYTES, Kind.LIST, Kind.MAP})
+_PLACES: Final = re.compile(r"{(\d+)}")
 _SCALARS: Final = frozenset({Kind.BOOL, Kind.INT, Kind.UINT, Kind.DOUBLE, Kind.TIMESTAMP, Kind.DURATION, Kind.NULL})
 
 
@@ -229,7 +231,10 @@ class _CountingGenerator(Generator):
     def _quickly_paid(self, call: Call, cost: CallCost) -> Callable[..., Value] | None:
         """A call that charges for itself, written as source when the types tell how to measure the arguments."""
         formula, kinds = cost.formula, [operand.type.kind for operand in call.operands]
-        if formula is None or not all(kind in _SIZED or kind in _SCALARS for kind in kinds):
+        if formula is None:
+            return None
+        measured = {kinds[int(index)] for index in _PLACES.findall(formula)}
+        if not measured <= _SIZED | _SCALARS:
             return None
         names = [f"a{index}" for index in range(len(kinds))]
         sizes = [f"len({name})" if kind in _SIZED else "1" for name, kind in zip(names, kinds, strict=True)]

@@ -10,7 +10,7 @@ from .errors import EvaluationError
 from .library import Overload
 from .syntax import Call
 from .types import Type
-from .values import Value, is_of, no_such_overload
+from .values import Value, is_of, no_such_overload, told_by_class
 
 
 def invoker(call: Call) -> Callable[..., Value]:
@@ -27,11 +27,22 @@ def dispatcher(overloads: Sequence[Overload]) -> Callable[..., Value]:
     """Calls the first overload that takes the values."""
     choices = [(each.args, each.impl) for each in overloads]
 
-    def invoke(*args: Value) -> Value:
+    def chosen(args: Sequence[Value]) -> Callable[..., Value]:
         for wanted, impl in choices:
             if all(map(is_of, args, wanted)):
-                return impl(*args)
+                return impl
         raise no_such_overload()
+
+    if not all(told_by_class(each) for wanted, _ in choices for each in wanted):
+        return lambda *args: chosen(args)(*args)
+    known: dict[tuple[type, ...], Callable[..., Value]] = {}
+
+    def invoke(*args: Value) -> Value:
+        classes = tuple(map(type, args))
+        impl = known.get(classes)
+        if impl is None:
+            impl = known[classes] = chosen(args)
+        return impl(*args)
 
     return invoke
 

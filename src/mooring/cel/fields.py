@@ -65,6 +65,8 @@ class Accessor:
 
     def has(self, value: Value) -> bool:
         """`has(value.name)`."""
+        if value.__class__ is dict and self.adapt is None:
+            return self.name in value
         if isinstance(value, Optional):
             return value.present and self.has(value.value)
         return value is not ABSENT and self.find(value) is not ABSENT

@@ -306,10 +306,18 @@ _CLASSES: Final[dict[Kind, type | tuple[type, ...]]] = {
 }
 
 
+_ANYTHING: Final = frozenset({Kind.DYN, Kind.PARAM, Kind.ERROR})
+
+
+def told_by_class(declared: Type) -> bool:
+    """Whether `is_of` gives the same answer for all values of one class."""
+    return declared.kind in _CLASSES or declared.kind in _ANYTHING or declared.kind is Kind.INT
+
+
 def is_of(value: Value, declared: Type) -> bool:
     """Whether a value may be passed where `declared` is asked for; the insides of lists and maps are not looked at."""
     kind = declared.kind
-    if kind in (Kind.DYN, Kind.PARAM, Kind.ERROR):
+    if kind in _ANYTHING:
         return True
     if kind is Kind.INT:
         return value.__class__ is int
