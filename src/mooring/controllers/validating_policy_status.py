@@ -10,6 +10,7 @@ from mooring.api.admissionregistration_v1 import (
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyStatus,
 )
+from mooring.api.apiextensions_v1 import CustomResourceDefinition
 from mooring.client import Informer
 from mooring.controllers.controller import Context, Controller
 
@@ -23,6 +24,7 @@ class ValidatingPolicyStatus(Controller):
         super().__init__(context)
         self._scheme = context.options.scheme
         self._policies: Informer[ValidatingAdmissionPolicy] = context.informers.of(ValidatingAdmissionPolicy)
+        self._definitions: Informer[CustomResourceDefinition] = context.informers.of(CustomResourceDefinition)
         self._policies.add_handler(added=self.enqueue, updated=lambda _, new: self.enqueue(new))
 
     async def reconcile(self, key: str) -> float | None:
@@ -31,7 +33,8 @@ class ValidatingPolicyStatus(Controller):
             return None
         from mooring.admission.policy.type_checking import expression_warnings  # noqa: PLC0415 - most clusters have none
 
-        checking = TypeChecking(expression_warnings=expression_warnings(policy, self._scheme))
+        found = expression_warnings(policy, self._scheme, self._definitions.objects())
+        checking = TypeChecking(expression_warnings=found)
         status = ValidatingAdmissionPolicyStatus(
             observed_generation=policy.metadata.generation,
             type_checking=checking,

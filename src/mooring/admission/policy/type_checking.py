@@ -1,31 +1,41 @@
 """What the types of the kinds that a policy names say about its expressions: warnings for its status.
 
 Nothing depends on them: a policy with warnings works as well as one without. Called by the controller that writes the
-status. Kinds behind wildcards are not looked at, and neither are custom kinds.
+status. Kinds behind wildcards are not looked at. The types of custom kinds are those of their schemas, with the
+metadata that all objects have.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
 
 from mooring.admission.options import stored_policies
 from mooring.admission.policy.attributes import GroupVersionKind
 from mooring.admission.policy.compiling import compiled
 from mooring.admission.policy.strategy import declared_type
-from mooring.api.admissionregistration_v1 import ExpressionWarning, ValidatingAdmissionPolicy
-from mooring.api.kinds import Kind
+from mooring.api.admissionregistration_v1 import ExpressionWarning, ParamKind, ValidatingAdmissionPolicy
+from mooring.api.apiextensions_v1 import CustomResourceDefinition
+from mooring.api.kinds import GroupVersion
+from mooring.api.meta_v1 import ObjectMeta
 from mooring.api.scheme import Scheme
 from mooring.cel.environment import Environment
-from mooring.cel.types import DYN, Type
+from mooring.cel.types import DYN, STRING, Field, ObjectType, Type
 from mooring.constraints.celenv.admission import with_variables
+from mooring.constraints.celenv.schemas import declare
 from mooring.constraints.celenv.structs import declare_struct
 
 _MOST_KINDS = 10
 _ANY = "*"
+_Types = tuple[ObjectType, ...]
+"""The type of a kind, and of all that it holds; the first is its own."""
 
 
-def expression_warnings(policy: ValidatingAdmissionPolicy, scheme: Scheme) -> list[ExpressionWarning]:
+def expression_warnings(
+    policy: ValidatingAdmissionPolicy, scheme: Scheme, definitions: Collection[CustomResourceDefinition] = ()
+) -> list[ExpressionWarning]:
     """One for each expression in which something was found, for all kinds together."""
-    kinds = sorted(_kinds(policy, scheme), key=GroupVersionKind.of)[:_MOST_KINDS]
-    environments = [(kind, _environment(policy, kind, scheme)) for kind in kinds]
+    known = _Known(scheme, definitions)
+    kinds = sorted(_kinds(policy, known).items())[:_MOST_KINDS]
+    environments = [(kind, _environment(policy, types, known)) for kind, types in kinds]
     warnings = []
     for index, validation in enumerate(policy.spec.validations):
         place = f"spec.validations[{index}]"
@@ -39,7 +49,7 @@ def expression_warnings(policy: ValidatingAdmissionPolicy, scheme: Scheme) -> li
     return warnings
 
 
-def _found(text: str, environments: list[tuple[Kind, Environment]]) -> Iterator[str]:
+def _found(text: str, environments: list[tuple[GroupVersionKind, Environment]]) -> Iterator[str]:
     for kind, environment in environments:
         issues = environment.compile(text).issues
         if issues:
@@ -47,34 +57,74 @@ def _found(text: str, environments: list[tuple[Kind, Environment]]) -> Iterator[
             yield f"{kind.group}/{kind.version}, Kind={kind.kind}: {said}\n"
 
 
-def _kinds(policy: ValidatingAdmissionPolicy, scheme: Scheme) -> set[Kind]:
+class _Known(NamedTuple):
+    """Where types are looked up."""
+
+    scheme: Scheme
+    definitions: Collection[CustomResourceDefinition]
+
+    def resource(self, group: str, version: str, resource: str) -> tuple[GroupVersionKind, _Types] | None:
+        kind = self.scheme.resource(group, version, resource)
+        if kind is not None and kind.custom is None:
+            return GroupVersionKind.of(kind), declare_struct(kind.type, kind.kind)
+        for each in self.definitions:
+            if (each.spec.group, each.spec.names.plural) == (group, resource):
+                types = _custom(each, version, each.spec.names.kind)
+                return None if types is None else (GroupVersionKind(group, version, each.spec.names.kind), types)
+        return None
+
+    def params(self, wanted: ParamKind | None) -> _Types | None:
+        if wanted is None:
+            return None
+        name = f"params.{wanted.kind}"
+        kind = self.scheme.kind(wanted.api_version, wanted.kind)
+        if kind is not None and kind.custom is None:
+            return declare_struct(kind.type, name)
+        group, version = GroupVersion.parse(wanted.api_version)
+        for each in self.definitions:
+            if (each.spec.group, each.spec.names.kind) == (group, wanted.kind):
+                return _custom(each, version, name)
+        return None
+
+
+def _custom(definition: CustomResourceDefinition, version: str, name: str) -> _Types | None:
+    """The types of a custom kind in one version; None where there is no such version, or no schema."""
+    schemas = [each.schema for each in definition.spec.versions if each.name == version and each.served]
+    schema = schemas[0].open_api_v3_schema if schemas and schemas[0] is not None else None
+    declared = declare(schema, name) if schema is not None else None
+    if declared is None:
+        return None
+    own, *below = declared.objects()
+    metadata = declare_struct(ObjectMeta, f"{name}.metadata")
+    fields = {"apiVersion": Field(STRING), "kind": Field(STRING), "metadata": Field(metadata[0].type)}
+    others = [each for each in below if not f"{each.name}.".startswith(f"{name}.metadata.")]
+    return ObjectType(own.name, {**own.fields, **fields}), *others, *metadata
+
+
+def _kinds(policy: ValidatingAdmissionPolicy, known: _Known) -> dict[GroupVersionKind, _Types]:
     """The kinds that rules name without wildcards."""
     constraints = policy.spec.match_constraints
-    found = set()
+    found: dict[GroupVersionKind, _Types] = {}
     for rule in constraints.resource_rules if constraints else ():
         if _ANY in rule.api_groups or _ANY in rule.api_versions:
             continue
         for group in rule.api_groups:
             for version in rule.api_versions:
-                kinds = (scheme.resource(group, version, each) for each in rule.resources if "/" not in each)
-                found |= {kind for kind in kinds if kind is not None and kind.custom is None}
+                kinds = (known.resource(group, version, each) for each in rule.resources if "/" not in each)
+                found |= dict(each for each in kinds if each is not None)
     return found
 
 
-def _environment(policy: ValidatingAdmissionPolicy, kind: Kind, scheme: Scheme) -> Environment:
+def _environment(policy: ValidatingAdmissionPolicy, types: _Types, known: _Known) -> Environment:
     """What the expressions may use where the object is of a kind."""
-    param_kind = policy.spec.param_kind
-    declared = declare_struct(kind.type, kind.kind)
-    variables: dict[str, Type] = {"object": declared[0].type, "oldObject": declared[0].type}
-    types = declared
-    params = scheme.kind(param_kind.api_version, param_kind.kind) if param_kind is not None else None
-    if params is not None and params.custom is None:
-        of_params = declare_struct(params.type, f"params.{params.kind}")
-        variables["params"] = of_params[0].type
-        types += of_params
-    base = stored_policies(params=param_kind is not None).extend(variables=variables, types=types)
-    known: dict[str, Type] = {}
+    variables: dict[str, Type] = {"object": types[0].type, "oldObject": types[0].type}
+    params = known.params(policy.spec.param_kind)
+    if params is not None:
+        variables["params"] = params[0].type
+        types += params
+    base = stored_policies(params=policy.spec.param_kind is not None).extend(variables=variables, types=types)
+    told: dict[str, Type] = {}
     for each in policy.spec.variables:
-        found = compiled(with_variables(base, known, each.expression), each.expression)
-        known[each.name] = DYN if found.error else declared_type(found.program.output_type)
-    return with_variables(base, known)
+        found = compiled(with_variables(base, told, each.expression), each.expression)
+        told[each.name] = DYN if found.error else declared_type(found.program.output_type)
+    return with_variables(base, told)
