@@ -15,10 +15,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+from prometheus_client import CollectorRegistry
+
 from api_caller import Answer, api_caller
 from custom_api import CustomApi
 from mooring.apiserver.definitions.following import Definitions
 from mooring.apiserver.extensions.lookups import NamespaceLabels
+from mooring.apiserver.extensions.metrics import AdmissionMetrics
 from mooring.apiserver.webhooks.caller import ClientConfig
 from mooring.apiserver.webhooks.step import WebhookStep
 from mooring.constraints.celenv.authorizer import nobody_may
@@ -60,6 +63,7 @@ class WebhookApi(CustomApi):
     """Handlers that ask webhooks, with custom kinds."""
 
     functions: _Functions
+    registry: CollectorRegistry
     step: WebhookStep
 
     @property
@@ -91,9 +95,10 @@ class WebhookApi(CustomApi):
 async def webhook_api() -> AsyncIterator[WebhookApi]:
     async with api_caller() as plain:
         api = WebhookApi(plain.resources, plain.scheme, plain.store, plain.clock)
-        api.functions = _Functions()
+        api.functions, api.registry = _Functions(), CollectorRegistry()
         labels = NamespaceLabels(plain.store)
-        step = api.step = WebhookStep(plain.store, plain.scheme, api.functions, labels, nobody_may)
+        metrics = AdmissionMetrics(api.registry)
+        step = api.step = WebhookStep(plain.store, plain.scheme, api.functions, labels, nobody_may, metrics=metrics)
         plain.resources.context.extensions.steps.append(step)
         api.definitions = Definitions(plain.store, plain.scheme, plain.resources, plain.clock)
         following = asyncio.gather(api.definitions.run(), step.run())

@@ -23,6 +23,8 @@ PODS: dict[str, dict[str, Any]] = {
 NO_ANSWER = {
     "whether a controller is in a hot loop after a rollback": "nothing was refused",
     "requests that fail": "none did",
+    "which policies refuse requests": "there are none",
+    "webhooks that fail, and let requests pass": "there are none",
 }
 """The questions that give nothing in such a cluster, and why."""
 BY_CHANCE = {"how often taints refuse nodes": "a node that is new has a taint for a moment"}

@@ -31,6 +31,7 @@ from mooring.apiserver.audit_log import AuditLog
 from mooring.apiserver.definitions.following import Definitions
 from mooring.apiserver.discovery import Discovery
 from mooring.apiserver.extensions.lookups import NamespaceLabels, deciding
+from mooring.apiserver.extensions.metrics import AdmissionMetrics
 from mooring.apiserver.extensions.policies import PolicyStep
 from mooring.apiserver.flow_control.classification import Classification
 from mooring.apiserver.flow_control.keeping import FlowControl
@@ -177,8 +178,9 @@ class ApiServer:
         )
         caller = resources.context.webhooks = self._webhooks = WebhookCaller(addresses_in(objects))
         labels, decide = NamespaceLabels(self.store), deciding(self._node_authorizer)
-        self._policies = PolicyStep(self.store, self.scheme, decide)
-        self._webhook_step = WebhookStep(self.store, self.scheme, caller, labels, decide)
+        counted = resources.context.extensions.metrics = AdmissionMetrics(registry)
+        self._policies = PolicyStep(self.store, self.scheme, decide, counted)
+        self._webhook_step = WebhookStep(self.store, self.scheme, caller, labels, decide, metrics=counted)
         resources.context.extensions.steps += [self._policies, self._webhook_step]
         return Application(
             scheme=self.scheme,

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, disable_created_metrics
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, UnknownMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -49,7 +49,10 @@ def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
 
 
 class Counts:
-    """A counter by labels."""
+    """A counter by labels, whose name gets `_total` behind it; one that ends in `_count` stays as it is.
+
+    Kubernetes has some of these, which the library then cannot call counters: the page has them without a type.
+    """
 
     def __init__(self, name: str, about: str, labels: Sequence[str]) -> None:
         self.name, self.about, self.labels = name, about, labels
@@ -59,7 +62,8 @@ class Counts:
         self.values[labels] = self.values.get(labels, 0) + number
 
     def family(self) -> Metric:
-        family = CounterMetricFamily(self.name, self.about, labels=self.labels)
+        make = UnknownMetricFamily if self.name.endswith("_count") else CounterMetricFamily
+        family = make(self.name, self.about, labels=self.labels)
         for labels, value in self.values.items():
             family.add_metric(labels, value)
         return family

@@ -7,6 +7,7 @@ says so with `replace_object`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from mooring.api import codec
@@ -42,7 +43,8 @@ class GroupVersionKind(NamedTuple):
         return GroupVersion(self.group, self.version).api_version
 
     def tree(self) -> Tree:
-        return self._asdict()
+        """As JSON. It is shared: do not change it."""
+        return _tree_of(self)
 
     @classmethod
     def of(cls, kind: Kind) -> "GroupVersionKind":
@@ -57,11 +59,26 @@ class GroupVersionResource(NamedTuple):
     resource: str
 
     def tree(self) -> Tree:
-        return self._asdict()
+        """As JSON. It is shared: do not change it."""
+        return _tree_of(self)
 
     @classmethod
     def of(cls, kind: Kind) -> "GroupVersionResource":
         return cls(kind.group, kind.version, kind.plural)
+
+
+class Sort(NamedTuple):
+    """What rules look at, besides names: requests that have it in common concern the same policies and webhooks."""
+
+    kind: Kind
+    subresource: str
+    operation: str
+    in_namespace: bool
+
+
+@lru_cache(maxsize=1024)
+def _tree_of(names: "GroupVersionKind | GroupVersionResource") -> Tree:
+    return names._asdict()
 
 
 @dataclass(slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from mooring.admission.options import stored_policies
 from mooring.admission.policy.attributes import Attributes, Tree
 from mooring.admission.policy.compiling import Compiled, compiled
-from mooring.admission.policy.evaluation import values_for
+from mooring.admission.policy.evaluation import OUT_OF_BUDGET, values_for
 from mooring.admission.policy.matching import Match, Matcher
 from mooring.admission.policy.params import Cluster, ConfigurationError, check_kind, params_for
 from mooring.admission.policy.strategy import declared_type
@@ -53,6 +53,27 @@ class Problem(NamedTuple):
     binding: str
     """Empty where the policy itself is meant."""
     message: str
+
+
+class Check(NamedTuple):
+    """An expression that was judged, as metrics count it; those that hold are not counted one by one."""
+
+    policy: str
+    binding: str
+    action: str
+    """What came of it: `allow`, `deny`, `warn` or `audit`; empty for mutations."""
+    message: str
+    """Why it is not met; empty where nothing is wrong."""
+    seconds: float
+
+    @property
+    def error_type(self) -> str:
+        """In Kubernetes' words. One that is plainly not met is an `invalid_error` there."""
+        if not self.message:
+            return "no_error"
+        if self.message.startswith("compilation"):
+            return "compile_error"
+        return "out_of_budget" if self.message.startswith(OUT_OF_BUDGET) else "invalid_error"
 
 
 class Invocation(NamedTuple, Generic[B]):
@@ -163,13 +184,19 @@ class Compiler:
 
 
 def values_of(invocation: Invocation[B], attributes: Attributes, cluster: Cluster) -> dict[str, Any]:
-    """The variables of an invocation. Those of the request are the same for all policies that see it alike."""
-    kept = attributes.kept.get(invocation.match)
+    """The variables of an invocation."""
+    kept = variables_of(invocation.match, attributes, cluster)
+    return kept if invocation.params is None else {**kept, "params": invocation.params}
+
+
+def variables_of(match: Match, attributes: Attributes, cluster: Cluster) -> dict[str, Any]:
+    """The variables that are the same for all policies that see a request alike."""
+    kept: dict[str, Any] | None = attributes.kept.get(match)
     if kept is None:
         namespace = _namespace_of(attributes, cluster)
-        kept = values_for(attributes, invocation.match, namespace=namespace, decide=cluster.decide)
-        attributes.kept[invocation.match] = kept
-    return kept if invocation.params is None else {**kept, "params": invocation.params}
+        kept = values_for(attributes, match, namespace=namespace, decide=cluster.decide)
+        attributes.kept[match] = kept
+    return kept
 
 
 def _namespace_of(attributes: Attributes, cluster: Cluster) -> Tree | None:

@@ -17,7 +17,7 @@ from mooring.cel.errors import CostLimitExceeded, EvaluationError
 from mooring.constraints.celenv.admission import PER_CALL
 from mooring.constraints.celenv.authorizer import Action, AuthorizerValue, Decide, ResourceCheck, nobody_may
 
-_OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
+OUT_OF_BUDGET = "validation failed due to running out of cost budget"
 _TOO_EXPENSIVE = "operation cancelled: actual cost limit exceeded"
 
 
@@ -25,7 +25,7 @@ class OutOfBudgetError(Exception):
     """The expressions of a policy cost more than they may together; the message is Kubernetes'."""
 
     def __init__(self) -> None:
-        super().__init__(_OUT_OF_BUDGET)
+        super().__init__(f"{OUT_OF_BUDGET}, no further validation rules will be run")
 
 
 class Outcome(NamedTuple):

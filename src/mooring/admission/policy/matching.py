@@ -9,12 +9,12 @@ at the labels of the namespace, and of the object as it was or will be. `Index` 
 whose rules can match at all.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from mooring.admission.policy.attributes import Attributes, GroupVersionKind, GroupVersionResource
+from mooring.admission.policy.attributes import Attributes, GroupVersionKind, GroupVersionResource, Sort
 from mooring.api import label_selector
 from mooring.api.admissionregistration_v1 import (
     CREATE,
@@ -184,10 +184,14 @@ class Index(Generic[C]):
 
     def __init__(self, everyone: Iterable[C]) -> None:
         self._everyone = [*everyone]
-        self._known: dict[tuple[object, ...], list[tuple[C, Match | None]]] = {}
+        self._known: dict[Sort, list[tuple[C, Match | None]]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._everyone)
+
+    def spares(self, sort: Sort) -> bool:
+        """Whether a sort of request is known to concern nobody."""
+        return not self._everyone or self._known.get(sort) == []
 
     def concerned(self, attributes: Attributes) -> list[C]:
         """In their order."""
@@ -197,27 +201,27 @@ class Index(Generic[C]):
         """The same, each with what its rules say; None where that depends on the object's name."""
         if not self._everyone:
             return []
-        sort = (
-            attributes.resource_kind,
-            attributes.subresource,
-            attributes.operation,
-            bool(attributes.namespace),
-        )
+        sort = Sort(attributes.resource_kind, attributes.subresource, attributes.operation, bool(attributes.namespace))
         found = self._known.get(sort)
         if found is None:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            found = self._known[sort] = [
-                (each, None if each.matcher.has_names else each.matcher.match_rules(attributes))
-                for each in self._everyone
-                if _may_match(each.matcher, attributes)
-            ]
+            found = self._known[sort] = [*self._found(attributes)]
         return found
+
+    def _found(self, attributes: Attributes) -> Iterator[tuple[C, Match | None]]:
+        same: dict[Match, Match] = {}  # one object for all that see the request alike
+        for each in self._everyone:
+            if not each.matcher.has_names:
+                match = each.matcher.match_rules(attributes)
+                if match is not None:
+                    yield each, same.setdefault(match, match)
+            elif _may_match(each.matcher, attributes):
+                yield each, None
 
 
 def _may_match(matcher: Matcher, attributes: Attributes) -> bool:
-    if not matcher.has_names:
-        return matcher.match_rules(attributes) is not None
+    """Whether rules with names cover a request, whatever its object is called."""
     kinds = [attributes.resource]
     if matcher.match_policy == EQUIVALENT:
         kinds += [GroupVersionResource.of(each) for each in attributes.equivalents()]

@@ -6,10 +6,11 @@ request, in Kubernetes' words, unless its failure policy is `Ignore`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from time import perf_counter
 from typing import Any, NamedTuple, Protocol
 
 from mooring.admission.policy.attributes import Attributes, GroupVersionKind, Tree
-from mooring.admission.policy.bound import Bound, Compiler, Invocation, Problem, bound, kept_or_made, values_of
+from mooring.admission.policy.bound import Bound, Check, Compiler, Invocation, Problem, bound, kept_or_made, values_of
 from mooring.admission.policy.compiling import Compiled
 from mooring.admission.policy.conditions import ConditionError, Conditions
 from mooring.admission.policy.evaluation import Activation, Budget, OutOfBudgetError
@@ -105,6 +106,8 @@ class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBindi
         cluster: Cluster,
         patching: Patching,
         reinvocation: Reinvocation,
+        *,
+        checks: list[Check],
     ) -> Iterator[str]:
         """Change the object as one binding wants it; yields what goes wrong."""
         conditions, mutations, variables = self._program
@@ -123,10 +126,15 @@ class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBindi
             if tree is None:
                 continue
             activation = Activation(values_of(invocation, attributes, cluster), variables)
+            began, problem, made = perf_counter(), "", None
             try:
                 made = _mutated(mutation, activation, tree, kind, patching)
             except (MutationError, OutOfBudgetError) as error:
-                yield str(error)
+                problem = str(error)
+            seconds = perf_counter() - began
+            checks.append(Check(self.name, invocation.binding.metadata.name, "", problem, seconds))
+            if problem:
+                yield problem
                 continue
             if made is not None and made != tree:
                 attributes.replace_object(patching.decode(made, kind))
@@ -214,6 +222,7 @@ class MutatingPolicies:
         known = before.policies if before is not None else ()
         self.policies: Sequence[MutatingPolicy] = kept_or_made(known, bound(policies, bindings), MutatingPolicy)
         self._index = Index(self.policies)
+        self.spares = self._index.spares
 
     def __bool__(self) -> bool:
         return bool(self.policies)
@@ -225,12 +234,15 @@ class MutatingPolicies:
         patching: Patching,
         reinvocation: Reinvocation | None = None,
         asked: list[tuple[str, str]] | None = None,
+        *,
+        checks: list[Check] | None = None,
     ) -> None:
         """Let all policies that concern a request change its object; raises a `StatusError` for their mistakes.
 
-        `asked` gets the policies and bindings that concerned it.
+        `asked` gets the policies and bindings that concerned it, `checks` what metrics count.
         """
         reinvocation = reinvocation or Reinvocation()
+        checks = [] if checks is None else checks
         problems: list[tuple[MutatingPolicy, Problem]] = []
         questions: list[_Question] = []
         for policy, match in self._index.matching(attributes):
@@ -242,7 +254,7 @@ class MutatingPolicies:
             policy, binding = question.policy, question.invocation.binding.metadata.name
             if asked is not None:
                 asked.append((policy.name, binding))
-            messages = [*policy.mutate(question, attributes, cluster, patching, reinvocation)]
+            messages = [*policy.mutate(question, attributes, cluster, patching, reinvocation, checks=checks)]
             if not policy.ignores_errors:
                 failed += [(_denied(Problem(policy.name, binding, each)), "Invalid") for each in messages]
         if failed:

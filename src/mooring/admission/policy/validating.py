@@ -8,10 +8,22 @@ denial, in Kubernetes' words. Decisions are pure; ``apiserver/extensions/policie
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from time import perf_counter
 from typing import NamedTuple
 
 from mooring.admission.policy.attributes import Attributes, Tree
-from mooring.admission.policy.bound import Bound, Compiler, Invocation, Problem, bound, kept_or_made, values_of
+from mooring.admission.policy.bound import (
+    Bound,
+    Check,
+    Compiler,
+    Invocation,
+    Problem,
+    bound,
+    kept_or_made,
+    values_of,
+    variables_of,
+)
 from mooring.admission.policy.compiling import Compiled
 from mooring.admission.policy.conditions import ConditionError, Conditions
 from mooring.admission.policy.evaluation import Activation, Budget, OutOfBudgetError
@@ -66,6 +78,8 @@ class Judgement:
     """For the audit log, by policy and key."""
     asked: list[tuple[str, str]] = field(default_factory=list)
     """The policies and bindings that concerned the request."""
+    checks: list[Check] = field(default_factory=list)
+    """For metrics."""
 
     @property
     def warning_texts(self) -> list[str]:
@@ -113,26 +127,26 @@ class ValidatingPolicy(Bound[ValidatingAdmissionPolicy, ValidatingAdmissionPolic
 
     def __init__(self, policy: ValidatingAdmissionPolicy, bindings: Iterable[ValidatingAdmissionPolicyBinding]) -> None:
         super().__init__(policy, bindings)
-        self._program: _Program | None = None
+        spec = policy.spec
+        self.is_plain = self.is_plain and not (spec.match_conditions or spec.audit_annotations or spec.variables)
+        """Whether all there is to it are rules and validations, which are the same for all of its bindings."""
+        self.asked = [(self.name, each.binding.metadata.name) for each in self.bindings]
 
     @property
     def ignores_errors(self) -> bool:
         return self.policy.spec.failure_policy == IGNORE
 
+    @cached_property
+    def program(self) -> "_Program":
+        return _Program(self.policy)
+
     def judge(
         self, attributes: Attributes, cluster: Cluster, judgement: Judgement, by_rules: Match | None = None
     ) -> None:
-        if self._program is None:
-            self._program = _Program(self.policy)
-        if by_rules is not None and self.is_plain:  # the usual case, without anything to look up
-            for each in self.bindings:
-                judgement.asked.append((self.name, each.binding.metadata.name))
-                self._program.run(Invocation(by_rules, each.binding, None), attributes, cluster, judgement)
-            return
         problems: list[Problem] = []
         for invocation in self.invocations(attributes, cluster, problems, by_rules):
             judgement.asked.append((self.name, invocation.binding.metadata.name))
-            self._program.run(invocation, attributes, cluster, judgement)
+            self.program.run(invocation, attributes, cluster, judgement)
         if not self.ignores_errors:
             judgement.denials += [Decision(each.policy, each.binding, each.message) for each in problems]
 
@@ -163,8 +177,6 @@ class _Program:
             (each.key, compiler.compile(each.value_expression, _STRING_OR_NULL)) for each in spec.audit_annotations
         ]
 
-        self._is_plain = not (spec.match_conditions or spec.audit_annotations or spec.variables)
-
     def run(
         self,
         invocation: Invocation[ValidatingAdmissionPolicyBinding],
@@ -174,23 +186,20 @@ class _Program:
     ) -> None:
         """Judge one request with one set of parameters."""
         values = values_of(invocation, attributes, cluster)
-        if self._is_plain and self._all_hold(values):
-            return
         told = _Telling(self._name, invocation.binding, judgement)
         budget = Budget(BUDGET)
         activation = Activation(values, self._variables)
         try:
             if not self._conditions.hold(values):
                 return
-            decided = [self._decide(rule, activation, budget) for rule in self._rules]
+            decided = [self._timed(rule, activation, budget) for rule in self._rules]
             annotations = [self._annotation(key, each, values) for key, each in self._annotations]
         except (ConditionError, OutOfBudgetError) as error:
-            if not self._ignores:
-                told.broken(0, str(error), "")
+            told.found(0, _Finding(str(error), is_ignored=self._ignores), 0)
             return
-        for index, decision in enumerate(decided):
-            if decision is not None:
-                told.broken(index, *decision)
+        for index, (finding, seconds) in enumerate(decided):
+            if finding is not None:
+                told.found(index, finding, seconds)
         for key, value, problem in annotations:
             if problem:
                 told.annotation_failed(problem)
@@ -199,7 +208,7 @@ class _Program:
                 if value not in judgement.annotations[f"{self._name}/{key}"]:
                     judgement.annotations[f"{self._name}/{key}"].append(value)
 
-    def _all_hold(self, values: Tree) -> bool:
+    def all_hold(self, values: Tree) -> bool:
         """Whether every validation is met, within all budgets; where not, it takes the long way to say why."""
         left = BUDGET
         try:
@@ -216,14 +225,19 @@ class _Program:
             return False
         return left >= 0
 
-    def _decide(self, rule: _Rule, activation: Activation, budget: Budget) -> tuple[str, str] | None:
-        """The message and the reason of what is not met; None if it is."""
+    def _timed(self, rule: _Rule, activation: Activation, budget: Budget) -> tuple["_Finding | None", float]:
+        began = perf_counter()
+        finding = self._decide(rule, activation, budget)
+        return finding, perf_counter() - began
+
+    def _decide(self, rule: _Rule, activation: Activation, budget: Budget) -> "_Finding | None":
+        """What is not met; None if it is."""
         outcome = budget.evaluate(rule.program, activation)
         if outcome.error:
-            return None if self._ignores else (outcome.error, "")
+            return _Finding(outcome.error, is_ignored=self._ignores)
         if outcome.value is True:
             return None
-        return self._message(rule, activation, budget), rule.validation.reason or _INVALID
+        return _Finding(self._message(rule, activation, budget), rule.validation.reason or _INVALID)
 
     def _message(self, rule: _Rule, activation: Activation, budget: Budget) -> str:
         said = ""
@@ -245,6 +259,15 @@ class _Program:
         return key, text.encode(errors="surrogatepass")[:_MAX_ANNOTATION].decode(errors="ignore"), ""
 
 
+class _Finding(NamedTuple):
+    """Why a validation is not met."""
+
+    message: str
+    reason: str = ""
+    is_ignored: bool = False
+    """Whether it could not be evaluated, and nobody minds."""
+
+
 class _Telling:
     """Does what a binding wants done about what is not met."""
 
@@ -253,10 +276,15 @@ class _Telling:
         self._binding = binding
         self._judgement = judgement
 
-    def broken(self, index: int, message: str, reason: str) -> None:
+    def found(self, index: int, finding: _Finding, seconds: float) -> None:
+        message = finding.message
+        if finding.is_ignored:
+            self._count("allow", message, seconds)
+            return
         name, actions = self._binding.metadata.name, self._binding.spec.validation_actions
-        decision = Decision(self._policy, name, message, reason)
+        decision = Decision(self._policy, name, message, finding.reason)
         for action in actions:
+            self._count(action.lower(), message, seconds)
             if action == DENY:
                 self._judgement.denials.append(decision)
             elif action == WARN:
@@ -275,6 +303,11 @@ class _Telling:
     def annotation_failed(self, problem: str) -> None:
         """A request is denied for that whatever the binding wants."""
         self._judgement.denials.append(Decision(self._policy, self._binding.metadata.name, problem))
+        self._count("deny", problem, 0)
+
+    def _count(self, action: str, message: str, seconds: float) -> None:
+        check = Check(self._policy, self._binding.metadata.name, action, message, seconds)
+        self._judgement.checks.append(check)
 
 
 class ValidatingPolicies:
@@ -290,6 +323,7 @@ class ValidatingPolicies:
         known = before.policies if before is not None else ()
         self.policies: Sequence[ValidatingPolicy] = kept_or_made(known, bound(policies, bindings), ValidatingPolicy)
         self._index = Index(self.policies)
+        self.spares = self._index.spares
 
     def __bool__(self) -> bool:
         return bool(self.policies)
@@ -297,6 +331,14 @@ class ValidatingPolicies:
     def judge(self, attributes: Attributes, cluster: Cluster) -> Judgement:
         """What all policies that concern a request say about it."""
         judgement = Judgement()
+        seen: Match | None = None
+        values: Tree = {}
         for policy, match in self._index.matching(attributes):
+            if match is not None and policy.is_plain:  # the usual case, and usually nothing is wrong
+                if match is not seen:
+                    seen, values = match, variables_of(match, attributes, cluster)
+                if policy.program.all_hold(values):
+                    judgement.asked += policy.asked
+                    continue
             policy.judge(attributes, cluster, judgement, match)
         return judgement

@@ -7,21 +7,30 @@
 and makes no `Attributes`. Each sort of extension is a `Step`.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from time import perf_counter
 from typing import Protocol
 
-from mooring.admission.policy.attributes import Attributes
+from mooring.admission.policy.attributes import Attributes, Sort
 from mooring.admission.policy.reinvocation import Reinvocation
 from mooring.api.base import copy_of
 from mooring.api.meta_v1 import Resource
+from mooring.apiserver.extensions.metrics import AdmissionMetrics
 
 
 class Step(Protocol):
     """One sort of extension."""
 
+    names: tuple[str, str]
+    """What kube-apiserver calls the plugin that changes objects, and the one that judges them."""
+
     @property
     def is_idle(self) -> bool:
         """Whether there is none of its sort, so that nothing has to be asked."""
+        ...
+
+    def spares(self, sort: Sort) -> bool:
+        """Whether a sort of request is known to concern none of them."""
         ...
 
     async def mutate(self, attributes: Attributes, reinvocation: Reinvocation) -> None:
@@ -42,17 +51,22 @@ class Chain:
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
+        self.metrics: AdmissionMetrics | None = None
 
     @property
     def is_idle(self) -> bool:
         return all(step.is_idle for step in self.steps)
+
+    def spares(self, sort: Sort) -> bool:
+        """Whether a sort of request is known to concern nobody, so that no `Attributes` have to be made."""
+        return all(step.is_idle or step.spares(sort) for step in self.steps)
 
     async def mutate(self, attributes: Attributes, built_in: Mutate) -> None:
         """Let all change the object; a second round follows if one of them did."""
         reinvocation = Reinvocation()
         for step in self.steps:
             if not step.is_idle:
-                await step.mutate(attributes, reinvocation)
+                await self._measured(step.names[0], "admit", attributes, step.mutate(attributes, reinvocation))
         if not reinvocation.wanted:
             return
         reinvocation.is_second = True
@@ -64,7 +78,7 @@ class Chain:
                 attributes.replace_object(attributes.obj)
         for step in self.steps:
             if not step.is_idle:
-                await step.mutate(attributes, reinvocation)
+                await self._measured(step.names[0], "admit", attributes, step.mutate(attributes, reinvocation))
 
     async def admit(self, attributes: Attributes) -> None:
         """Both, for what has nothing between: requests that store no object of their own."""
@@ -75,4 +89,14 @@ class Chain:
         """Let all judge the object."""
         for step in self.steps:
             if not step.is_idle:
-                await step.validate(attributes)
+                await self._measured(step.names[1], "validate", attributes, step.validate(attributes))
+
+    async def _measured(self, name: str, type_: str, attributes: Attributes, work: Awaitable[None]) -> None:
+        began, rejected = perf_counter(), True
+        try:
+            await work
+            rejected = False
+        finally:
+            if self.metrics is not None:
+                seconds = perf_counter() - began
+                self.metrics.step(name, type_, attributes.operation, seconds, rejected=rejected)

@@ -10,19 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mooring.admission.policy.attributes import Attributes, Tree
+from mooring.admission.policy.attributes import Attributes, Sort, Tree
 from mooring.admission.policy.reinvocation import Reinvocation
 from mooring.api import codec, errors
+from mooring.api.admissionregistration_v1 import DELETE
 from mooring.api.answer_limits import add_warning
 from mooring.api.kinds import Kind
 from mooring.api.label_selector import Selector
 from mooring.api.scheme import Scheme
 from mooring.apiserver.bounded_cache import BoundedCache
+from mooring.apiserver.extensions.metrics import AdmissionMetrics
 from mooring.apiserver.objects import Follower
 from mooring.apiserver.resources.stored import Stored
 from mooring.store.kv import KeyValue, Store
 
 if TYPE_CHECKING:
+    from mooring.admission.policy.bound import Check
     from mooring.admission.policy.mutating import MutatingPolicies
     from mooring.admission.policy.validating import ValidatingPolicies
     from mooring.constraints.celenv.authorizer import Decide
@@ -40,10 +43,13 @@ _PARAMS_KNOWN = 4096
 class PolicyStep:
     """The policies of one server."""
 
-    def __init__(self, store: Store, scheme: Scheme, decide: "Decide") -> None:
+    names = ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
+
+    def __init__(self, store: Store, scheme: Scheme, decide: "Decide", metrics: AdmissionMetrics) -> None:
         self._store = store
         self._scheme = scheme
         self.decide = decide
+        self._metrics = metrics
         self._followers: dict[str, Follower[Any]] = {
             name: Follower(store, scheme, kind, self._changed) for name, kind in _served(scheme)
         }
@@ -83,15 +89,25 @@ class PolicyStep:
         self._validating = ValidatingPolicies(everything[2], everything[3], self._validating)
         self._is_stale = False
 
+    def spares(self, sort: Sort) -> bool:
+        if self._is_stale or self._validating is None or self._mutating is None:
+            return False
+        unchanged = sort.operation == DELETE or self._mutating.spares(sort)
+        return unchanged and self._validating.spares(sort)
+
     async def mutate(self, attributes: Attributes, reinvocation: Reinvocation) -> None:
-        if attributes.is_policy or attributes.operation == "DELETE":
+        if attributes.is_policy or attributes.operation == DELETE:
             return
         if self._is_stale:
             self._refresh()
         if self._mutating:
             from mooring.apiserver.extensions.patching import TreePatching  # noqa: PLC0415 - few servers need it
 
-            self._mutating.mutate(attributes, self, TreePatching(self._scheme), reinvocation)
+            checks: list[Check] = []
+            try:
+                self._mutating.mutate(attributes, self, TreePatching(self._scheme), reinvocation, checks=checks)
+            finally:
+                self._metrics.mutated(checks)
 
     async def validate(self, attributes: Attributes) -> None:
         if attributes.is_policy:
@@ -103,6 +119,7 @@ class PolicyStep:
         from mooring.admission.policy.validating import refusal  # noqa: PLC0415 - see `_refresh`
 
         judgement = self._validating.judge(attributes, self)
+        self._metrics.validated(judgement.checks)
         for text in judgement.warning_texts:
             add_warning(attributes.warnings, text)
         attributes.audit_annotations.update(judgement.audit_annotations)

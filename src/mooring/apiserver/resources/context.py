@@ -12,7 +12,7 @@ from mooring.admission import strategy as admission
 from mooring.admission.accounting.evaluators import Evaluators
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pod.known_specs import KnownSpecs
-from mooring.admission.policy.attributes import Attributes, GroupVersionKind, GroupVersionResource
+from mooring.admission.policy.attributes import Attributes, GroupVersionKind, GroupVersionResource, Sort
 from mooring.admission.registry import register, strategy_of, unregister
 from mooring.api import errors
 from mooring.api.admissionregistration_v1 import CREATE, DELETE, UPDATE
@@ -257,9 +257,12 @@ class HandlerContext:
         """
         if self.extensions.is_idle or call.request.user is users.SERVER:
             return None  # what the server keeps for itself must not wait for anybody
-        told = options or options_tree(call.request, _OPTIONS[operation])
         name = call.name or (obj.metadata.name if obj is not None else "")
         of_namespace = call.kind.group == "" and call.kind.plural == "namespaces"
+        namespace = name if of_namespace else call.namespace
+        if self.extensions.spares(Sort(call.kind, call.subresource, operation, bool(namespace))):
+            return None
+        told = options or options_tree(call.request, _OPTIONS[operation])
         attributes = Attributes(
             scheme=self.scheme,
             operation=operation,
@@ -267,7 +270,7 @@ class HandlerContext:
             kind=GroupVersionKind.of(kind or call.kind),
             resource=GroupVersionResource.of(call.kind),
             subresource=call.subresource,
-            namespace=name if of_namespace else call.namespace,
+            namespace=namespace,
             name=name,
             obj=obj,
             old=old,

@@ -7,9 +7,10 @@ held: neither the store nor any other request waits. Read next: ``asking.py``.
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping
+from time import perf_counter
 from typing import Any
 
-from mooring.admission.policy.attributes import Attributes
+from mooring.admission.policy.attributes import Attributes, Sort
 from mooring.admission.policy.conditions import ConditionError
 from mooring.admission.policy.evaluation import values_for
 from mooring.admission.policy.matching import Index, Match
@@ -25,16 +26,20 @@ from mooring.api.admissionregistration_v1 import (
 )
 from mooring.api.codec import DecodeError, FieldValidation
 from mooring.api.json_tree import json_tree
+from mooring.apiserver.extensions.metrics import ADMIT, VALIDATING, AdmissionMetrics
 from mooring.apiserver.patch import json_patch
 from mooring.apiserver.patch.errors import PatchError
 from mooring.apiserver.webhooks.asking import Caller, CallError, ask
 from mooring.apiserver.webhooks.configurations import Hook, mutating_hooks, validating_hooks
+from mooring.apiserver.webhooks.reviewing import Answer, refusal
 from mooring.base import logs
 from mooring.constraints.celenv.authorizer import Decide
 
 log = logs.get(__name__)
 _MUTATION = "mutation.webhook.admission.k8s.io"
 _FAILED_OPEN_MUTATION = f"failed-open.{_MUTATION}"
+_NO_ERROR, _CALLING, _INTERNAL = "no_error", "calling_webhook_error", "apiserver_internal_error"
+"""Why a request was refused, in the words of kube-apiserver's metrics."""
 _FAILED_OPEN_VALIDATION = "failed-open.validating.webhook.admission.k8s.io"
 
 
@@ -48,12 +53,19 @@ class WebhookAdmission:
         caller: Caller,
         namespace_labels: Callable[[str], Mapping[str, str]],
         decide: Decide,
+        *,
+        metrics: AdmissionMetrics,
     ) -> None:
         self._mutating = mutating_hooks(mutating)
         self._validating = validating_hooks(validating)
         self._caller = caller
         self._labels = namespace_labels
         self._decide = decide
+        self._metrics = metrics
+
+    def spares(self, sort: Sort) -> bool:
+        """Whether no webhook is asked about a sort of request."""
+        return self._mutating.spares(sort) and self._validating.spares(sort)
 
     # -- those that change objects
 
@@ -77,12 +89,16 @@ class WebhookAdmission:
     async def _mutated(self, hook: Hook[MutatingWebhook], attributes: Attributes, match: Match, place: str) -> bool:
         """Ask one of them; whether it has changed the object."""
         changed = False
-        try:
-            answer = await ask(self._caller, hook, attributes, match, mutating=True)
+
+        def take(answer: Answer) -> None:
+            nonlocal changed
             if answer.patch:
                 changed = _patched(hook.name, attributes, match, answer.patch, answer.patch_type)
+
+        try:
+            await self._asked(hook, attributes, match, ADMIT, take)
         except CallError as error:
-            self._failed(hook, attributes, error, f"{_FAILED_OPEN_MUTATION}/{place}")
+            self._failed(hook, attributes, error, ADMIT, f"{_FAILED_OPEN_MUTATION}/{place}")
         finally:
             said = {"configuration": hook.configuration, "webhook": hook.name, "mutated": changed}
             attributes.audit_annotations[f"{_MUTATION}/{place}"] = json.dumps(said, separators=(",", ":"))
@@ -106,9 +122,9 @@ class WebhookAdmission:
 
     async def _validated(self, hook: Hook[ValidatingWebhook], attributes: Attributes, match: Match, place: int) -> None:
         try:
-            await ask(self._caller, hook, attributes, match, mutating=False)
+            await self._asked(hook, attributes, match, VALIDATING, lambda _: None)
         except CallError as error:
-            self._failed(hook, attributes, error, f"{_FAILED_OPEN_VALIDATION}/round_0_index_{place}")
+            self._failed(hook, attributes, error, VALIDATING, f"{_FAILED_OPEN_VALIDATION}/round_0_index_{place}")
 
     # -- both
 
@@ -127,13 +143,41 @@ class WebhookAdmission:
             resource = attributes.resource
             raise errors.forbidden(resource.resource, attributes.name, str(error), group=resource.group) from None
 
-    def _failed(self, hook: Hook[Any], attributes: Attributes, error: CallError, annotation: str) -> None:
+    async def _asked(
+        self, hook: Hook[Any], attributes: Attributes, match: Match, type_: str, take: Callable[[Answer], None]
+    ) -> None:
+        """Ask a webhook, and take its answer; raises what it refuses, and CallError. What came of it is counted."""
+        began, where = perf_counter(), (hook.name, type_, attributes.operation)
+        try:
+            answer = await ask(self._caller, hook, attributes, match, mutating=type_ == ADMIT)
+            if answer.allowed:
+                take(answer)
+        except CallError as error:
+            self._count(where, began, error.code, "" if hook.ignores_failures else _CALLING)
+            raise
+        except errors.StatusError:
+            self._count(where, began, 0, _INTERNAL)
+            raise
+        if not answer.allowed:
+            refused = refusal(hook.name, answer.status)
+            self._count(where, began, refused.status.code, _NO_ERROR)
+            raise refused
+        self._count(where, began, 200)
+
+    def _count(self, where: tuple[str, str, str], began: float, code: int, refused: str = "") -> None:
+        """`refused` says why the request was; empty where it goes on."""
+        if refused:
+            self._metrics.refused(*where, refused, code)
+        self._metrics.called(*where, perf_counter() - began, code, rejected=bool(refused))
+
+    def _failed(self, hook: Hook[Any], attributes: Attributes, error: CallError, type_: str, annotation: str) -> None:
         """A call has failed: refuse the request, or let it pass, as the webhook's owner has decided."""
         fields = {"configuration": hook.configuration, "why": str(error)}
         if not hook.ignores_failures:
             log.warning("Failed calling a webhook, failing closed", extra={"fields": fields})
             raise errors.internal_error(str(error))
         log.warning("Failed calling a webhook, failing open", extra={"fields": fields})
+        self._metrics.failed_open(hook.name, type_)
         attributes.audit_annotations[annotation] = hook.name
 
 

@@ -30,7 +30,11 @@ _STATUS = msgspec.json.Decoder(Status, strict=False)
 
 
 class WebhookError(Exception):
-    """A webhook could not be asked, or gave no answer; the message says why."""
+    """A webhook could not be asked, or gave no answer; the message says why, and the code is for metrics."""
+
+    def __init__(self, message: str, code: int = 503) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 def unreachable(where: str, server: str, name: str, error: ClientError) -> WebhookError:
@@ -72,15 +76,18 @@ def refused_by_status(response: Response) -> WebhookError:
     text = response.body[:_LONGEST_TEXT].decode(errors="replace").strip() if is_text else "unknown"
     said = None if is_text else _status_in(response.body)
     if said is not None:
-        return WebhookError(said.message or "unknown")
-    if response.status in (403, 406, 415):
-        return WebhookError(text)
-    if response.status in _BY_CODE:
-        return WebhookError(_BY_CODE[response.status])
-    if response.status >= 500:
-        return WebhookError(f"an error on the server ({quoted(text)}) has prevented the request from succeeding")
-    why = f"the server responded with the status code {response.status} but did not return more information"
-    return WebhookError(why)
+        return WebhookError(said.message or "unknown", said.code or response.status)
+    return WebhookError(_words_of_status(response.status, text), response.status)
+
+
+def _words_of_status(status: int, text: str) -> str:
+    if status in (403, 406, 415):
+        return text
+    if status in _BY_CODE:
+        return _BY_CODE[status]
+    if status >= 500:
+        return f"an error on the server ({quoted(text)}) has prevented the request from succeeding"
+    return f"the server responded with the status code {status} but did not return more information"
 
 
 def _status_in(body: bytes) -> Status | None:

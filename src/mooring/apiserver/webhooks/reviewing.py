@@ -56,7 +56,7 @@ def review_of(attributes: Attributes, match: Match, versions: list[str]) -> Ques
     version = next((each for each in versions if each in REVIEWS), None)
     if version is None:
         known = f"webhook does not accept known AdmissionReview versions ({', '.join(REVIEWS)})"
-        raise WebhookError(f"could not create admission objects: {known}")
+        raise WebhookError(f"could not create admission objects: {known}", 400)
     uid = new_uid()
     told = {
         "uid": uid,

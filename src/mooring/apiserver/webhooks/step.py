@@ -8,11 +8,12 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from mooring.admission.policy.attributes import Attributes
+from mooring.admission.policy.attributes import Attributes, Sort
 from mooring.admission.policy.reinvocation import Reinvocation
 from mooring.api.admissionregistration_v1 import MutatingWebhookConfiguration, ValidatingWebhookConfiguration
 from mooring.api.kinds import Kind
 from mooring.api.scheme import Scheme
+from mooring.apiserver.extensions.metrics import AdmissionMetrics
 from mooring.apiserver.objects import Follower
 from mooring.store.kv import Store
 
@@ -27,6 +28,8 @@ GROUP = "admissionregistration.k8s.io"
 class WebhookStep:
     """The webhooks of one server."""
 
+    names = ("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook")
+
     def __init__(
         self,
         store: Store,
@@ -34,10 +37,13 @@ class WebhookStep:
         caller: "Caller",
         namespace_labels: Callable[[str], Mapping[str, str]],
         decide: "Decide",
+        *,
+        metrics: AdmissionMetrics,
     ) -> None:
         self._caller = caller
         self._labels = namespace_labels
         self._decide = decide
+        self._metrics = metrics
         self._mutating: Follower[MutatingWebhookConfiguration] = Follower(
             store, scheme, _kind(scheme, "MutatingWebhookConfiguration"), self._changed
         )
@@ -60,6 +66,9 @@ class WebhookStep:
         await self._mutating.catch_up()
         await self._validating.catch_up()
 
+    def spares(self, sort: Sort) -> bool:
+        return self._admission is not None and self._admission.spares(sort)
+
     async def mutate(self, attributes: Attributes, reinvocation: Reinvocation) -> None:
         await self._ready().mutate(attributes, reinvocation)
 
@@ -75,7 +84,9 @@ class WebhookStep:
             from mooring.apiserver.webhooks.admission import WebhookAdmission  # noqa: PLC0415 - most servers have none
 
             configured = (self._mutating.objects.values(), self._validating.objects.values())
-            self._admission = WebhookAdmission(*configured, self._caller, self._labels, self._decide)
+            self._admission = WebhookAdmission(
+                *configured, self._caller, self._labels, self._decide, metrics=self._metrics
+            )
         return self._admission
 
 
