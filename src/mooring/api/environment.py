@@ -6,7 +6,15 @@ The parts that simulate containers ask here: controllers for how long commands t
 import re
 from collections.abc import Mapping
 
-from mooring.api.core_v1 import Container, EnvVar, EphemeralContainer, ObjectFieldSelector, Pod
+from mooring.api.core_v1 import (
+    Container,
+    EnvVar,
+    EphemeralContainer,
+    ObjectFieldSelector,
+    Pod,
+    ResourceFieldSelector,
+)
+from mooring.api.quantity import Quantity
 
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][-A-Za-z0-9_.]*)\)")
 
@@ -49,6 +57,31 @@ def field_of(pod: Pod, reference: ObjectFieldSelector) -> str | None:
         "status.hostIP": pod.status.host_ip,
         "status.hostIPs": ",".join(each.ip for each in pod.status.host_ips),
     }.get(path)
+
+
+def resource_of(
+    pod: Pod, container: str, reference: ResourceFieldSelector, allocatable: Mapping[str, Quantity] | None = None
+) -> str | None:
+    """A request or limit of a container in units of the divisor; where there is no limit, that of the node holds.
+
+    None where only a kubelet could say it.
+    """
+    wanted = reference.container_name or container
+    containers = (*pod.spec.init_containers, *pod.spec.containers)
+    found = next((each.resources for each in containers if each.name == wanted), None)
+    which, _, resource = reference.resource.partition(".")
+    if found is None or which not in {"limits", "requests"}:
+        return None
+    amount = (found.limits if which == "limits" else found.requests).get(resource)
+    if amount is None and which == "limits":
+        amount = (allocatable or {}).get(resource)
+        if amount is None:
+            return None
+    amount = amount or Quantity(0)
+    divisor = Quantity(1) if reference.divisor.is_zero() else reference.divisor
+    if resource == "cpu":
+        return str(-(-amount.milli_value() // divisor.milli_value()))
+    return str(-(-amount.value() // divisor.value()))
 
 
 def with_references(text: str, variables: Mapping[str, str | None]) -> str:

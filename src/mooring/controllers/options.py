@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from mooring.api.scheme import Scheme
 from mooring.base.component import Component
@@ -11,6 +12,9 @@ from mooring.base.version import BINARY, Version
 from mooring.client import Backoff
 from mooring.constraints import options
 from mooring.constraints.options import ConstraintOptions
+
+if TYPE_CHECKING:
+    from mooring.controllers.programs.file import Programs
 
 COMPONENT = "mooring-controllers"
 KUBELET_FEATURES = (
@@ -62,6 +66,8 @@ class ControllerOptions:
     """The kinds and versions that it speaks."""
     kubelet: Kubelet = Kubelet()
     """What simulated kubelets are like, where their nodes do not say otherwise."""
+    programs: "Programs | None" = None
+    """What runs on simulated nodes for which images; None: nothing is executed."""
     workers: int = 32
     """How many objects a controller works on at a time."""
     node_grace_seconds: float = 50.0

@@ -5,6 +5,7 @@ Both are loaded when the first of their kind is asked: most servers never ask, a
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from mooring.api.core_v1 import Node
 from mooring.api.simulation import is_simulated
@@ -14,6 +15,9 @@ from mooring.apiserver.security.tokens import ServiceAccountTokens
 from mooring.apiserver.streams.kubelet import Kubelet
 from mooring.apiserver.streams.parameters import KubeletOptions
 from mooring.base.clock import Clock
+
+if TYPE_CHECKING:
+    from mooring.apiserver.streams.simulated.programs import ProgramStreams
 
 
 class Kubelets:
@@ -40,7 +44,16 @@ class Kubelets:
     def _simulated(self) -> Kubelet:
         from mooring.apiserver.streams.simulated.kubelet import SimulatedKubelet  # noqa: PLC0415 - as said above
 
-        return SimulatedKubelet(self._objects, self._clock, self._tokens.issue)
+        return SimulatedKubelet(self._objects, self._clock, self._tokens.issue, self._programs)
+
+    @property
+    def _programs(self) -> "ProgramStreams | None":
+        """What programs on simulated nodes log and answer."""
+        if self._options.programs is None:
+            return None
+        from mooring.apiserver.streams.simulated.programs import ProgramStreams  # noqa: PLC0415 - as said above
+
+        return ProgramStreams(self._options.programs, self._real)
 
     @cached_property
     def _real(self) -> Kubelet:

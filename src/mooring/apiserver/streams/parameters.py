@@ -17,3 +17,5 @@ class KubeletOptions:
     """Which of a node's addresses to use, the best kind first; names come last, since they need a DNS."""
     signing_duration: timedelta = timedelta(days=365)
     """How long certificates are good for that nodes and clients ask for; a request may say less."""
+    programs: Path | None = None
+    """Where programs that run on simulated nodes leave their logs; None: nothing is executed."""

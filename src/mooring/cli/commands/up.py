@@ -9,7 +9,7 @@ import tempfile
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,6 +27,9 @@ from mooring.cli.support.tls_flags import tls_flags
 from mooring.cli.support.up_config import DEFAULT_NODES, UpConfig
 from mooring.cli.support.worker_process import WorkerConfig, WorkerProcess
 from mooring.store.etcd.config import EtcdConfig
+
+if TYPE_CHECKING:
+    from mooring.controllers.programs.file import Programs
 
 PARTS = ("scheduler", "controllers", "nodes")
 DEFAULT_DATA_DIR = "~/.mooring"
@@ -66,6 +69,12 @@ class _Parts(click.ParamType[frozenset[str]]):
     metavar="N|FILE",
     help="Simulated nodes: how many, or a file of Node manifests. Those that exist are left as they are.  "
     f"[default: {DEFAULT_NODES} if there is no node yet]",
+)
+@click.option(
+    "--programs",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="FILE",
+    help="Run programs of this machine on simulated nodes, for the images that this file names.",
 )
 @click.option(
     "--kubeconfig",
@@ -116,6 +125,7 @@ def up(
     bind_address: str,
     tls_san: tuple[str, ...],
     nodes: str | None,
+    programs: Path | None,
     kubeconfig: Path | None,
     without: frozenset[str],
     dashboard: bool,
@@ -152,11 +162,20 @@ def up(
         raise click.UsageError("--ephemeral keeps nothing, and --etcd-servers keeps it in etcd: choose one of the two")
     if nodes not in (None, "0") and not workers.nodes:
         raise click.UsageError("--nodes wants simulated nodes, but --without leaves them out: choose one of the two")
+    if programs and etcd:
+        raise click.UsageError("--programs runs programs on one machine, and --etcd-servers is for several: choose one")
+    if programs and not workers.nodes:
+        raise click.UsageError(
+            "--programs run on simulated nodes, but --without leaves them out: choose one of the two"
+        )
     with garbage_waits(), ExitStack() as stack:
-        folder = data_dir or _data_dir(stack, ephemeral=ephemeral)
+        folder = (data_dir or _data_dir(stack, ephemeral=ephemeral)).expanduser().absolute()
+        if programs:
+            workers = replace(workers, programs=_programs(programs, folder))
+            kubelets = replace(kubelets, programs=folder / "programs")
         config = UpConfig(
             component=running,
-            data_dir=folder.expanduser().absolute(),
+            data_dir=folder,
             accept_lost_writes=accept_lost_writes,
             ephemeral=ephemeral,
             etcd=etcd,
@@ -183,6 +202,15 @@ def _data_dir(stack: ExitStack, *, ephemeral: bool) -> Path:
     if ephemeral:
         return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mooring-")))
     return Path(DEFAULT_DATA_DIR)
+
+
+def _programs(path: Path, data_dir: Path) -> "Programs":
+    from mooring.controllers.programs.file import ProgramsError, read  # noqa: PLC0415 - rarely needed
+
+    try:
+        return read(path, data_dir)
+    except ProgramsError as error:
+        raise click.UsageError(f"--programs {error}") from error
 
 
 def _cores() -> int:

@@ -19,10 +19,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from mooring.base import logs
 from mooring.base.component import Component
+
+if TYPE_CHECKING:
+    from mooring.controllers.programs.file import Programs
 
 _PROGRAM = """
 from mooring.cli.support.gc_settings import garbage_waits
@@ -55,6 +58,8 @@ class WorkerConfig:
     controllers: bool = True
     nodes: bool = True
     """Whether simulated nodes live, and run pods."""
+    programs: "Programs | None" = None
+    """What runs on simulated nodes; None: nothing is executed."""
     elected: bool = False
     """Whether there may be others like them at the same store, in etcd: then one works, and the others stand by."""
     metrics_port: int | None = -1

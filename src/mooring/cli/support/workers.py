@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 import uvloop
 from prometheus_client import CollectorRegistry
@@ -99,7 +100,7 @@ class Workers:
         component = self._config.component
         names = self._controller_names()
         if names:
-            settings = controllers_options.for_component(component)
+            settings = replace(controllers_options.for_component(component), programs=self._config.programs)
             agent = user_agent(controllers_options.COMPONENT, settings.version)
             client = await stack.enter_async_context(self._connect("controllers", agent, settings.scheme))
             await agree_on_versions(client)

@@ -1,7 +1,7 @@
 """The parts of a pod's status as a kubelet would write them: container statuses, conditions, images."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from mooring.api.core_v1 import (
     Container,
@@ -264,3 +264,10 @@ def conditions(
         since = before.last_transition_time if before is not None and before.status == status else now
         made.append(PodCondition(type=kind, status=status, last_transition_time=since, reason=why, message=text))
     return made
+
+
+def merged(before: Iterable[PodCondition], own: Iterable[PodCondition]) -> list[PodCondition]:
+    """The conditions of a pod, with those that a kubelet keeps as they are now."""
+    wanted = {condition.type: condition for condition in own}
+    kept = [wanted.pop(condition.type, condition) for condition in before]
+    return [*kept, *wanted.values()]

@@ -4,24 +4,27 @@ Works on pods by key; ``pod_steps.py`` says what comes next, this module writes 
 controller's one queue. A node that was told to be unreachable does nothing to its pods, as if cut off.
 """
 
-from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
 from mooring.api import errors, times
-from mooring.api.core_v1 import HostIP, Node, Pod, PodCondition, PodIP
+from mooring.api.core_v1 import HostIP, Node, Pod, PodIP
 from mooring.api.simulation import FAILURE, is_simulated, is_unreachable
 from mooring.api.states import ENDED, has_ended
-from mooring.client import Informer, key_of
+from mooring.client import EventRecorder, Informer, key_of
 from mooring.controllers.controller import Context, Controller
 from mooring.controllers.eviction import pods_by_node
+from mooring.controllers.simulated_nodes import pod_status
 from mooring.controllers.simulated_nodes.addresses import PodAddresses
 from mooring.controllers.simulated_nodes.commands import Commands, PodRuns
 from mooring.controllers.simulated_nodes.node_admission import Rejection, rejection_of, was_scheduled
 from mooring.controllers.simulated_nodes.pod_steps import Step, next_step, reject
 from mooring.controllers.simulated_nodes.rules import is_absent, rules_of
+
+if TYPE_CHECKING:
+    from mooring.controllers.programs.pods import ProgramPods
 
 _EVENTS_PER_SECOND, _MOST_EVENTS = 20.0, 200.0
 _RETRY_SECONDS = 10.0
@@ -42,6 +45,7 @@ class SimulatedPods(Controller):
         self._by_node = pods_by_node(self._pods)
         self._addresses = PodAddresses()
         self._commands = Commands()
+        self._programs = _programs(context, self._recorder)
         self._events_left, self._events_at = _MOST_EVENTS, self.clock.monotonic()
         self._nodes.add_handler(added=self._node_added, updated=self._node_updated, deleted=self._node_deleted)
         self._pods.add_handler(
@@ -74,8 +78,20 @@ class SimulatedPods(Controller):
     def _pod_deleted(self, pod: Pod) -> None:
         self._addresses.release(pod.spec.node_name, [pod.status.pod_ip], pod.metadata.uid)
         self._commands.forget(pod)
+        if self._programs is not None:
+            self._programs.gone(pod)
 
     # -- what follows
+
+    async def run(self) -> None:
+        if self._programs is None:
+            await super().run()
+            return
+        self._programs.clear_away(pod.metadata.uid for pod in self._pods.objects())
+        try:
+            await super().run()
+        finally:
+            await self._programs.close()
 
     async def reconcile(self, key: str) -> float | None:
         pod = self._pods.by_key(key)
@@ -89,6 +105,9 @@ class SimulatedPods(Controller):
         rejection, later = self._rejection(pod, node, now)
         if later is not None:
             return later
+        if rejection is None and self._programs is not None and self._programs.concerns(pod):
+            self._programs.look(pod, node)
+            return None
         runs = PodRuns(self._commands, pod, rules)
         step = reject(pod, rejection, now) if rejection is not None else next_step(pod, rules, runs, now)
         if step.remove:
@@ -114,7 +133,7 @@ class SimulatedPods(Controller):
             if found is None:
                 return False
             status |= found
-        status["conditions"] = _merged(pod.status.conditions, status["conditions"])
+        status["conditions"] = pod_status.merged(pod.status.conditions, status["conditions"])
         try:
             # A whole status is several times cheaper than a patch; should somebody else have written, it is made anew.
             await self.client.update_status(structs.replace(pod, status=structs.replace(pod.status, **status)))
@@ -161,11 +180,13 @@ class SimulatedPods(Controller):
                 self._recorder.event(pod, kind, reason, note)
 
 
-def _merged(before: Iterable[PodCondition], own: Iterable[PodCondition]) -> list[PodCondition]:
-    """The conditions of a pod, with those that a kubelet keeps as they are now."""
-    wanted = {condition.type: condition for condition in own}
-    kept = [wanted.pop(condition.type, condition) for condition in before]
-    return [*kept, *wanted.values()]
+def _programs(context: Context, recorder: EventRecorder) -> "ProgramPods | None":
+    """Runs programs for pods, where the options name any."""
+    if context.options.programs is None:
+        return None
+    from mooring.controllers.programs.pods import ProgramPods  # noqa: PLC0415 - most servers never need it
+
+    return ProgramPods(context.options.programs, context.client, recorder)
 
 
 def _events(pod: Pod, told: str, container: str, image: str) -> list[tuple[Any, str, str]]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
 from mooring.api import codec, errors
 from mooring.api.core_v1 import Node, Pod
@@ -25,6 +26,9 @@ from mooring.apiserver.streams.websocket import Channels, Tunnel, handshake
 from mooring.base.clock import Clock
 from mooring.shell import Outcome
 
+if TYPE_CHECKING:
+    from mooring.apiserver.streams.simulated.programs import ProgramStreams
+
 _TEXT = "text/plain"
 _SPDY = "SPDY/3.1"
 _SPDY_PROTOCOL = "x-stream-protocol-version"
@@ -35,10 +39,11 @@ _REMEMBERED = 100
 class SimulatedKubelet:
     """The kubelet of every simulated node."""
 
-    def __init__(self, objects: Objects, clock: Clock, issue: Issue) -> None:
+    def __init__(self, objects: Objects, clock: Clock, issue: Issue, programs: "ProgramStreams | None" = None) -> None:
         self._objects = objects
         self._clock = clock
         self._issue = issue
+        self._programs = programs
         self._outcomes: BoundedCache[tuple[object, ...], Outcome | None] = BoundedCache(_REMEMBERED)
 
     # -- logs
@@ -80,6 +85,8 @@ class SimulatedKubelet:
         """By the pod's annotations, or what the container's command prints, or a line that says that it runs."""
         name = place.container
         run = container.previous(pod, name) if previous else container.latest(pod, name)
+        if self._programs is not None and self._programs.has(pod, name):
+            return self._programs.log(pod, name, run)
         rule = log_rule(pod, name)
         if rule.lines is not None:
             return logs.by_rule(run, rule)
@@ -125,6 +132,8 @@ class SimulatedKubelet:
 
     def _command(self, place: Place, options: CommandOptions) -> remote_command.Process:
         async def process(stdio: Stdio) -> int:
+            if self._programs is not None and self._programs.has(place.pod, place.container):
+                return await self._programs.command(place.pod, place.container, options.command, stdio)
             here = await self._surroundings(place.pod, place.container)
             return await run(here, options.command, stdio)
 
@@ -143,6 +152,9 @@ class SimulatedKubelet:
             while data := await stdio.read():
                 await stdio.out(data)
 
+        if self._programs is not None and self._programs.has(place.pod, place.container):
+            return write  # nobody told the program that there would be input
+
         async def process(stdio: Stdio) -> int:
             repeating = asyncio.create_task(repeat(stdio))
             try:
@@ -159,6 +171,9 @@ class SimulatedKubelet:
                 f"unable to forward port because pod is not running. Current status={place.pod.status.phase}"
             )
 
+        if self._programs is not None and self._programs.has(place.pod):
+            address = place.pod.status.pod_ip
+            raise errors.bad_request(f"a program's ports are not forwarded: they are at {address}, on this machine")
         if request.upgrade.startswith("spdy/3.1"):
             protocol, headers = _SPDY, _spdy_headers(request, SPDY_NAME)
         else:
@@ -184,6 +199,8 @@ class SimulatedKubelet:
         if place.pod.status.phase != "Running":
             name = quoted(place.pod.metadata.name)
             raise errors.service_unavailable(f"error trying to reach {name}: the pod does not run")
+        if self._programs is not None and self._programs.has(place.pod):
+            return await self._programs.proxy(place, proxied)
         body = canned_http.body_of(place.pod, proxied.port or "80", proxied.request.method, proxied.path)
         return Response(200, body, _TEXT)
 

@@ -1,0 +1,191 @@
+"""What the files of a volume hold that is made of objects: ConfigMaps, Secrets, the pod, tokens, trust bundles.
+
+The rules are a kubelet's, for the two who play one: the API server, which works out what commands in simulated
+containers print, and the controllers, which put the files where programs can open them. Each has a `Source` of its own.
+"""
+
+import base64
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from mooring.api.authentication_v1 import BoundObjectReference, TokenRequestSpec
+from mooring.api.certificates_v1 import ClusterTrustBundle
+from mooring.api.core_v1 import (
+    ClusterTrustBundleProjection,
+    ConfigMap,
+    DownwardAPIVolumeFile,
+    KeyToPath,
+    Pod,
+    PodCertificateProjection,
+    Secret,
+    ServiceAccountTokenProjection,
+    Volume,
+    VolumeProjection,
+)
+from mooring.api.environment import field_of, resource_of
+from mooring.api.label_selector import from_label_selector
+
+_DEFAULT_MODE = 0o644
+_BLOCK = re.compile(r"-----BEGIN [A-Z0-9 ]+-----(.*?)-----END [A-Z0-9 ]+-----", re.DOTALL)
+_LINE = 64
+
+
+class MissingError(Exception):
+    """What a volume is made of is not there; the message is a kubelet's."""
+
+
+class File(NamedTuple):
+    """A file of a volume."""
+
+    content: bytes
+    mode: int = _DEFAULT_MODE
+
+
+Files = dict[str, File]
+"""By path within the volume."""
+
+
+class Source(Protocol):
+    """Where objects come from. What is not there is None."""
+
+    async def config_map(self, namespace: str, name: str) -> ConfigMap | None: ...
+    async def secret(self, namespace: str, name: str) -> Secret | None: ...
+    async def token(self, pod: Pod, spec: TokenRequestSpec) -> str: ...
+    async def trust_bundles(self) -> Sequence[ClusterTrustBundle]: ...
+    async def certificate(self, pod: Pod, volume: str, wanted: PodCertificateProjection) -> tuple[bytes, bytes]:
+        """A private key and a chain of certificates, in PEM; raises MissingError."""
+        ...
+
+
+async def files_of(source: Source, pod: Pod, volume: Volume) -> Files | None:
+    """The files of a volume, None for one that is not made of objects; raises MissingError."""
+    mode: int | None
+    if volume.config_map is not None:
+        of, mode = volume.config_map, volume.config_map.default_mode
+        parts = [await _of_config_map(source, pod, of.name, of.items, optional=bool(of.optional))]
+    elif volume.secret is not None:
+        kept, mode = volume.secret, volume.secret.default_mode
+        parts = [await _of_secret(source, pod, kept.secret_name, kept.items, optional=bool(kept.optional))]
+    elif volume.downward_api is not None:
+        mode = volume.downward_api.default_mode
+        parts = [_of_pod(pod, volume.downward_api.items)]
+    elif volume.projected is not None:
+        mode = volume.projected.default_mode
+        parts = [await _projected(source, pod, volume.name, each) for each in volume.projected.sources]
+    else:
+        return None
+    found = {path: file for part in parts for path, file in part.items()}
+    plain = _DEFAULT_MODE if mode is None else mode
+    return {path: File(content, plain if own is None else own) for path, (content, own) in found.items()}
+
+
+Part = dict[str, tuple[bytes, int | None]]
+"""Contents by path, with the mode where the file has one of its own."""
+
+
+async def _projected(source: Source, pod: Pod, volume: str, part: VolumeProjection) -> Part:
+    if part.config_map is not None:
+        of = part.config_map
+        return await _of_config_map(source, pod, of.name, of.items, optional=bool(of.optional))
+    if part.secret is not None:
+        kept = part.secret
+        return await _of_secret(source, pod, kept.name, kept.items, optional=bool(kept.optional))
+    if part.downward_api is not None:
+        return _of_pod(pod, part.downward_api.items)
+    if part.service_account_token is not None:
+        return await _token(source, pod, part.service_account_token)
+    if part.cluster_trust_bundle is not None:
+        wanted = part.cluster_trust_bundle
+        return {wanted.path: (_anchors(await source.trust_bundles(), wanted), None)}
+    if part.pod_certificate is not None:
+        asked = part.pod_certificate
+        key, chain = await source.certificate(pod, volume, asked)
+        contents = {
+            asked.credential_bundle_path: key + chain,
+            asked.key_path: key,
+            asked.certificate_chain_path: chain,
+        }
+        return {path: (content, None) for path, content in contents.items() if path}
+    return {}
+
+
+async def _of_config_map(source: Source, pod: Pod, name: str, items: Sequence[KeyToPath], *, optional: bool) -> Part:
+    found = await source.config_map(pod.metadata.namespace, name)
+    if found is None and not optional:
+        raise MissingError(f'configmap "{name}" not found')
+    data = {key: text.encode() for key, text in found.data.items()} | found.binary_data if found is not None else {}
+    return _chosen(data, items, optional=optional)
+
+
+async def _of_secret(source: Source, pod: Pod, name: str, items: Sequence[KeyToPath], *, optional: bool) -> Part:
+    found = await source.secret(pod.metadata.namespace, name)
+    if found is None and not optional:
+        raise MissingError(f'secret "{name}" not found')
+    return _chosen(found.data if found is not None else {}, items, optional=optional)
+
+
+def _chosen(data: Mapping[str, bytes], items: Sequence[KeyToPath], *, optional: bool) -> Part:
+    if not items:
+        return {key: (content, None) for key, content in data.items()}
+    for item in items:
+        if item.key not in data and not optional:
+            raise MissingError(f"references non-existent config key: {item.key}")
+    return {item.path: (data[item.key], item.mode) for item in items if item.key in data}
+
+
+def _of_pod(pod: Pod, items: Iterable[DownwardAPIVolumeFile]) -> Part:
+    found: Part = {}
+    for item in items:
+        text = _field(pod, item)
+        if text is not None:
+            found[item.path] = (text.encode(), item.mode)
+    return found
+
+
+def _field(pod: Pod, item: DownwardAPIVolumeFile) -> str | None:
+    if item.resource_field_ref is not None:
+        return resource_of(pod, item.resource_field_ref.container_name, item.resource_field_ref)
+    if item.field_ref is None:
+        return None
+    whole = {"metadata.labels": pod.metadata.labels, "metadata.annotations": pod.metadata.annotations}
+    entries = whole.get(item.field_ref.field_path)
+    if entries is None:
+        return field_of(pod, item.field_ref)
+    return "\n".join(f'{key}="{value}"' for key, value in sorted(entries.items()))
+
+
+async def _token(source: Source, pod: Pod, wanted: ServiceAccountTokenProjection) -> Part:
+    spec = TokenRequestSpec(
+        audiences=[wanted.audience] if wanted.audience else [],
+        expiration_seconds=wanted.expiration_seconds,
+        bound_object_ref=BoundObjectReference(
+            kind="Pod", api_version="v1", name=pod.metadata.name, uid=pod.metadata.uid
+        ),
+    )
+    return {wanted.path: ((await source.token(pod, spec)).encode(), None)}
+
+
+def _anchors(bundles: Sequence[ClusterTrustBundle], wanted: ClusterTrustBundleProjection) -> bytes:
+    """The trust anchors that a projection means, each once; raises MissingError when it must not be empty."""
+    if wanted.name is not None:
+        chosen = [bundle for bundle in bundles if bundle.metadata.name == wanted.name]
+        why = f'while getting ClusterTrustBundle: clustertrustbundle.certificates.k8s.io "{wanted.name}" not found'
+    else:
+        selector = from_label_selector(wanted.label_selector)
+        chosen = [
+            bundle
+            for bundle in bundles
+            if bundle.spec.signer_name == wanted.signer_name and selector.matches(bundle.metadata.labels)
+        ]
+        why = "combination of signerName and labelSelector matched zero ClusterTrustBundles"
+    if not chosen and not wanted.optional:
+        raise MissingError(why)
+    blocks = {"".join(block.split()) for bundle in chosen for block in _BLOCK.findall(bundle.spec.trust_bundle)}
+    return "".join(pem("CERTIFICATE", base64.b64decode(block)) for block in sorted(blocks)).encode()
+
+
+def pem(label: str, content: bytes) -> str:
+    lines = textwrap.wrap(base64.b64encode(content).decode(), _LINE)
+    return "\n".join([f"-----BEGIN {label}-----", *lines, f"-----END {label}-----", ""])

@@ -1,0 +1,129 @@
+"""What programs that run on simulated nodes have logged, and commands beside them (`mooring up --programs`).
+
+The controllers start programs, in a process of their own perhaps, and leave in a folder what is needed here: the logs,
+and how to get to where a program runs (``mooring.api.program_folders``). Called by ``kubelet.py``.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mooring.api import errors
+from mooring.api.core_v1 import Pod
+from mooring.api.program_folders import container_folder, log_file, pod_folder, read_entrance
+from mooring.apiserver.bounded_cache import BoundedCache
+from mooring.apiserver.http import Response
+from mooring.apiserver.streams.kubelet import Kubelet, Place, Proxied
+from mooring.apiserver.streams.simulated.container import Run
+from mooring.apiserver.streams.simulated.logs import Log
+from mooring.apiserver.streams.simulated.terminal import Interrupted, Stdio, Write
+
+_PIECE = 32 * 1024
+_NOT_FOUND = 127
+_REMEMBERED = 16
+"""Logs that were read a moment ago: whoever follows one looks every second."""
+
+
+class ProgramStreams:
+    """Logs and commands of programs, below a folder."""
+
+    def __init__(self, folder: Path, machines: Kubelet) -> None:
+        self._folder = folder
+        self._machines = machines
+        self._read: BoundedCache[tuple[Path, int, int], tuple[list[str], list[float]]] = BoundedCache(_REMEMBERED)
+
+    def has(self, pod: Pod, container: str = "") -> bool:
+        """Whether a program runs for a container, or for any container of a pod."""
+        uid = pod.metadata.uid
+        if not container:
+            return pod_folder(self._folder, uid).is_dir()
+        return read_entrance(container_folder(self._folder, uid, container)) is not None
+
+    # -- logs
+
+    def log(self, pod: Pod, container: str, run: Run) -> Log:
+        path = log_file(container_folder(self._folder, pod.metadata.uid, container), run.restarts)
+        lines, moments = self._lines(path)
+        began = run.began.timestamp()
+        if run.ended is not None and moments:
+            last = datetime.fromtimestamp(moments[-1], UTC)  # a status knows whole seconds
+            run = replace(run, ended=max(run.ended, last))
+        return Log(run, lines, [max(moment - began, 0.0) for moment in moments])
+
+    def _lines(self, path: Path) -> tuple[list[str], list[float]]:
+        """The lines of a file, and their times."""
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            return [], []
+        key = (path, found.st_ino, found.st_size)
+        known = self._read.get(key)
+        if known is None:
+            lines: list[str] = []
+            moments: list[float] = []
+            for line in path.read_bytes().split(b"\n")[:-1]:
+                stamp, _, text = line.partition(b" ")
+                with suppress(ValueError):
+                    moments.append(datetime.fromisoformat(stamp.decode()).timestamp())
+                    lines.append(text.decode(errors="surrogateescape"))
+            known = lines, moments
+            self._read.put(key, known)
+        return known
+
+    # -- commands
+
+    async def command(self, pod: Pod, container: str, words: Sequence[str], stdio: Stdio) -> int:
+        """Run a command where a program runs; its exit code."""
+        entrance = read_entrance(container_folder(self._folder, pod.metadata.uid, container))
+        if entrance is None:
+            raise errors.internal_error(f'container not found ("{container}")')
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *entrance.words,
+                *words,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=entrance.environment,
+                cwd=entrance.directory or None,
+                start_new_session=True,
+            )
+        except OSError as error:
+            await stdio.err(f"{words[0]}: {error.strerror}\n".encode())
+            return _NOT_FOUND
+        typing = asyncio.create_task(_type(process, stdio))
+        try:
+            await asyncio.gather(_show(process.stdout, stdio.out), _show(process.stderr, stdio.err))
+            code = await process.wait()
+        finally:
+            typing.cancel()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        return 128 - code if code < 0 else code
+
+    # -- ports
+
+    async def proxy(self, place: Place, proxied: Proxied) -> Response:
+        """The program's own answer: its pod has an address of this machine."""
+        return await self._machines.proxy_pod(place, proxied)
+
+
+async def _show(stream: asyncio.StreamReader | None, write: Write) -> None:
+    while stream is not None and (data := await stream.read(_PIECE)):
+        await write(data)
+
+
+async def _type(process: asyncio.subprocess.Process, stdio: Stdio) -> None:
+    """Hand on what the client sends."""
+    into = process.stdin
+    with suppress(ConnectionError, Interrupted):
+        while into is not None and (data := await stdio.read()):
+            into.write(data)
+            await into.drain()
+    if into is not None:
+        into.close()

@@ -1,0 +1,240 @@
+"""The life of one pod whose containers run programs: address, volumes, init containers, containers, its end.
+
+One task does it from beginning to end; what others see of it is the status, which `publish` has written. A pod that
+was deleted is asked to end within its grace period, and is removed then. Made by ``pods.py``.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+from msgspec import structs
+
+from mooring.api import errors, times
+from mooring.api.core_v1 import Container, ContainerStatus, HostIP, Node, Pod, PodIP
+from mooring.api.errors import StatusError
+from mooring.api.volume_files import MissingError
+from mooring.base import logs
+from mooring.client import ClientError, key_of
+from mooring.controllers.programs.container import ProgramContainer
+from mooring.controllers.programs.sandbox import Mount
+from mooring.controllers.programs.variables import of_server, variables_of
+from mooring.controllers.programs.volumes import Volumes
+from mooring.controllers.programs.world import World
+from mooring.controllers.simulated_nodes import pod_status
+from mooring.controllers.simulated_nodes.pod_status import FAILED, PENDING, RUNNING, SUCCEEDED
+
+_RETRY_SECONDS, _REFRESH_SECONDS = 1.0, 10.0
+_GRACE_SECONDS = 30.0
+log = logs.get(__name__)
+
+
+class ProgramPod:
+    """A pod, its containers and the task that runs them."""
+
+    def __init__(self, world: World, pod: Pod, node: Node, address: str) -> None:
+        self._world = world
+        self.pod, self._node, self._address = pod, node, address
+        self.clock, self.folder = world.clock, world.programs.folder
+        self.stopping = False
+        self._volumes = Volumes(self.folder, world.source)
+        self._inits = self._made(pod.spec.init_containers, pod.status.init_container_statuses)
+        self._containers = self._made(pod.spec.containers, pod.status.container_statuses)
+        self._phase, self._reason = PENDING, ""
+        self._started_at = pod.status.start_time or times.to_seconds(self.clock.now())
+        self._changed = asyncio.Event()
+        self._living = asyncio.create_task(self._live(), name=f"programs of {key_of(pod)}")
+        self._telling = asyncio.create_task(self._tell(), name=f"status of {key_of(pod)}")
+        self._ending: asyncio.Task[None] | None = None
+
+    def _made(self, specs: list[Container], before: list[ContainerStatus]) -> list[ProgramContainer]:
+        known = {status.name: status for status in before}
+        made = [ProgramContainer(self, spec, self._world.programs.of(spec.image)) for spec in specs]
+        for each in made:
+            if each.spec.name in known:
+                each.resume(known[each.spec.name])
+        return made
+
+    # -- from outside
+
+    def seen(self, pod: Pod) -> None:
+        """The pod has changed."""
+        self.pod = pod
+        if pod.metadata.deletion_timestamp is not None and self._ending is None:
+            self._ending = asyncio.create_task(self._stop(), name=f"end of {key_of(pod)}")
+        elif pod.status.observed_generation != pod.metadata.generation:
+            self.publish()
+
+    async def kill(self) -> None:
+        """End all of it at once."""
+        tasks = [task for task in (self._living, self._telling, self._ending) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- what containers ask for
+
+    async def variables(self, container: Container) -> dict[str, str]:
+        own = await variables_of(self._world.source, self.pod, container, self._node)
+        given = {"HOSTNAME": self.pod.spec.hostname or self.pod.metadata.name, "MOORING_POD_IP": self._address}
+        return {**of_server(self._world.server()), **given, **own}
+
+    def mounts(self, container: Container, variables: dict[str, str]) -> list[Mount]:
+        return [*self._volumes.mounts(self.pod, container, variables), *self._network_files()]
+
+    def _network_files(self) -> list[Mount]:
+        """The names that a container knows, its own and the server's."""
+        place = self._world.pod_folder(self.pod)
+        name = self.pod.spec.hostname or self.pod.metadata.name
+        server = of_server(self._world.server())["KUBERNETES_SERVICE_HOST"]
+        names = "kubernetes kubernetes.default kubernetes.default.svc kubernetes.default.svc.cluster.local"
+        hosts = f"127.0.0.1 localhost\n::1 localhost\n{self._address} {name}\n{server} {names}\n"
+        texts = {"hosts": hosts, "hostname": f"{name}\n"}
+        place.mkdir(parents=True, exist_ok=True)
+        for file, text in texts.items():
+            (place / file).write_text(text)
+        return [Mount(f"/etc/{file}", place / file) for file in texts]
+
+    def publish(self) -> None:
+        """Something has changed that the status tells."""
+        self._changed.set()
+
+    def event(self, kind: str, reason: str, note: str) -> None:
+        self._world.event(self.pod, kind, reason, note)
+
+    # -- its life
+
+    async def _live(self) -> None:
+        deadline = self.pod.spec.active_deadline_seconds
+        try:
+            async with asyncio.timeout(deadline):
+                await self._run()
+        except TimeoutError:
+            self._phase, self._reason = FAILED, "DeadlineExceeded"
+            self.publish()
+        except Exception:
+            log.exception("programs of %s: cannot go on", key_of(self.pod))
+            raise
+
+    async def _run(self) -> None:
+        for each in (*self._inits, *self._containers):
+            if each.exit_code is None:
+                each.wait("PodInitializing" if self._inits else "ContainerCreating")
+        self.publish()
+        await self._mount()
+        async with asyncio.TaskGroup() as tasks:
+            refreshing = tasks.create_task(self._refresh())
+            sidecars = [
+                tasks.create_task(each.live("Always")) for each in self._inits if each.spec.restart_policy == "Always"
+            ]
+            codes = await self._initialize()
+            if not any(codes):
+                self._phase = RUNNING
+                policy = self.pod.spec.restart_policy
+                codes = await asyncio.gather(*(each.live(policy) for each in self._containers))
+            for task in (refreshing, *sidecars):
+                task.cancel()
+        self._phase = FAILED if any(codes) else SUCCEEDED
+        self.publish()
+
+    async def _initialize(self) -> list[int]:
+        """Let the init containers do their work, one after the other; the exit code of one that failed for good."""
+        policy = "Never" if self.pod.spec.restart_policy == "Never" else "OnFailure"
+        for each in self._inits:
+            if each.spec.restart_policy == "Always" or each.program is None:
+                continue
+            code = await each.live(policy)
+            if code:
+                return [code]
+        return []
+
+    async def _mount(self) -> None:
+        """Make the volumes; wait for what they are made of."""
+        while True:
+            try:
+                await self._volumes.write(self.pod)
+            except (MissingError, StatusError, ClientError) as error:
+                for volume in self.pod.spec.volumes[:1]:
+                    note = f'MountVolume.SetUp failed for volume "{volume.name}" : {error}'
+                    self.event("Warning", "FailedMount", note)
+                await self.clock.sleep(_RETRY_SECONDS)
+            else:
+                return
+
+    async def _refresh(self) -> None:
+        """Keep volumes as new as what they are made of."""
+        while True:
+            await self.clock.sleep(_REFRESH_SECONDS)
+            with suppress(MissingError, StatusError, ClientError):
+                await self._volumes.write(self.pod)
+
+    # -- its end
+
+    async def _stop(self) -> None:
+        """Ask the containers to end, then remove the pod."""
+        self.stopping = True
+        grace = self.pod.metadata.deletion_grace_period_seconds
+        seconds = float(_GRACE_SECONDS if grace is None else grace)
+        for each in self._containers:
+            self.event("Normal", "Killing", f"Stopping container {each.spec.name}")
+        await asyncio.gather(*(each.stop(seconds) for each in (*self._containers, *self._inits)))
+        self._living.cancel()
+        await asyncio.gather(self._living, return_exceptions=True)
+        codes = [each.exit_code for each in self._containers]
+        self._phase = FAILED if any(codes) else SUCCEEDED
+        self._telling.cancel()
+        await asyncio.gather(self._telling, return_exceptions=True)
+        while not await self._written():
+            await self.clock.sleep(_RETRY_SECONDS)
+        meta = self.pod.metadata
+        with suppress(errors.NotFound):
+            await self._world.client.delete(Pod, meta.name, meta.namespace, grace_period_seconds=0, uid=meta.uid)
+
+    # -- what others see
+
+    async def _tell(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            if not await self._written():
+                await self.clock.sleep(_RETRY_SECONDS)
+                self._changed.set()
+
+    async def _written(self) -> bool:
+        """Write the status as it is now; False when that has to be tried again."""
+        meta = self.pod.metadata
+        try:
+            pod = await self._world.client.get(Pod, meta.name, meta.namespace)
+            if pod.metadata.uid == meta.uid:
+                status = structs.replace(pod.status, **self._status(pod))
+                if status != pod.status:
+                    self.pod = await self._world.client.update_status(structs.replace(pod, status=status))
+        except errors.NotFound:
+            return True
+        except (StatusError, ClientError) as error:
+            log.debug("status of %s: trying again: %s", key_of(self.pod), error)
+            return False
+        return True
+
+    def _status(self, pod: Pod) -> dict[str, Any]:
+        now = times.to_seconds(self.clock.now())
+        ready = all(each.ready for each in self._containers) and self._phase == RUNNING
+        done = [each.spec.name for each in self._inits if each.program is None or each.exit_code == 0]
+        conditions = pod_status.conditions(
+            pod, now, sandbox=self._phase != PENDING, containers_ready=ready, phase=self._phase, done=done
+        )
+        host = next((each.address for each in self._node.status.addresses if each.type == "InternalIP"), "")
+        found: dict[str, Any] = {
+            "phase": self._phase,
+            "reason": self._reason,
+            "start_time": self._started_at,
+            "observed_generation": pod.metadata.generation,
+            "conditions": pod_status.merged(pod.status.conditions, conditions),
+            "init_container_statuses": [each.status() for each in self._inits],
+            "container_statuses": [each.status() for each in self._containers],
+            "host_ip": host,
+            "host_ips": [HostIP(ip=host)] if host else [],
+            "pod_ip": self._address,
+            "pod_ips": [PodIP(ip=self._address)],
+        }
+        return found

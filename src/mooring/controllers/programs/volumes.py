@@ -1,0 +1,136 @@
+"""The volumes of a pod as folders of this machine.
+
+What is made of objects is written as files and kept up to date; an `emptyDir` lives as long as its pod. A `hostPath` is
+a folder of the simulated node, not of this machine; with a claim it is one of the claim. Called by ``pod.py``.
+"""
+
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from urllib.parse import quote
+
+from mooring.api import errors
+from mooring.api.authentication_v1 import TokenRequestSpec
+from mooring.api.certificates_v1 import ClusterTrustBundle
+from mooring.api.core_v1 import ConfigMap, Container, Pod, PodCertificateProjection, Secret, Volume
+from mooring.api.environment import with_references
+from mooring.api.program_folders import pod_folder
+from mooring.api.volume_files import Files, MissingError, files_of
+from mooring.client import Client
+from mooring.controllers.programs.certificates import Certificates
+from mooring.controllers.programs.sandbox import Mount
+
+_HOUR, _OLD = 3600, 0.8
+"""A token is renewed when so much of its life is over."""
+_OUTSIDE = re.compile(r"(^|/)\.\.(/|$)")
+
+
+class FromServer:
+    """Objects that volumes and variables are made of, asked for when they are needed."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._certificates = Certificates(client)
+        self._tokens: dict[tuple[str, ...], tuple[str, float]] = {}
+        """By pod and audience, with when to ask for the next one."""
+
+    async def config_map(self, namespace: str, name: str) -> ConfigMap | None:
+        try:
+            return await self._client.get(ConfigMap, name, namespace)
+        except errors.NotFound:
+            return None
+
+    async def secret(self, namespace: str, name: str) -> Secret | None:
+        try:
+            return await self._client.get(Secret, name, namespace)
+        except errors.NotFound:
+            return None
+
+    async def token(self, pod: Pod, spec: TokenRequestSpec) -> str:
+        key, now = (pod.metadata.uid, str(spec.expiration_seconds), *spec.audiences), self._client.clock.monotonic()
+        token, refresh = self._tokens.get(key, ("", 0.0))
+        if not token or now >= refresh:
+            account = pod.spec.service_account_name or "default"
+            token = (await self._client.create_token(account, pod.metadata.namespace, spec)).status.token
+            self._tokens[key] = (token, now + _OLD * (spec.expiration_seconds or _HOUR))
+        return token
+
+    async def trust_bundles(self) -> Sequence[ClusterTrustBundle]:
+        return (await self._client.list(ClusterTrustBundle)).items
+
+    async def certificate(self, pod: Pod, volume: str, wanted: PodCertificateProjection) -> tuple[bytes, bytes]:
+        return await self._certificates.of(pod, volume, wanted)
+
+    def forget(self, pod: Pod) -> None:
+        self._certificates.forget(pod)
+        self._tokens = {key: kept for key, kept in self._tokens.items() if key[0] != pod.metadata.uid}
+
+
+class Volumes:
+    """Those of one pod."""
+
+    def __init__(self, folder: Path, source: FromServer) -> None:
+        self._folder = folder
+        self._source = source
+
+    async def write(self, pod: Pod) -> None:
+        """Make all volumes, or bring them up to date; raises MissingError."""
+        for volume in pod.spec.volumes:
+            place = self._place(pod, volume)
+            found = await files_of(self._source, pod, volume)
+            place.mkdir(parents=True, exist_ok=True)
+            if found is not None:
+                _write(place, found)
+            elif volume.empty_dir is not None:
+                place.chmod(0o777)
+
+    def mounts(self, pod: Pod, container: Container, variables: dict[str, str]) -> list[Mount]:
+        """Where a container sees them; raises MissingError for one that cannot be mounted."""
+        volumes = {volume.name: volume for volume in pod.spec.volumes}
+        found = []
+        for mount in container.volume_mounts:
+            volume = volumes[mount.name]
+            source = self._place(pod, volume)
+            below = mount.sub_path or with_references(mount.sub_path_expr, variables)
+            if below:
+                if below.startswith("/") or _OUTSIDE.search(below):
+                    raise MissingError(f"subPath {below!r} of volumeMount {mount.name!r} leads out of the volume")
+                source /= below
+                if not source.exists():
+                    source.mkdir(parents=True)
+            read_only = mount.read_only or volume.empty_dir is None
+            found.append(Mount(str(PurePosixPath("/") / mount.mount_path), source, read_only))
+        return found
+
+    def _place(self, pod: Pod, volume: Volume) -> Path:
+        if volume.host_path is not None:
+            return self._folder / "nodes" / pod.spec.node_name / quote(volume.host_path.path, safe="")
+        if volume.persistent_volume_claim is not None:
+            claim = volume.persistent_volume_claim.claim_name
+            return self._folder / "claims" / pod.metadata.namespace / claim
+        return pod_folder(self._folder, pod.metadata.uid) / "volumes" / volume.name
+
+
+def _write(folder: Path, files: Files) -> None:
+    """Bring a folder to hold these files; nobody sees half of one."""
+    for path, file in files.items():
+        if path.startswith("/") or _OUTSIDE.search(path):
+            raise MissingError(f"the path {path!r} leads out of the volume")
+        place = folder / path
+        if place.is_file() and place.read_bytes() == file.content:
+            continue
+        place.parent.mkdir(parents=True, exist_ok=True)
+        fresh = place.parent / f"..{place.name}"
+        fresh.write_bytes(file.content)
+        fresh.chmod(file.mode)
+        fresh.replace(place)
+    kept = {folder / path for path in files}
+    for place in folder.rglob("*"):
+        if not place.is_dir() and place not in kept:
+            place.unlink(missing_ok=True)
+
+
+def remove(folder: Path, uid: str) -> None:
+    """A pod is gone, and with it what only it had."""
+    shutil.rmtree(pod_folder(folder, uid), ignore_errors=True)

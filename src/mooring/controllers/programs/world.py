@@ -1,0 +1,36 @@
+"""What all pods that run programs share: the file, a client, the time, and where the server is."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mooring.api.core_v1 import Pod
+from mooring.api.program_folders import pod_folder
+from mooring.base.clock import Clock
+from mooring.client import Client, EventRecorder
+from mooring.client.kubeconfig import load
+from mooring.controllers.programs.file import Programs
+from mooring.controllers.programs.volumes import FromServer
+
+
+@dataclass
+class World:
+    """Made by ``pods.py``."""
+
+    programs: Programs
+    client: Client
+    recorder: EventRecorder
+    source: FromServer
+
+    @property
+    def clock(self) -> Clock:
+        return self.client.clock
+
+    def pod_folder(self, pod: Pod) -> Path:
+        return pod_folder(self.programs.folder, pod.metadata.uid)
+
+    def server(self) -> str:
+        """The URL of the API server, as its own kubeconfig says."""
+        return load(self.programs.kubeconfig).server
+
+    def event(self, pod: Pod, kind: str, reason: str, note: str) -> None:
+        self.recorder.event(pod, "Warning" if kind == "Warning" else "Normal", reason, note)
