@@ -100,7 +100,7 @@ def keep(reports: Iterable[Path], results: Path) -> None:
 
 def run(binaries: Path, arguments: argparse.Namespace) -> None:
     """Start a control plane, run the suite against it, and keep what came of it."""
-    with tempfile.TemporaryDirectory() as folder, _cluster(Path(folder), arguments) as kubeconfig:
+    with tempfile.TemporaryDirectory() as folder, _cluster(binaries, Path(folder), arguments) as kubeconfig:
         reports = []
         for serial in (False, True):
             report = Path(folder) / f"report-{serial}.json"
@@ -114,10 +114,10 @@ def run(binaries: Path, arguments: argparse.Namespace) -> None:
 
 
 @contextmanager
-def _cluster(home: Path, arguments: argparse.Namespace) -> Iterator[Path]:
+def _cluster(binaries: Path, home: Path, arguments: argparse.Namespace) -> Iterator[Path]:
     """A control plane with nodes; its kubeconfig."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))
     if arguments.real_nodes:
-        sys.path.insert(0, str(Path(__file__).parents[1]))
         from joined_nodes import joined_nodes  # which only a test's process has among its modules
 
         with joined_nodes(home, range(1, arguments.real_nodes + 1), "--without", "nodes") as cluster:
@@ -125,7 +125,13 @@ def _cluster(home: Path, arguments: argparse.Namespace) -> Iterator[Path]:
         return
     with (home / "up.log").open("w") as log:
         command = [sys.executable, "-m", "mooring", "up", "--data-dir", str(home), "--nodes", "4"]
-        server = subprocess.Popen([*command, "--port", str(arguments.port)], stdout=log, stderr=log)
+        command += ["--port", str(arguments.port)]
+        if arguments.programs:
+            from image_programs import write_programs  # as above
+
+            programs = write_programs(binaries / "images", home / "images")
+            command += ["--programs", str(programs), "--bind-address", "0.0.0.0"]
+        server = subprocess.Popen(command, stdout=log, stderr=log)
         try:
             _wait_for(home / "admin.kubeconfig", server)
             yield home / "admin.kubeconfig"
@@ -173,6 +179,9 @@ def main() -> None:
     running = commands.add_parser("run")
     running.add_argument("--focus", default="", help="a part of it, as a regular expression over tests' names")
     running.add_argument("--real-nodes", type=int, default=0, metavar="N", help="so many kubelets, and none simulated")
+    running.add_argument(
+        "--programs", action="store_true", help="let agnhost, busybox and web servers run on the simulated nodes"
+    )
     running.add_argument("--procs", type=int, default=6)
     running.add_argument("--minutes", type=int, default=60)
     running.add_argument("--port", type=int, default=17443)

@@ -194,6 +194,7 @@ _CONTROLLERS = (
         "serviceaccounts",
         "serviceaccounts/token",
     ),
+    _may(("create",), _CERTIFICATES, "podcertificaterequests"),  # for pods of simulated nodes
     _may(("approve",), _CERTIFICATES, "signers", names=("kubernetes.io/kube-apiserver-client-kubelet",)),
     *_REVIEWS,
 )

@@ -171,7 +171,8 @@ def up(
     with garbage_waits(), ExitStack() as stack:
         folder = (data_dir or _data_dir(stack, ephemeral=ephemeral)).expanduser().absolute()
         if programs:
-            workers = replace(workers, programs=_programs(programs, folder))
+            workers = replace(workers, programs=(found := _programs(programs, folder)))
+            tls_san = (*tls_san, found.address)  # by which programs find the server
             kubelets = replace(kubelets, programs=folder / "programs")
         config = UpConfig(
             component=running,

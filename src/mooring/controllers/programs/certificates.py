@@ -1,4 +1,4 @@
-"""Certificates for pods (`podCertificate` in projected volumes): a key made here, and a request that a signer answers."""
+"""Certificates for pods (`podCertificate` in volumes): a key made here, and a request that a signer answers."""
 
 import asyncio
 from dataclasses import dataclass

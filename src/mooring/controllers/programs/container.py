@@ -32,7 +32,7 @@ from mooring.api.volume_files import MissingError
 from mooring.base.clock import Clock
 from mooring.controllers.programs import probes, sandbox
 from mooring.controllers.programs.file import Program
-from mooring.controllers.programs.process import KILLED, LogFile, Process, StartError, start
+from mooring.controllers.programs.process import KILLED, LogFile, Process, StartError, spawned, start
 from mooring.controllers.programs.sandbox import Mount
 from mooring.controllers.simulated_nodes.pod_status import container_id, full_image, image_id
 from mooring.controllers.simulated_nodes.pod_steps import backoff_seconds
@@ -53,6 +53,8 @@ class Home(Protocol):
     clock: Clock
     folder: Path
     stopping: bool
+    network: list[str]
+    """What stands before a command so that it runs in the pod's network."""
 
     async def variables(self, container: Container) -> dict[str, str]: ...
     def mounts(self, container: Container, variables: dict[str, str]) -> list[Mount]: ...
@@ -158,6 +160,7 @@ class ProgramContainer:
             code = await process.wait()
         finally:
             process.kill()
+            await process.wait()  # also when this was cancelled: nothing is left behind
             await probes.ended(probing)
             self.process = None
             self._end(code, began, self._message())
@@ -226,22 +229,24 @@ class ProgramContainer:
         directory = self.spec.working_dir or program.working_dir
         if not program.root:
             known = {**os.environ, **program.env, **_seen_by_path(folder, mounts), **variables}
-            write_entrance(folder, Entrance([], known, directory))
-            return await start(self._words(program, known), known, directory, log, None)
+            write_entrance(folder, Entrance(self.home.network, known, directory))
+            return await start([*self.home.network, *self._words(program, known)], known, directory, log, None)
         known = {"PATH": _PATH, "HOME": "/root", **program.env, **variables}
         if self.spec.termination_message_path:
             mounts = [*mounts, Mount(self.spec.termination_message_path, self._message_file)]
-        mounts += [Mount(path, _copied(Path(program.root), folder, path)) for path in program.writable]
+        layer = folder / "layer"
+        await asyncio.to_thread(shutil.rmtree, layer, ignore_errors=True)  # a container begins with what its image has
         info = os.pipe()
         before = sandbox.isolated(
             Path(program.root),
+            layer,
             mounts,
             hostname=pod.spec.hostname or pod.metadata.name,
             directory=directory,
             info=info[1],
         )
-        process = await start([*before, *self._words(program, known)], known, None, log, info)
-        write_entrance(folder, Entrance(sandbox.entering(process.number, directory), known, "/"))
+        process = await start([*self.home.network, *before, *self._words(program, known)], known, "", log, info)
+        write_entrance(folder, Entrance([*self.home.network, *sandbox.entering(process.number, directory)], known, "/"))
         return process
 
     def _words(self, program: Program, variables: dict[str, str]) -> list[str]:
@@ -273,15 +278,13 @@ class ProgramContainer:
         if entrance is None:
             return _NOT_STARTED
         try:
-            process = await asyncio.create_subprocess_exec(
+            process = await spawned(
                 *entrance.words,
                 *words,
-                stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.DEVNULL,
                 env=entrance.environment,
                 cwd=entrance.directory or None,
-                start_new_session=True,
             )
         except OSError:
             return _NOT_STARTED
@@ -290,6 +293,7 @@ class ProgramContainer:
         finally:
             if process.returncode is None:
                 process.kill()
+                await process.wait()
 
     async def _hook(self, handler: LifecycleHandler) -> None:
         if handler.sleep is not None:
@@ -350,11 +354,3 @@ def _seen_by_path(folder: Path, mounts: list[Mount]) -> dict[str, str]:
         place.unlink(missing_ok=True)
         place.symlink_to(mount.source, target_is_directory=mount.source.is_dir())
     return {"MOORING_MOUNTS": str(seen)}
-
-
-def _copied(root: Path, folder: Path, path: str) -> Path:
-    """A container's own copy of a folder of its image."""
-    copy = folder / "writable" / path.lstrip("/")
-    shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(root / path.lstrip("/"), copy, symlinks=True)
-    return copy

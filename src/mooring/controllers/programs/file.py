@@ -12,16 +12,22 @@
 """
 
 import ipaddress
+import os
 import shutil
 import socket
 import subprocess
+import tempfile
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
+from mooring.controllers.programs.sandbox import isolated
+
 _SECONDS = 10.0
-_MOST_ADDRESSES = 4096
+_SEPARATORS = ",:\\"
+"""Which mean something to overlayfs."""
 
 
 class ProgramsError(Exception):
@@ -43,12 +49,11 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     """As an image has it: for containers with neither `command` nor `args`."""
     env: dict[str, str] = {}
     working_dir: str = ""
-    writable: tuple[str, ...] = ()
-    """Folders within the root of which every container gets a copy of its own; all else there is read-only."""
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
     programs: list[Program]
+    network: Literal["machine", "own"] = "machine"
     address: str = ""
 
 
@@ -56,8 +61,10 @@ class Programs(msgspec.Struct, frozen=True):
     """What the file says."""
 
     programs: tuple[Program, ...]
-    addresses: str
-    """The addresses of this machine that pods get, as a network; all get the same one where it has only that."""
+    address: str
+    """Of this machine; that of all pods that share its network."""
+    own_networks: bool
+    """Whether every pod has a network of its own."""
     folder: Path
     """Where pods have their files."""
     kubeconfig: Path
@@ -81,9 +88,15 @@ def read(path: Path, data_dir: Path) -> Programs:
         _checked(program, base, f"{path}: programs[{index}]") for index, program in enumerate(found.programs)
     )
     if any(program.root for program in programs):
-        _require_bubblewrap(str(path))
+        _require_sandbox(data_dir, str(path))
+    if found.network == "own":
+        _require_root(str(path))
     return Programs(
-        programs, _addresses(found.address, str(path)), data_dir / "programs", data_dir / "admin.kubeconfig"
+        programs,
+        _address(found.address, str(path)),
+        own_networks=found.network == "own",
+        folder=data_dir / "programs",
+        kubeconfig=data_dir / "admin.kubeconfig",
     )
 
 
@@ -97,13 +110,11 @@ def _checked(program: Program, base: Path, where: str) -> Program:
         root = base / program.root
         if not root.is_dir():
             raise ProgramsError(f"{where}.root: there is no folder {root}")
-        for index, folder in enumerate(program.writable):
-            if not folder.startswith("/") or ".." in folder or not (root / folder.lstrip("/")).is_dir():
-                raise ProgramsError(f"{where}.writable[{index}]: {folder} is no folder of {root}, from its /")
+        if set(str(root)) & set(_SEPARATORS) or root == Path("/"):
+            raise ProgramsError(f"{where}.root: {root} cannot be used: take a folder without {_SEPARATORS} in its name")
         return msgspec.structs.replace(program, root=str(root))
-    for field in ("writable", "command"):
-        if getattr(program, field):
-            raise ProgramsError(f"{where}.{field}: only a program with a `root` can have it")
+    if program.command:
+        raise ProgramsError(f"{where}.command: only a program with a `root` can have it; `run` is what runs")
     first = program.run[0]
     found = shutil.which(str(base / first) if "/" in first else first)
     if found is None:
@@ -111,29 +122,39 @@ def _checked(program: Program, base: Path, where: str) -> Program:
     return msgspec.structs.replace(program, run=(found, *program.run[1:]), working_dir=program.working_dir or str(base))
 
 
-def _require_bubblewrap(where: str) -> None:
+def _require_sandbox(data_dir: Path, where: str) -> None:
     """Find out at once whether programs can have file systems of their own here."""
-    if shutil.which("bwrap") is None or shutil.which("nsenter") is None:
-        needed = "needs the programs bwrap and nsenter (Debian's packages bubblewrap and util-linux)"
-        raise ProgramsError(f"{where}: `root` {needed}; `run` without `root` does not")
-    trial = ["bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--ro-bind", "/", "/", "true"]
-    tried = subprocess.run(trial, capture_output=True, text=True, timeout=_SECONDS, check=False)  # noqa: S603 - fixed
-    if tried.returncode:
-        raise ProgramsError(f"{where}: `root` does not work here, for bwrap says: {tried.stderr.strip()}")
+    missing = [name for name in ("bwrap", "nsenter", "unshare", "mount") if shutil.which(name) is None]
+    if missing:
+        needed = f"needs {', '.join(missing)}, which Debian has in the packages bubblewrap, util-linux and mount"
+        raise ProgramsError(f"{where}: `root` {needed}; `run` without `root` needs nothing")
+    data_dir.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=data_dir) as folder:
+        place = Path(folder)
+        (place / "image").mkdir()
+        words = isolated(place / "image", place / "layer", [], hostname="trial", directory="/", info=1)
+        # There is nothing to run in there: bubblewrap must come so far as to say so.
+        tried = subprocess.run([*words, "/none"], capture_output=True, text=True, timeout=_SECONDS, check=False)  # noqa: S603 - fixed
+    if "execvp /none" not in tried.stderr:
+        raise ProgramsError(f"{where}: `root` does not work here: {tried.stderr.strip()}")
 
 
-def _addresses(wanted: str, where: str) -> str:
+def _address(wanted: str, where: str) -> str:
     try:
-        found = ipaddress.ip_network(wanted or _own_address(), strict=False)
+        found = ipaddress.ip_address(wanted or _own_address())
     except ValueError as error:
         raise ProgramsError(f"{where}: address: {error}") from error
-    if found.num_addresses > _MOST_ADDRESSES:
-        raise ProgramsError(f"{where}: address: {found} has more than {_MOST_ADDRESSES} addresses")
-    if found.is_loopback:
+    if found.is_loopback or found.is_unspecified:
         raise ProgramsError(
-            f"{where}: address: {found} is what everybody calls himself; name another address of this machine"
+            f"{where}: address: {found} is what every machine calls itself; name an address that others could use"
         )
     return str(found)
+
+
+def _require_root(where: str) -> None:
+    if os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("nsenter") is None:
+        needed = "only root can have it, with the programs ip and nsenter (Debian's iproute2 and util-linux)"
+        raise ProgramsError(f"{where}: network: own: {needed}; leave it out to share this machine's network")
 
 
 def _own_address() -> str:

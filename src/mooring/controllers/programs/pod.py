@@ -17,6 +17,7 @@ from mooring.api.volume_files import MissingError
 from mooring.base import logs
 from mooring.client import ClientError, key_of
 from mooring.controllers.programs.container import ProgramContainer
+from mooring.controllers.programs.network import NetworkError
 from mooring.controllers.programs.sandbox import Mount
 from mooring.controllers.programs.variables import of_server, variables_of
 from mooring.controllers.programs.volumes import Volumes
@@ -37,12 +38,13 @@ class ProgramPod:
         self.pod, self._node, self._address = pod, node, address
         self.clock, self.folder = world.clock, world.programs.folder
         self.stopping = False
+        self._changed = asyncio.Event()
+        self.network: list[str] = []
         self._volumes = Volumes(self.folder, world.source)
         self._inits = self._made(pod.spec.init_containers, pod.status.init_container_statuses)
         self._containers = self._made(pod.spec.containers, pod.status.container_statuses)
         self._phase, self._reason = PENDING, ""
         self._started_at = pod.status.start_time or times.to_seconds(self.clock.now())
-        self._changed = asyncio.Event()
         self._living = asyncio.create_task(self._live(), name=f"programs of {key_of(pod)}")
         self._telling = asyncio.create_task(self._tell(), name=f"status of {key_of(pod)}")
         self._ending: asyncio.Task[None] | None = None
@@ -76,8 +78,8 @@ class ProgramPod:
 
     async def variables(self, container: Container) -> dict[str, str]:
         own = await variables_of(self._world.source, self.pod, container, self._node)
-        given = {"HOSTNAME": self.pod.spec.hostname or self.pod.metadata.name, "MOORING_POD_IP": self._address}
-        return {**of_server(self._world.server()), **given, **own}
+        name = self.pod.spec.hostname or self.pod.metadata.name
+        return {**of_server(self._world.server()), "HOSTNAME": name, **own}
 
     def mounts(self, container: Container, variables: dict[str, str]) -> list[Mount]:
         return [*self._volumes.mounts(self.pod, container, variables), *self._network_files()]
@@ -121,6 +123,7 @@ class ProgramPod:
             if each.exit_code is None:
                 each.wait("PodInitializing" if self._inits else "ContainerCreating")
         self.publish()
+        await self._connect()
         await self._mount()
         async with asyncio.TaskGroup() as tasks:
             refreshing = tasks.create_task(self._refresh())
@@ -147,6 +150,17 @@ class ProgramPod:
             if code:
                 return [code]
         return []
+
+    async def _connect(self) -> None:
+        """Make the network."""
+        while True:
+            try:
+                self.network = await self._world.networks.make(self.pod, self._address)
+            except NetworkError as error:
+                self.event("Warning", "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
+                await self.clock.sleep(_RETRY_SECONDS)
+            else:
+                return
 
     async def _mount(self) -> None:
         """Make the volumes; wait for what they are made of."""

@@ -1,14 +1,15 @@
 """`ProgramPods`: all pods that run programs. ``simulated_nodes/pods.py`` hands them over when they have a node."""
 
 import asyncio
-import ipaddress
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.states import has_ended
 from mooring.client import Client, EventRecorder
 from mooring.controllers.programs.file import Programs
+from mooring.controllers.programs.network import MachineNetwork, NetworkError, Networks, OwnNetworks
 from mooring.controllers.programs.pod import ProgramPod
 from mooring.controllers.programs.volumes import FromServer, remove
 from mooring.controllers.programs.world import World
@@ -18,10 +19,10 @@ class ProgramPods:
     """Those that live, by uid."""
 
     def __init__(self, programs: Programs, client: Client, recorder: EventRecorder) -> None:
-        self._world = World(programs, client, recorder, FromServer(client))
+        networks = OwnNetworks(programs.address, programs.folder)
+        self._networks: Networks = networks if programs.own_networks else MachineNetwork(programs.address)
+        self._world = World(programs, client, recorder, FromServer(client), self._networks)
         self._pods: dict[str, ProgramPod] = {}
-        self._addresses = [str(address) for address in ipaddress.ip_network(programs.addresses).hosts()]
-        self._taken: dict[str, str] = {}
         self._leaving: set[asyncio.Task[None]] = set()
 
     def concerns(self, pod: Pod) -> bool:
@@ -31,19 +32,24 @@ class ProgramPods:
         containers = (*pod.spec.init_containers, *pod.spec.containers)
         return not has_ended(pod) and any(self._world.programs.of(each.image) for each in containers)
 
-    def look(self, pod: Pod, node: Node) -> None:
-        """A pod is new, or has changed."""
+    def look(self, pod: Pod, node: Node, allocate: Callable[[], str | None]) -> bool:
+        """A pod is new, or has changed; False when its node has no address for it."""
         uid = pod.metadata.uid
         if uid not in self._pods:
-            self._pods[uid] = ProgramPod(self._world, pod, node, self._address(pod))
+            address: str | None = self._networks.address
+            if self._networks.is_own(pod):
+                address = pod.status.pod_ip or allocate()
+            if address is None:
+                return False
+            self._pods[uid] = ProgramPod(self._world, pod, node, address)
         self._pods[uid].seen(pod)
+        return True
 
     def gone(self, pod: Pod) -> None:
         """A pod is not there any more."""
         living = self._pods.pop(pod.metadata.uid, None)
         if living is None:
             return
-        self._taken = {address: uid for address, uid in self._taken.items() if uid != pod.metadata.uid}
         task = asyncio.create_task(self._bury(living))
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
@@ -51,19 +57,13 @@ class ProgramPods:
     async def _bury(self, living: ProgramPod) -> None:
         await living.kill()
         self._world.source.forget(living.pod)
+        with suppress(NetworkError):
+            await self._networks.remove(living.pod)
         await asyncio.to_thread(remove, self._world.programs.folder, living.pod.metadata.uid)
 
-    def _address(self, pod: Pod) -> str:
-        """One of its own while there are enough."""
-        if pod.status.pod_ip in self._addresses and self._taken.get(pod.status.pod_ip) is None:
-            free = pod.status.pod_ip
-        else:
-            free = next((each for each in self._addresses if each not in self._taken), self._addresses[0])
-        self._taken[free] = pod.metadata.uid
-        return free
-
-    def clear_away(self, uids: Iterable[str]) -> None:
-        """Remove what pods have left that were deleted while nobody looked."""
+    async def clear_away(self, uids: Iterable[str]) -> None:
+        """Remove what was left behind, by pods that were deleted while nobody looked."""
+        await self._networks.clear_away()
         known = set(uids)
         pods = self._world.programs.folder / "pods"
         for place in pods.iterdir() if pods.exists() else ():
@@ -73,3 +73,4 @@ class ProgramPods:
     async def close(self) -> None:
         """End all programs."""
         await asyncio.gather(*(living.kill() for living in self._pods.values()), *self._leaving)
+        await self._networks.clear_away()

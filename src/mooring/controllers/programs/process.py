@@ -13,6 +13,7 @@ from contextlib import suppress
 from datetime import datetime
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -60,37 +61,60 @@ class Process:
 async def start(
     words: Sequence[str],
     variables: Mapping[str, str],
-    directory: str | None,
+    directory: str,
     log: "LogFile",
     info: tuple[int, int] | None,
 ) -> Process:
     """Start a program. `info` is a pipe by which bubblewrap tells its process's number. Raises StartError."""
     reading, writing = info or (-1, -1)
     try:
-        process = await asyncio.create_subprocess_exec(
+        process = await spawned(
             *(words if info else [*_ending_with_us(), *words]),
-            stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             env=dict(variables),
-            cwd=directory,
-            start_new_session=True,
+            cwd=directory or None,
             pass_fds=(writing,) if info else (),
         )
-    except OSError as error:
+    except (OSError, asyncio.CancelledError) as error:
         log.close()
         if info:
             os.close(reading)
-        raise StartError(f"{words[0]}: {error.strerror}") from error
+        if isinstance(error, OSError):
+            raise StartError(f"{words[0]}: {error.strerror}") from error
+        raise
     finally:
         if info:
             os.close(writing)
     if not info:
         return Process(process, process.pid, log)
-    told = await asyncio.to_thread(_read_all, reading)
+    try:
+        told = await asyncio.to_thread(_read_all, reading)
+    except asyncio.CancelledError:
+        await _ended(process)
+        log.close()
+        raise
     with suppress(msgspec.DecodeError, KeyError):
         return Process(process, int(msgspec.json.decode(told)["child-pid"]), log)
     return Process(process, process.pid, log)  # which has ended, and says why in its log
+
+
+async def spawned(*words: str, **settings: Any) -> asyncio.subprocess.Process:
+    """As asyncio has it, without input; when whoever waits for it is cancelled, no process is left behind."""
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(*words, stdin=asyncio.subprocess.DEVNULL, start_new_session=True, **settings)
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await _ended(await starting)
+        raise
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError):
+        process.kill()
+    await process.wait()
 
 
 @cache

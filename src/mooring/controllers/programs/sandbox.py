@@ -1,20 +1,20 @@
-"""The file system that a program sees, as arguments of bubblewrap (`bwrap`), which makes it.
+"""A file system for a program: a folder as its root, and volumes where it mounts them. Other tools make it.
 
-A program with a `root` sees that folder read-only, its volumes where it mounts them, and a /tmp of its own. Where a
-mount point does not exist in the folder, the nearest folder above it that does is made anew in memory, with what was in
-it mounted one by one: nothing is ever written into the root. Called by ``container.py``.
+`mount` lays a layer of the container's own over the folder (overlayfs), so that programs may write and the folder stays
+as it is; bubblewrap (`bwrap`) makes that the root of a process with processes, a name and a /tmp of its own. All of it
+is in a mount namespace, and gone with the last process. Called by ``container.py``.
 """
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
-from pathlib import Path, PurePosixPath
+from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
+_MOUNT = 'mount -t overlay overlay -o "$0" "$1" && shift && exec "$@"'
 _ISOLATED = ("--die-with-parent", "--unshare-pid", "--as-pid-1", "--unshare-ipc", "--unshare-uts")
 _CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETGID", "SETUID")
 """What a container of root usually may."""
-_OWN = ("/proc", "/dev", "/tmp")  # noqa: S108 - the container's, which is in memory
 _MOST_LINKS = 40
 
 
@@ -26,18 +26,17 @@ class Mount(NamedTuple):
     read_only: bool = False
 
 
-def isolated(root: Path, mounts: Iterable[Mount], *, hostname: str, directory: str, info: int) -> list[str]:
-    """What to put before a command. `info` is a file descriptor that bubblewrap tells the process's number."""
-    ordered = sorted(((_inside(root, mount.path), mount) for mount in mounts), key=lambda pair: pair[0])
-    words = [_program("bwrap"), *_ISOLATED, "--hostname", hostname[:63], "--info-fd", str(info)]
-    if os.geteuid() == 0:
-        words += ["--cap-drop", "ALL"]
-        words += [word for name in _CAPABILITIES for word in ("--cap-add", f"CAP_{name}")]
-    for folder in sorted({"/", *(_opened(root, place) for place, _ in ordered)}):
-        words += _made_anew(root, folder)
-    words += ["--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--tmpfs", "/tmp"]  # noqa: S108 - as above
-    for place, mount in ordered:
-        words += ["--ro-bind" if mount.read_only else "--bind", str(mount.source), place]
+def isolated(
+    root: Path, layer: Path, mounts: Iterable[Mount], *, hostname: str, directory: str, info: int
+) -> list[str]:
+    """What to put before a command. `info` is a file descriptor by which bubblewrap tells the process's number."""
+    words = [*_overlaid(root, layer), program("bwrap"), *_ISOLATED]
+    words += ["--hostname", hostname[:63], "--info-fd", str(info), "--cap-drop", "ALL"]
+    words += [word for name in _CAPABILITIES for word in ("--cap-add", f"CAP_{name}")]
+    words += ["--bind", str(layer / "root"), "/", "--proc", "/proc", "--dev", "/dev"]
+    words += ["--perms", "1777", "--tmpfs", "/tmp"]  # noqa: S108 - the container's
+    for path, mount in sorted((inside(root, each.path), each) for each in mounts):
+        words += ["--ro-bind" if mount.read_only else "--bind", str(mount.source), path]
     return [*words, "--chdir", directory or "/", "--"]
 
 
@@ -46,56 +45,45 @@ def entering(process: int, directory: str) -> list[str]:
     spaces = ["--mount", "--pid", "--ipc", "--uts"]
     if os.geteuid() != 0:
         spaces += ["--user", "--preserve-credentials"]
-    return [_program("nsenter"), "--target", str(process), *spaces, f"--wdns={directory or '/'}", "--"]
+    return [program("nsenter"), "--target", str(process), *spaces, f"--wdns={directory or '/'}", "--"]
 
 
-def _program(name: str) -> str:
+def program(name: str) -> str:
     """Where it is by the variables of this process; those of the container are others."""
     return shutil.which(name) or name
 
 
-def _made_anew(root: Path, folder: str) -> Iterator[str]:
-    """A folder in memory, with all that is in it in the root."""
-    yield from ("--tmpfs", folder)
-    for entry in sorted(os.scandir(root / folder.lstrip("/")), key=lambda entry: entry.name):
-        place = str(PurePosixPath(folder) / entry.name)
-        if entry.is_symlink():
-            yield from ("--symlink", str(Path(entry.path).readlink()), place)
-        elif place not in _OWN:
-            yield from ("--ro-bind", entry.path, place)
+def _overlaid(root: Path, layer: Path) -> list[str]:
+    """Mount the root, with a layer of its own over it, at a folder that the layer has for it."""
+    for name in ("upper", "work", "root"):
+        (layer / name).mkdir(parents=True, exist_ok=True)
+    options = f"lowerdir={root},upperdir={layer / 'upper'},workdir={layer / 'work'}"
+    words = [program("unshare"), "--mount"]
+    if os.geteuid() != 0:
+        words += ["--user", "--map-root-user"]
+        options += ",userxattr"
+    return [*words, program("sh"), "-c", _MOUNT, options, str(layer / "root")]
 
 
-def _opened(root: Path, place: str) -> str:
-    """The folder that must be made anew so that something can be mounted at a place; / where none must."""
-    path = PurePosixPath(place)
-    if _exists(root, path) or any(path.is_relative_to(own) for own in _OWN):
-        return "/"
-    return next(str(above) for above in path.parents if _exists(root, above))
-
-
-def _exists(root: Path, path: PurePosixPath) -> bool:
-    return (root / str(path).lstrip("/")).exists()
-
-
-def _inside(root: Path, path: str) -> str:
+def inside(root: Path, path: str) -> str:
     """A path in the container without links, which bubblewrap would follow on this machine instead."""
-    done = PurePosixPath("/")
+    done: list[str] = []
     left = _parts(path)
     links = 0
     while left:
         part = left.pop(0)
         if part == "..":
-            done = done.parent
+            done = done[:-1]
             continue
-        here = root / str(done / part).lstrip("/")
+        here = root.joinpath(*done, part)
         if here.is_symlink() and links < _MOST_LINKS:
             links += 1
             target = str(here.readlink())
-            done = PurePosixPath("/") if target.startswith("/") else done
+            done = [] if target.startswith("/") else done
             left = [*_parts(target), *left]
         else:
-            done /= part
-    return str(done)
+            done = [*done, part]
+    return "/" + "/".join(done)
 
 
 def _parts(path: str) -> list[str]:

@@ -9,6 +9,7 @@ from mooring.base.clock import Clock
 from mooring.client import Client, EventRecorder
 from mooring.client.kubeconfig import load
 from mooring.controllers.programs.file import Programs
+from mooring.controllers.programs.network import Networks
 from mooring.controllers.programs.volumes import FromServer
 
 
@@ -20,6 +21,7 @@ class World:
     client: Client
     recorder: EventRecorder
     source: FromServer
+    networks: Networks
 
     @property
     def clock(self) -> Clock:
@@ -29,8 +31,9 @@ class World:
         return pod_folder(self.programs.folder, pod.metadata.uid)
 
     def server(self) -> str:
-        """The URL of the API server, as its own kubeconfig says."""
-        return load(self.programs.kubeconfig).server
+        """The URL of the API server, as its own kubeconfig says; from another network it has this machine's address."""
+        url = load(self.programs.kubeconfig).server
+        return url.replace("//127.0.0.1:", f"//{self.programs.address}:") if self.programs.own_networks else url
 
     def event(self, pod: Pod, kind: str, reason: str, note: str) -> None:
         self.recorder.event(pod, "Warning" if kind == "Warning" else "Normal", reason, note)

@@ -87,7 +87,7 @@ class SimulatedPods(Controller):
         if self._programs is None:
             await super().run()
             return
-        self._programs.clear_away(pod.metadata.uid for pod in self._pods.objects())
+        await self._programs.clear_away(pod.metadata.uid for pod in self._pods.objects())
         try:
             await super().run()
         finally:
@@ -106,8 +106,8 @@ class SimulatedPods(Controller):
         if later is not None:
             return later
         if rejection is None and self._programs is not None and self._programs.concerns(pod):
-            self._programs.look(pod, node)
-            return None
+            place = (node.metadata.name, node.spec.pod_cidr, pod.metadata.uid)
+            return None if self._programs.look(pod, node, lambda: self._addresses.allocate(*place)) else _RETRY_SECONDS
         runs = PodRuns(self._commands, pod, rules)
         step = reject(pod, rejection, now) if rejection is not None else next_step(pod, rules, runs, now)
         if step.remove:

@@ -10,7 +10,7 @@ import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from mooring.api import errors
@@ -35,7 +35,7 @@ class ProgramStreams:
     def __init__(self, folder: Path, machines: Kubelet) -> None:
         self._folder = folder
         self._machines = machines
-        self._read: BoundedCache[tuple[Path, int, int], tuple[list[str], list[float]]] = BoundedCache(_REMEMBERED)
+        self._read: BoundedCache[tuple[Path, int, int], tuple[list[str], list[datetime]]] = BoundedCache(_REMEMBERED)
 
     def has(self, pod: Pod, container: str = "") -> bool:
         """Whether a program runs for a container, or for any container of a pod."""
@@ -49,13 +49,11 @@ class ProgramStreams:
     def log(self, pod: Pod, container: str, run: Run) -> Log:
         path = log_file(container_folder(self._folder, pod.metadata.uid, container), run.restarts)
         lines, moments = self._lines(path)
-        began = run.began.timestamp()
         if run.ended is not None and moments:
-            last = datetime.fromtimestamp(moments[-1], UTC)  # a status knows whole seconds
-            run = replace(run, ended=max(run.ended, last))
-        return Log(run, lines, [max(moment - began, 0.0) for moment in moments])
+            run = replace(run, ended=max(run.ended, moments[-1]))  # a status knows whole seconds
+        return Log(run, lines, [max((moment - run.began).total_seconds(), 0.0) for moment in moments])
 
-    def _lines(self, path: Path) -> tuple[list[str], list[float]]:
+    def _lines(self, path: Path) -> tuple[list[str], list[datetime]]:
         """The lines of a file, and their times."""
         try:
             found = path.stat()
@@ -65,11 +63,11 @@ class ProgramStreams:
         known = self._read.get(key)
         if known is None:
             lines: list[str] = []
-            moments: list[float] = []
+            moments: list[datetime] = []
             for line in path.read_bytes().split(b"\n")[:-1]:
                 stamp, _, text = line.partition(b" ")
                 with suppress(ValueError):
-                    moments.append(datetime.fromisoformat(stamp.decode()).timestamp())
+                    moments.append(datetime.fromisoformat(stamp.decode()))
                     lines.append(text.decode(errors="surrogateescape"))
             known = lines, moments
             self._read.put(key, known)

@@ -1,0 +1,136 @@
+"""Networks for pods that run programs: that of this machine, or one for each pod.
+
+In a network of its own a pod has the address that its node has given it, and its ports are its own. A pair of virtual
+cables leads there from this machine (`ip netns`, which needs root):
+
+    this machine   169.254.1.1 on the cable, a route to the pod's address
+    the pod        its address on eth0, everything else by way of 169.254.1.1
+
+Pods reach each other where the machine forwards packets. What a killed server leaves behind is cleared away at the next
+start. Called by ``pod.py``.
+"""
+
+import asyncio
+import hashlib
+import shutil
+from pathlib import Path
+from typing import Protocol
+
+from mooring.api.core_v1 import Pod
+
+_GATEWAY = "169.254.1.1"
+_NAMES = Path("/run/netns")
+
+
+class NetworkError(Exception):
+    """A network could not be made; the message is the machine's."""
+
+
+class Networks(Protocol):
+    """Where pods get networks from."""
+
+    address: str
+    """Of this machine, for pods that share its network."""
+
+    def is_own(self, pod: Pod) -> bool:
+        """Whether a pod gets a network of its own, and so an address of its node."""
+        ...
+
+    async def make(self, pod: Pod, address: str) -> list[str]:
+        """What to put before a command so that it runs in the pod's network. Raises NetworkError."""
+        ...
+
+    async def remove(self, pod: Pod) -> None: ...
+
+    async def clear_away(self) -> None:
+        """Remove what was left behind."""
+        ...
+
+
+class MachineNetwork:
+    """All pods share this machine's network."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def is_own(self, pod: Pod) -> bool:  # noqa: ARG002 - none has
+        return False
+
+    async def make(self, pod: Pod, address: str) -> list[str]:  # noqa: ARG002 - there is nothing to make
+        return []
+
+    async def remove(self, pod: Pod) -> None:
+        pass
+
+    async def clear_away(self) -> None:
+        pass
+
+
+class OwnNetworks:
+    """Each pod has its own, except those that ask for the host's."""
+
+    def __init__(self, address: str, folder: Path) -> None:
+        self.address = address
+        self._prefix = f"mooring-{_short(str(folder))}-"
+
+    def is_own(self, pod: Pod) -> bool:
+        return not pod.spec.host_network
+
+    async def make(self, pod: Pod, address: str) -> list[str]:
+        if not self.is_own(pod):
+            return []
+        name = self._name(pod)
+        entering = [shutil.which("nsenter") or "nsenter", f"--net={_NAMES / name}", "--"]
+        if (_NAMES / name).exists():
+            return entering
+        cable = f"mr{_short(pod.metadata.uid)}"
+        await _ip(
+            f"netns add {name}",
+            f"link add {cable} type veth peer name eth0 netns {name}",
+            f"address add {_GATEWAY}/32 dev {cable}",
+            f"link set {cable} up",
+            f"route add {address}/32 dev {cable} src {self.address}",
+        )
+        await _ip(
+            "link set lo up",
+            f"address add {address}/32 dev eth0",
+            "link set eth0 up",
+            f"route add {_GATEWAY} dev eth0 scope link",
+            f"route add default via {_GATEWAY}",
+            inside=name,
+        )
+        return entering
+
+    async def remove(self, pod: Pod) -> None:
+        if self.is_own(pod) and (_NAMES / self._name(pod)).exists():
+            await _ip(f"netns delete {self._name(pod)}")
+
+    async def clear_away(self) -> None:
+        if found := self._left():
+            await _ip(*(f"netns delete {name}" for name in found))
+
+    def _left(self) -> list[str]:
+        return [place.name for place in _NAMES.glob(f"{self._prefix}*")] if _NAMES.exists() else []
+
+    def _name(self, pod: Pod) -> str:
+        return f"{self._prefix}{_short(pod.metadata.uid)}"
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+async def _ip(*lines: str, inside: str = "") -> None:
+    """Run lines of `ip`, in the network of a name if there is one."""
+    process = await asyncio.create_subprocess_exec(
+        shutil.which("ip") or "ip",
+        *(["-netns", inside] if inside else []),
+        "-batch",
+        "-",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    said, _ = await process.communicate("\n".join([*lines, ""]).encode())
+    if process.returncode:
+        raise NetworkError(said.decode(errors="replace").strip())
