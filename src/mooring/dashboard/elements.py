@@ -72,8 +72,9 @@ def unread(plural: str, why: str) -> Markup:
     return notice(f"Your rights do not let you read {plural}, so nothing can be shown here: {why}")
 
 
-def field(label: str, control: Markup) -> Markup:
-    return tag("label", tag("span", label), control, class_="field")
+def field(label: str, control: Markup, more: str = "") -> Markup:
+    """A control with what it is called; `more` are classes."""
+    return tag("label", tag("span", label), control, class_=f"field {more}".strip())
 
 
 def text_input(name: str, value: str = "", **attributes: object) -> Markup:
@@ -99,6 +100,11 @@ def bar(part: float, label: str) -> Markup:
     meter = tag("rect", x="0", y="0", width=f"{min(part, 1.0) * 60:.1f}", height="8", class_=shade)
     drawn = tag("svg", meter, viewBox="0 0 60 8", class_="bar", aria_hidden="true", focusable="false")
     return tag("span", drawn, " ", label, class_="with-bar")
+
+
+def scrolled(picture: Markup, label: str) -> Markup:
+    """A picture that keeps its size on narrow screens and can be moved there."""
+    return tag("div", picture, class_="drawn", tabindex="0", role="group", aria_label=label)
 
 
 def pager(asked: Asked, path: Sequence[str], number: int, kept: Mapping[str, str]) -> Markup:

@@ -54,6 +54,8 @@ class History:
         """The newest last."""
         self.waits: deque[Wait] = deque(_past_waits(snapshot.all(Pod)), _WAITS)
         self.moments: list[Moment] = []
+        self.evicted_by: list[tuple[float, int]] = []
+        """How many had to leave, at each of the moments."""
         self.bound = 0
         """Pods that got a node since `began`."""
         self.evicted = 0
@@ -71,8 +73,9 @@ class History:
             memory=part_of(cluster, "memory"),
         )
         self.moments.append(moment)
+        self.evicted_by.append((moment.at, self.evicted))
         if len(self.moments) > _MOMENTS:
-            del self.moments[1:-1:2]
+            del self.moments[1:-1:2], self.evicted_by[1:-1:2]
 
     def note(self, changes: Sequence[Change[Any]], now: datetime) -> None:
         """Take in what has changed."""

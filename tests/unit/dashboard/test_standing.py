@@ -31,7 +31,7 @@ def standing(objects: Iterable[Resource]) -> Standing:
 def seen(found: Standing) -> Any:
     """All that pages show of a cluster but its past."""
     shown = msgspec.to_builtins(overview(found))
-    for past in ("lately", "moments", "waits", "bound", "evicted", "readAt"):
+    for past in ("lately", "moments", "waits", "bound", "evicted", "evictedBy", "readAt"):
         shown.pop(past)
     waiting = msgspec.to_builtins(pending(found))
     explained = [
@@ -104,7 +104,9 @@ def test_pods_that_have_to_leave_are_counted() -> None:
     condition = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
     leaving = pod("web-0", cpu="2", on="east-0", status={"phase": "Running", "conditions": [condition]})
     found.apply([Change(old, leaving)], NOW)
-    assert overview(found).evicted == 1
+    shown = overview(found)
+    assert shown.evicted == 1
+    assert [number for _, number in shown.evicted_by] == [0, 1]
 
 
 @pytest.mark.req("D.2")

@@ -16,7 +16,18 @@ from mooring.constraints.celenv import COST_LIMIT, NODE, TAINT
 from mooring.constraints.semver import SemverError, parse_range
 from mooring.dashboard import options
 from mooring.dashboard.asking import Asked, BadRequestError, Fragment, Model, Page
-from mooring.dashboard.elements import badge, choice, command, field, node_link, options_for, soft, text_input, unread
+from mooring.dashboard.elements import (
+    badge,
+    choice,
+    command,
+    field,
+    link,
+    node_link,
+    options_for,
+    soft,
+    text_input,
+    unread,
+)
 from mooring.dashboard.standing import Standing
 
 KINDS = (
@@ -70,7 +81,15 @@ async def page(asked: Asked) -> Page:
     kind = kind if kind in _EXAMPLES else "node"
     text = asked.value("expression") or _EXAMPLES[kind]
     labels = await asked.cluster.ask(_labels)
-    examples = [tag("li", tag("code", example), f" for {name}") for name, example in _EXAMPLES.items()]
+    named = dict(KINDS)
+    examples = [
+        tag(
+            "li",
+            link(asked.links.to("expressions", kind=name, expression=example, key="kernel"), example),
+            f": {named[name]}",
+        )
+        for name, example in _EXAMPLES.items()
+    ]
     body = together(
         tag(
             "form",

@@ -17,7 +17,7 @@ from mooring.api.states import is_ready
 from mooring.base.natural import natural
 from mooring.constraints.tolerations import DO_NOT_SCHEDULE
 from mooring.dashboard.asking import Asked, Fragment, Links, Model, Page
-from mooring.dashboard.elements import choice, field, link, options_for, soft, text_input, unread
+from mooring.dashboard.elements import choice, field, link, options_for, scrolled, soft, text_input, unread
 from mooring.dashboard.history import Line, Wait
 from mooring.dashboard.node_map import Square, block, side_of
 from mooring.dashboard.standing import Standing
@@ -77,6 +77,8 @@ class Overview(Model, frozen=True, kw_only=True):
     groups: list[Group]
     waits: Waits | None
     moments: list[Moment]
+    evicted_by: list[tuple[float, int]]
+    """How many pods had to leave so far, over time."""
     lately: list[Line]
     unread: dict[str, str]
     """Of nodes and pods: why the user may not read any, so that their numbers mean nothing."""
@@ -111,6 +113,7 @@ def overview(standing: Standing, by: str = "", show: str = "") -> Overview:
         groups=_groups(standing, infos, by, show),
         waits=_waits(list(history.waits)),
         moments=history.moments,
+        evicted_by=history.evicted_by,
         lately=list(history.lines)[::-1],
         unread={plural: why for plural in ("nodes", "pods") if (why := standing.snapshot.unread(plural))},
     )
@@ -313,7 +316,7 @@ def _resources(model: Overview) -> Markup:
     ]
     head = ("Resource", "Requested", "Allocatable", "Part", "Nodes: least / median / most")
     drawn = pictures.histogram(None, model.utilisation[0]) if model.utilisation else Markup("")
-    return card(title, table(head, rows), drawn, id="resources", data_live="")
+    return card(title, table(head, rows), scrolled(drawn, "Nodes by use"), id="resources", data_live="")
 
 
 def _scheduler(model: Overview) -> Markup:
@@ -340,9 +343,10 @@ def _over_time(model: Overview, asked: Asked) -> Markup:
     if not asked.cluster.access.is_live or "pods" in model.unread:
         return Markup("")
     moments = model.moments
-    drawn = pictures.timeline(moments, moments[-1].at if moments else 0.0)
+    drawn = pictures.timeline(moments, moments[-1].at if moments else 0.0, model.evicted_by)
+    key = legend([*pictures.PODS_LEGEND, ("evicted", "had to leave so far (dotted line)")])
     told = soft(f"Since this dashboard began: {model.bound:,} pods got a node, {model.evicted:,} had to leave theirs.")
-    return card("Pods over time", told, drawn, pictures.pods_legend(), id="over-time", data_live="")
+    return card("Pods over time", told, scrolled(drawn, "Pods over time"), key, id="over-time", data_live="")
 
 
 def _lately(model: Overview, links: Links) -> Markup:

@@ -189,20 +189,20 @@ def _builder(asked: Asked) -> Markup:
     kinds = [(name, text) for name, (text, _) in _STEPS.items()]
     return tag(
         "fieldset",
-        tag("legend", "Add a step"),
+        tag("legend", "Add a step"),  # the style sheet shows the fields that the chosen step has
         tag(
             "div",
             field("What", choice("step", kinds, asked.value("step", "drain"))),
-            field("Nodes: names or patterns, with commas", text_input("nodes", asked.value("nodes"))),
-            field("Key of a taint or label", text_input("key", asked.value("key"))),
-            field("Value", text_input("value", asked.value("value"))),
-            field("Effect of a taint", choice("effect", [(each, each) for each in EFFECTS], "NoExecute")),
-            field("Number of nodes or replicas", text_input("number", "", inputmode="numeric")),
+            field("Nodes: names or patterns, with commas", text_input("nodes", asked.value("nodes")), "of-nodes"),
+            field("Key of a taint or label", text_input("key", asked.value("key")), "of-key"),
+            field("Value", text_input("value", asked.value("value")), "of-value"),
+            field("Effect of a taint", choice("effect", [(each, each) for each in EFFECTS], "NoExecute"), "of-effect"),
+            field("Number of nodes or replicas", text_input("number", "", inputmode="numeric"), "of-number"),
             class_="chooser",
         ),
         tag("details", tag("summary", "Paste a workload as YAML"),
             tag("label", tag("span", "Deployment, Job, Pod and so on", class_="soft"),
-                tag("textarea", "", name="objects", rows="8", spellcheck="false"))),
+                tag("textarea", "", name="objects", rows="8", spellcheck="false")), class_="of-objects", open=""),
         tag("button", "Add the step", type="submit", formaction=asked.links.to("what-if", "step"),
             data_into="scenario-box"),
     )  # fmt: skip

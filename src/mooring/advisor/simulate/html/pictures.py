@@ -131,10 +131,11 @@ def heat_legend() -> Markup:
 # -- timeline
 
 
-def timeline(moments: Sequence[Moment], end: float) -> Markup:
-    """Running and pending pods over time, with a mark where something was done."""
+def timeline(moments: Sequence[Moment], end: float, evicted: Sequence[tuple[float, float]] = ()) -> Markup:
+    """Running and pending pods over time, how many were evicted so far, and a mark where something was done."""
     width, height, left, top, bottom = 1060.0, 260.0, 60.0, 34.0, 34.0
-    levels = ticks(max((moment.running + moment.pending for moment in moments), default=0))
+    counts = [*(moment.running + moment.pending for moment in moments), *(number for _, number in evicted)]
+    levels = ticks(max(counts, default=0))
     most = levels[-1]
     last = max(end, moments[-1].at if moments else 0.0, 1.0)
 
@@ -166,6 +167,8 @@ def timeline(moments: Sequence[Moment], end: float) -> Markup:
             stroke_dasharray="5 3"),
         tag("path", d=_steps(running, last, x, y, height - bottom), fill="var(--one-soft)", stroke="var(--one)",
             stroke_width="1.5"),
+        tag("path", d=_line(evicted, last, x, y), fill="none", stroke="var(--bad)", stroke_width="2",
+            stroke_dasharray="2 3"),
     ]  # fmt: skip
     marks: list[Markup] = []
     events = [moment for moment in moments if moment.event]
@@ -181,8 +184,11 @@ def timeline(moments: Sequence[Moment], end: float) -> Markup:
     return _svg(width, height, "Pods over time", description, *lines, *areas, *marks)
 
 
+PODS_LEGEND = (("running", "running (solid line)"), ("pending", "pending on top of them (dashed line)"))
+
+
 def pods_legend() -> Markup:
-    return legend([("running", "running (solid line)"), ("pending", "pending on top of them (dashed line)")])
+    return legend(PODS_LEGEND)
 
 
 def _numbers(events: Sequence[Moment], x: Scale, top: float) -> list[Markup]:
@@ -209,6 +215,13 @@ def _steps(points: Sequence[tuple[float, float]], last: float, x: Scale, y: Scal
         before = value
     parts.append(f"L{x(last):.1f},{y(before):.1f}L{x(last):.1f},{floor:.1f}Z")
     return "".join(parts)
+
+
+def _line(points: Sequence[tuple[float, float]], last: float, x: Scale, y: Scale) -> str:
+    """A line whose height changes at points in time."""
+    parts = [f"{'V' if index else f'M{x(at):.1f},'}{y(value):.1f}H" for index, (at, value) in enumerate(points)]
+    ends = [x(at) for at, _ in points[1:]] + [x(last)]
+    return "".join(f"{part}{end:.1f}" for part, end in zip(parts, ends, strict=False))
 
 
 # -- bars
