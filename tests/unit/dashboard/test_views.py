@@ -222,3 +222,47 @@ async def test_a_pod_that_is_not_there_is_told_with_what_there_is() -> None:
         answer = await caller.get("pods/default/hugh")
     assert answer.status == 404
     assert "huge" in answer.text
+
+
+@pytest.mark.req("D.3", "D.8")
+async def test_the_list_of_pending_pods_gives_the_reasons_that_the_command_gives(tmp_path: Path) -> None:
+    path = str(dumped(shop(), tmp_path / "dump.json"))
+    counts = command("simulate", "--from", path, "--keep-pending")["counts"]
+    async with dashboard(Snapshot("the test", shop())) as caller:
+        shown = await caller.data("pending")
+    assert shown["pods"] == sum(reason["pods"] for reason in shown["reasons"]) == counts["pending"]
+    for reason in shown["reasons"]:
+        for waiting in reason["waiting"]:
+            said = command("explain", "pod", waiting["example"], "--from", path)
+            assert reason["message"] in (said["message"].partition(" preemption:")[0], said["summary"])
+
+
+@pytest.mark.req("D.4", "D.8")
+@pytest.mark.parametrize("name", ["huge", "new-kernel", "web-0"])
+async def test_the_matrix_says_of_every_node_what_the_command_says(name: str, tmp_path: Path) -> None:
+    said = command("explain", "pod", f"default/{name}", "--from", str(dumped(shop(), tmp_path / "dump.json")))
+    async with dashboard(Snapshot("the test", shop())) as caller:
+        shown = (await caller.data(f"pods/default/{name}"))["matrix"]
+    rows = {row["node"]: row for row in shown["rows"]}
+    for verdict in said["nodes"]:
+        row = rows[verdict["node"]]
+        assert row["feasible"] == verdict["feasible"]
+        refused_by = [verdict["plugin"], *verdict["alsoRefusedBy"]] if not verdict["feasible"] else []
+        assert set(row["refusals"]) == set(refused_by)
+        assert not refused_by or row["refusals"][verdict["plugin"]] == verdict["detail"]
+    for scored in said["scores"]:
+        assert rows[scored["node"]]["total"] == scored["total"]
+    assert shown["feasible"] == said["feasibleNodes"]
+
+
+@pytest.mark.req("D.5", "D.8")
+async def test_a_node_is_as_full_as_a_simulation_says(tmp_path: Path) -> None:
+    said = command("simulate", "--from", str(dumped(shop(), tmp_path / "dump.json")), "--keep-pending")
+    async with dashboard(Snapshot("the test", shop())) as caller:
+        listed = {each["name"]: each for each in (await caller.data("nodes"))["found"]}
+        alone = {name: await caller.data(f"nodes/{name}") for name in listed}
+    assert listed.keys() == {each["name"] for each in said["nodes"]}
+    for each in said["nodes"]:
+        for shown in (listed[each["name"]], alone[each["name"]]):
+            assert {amount["resource"]: round(amount["part"], 4) for amount in shown["amounts"]} == each["before"]
+        assert len(alone[each["name"]]["pods"]) == each["pods"]
