@@ -1,4 +1,4 @@
-"""Write the pages that are made from the code: `api.md`, `commands.md` and `gates.md`, and `conformance.md`.
+"""Write the pages that are made from the code or from results of runs: those in `PAGES`.
 
 A test fails when they are stale. Run `make docs` after changing a command, a flag, a gate or a public name; with an
 argument, pages are written to that folder instead.
@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 import click
+from clients_page import page as clients
 from conformance_page import page as conformance
 
 from mooring.base.known_gates import KNOWN
@@ -107,7 +108,13 @@ def _first_sentence(value: object) -> str:
     return ""
 
 
-PAGES = {"api.md": api, "commands.md": commands, "conformance.md": conformance, "gates.md": gates}
+PAGES = {
+    "api.md": api,
+    "clients.md": clients,
+    "commands.md": commands,
+    "conformance.md": conformance,
+    "gates.md": gates,
+}
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE

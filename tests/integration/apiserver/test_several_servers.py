@@ -10,11 +10,13 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from custom_api import definition
 from etcd_servers import EtcdServers, etcd_cluster
 from eventually import eventually
 from mooring.apiserver.security.pki import Pki
@@ -102,6 +104,26 @@ def test_a_namespace_can_be_used_at_once_through_the_other_server(callers: list[
     for number in range(5):
         assert one("POST", "/api/v1/namespaces", {"metadata": {"name": f"space-{number}"}})[0] == 201
         assert two("POST", f"/api/v1/namespaces/space-{number}/configmaps", config_map("here"))[0] == 201
+
+
+@pytest.mark.req("X.6")
+def test_a_kind_can_be_used_at_once_through_the_other_server_and_ends_for_both(callers: list[Caller]) -> None:
+    one, two = callers
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    for number in range(3):
+        plural, body = f"tabs{number}", definition(f"tabs{number}", f"Tab{number}")
+        objects = f"/apis/stable.example.com/v1/namespaces/default/{plural}"
+        assert one("POST", definitions, body)[0] == 201
+        tab = {"kind": f"Tab{number}", "apiVersion": "stable.example.com/v1", "metadata": {"name": "a"}}
+        assert two("POST", objects, tab | {"spec": {"cronSpec": "x"}})[0] == 201
+        assert one("GET", f"{objects}/a")[1]["spec"]["replicas"] == 1
+        assert two("DELETE", f"{definitions}/{body['metadata']['name']}")[0] == 200
+        eventually(partial(_none_serves, callers, objects))
+        one, two = two, one
+
+
+def _none_serves(callers: list[Caller], objects: str) -> bool:
+    return [caller("GET", objects)[0] for caller in callers] == [404, 404]
 
 
 def test_an_update_of_a_version_that_the_other_has_replaced_conflicts(callers: list[Caller]) -> None:
