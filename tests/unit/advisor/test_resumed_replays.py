@@ -111,9 +111,9 @@ CANNOT: tuple[tuple[str, list[Event], tuple[Resource, ...], str], ...] = (
     ("objects", [ObjectComes(0.0, node("x"))], (), "the trace has objects beside pods and nodes"),
     (
         "volumes",
-        [PodArrives(0.0, pod("p", spec={"volumes": [{"name": "v", "emptyDir": {}}]}))],
+        [PodArrives(0.0, pod("p", spec={"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}))],
         (),
-        "the pod default/p has volumes or claims",
+        "the pod default/p has claims for volumes or devices",
     ),
     ("pods", [], (pod("old", on="n1"),), "the cluster has pods of its own"),
 )

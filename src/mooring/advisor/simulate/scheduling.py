@@ -91,7 +91,7 @@ class Scheduling:
         """What displacing others comes to, from memory if a pod like this one was just told: pods wait in crowds."""
         if not self.allow_preemption:
             return PostFilterResult(NOTHING_DONE.status, keeps_nomination=True)
-        shape, is_like_others = outcome.judgement.pod.shape, not _has_claims(outcome.pod)
+        shape, is_like_others = outcome.judgement.pod.shape, not has_claims(outcome.pod)
         known = self._in_vain.get(shape) if is_like_others else None
         if known is not None and known.state == self._state(outcome) and known.refusal == outcome.message:
             return known.found
@@ -114,7 +114,7 @@ class Scheduling:
         )
 
 
-def _has_claims(pod: Pod) -> bool:
+def has_claims(pod: Pod) -> bool:
     """Whether a pod has volumes or devices of its own, so that others of its shape need not fare like it."""
     own = (volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)
     return bool(pod.spec.resource_claims) or any(claim is not None for claim in own)

@@ -19,7 +19,7 @@ from mooring.advisor.simulate.applying import Applying
 from mooring.advisor.simulate.changes import Add, Remove, ScenarioError
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.pods import SimulatedPod
-from mooring.advisor.simulate.scheduling import Scheduling
+from mooring.advisor.simulate.scheduling import Scheduling, has_claims
 from mooring.advisor.simulate.time_passing import TimePassing
 from mooring.advisor.simulate.traces.checkpoints import Checkpoints, Standing, StandingPod
 from mooring.advisor.simulate.traces.events import (
@@ -341,8 +341,8 @@ class Replay:
             self._lasts[key] = event.lasts
         if self._checkpoints is not None:
             self._came[key] = number
-            if event.pod.spec.resource_claims or event.pod.spec.volumes:
-                raise TraceError(f"{_CANNOT}: the pod {event.name} has volumes or claims")
+            if has_claims(event.pod):
+                raise TraceError(f"{_CANNOT}: the pod {event.name} has claims for volumes or devices")
         self.world.create(_admitted(event.pod), None)
         made = self.world.pods[key]
         self.meter.arrives(made, number)
