@@ -4,6 +4,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -295,19 +296,94 @@ def test_it_is_the_same_whether_nodes_are_tried_together_or_one_by_one_and_share
     promised = pod("promised", cpu=lot.choice(["1", "2"]), priority=3) if lot.random() < 0.3 else None
     wanted = pod("new", cpu=lot.choice(["2", "3", "4"]), priority=lot.randint(1, 4))
     outcomes = []
-    for together, shared in ((True, True), (False, True), (False, False)):
+    for kept, together, shared in (
+        (True, True, True),
+        (False, True, True),
+        (False, False, True),
+        (False, False, False),
+    ):
         engine = engine_with(*things)
         if promised is not None:
             engine.nominations.put(promised, f"n{seed % 6}")
         outcome = engine.schedule(wanted)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(preemption, "_AT_ONCE", 1 + seed % 7)
+            if not kept:
+                patch.setattr(preemption, "_least_known", lambda *_: None)
             if not together:
-                patch.setattr(preemption, "dry_run", lambda *_: None)
+                patch.setattr(preemption, "_tried_together", lambda *_: None)
             if not shared:
                 patch.setattr(preemption, "_likeness", lambda *_: None)
             outcomes.append(engine.post_filter(outcome))
-    assert outcomes[0] == outcomes[1] == outcomes[2]
+    assert outcomes == [outcomes[0]] * 4
+
+
+def test_room_that_was_promised_is_left_only_while_the_promise_holds() -> None:
+    hours = {"a": 1, "b": 3, "c": 2}
+    low = [started(f"{name}{place}", "1", name, 1, hour=hour) for name, hour in hours.items() for place in range(4)]
+    engine = engine_with(*(node(name, cpu="4") for name in hours), *low)
+    for name in "cb":
+        engine.nominations.put(pod(f"promised-{name}", cpu="1", priority=100), name)
+    found = preempted(engine, NEW)
+    assert (found.nominated, len(found.victims)) == ("a", 2)  # three would have to go elsewhere
+    for name in "cb":
+        engine.nominations.remove(pod(f"promised-{name}"))
+    found = preempted(engine, NEW)
+    assert (found.nominated, len(found.victims)) == ("b", 2)  # those that were started last
+
+
+AGAINST_NEW = {
+    "affinity": {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "new"}}}
+            ]
+        }
+    }
+}
+
+
+def change(engine: Engine, lot: random.Random, number: int) -> None:
+    """Something that may make a difference to who has to go."""
+    on, cpu, rank = f"n{lot.randint(0, 5)}", lot.choice(["1", "2", "500m"]), lot.randint(0, 4)
+    placed = list(engine.cluster.placed_pods())
+    promised = pod(f"q{lot.randrange(4)}", cpu="1", priority=4, spec=lot.choice([{}, {}, {}, AGAINST_NEW]))
+    match lot.choice(("pod", "gone", "ranked", "ranked", "node", "promised", "promised", "promised", "kept")):
+        case "pod":
+            engine.put(started(f"p{number}", cpu, on, rank, hour=lot.randint(1, 3)))
+        case "gone" if placed:
+            engine.remove(lot.choice(placed).pod)
+        case "ranked" if placed:
+            old = lot.choice(placed).pod
+            status = msgspec.structs.replace(old.status, start_time=f"2026-01-02T0{lot.randint(0, 9)}:00:00Z")
+            engine.put(
+                msgspec.structs.replace(old, status=status, spec=msgspec.structs.replace(old.spec, priority=rank))
+            )
+        case "node":
+            engine.put(node(on, cpu=lot.choice(["3", "4"]), taints=lot.choice([[], [], ["a=b:NoSchedule"]])))
+        case "promised":
+            engine.nominations.put(promised, on)
+        case "kept":
+            engine.nominations.remove(promised)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32))
+def test_what_is_kept_of_other_pods_makes_no_difference_whatever_changes(seed: int) -> None:
+    lot = random.Random(seed)
+    things = [thing for thing in random_things(lot) if not isinstance(thing, PodDisruptionBudget)]
+    engine = engine_with(*things)
+    for number in range(100, 115):
+        change(engine, lot, number)
+        outcome = engine.schedule(pod("new", cpu=lot.choice(["2", "3"]), priority=4, labels={"app": "new"}))
+        if outcome.node is not None:
+            continue
+        lots = engine._random.getstate()
+        kept = engine.post_filter(outcome)
+        engine._random.setstate(lots)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(preemption, "_least_known", lambda *_: None)
+            assert engine.post_filter(outcome) == kept
 
 
 def test_nodes_are_not_tried_together_when_more_than_resources_decides() -> None:

@@ -128,6 +128,8 @@ class Cluster:
         """Rows whose node has changed in a way that scheduling sees, come or gone."""
         self.pod_changes = RowLog()
         """Rows whose pods have changed."""
+        self.rank_changes = RowLog()
+        """Rows with a newer version of a pod that differs in nothing but what may rank it."""
         self.observers: list[PodObserver] = []
         self.shared: dict[Hashable, Any] = {}
         """What plugins of several profiles have in common, such as what they have set aside; by a key of theirs."""
@@ -319,6 +321,7 @@ class Cluster:
         if info is None:
             return
         info.ranked = None
+        self.rank_changes.note(row)
         if before != priority(pod):
             others = [_priority_of(other) for other in info.placed.values() if other is not placed]
             self.priorities.subtract(row, before, others)
@@ -423,7 +426,7 @@ class Cluster:
         self._free_rows += range(self.capacity - 1, before - 1, -1)
         for column in (self.resources, self.priorities, self.topologies, self.pod_sets, self.term_owners):
             column.grow(self.capacity)
-        self.node_changes.limit = self.pod_changes.limit = self.capacity
+        self.node_changes.limit = self.pod_changes.limit = self.rank_changes.limit = self.capacity
 
 
 def _log_failure(observer: PodObserver, problem: Exception) -> None:

@@ -6,7 +6,7 @@
     profiles, plan    the policy: which plugins there are, and how each is asked
     evaluation        filters, then points, then the sum, by `filtering` and `scoring`
     diagnosis, refusals                why no node will do
-    preemption, dry_run, disruptions   who could make room
+    preemption, dry_run, harms, disruptions   who could make room
     changes           what can happen in a cluster, in the words of events
     asking            more questions to the engine, for those who explain
 

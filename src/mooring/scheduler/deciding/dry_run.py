@@ -8,6 +8,8 @@ given back:
     without any of them   used - sum of all layers      fits? otherwise the node is refused
     layer 0               + layer 0                     fits? it stays, else it is a victim and is taken off again
     layer 1               + layer 1                     ...
+
+Where other pods have been promised room, it has to fit with them on the node too.
 """
 
 from collections.abc import Sequence
@@ -16,11 +18,13 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.constraints.columns.revisions import NO_ROWS
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.ranked_pods import NOT_YET
 from mooring.scheduler.deciding.disruptions import Budgets
 from mooring.scheduler.deciding.evaluation import Judgement
 from mooring.scheduler.framework import Mask, Status, unresolvable
+from mooring.scheduler.framework.nominations import Expected
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 OFFSET = 1 << 31
@@ -32,56 +36,93 @@ _Table: TypeAlias = NDArray[np.int64]
 
 
 class DryRun:
-    """What trying some nodes came to."""
+    """What trying some nodes came to. Places are those of the nodes among the rows that were tried."""
 
-    def __init__(
-        self, harms: list[Harm | Status], columns: list[int], victims: Mask, orders: dict[int, list[int]]
-    ) -> None:
-        self.harms = harms
-        """For each row the harm, or why not even displacing all of them would help."""
-        self._columns = columns
+    def __init__(self, refused: dict[int, Status], places: NDArray[np.intp], victims: Mask, layers: "_Layers") -> None:
+        self.refused = refused
+        """Why not even displacing all of them would help."""
+        self.places = places
+        """Where it would; in this order ..."""
+        self.harms = layers.harms(victims)
+        """... with a line for each part of a `Harm`."""
         self._victims = victims
-        self._orders = orders
+        self._orders = layers.orders
+
+    def outcomes(self) -> list[Harm | Status]:
+        """For each row the harm, or why it would not do."""
+        found: list[Harm | Status] = [NO_VICTIMS] * (len(self.refused) + len(self.places))
+        for place, status in self.refused.items():
+            found[place] = status
+        for place, harm in zip(self.places.tolist(), zip(*self.harms.tolist(), strict=True), strict=True):
+            found[place] = harm
+        return found
 
     def victims(self, place: int) -> list[int]:
         """The pods that have to go from the node at a place in the list of rows, by rank among those that may."""
-        gone: list[int] = self._victims[:, self._columns[place]].nonzero()[0].tolist()
+        column = int(np.searchsorted(self.places, place))
+        gone: list[int] = self._victims[:, column].nonzero()[0].tolist()
         order = self._orders.get(place)
         return gone if order is None else sorted(order[index] for index in gone)
 
 
 def dry_run(
-    judgement: Judgement, cluster: Cluster, tried: Sequence[int], least: int, budgets: Budgets
+    judgement: Judgement, cluster: Cluster, tried: Sequence[int], least: int, *, budgets: Budgets, expected: Expected
 ) -> DryRun | None:
-    """Displace pods with a priority below `least` on some rows; None when more than resources decides."""
-    if judgement.refusal is not None:
+    """Displace pods with a priority below `least` on some rows; None when more than resources decides.
+
+    Budgets say who is given back first, and `expected` which pods are to have room as well.
+    """
+    if not only_resources_decide(judgement, cluster):
         return None
     rows = np.array(tried, np.intp)
     layers = _Layers(cluster, tried, least, budgets)
     allocatable = cluster.resources.allocatable[:, rows]
     used = cluster.resources.used[:, rows] - layers.usage.sum(axis=0)
-    harms: list[Harm | Status] = [NO_VICTIMS] * len(rows)
+    promised = _promised(cluster, tried, expected)
     fits = layers.numbers > 0
-    for slot in judgement.filters:
-        ok = slot.fits_with(rows, allocatable, used)
-        if ok is None:
-            return None
-        refused = (fits & ~ok).nonzero()[0]
-        if len(refused):
-            statuses = slot.statuses_with(rows[refused], allocatable[:, refused], used[:, refused])
-            for place, status in zip(refused.tolist(), statuses, strict=True):
-                harms[place] = status
-            fits &= ok
+    refused = dict.fromkeys((~fits).nonzero()[0].tolist(), NO_VICTIMS)
+    for others in (0,) if promised is None else (promised, 0):
+        for slot in judgement.filters:
+            ok = slot.fits_with(rows, allocatable, used + others)
+            if ok is not None and len(lacking := (fits & ~ok).nonzero()[0]):
+                statuses = slot.statuses_with(rows[lacking], allocatable[:, lacking], (used + others)[:, lacking])
+                refused |= zip(lacking.tolist(), statuses, strict=True)
+                fits &= ok
     left = fits.nonzero()[0]
     layers.keep(left)
-    victims = _spare(judgement, rows[left], allocatable[:, left], used[:, left], layers)
-    columns = [-1] * len(rows)
-    for column, (place, harm) in enumerate(zip(left.tolist(), layers.harms(victims), strict=True)):
-        columns[place], harms[place] = column, harm
-    return DryRun(harms, columns, victims, layers.orders)
+    more = None if promised is None else promised[:, left]
+    victims = _spare(judgement, rows[left], allocatable[:, left], used[:, left], layers, promised=more)
+    return DryRun(refused, left, victims, layers)
 
 
-def _spare(judgement: Judgement, rows: NDArray[np.intp], allocatable: _Table, used: _Table, layers: "_Layers") -> Mask:
+def only_resources_decide(judgement: Judgement, cluster: Cluster) -> bool:
+    """Whether every filter sees nothing but the node, or nothing but its resources."""
+    nothing = cluster.resources.used[:, :0]
+    fits = (slot.fits_with(NO_ROWS, nothing, nothing) for slot in judgement.filters)
+    return judgement.refusal is None and all(ok is not None for ok in fits)
+
+
+def _promised(cluster: Cluster, rows: Sequence[int], expected: Expected) -> _Table | None:
+    """What pods use that have been promised room on some rows; None when nobody has."""
+    places = [place for place, row in enumerate(rows) if row in expected] if expected else []
+    if not places:
+        return None
+    found = np.zeros((len(cluster.resources.used), len(rows)), np.int64)
+    for place in places:
+        shapes = [placed.shape for placed in expected[rows[place]]]
+        found[:, place] = cluster.resources.usage_table(shapes).sum(axis=1)
+    return found
+
+
+def _spare(
+    judgement: Judgement,
+    rows: NDArray[np.intp],
+    allocatable: _Table,
+    used: _Table,
+    layers: "_Layers",
+    *,
+    promised: _Table | None,
+) -> Mask:
     """Give back one pod after the other where the new one still fits; by layer and node, who has to go."""
     victims = layers.there.copy()
     # Those that look at the node alone let it pass before and are not asked again.
@@ -89,10 +130,11 @@ def _spare(judgement: Judgement, rows: NDArray[np.intp], allocatable: _Table, us
     for layer, usage in enumerate(layers.usage):
         including = used + usage
         refused = np.zeros(len(rows), np.bool_)
-        for slot in filters:
-            ok = slot.fits_with(rows, allocatable, including)
-            if ok is not None:
-                refused |= ~ok
+        for amounts in (including,) if promised is None else (including, including + promised):
+            for slot in filters:
+                ok = slot.fits_with(rows, allocatable, amounts)
+                if ok is not None:
+                    refused |= ~ok
         used = np.where(refused, used, including)
         victims[layer] &= refused
     return victims
@@ -139,7 +181,7 @@ class _Layers:
             self._priorities, self._started = self._priorities[:, columns], self._started[:, columns]
             self.there, self._violating = self.there[:, columns], self._violating[:, columns]
 
-    def harms(self, victims: Mask) -> list[Harm]:
+    def harms(self, victims: Mask) -> _Table:
         violations = np.add.reduce(victims & self._violating, dtype=np.int64)
         priorities = np.where(victims, self._priorities, -OFFSET)
         highest = np.maximum.reduce(priorities, initial=-OFFSET)
@@ -148,4 +190,4 @@ class _Layers:
         important = victims & (priorities == highest)
         first = np.minimum.reduce(np.where(important, self._started, NOT_YET), initial=NOT_YET)
         first[numbers == 0] = 0
-        return list(zip(*(key.tolist() for key in (violations, highest, sums, numbers, -first)), strict=True))
+        return np.array((violations, highest, sums, numbers, -first))

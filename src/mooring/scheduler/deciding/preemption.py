@@ -3,7 +3,8 @@
 For each node that refused the pod for now (not for good), all pods of lower priority are taken away; if the pod fits
 then, they are given back one by one, the important and those whose disruption budget is exhausted first, as long as it
 still fits. The node with the least harm is chosen. Where resources alone decide, nodes are tried together
-(``dry_run.py``), otherwise one by one on the columns themselves, which is undone.
+(``dry_run.py``), and what that came to is kept for the next pod (``harms.py``); otherwise one by one on the columns
+themselves, which is undone.
 The work of the plugin DefaultPreemption; deleting the victims is the business of ``victims.py``.
 """
 
@@ -25,6 +26,7 @@ from mooring.scheduler.deciding.diagnosis import Diagnosis
 from mooring.scheduler.deciding.disruptions import Budgets
 from mooring.scheduler.deciding.dry_run import NO_VICTIMS, OFFSET, DryRun, Harm, dry_run
 from mooring.scheduler.deciding.evaluation import Judgement, likeness_on, status_on, status_with
+from mooring.scheduler.deciding.harms import KnownHarms, changes_nothing_else
 from mooring.scheduler.deciding.refusals import Refusals
 from mooring.scheduler.framework import SUCCESS, Code, Handle, PostFilterResult, Status, unschedulable
 from mooring.scheduler.framework.nominations import Expected, Nominations
@@ -59,6 +61,7 @@ class _Attempt:
     expected: Expected
     """Pods that the new one has to leave room for."""
     budgets: Budgets
+    harms: KnownHarms
     refusals: Counter[Status] = field(default_factory=Counter)
     """Why nodes that were tried would not do."""
     known: dict[Hashable, _Spared | Status] = field(default_factory=dict)
@@ -67,8 +70,13 @@ class _Attempt:
     """Whether nodes can be tried together, as far as is known."""
 
 
-def preempt(refusals: Refusals, handle: Handle, candidates: Callable[[int], int]) -> PostFilterResult:
-    """Find the node where the pod does the least harm, among so many `candidates` of the nodes that might do."""
+def preempt(
+    refusals: Refusals, handle: Handle, candidates: Callable[[int], int], harms: KnownHarms
+) -> PostFilterResult:
+    """Find the node where the pod does the least harm, among so many `candidates` of the nodes that might do.
+
+    `harms` is what is known from other pods of the profile.
+    """
     judgement, diagnosis, cluster = refusals.judgement, refusals.diagnosis, handle.cluster
     nominations = Nominations(cluster) if handle.nominations is None else handle.nominations
     pod = judgement.pod
@@ -77,7 +85,7 @@ def preempt(refusals: Refusals, handle: Handle, candidates: Callable[[int], int]
         return PostFilterResult(unschedulable(f"preemption: {refusal}"), keeps_nomination=True)
     rows = diagnosis.rows_with(Code.UNSCHEDULABLE)
     budgets = Budgets(cluster.objects(PodDisruptionBudget).values())
-    attempt = _Attempt(judgement, cluster, nominations.expected(pod.pod), budgets)
+    attempt = _Attempt(judgement, cluster, nominations.expected(pod.pod), budgets, harms)
     first = handle.lot.randrange(len(rows)) if len(rows) else 0
     rows = np.concatenate((rows[first:], rows[:first]))
     best = _least_harmful(attempt, _with_lower(attempt, rows), candidates(len(rows)))
@@ -117,12 +125,11 @@ def _message(attempt: _Attempt, nodes: int) -> str:
     return f"0/{nodes} nodes are available: {', '.join(parts)}."
 
 
-def _with_lower(attempt: _Attempt, rows: NDArray[np.intp]) -> list[int]:
+def _with_lower(attempt: _Attempt, rows: NDArray[np.intp]) -> NDArray[np.intp]:
     """The rows that have pods to displace."""
     has_lower = attempt.cluster.priorities.lowest[rows] < priority(attempt.judgement.pod.pod)
     attempt.refusals[NO_VICTIMS] = len(rows) - int(np.count_nonzero(has_lower))
-    found: list[int] = rows[has_lower].tolist()
-    return found
+    return rows[has_lower]
 
 
 class _Try(NamedTuple):
@@ -135,8 +142,38 @@ class _Try(NamedTuple):
     """Among the nodes that were tried together."""
 
 
-def _least_harmful(attempt: _Attempt, rows: Sequence[int], wanted: int) -> Candidate | None:
+def _least_harmful(attempt: _Attempt, rows: NDArray[np.intp], wanted: int) -> Candidate | None:
     """Try nodes until there are enough, of which one at least spares all budgets; the best, the first among equals."""
+    judgement, cluster, expected = attempt.judgement, attempt.cluster, attempt.expected
+    if not len(attempt.budgets) and (not expected or changes_nothing_else(judgement, cluster, expected)):
+        found = _least_known(attempt, rows, max(1, wanted))
+        if found is not None:
+            return found if isinstance(found, Candidate) else None
+    return _least_tried(attempt, rows.tolist(), wanted)
+
+
+def _least_known(attempt: _Attempt, rows: NDArray[np.intp], wanted: int) -> Candidate | Counter[Status] | None:
+    """As `_least_harmful`, from what is known of nodes, or why none would do; None when more than resources decides."""
+    judgement, least = attempt.judgement, priority(attempt.judgement.pod.pod)
+    harms = attempt.harms.of(judgement.pod.shape, least)
+    fitting = rows[:0]
+    at_once = min(wanted, _AT_ONCE)
+    for begin in range(0, len(rows), at_once):
+        part = rows[begin : begin + at_once]
+        if not harms.know(judgement, part, attempt.expected):
+            return None
+        fitting = np.concatenate((fitting, part[harms.fits[part]]))
+        if len(fitting) >= wanted:
+            break
+    if not len(fitting):
+        attempt.refusals.update(harms.refusals(rows))
+        return attempt.refusals
+    row = harms.least(fitting[:wanted])
+    again = dry_run(judgement, attempt.cluster, [row], least, budgets=attempt.budgets, expected=attempt.expected)
+    return None if again is None else _candidate(attempt, _Try(harms.harm(row), row, again, 0))
+
+
+def _least_tried(attempt: _Attempt, rows: Sequence[int], wanted: int) -> Candidate | None:
     best: _Try | None = None
     least: Harm | None = None
     number, spares_budgets = 0, False
@@ -159,11 +196,12 @@ def _tries(attempt: _Attempt, rows: Sequence[int], at_once: int) -> Iterator[_Tr
         part = rows[begin : begin + at_once]
         together = _tried_together(attempt, part)
         if together is not None and attempt.expected.keys().isdisjoint(part):
-            yield from map(_Try, together.harms, part, repeat(together), count())
+            yield from map(_Try, together.outcomes(), part, repeat(together), count())
             continue
+        outcomes = together.outcomes() if together is not None else []
         for place, row in enumerate(part):
             if together is not None and row not in attempt.expected:
-                yield _Try(together.harms[place], row, together, place)
+                yield _Try(outcomes[place], row, together, place)
             else:
                 found = _victims_on(attempt, row)
                 yield _Try(found if isinstance(found, Status) else harm_of(found), row, None, place)
@@ -183,7 +221,7 @@ def _tried_together(attempt: _Attempt, rows: Sequence[int]) -> DryRun | None:
     if not attempt.only_resources:
         return None
     least = priority(attempt.judgement.pod.pod)
-    found = dry_run(attempt.judgement, attempt.cluster, rows, least, attempt.budgets)
+    found = dry_run(attempt.judgement, attempt.cluster, rows, least, budgets=attempt.budgets, expected={})
     attempt.only_resources = found is not None
     return found
 

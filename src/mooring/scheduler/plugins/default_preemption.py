@@ -6,6 +6,7 @@ The work is `scheduler/deciding/preemption.py`.
 from mooring.api.base import Int32, Object
 from mooring.scheduler.columns.shapes import PodInfo
 from mooring.scheduler.deciding import preemption
+from mooring.scheduler.deciding.harms import KnownHarms
 from mooring.scheduler.deciding.refusals import Refusals
 from mooring.scheduler.framework import Handle, PluginArguments, PostFilterResult
 from mooring.scheduler.plugins import arguments as plugin_arguments
@@ -29,6 +30,7 @@ class DefaultPreemption:
         self.percentage = 10 if percentage is None else percentage
         self.absolute = 100 if absolute is None else absolute
         self._handle = handle
+        self._harms = KnownHarms(handle.cluster)
         if not 0 <= self.percentage <= 100:
             raise plugin_arguments.wrong(self.name, "minCandidateNodesPercentage is not in 0 to 100")
         if self.absolute < 0 or (self.percentage == 0 and self.absolute == 0):
@@ -36,7 +38,7 @@ class DefaultPreemption:
 
     def post_filter(self, _pod: PodInfo, statuses: Refusals) -> PostFilterResult:
         """The node where the pod does the least harm, and who has to go there."""
-        return preemption.preempt(statuses, self._handle, self.candidates)
+        return preemption.preempt(statuses, self._handle, self.candidates, self._harms)
 
     def candidates(self, nodes: int) -> int:
         """How many nodes to try when preemption may help on so many."""

@@ -1,0 +1,123 @@
+"""The harm that pods would do on nodes, kept between pods that look alike: most nodes have not changed since the last.
+
+``preemption.py`` asks here where nothing but resources decides and no budget is to be spared. What trying a node came
+to (``dry_run.py``) is kept by shape and priority of the pod, until the node or one of its pods changes.
+"""
+
+from collections import Counter, OrderedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.constraints.columns.revisions import NEVER, Reader, union
+from mooring.scheduler.columns.cluster import Cluster, PlacedPod
+from mooring.scheduler.columns.shapes import PodShape
+from mooring.scheduler.deciding.disruptions import Budgets
+from mooring.scheduler.deciding.dry_run import Harm, dry_run, only_resources_decide
+from mooring.scheduler.deciding.evaluation import Judgement
+from mooring.scheduler.framework import Mask, Status
+from mooring.scheduler.framework.nominations import Expected
+
+_KEPT = 8
+"""For so many kinds of pods."""
+_PARTS = 5
+"""That a harm consists of."""
+_NO_BUDGETS = Budgets(())
+
+
+class KnownHarms:
+    """The harms of pods by shape and priority, for one profile."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._kept: OrderedDict[tuple[PodShape, int], Harms] = OrderedDict()
+
+    def of(self, shape: PodShape, priority: int) -> "Harms":
+        """Up to date: what has changed is not known any more."""
+        found = self._kept.pop((shape, priority), None)
+        if found is None or found.layout != self._cluster.layout:
+            found = Harms(self._cluster, priority)
+        self._kept[shape, priority] = found
+        if len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
+        found.refresh()
+        return found
+
+
+class Harms:
+    def __init__(self, cluster: Cluster, priority: int) -> None:
+        self._cluster = cluster
+        self._priority = priority
+        self.layout = cluster.layout
+        self._reader = Reader(cluster.node_changes, cluster.pod_changes)
+        self._ranks_at = NEVER
+        self._is_known: Mask = np.zeros(cluster.capacity, np.bool_)
+        self.fits: Mask = np.zeros(cluster.capacity, np.bool_)
+        """Where displacing others would help, of the rows that are known."""
+        self._parts = np.zeros((_PARTS, cluster.capacity), np.int64)
+        self._refused: dict[int, Status] = {}
+        self._with_promises: list[int] = []
+        """Rows that were tried with pods which are expected there: good for one pod."""
+
+    def refresh(self) -> None:
+        ranks = self._cluster.rank_changes
+        changed = union(self._reader.changes().either, ranks.since(self._ranks_at))
+        self._ranks_at = ranks.changed_at
+        self._is_known[self._with_promises] = False
+        self._with_promises.clear()
+        if changed is None:
+            self._is_known[:] = False
+        else:
+            self._is_known[changed] = False
+
+    def know(self, judgement: Judgement, rows: NDArray[np.intp], expected: Expected) -> bool:
+        """Try those of some rows that are not known; whether that could be done, because resources alone decide."""
+        promised = [row for row in rows.tolist() if row in expected] if expected else []
+        self._is_known[promised] = False
+        self._with_promises += promised
+        missing = rows[~self._is_known[rows]]
+        if not len(missing):
+            return only_resources_decide(judgement, self._cluster)
+        found = dry_run(
+            judgement, self._cluster, missing.tolist(), self._priority, budgets=_NO_BUDGETS, expected=expected
+        )
+        if found is None:
+            return False
+        self._is_known[missing] = True
+        self.fits[missing] = False
+        self.fits[missing[found.places]] = True
+        self._parts[:, missing[found.places]] = found.harms
+        for place, status in found.refused.items():
+            self._refused[int(missing[place])] = status
+        return True
+
+    def least(self, rows: NDArray[np.intp]) -> int:
+        """The row with the least harm, the first among equals."""
+        for part in self._parts:
+            if len(rows) > 1:
+                values = part[rows]
+                rows = rows[values == values.min()]
+        return int(rows[0])
+
+    def harm(self, row: int) -> Harm:
+        violations, highest, priorities, number, started = self._parts[:, row].tolist()
+        return violations, highest, priorities, number, started
+
+    def refusals(self, rows: NDArray[np.intp]) -> Counter[Status]:
+        """Why rows would not do."""
+        return Counter(self._refused[row] for row in rows.tolist())
+
+
+def changes_nothing_else(judgement: Judgement, cluster: Cluster, expected: Expected) -> bool:
+    """Whether filters that have nothing to say would still have nothing to say if the expected pods had come."""
+    kinds: dict[tuple[PodShape, ...], tuple[int, list[PlacedPod]]] = {}
+    for row, pods in expected.items():
+        kinds.setdefault(tuple(placed.shape for placed in pods), (row, list(pods)))
+    silent = [slot for slot in judgement.filters if slot.status.is_skip]
+    for row, pods in kinds.values() if silent else ():
+        with cluster.supposing() as supposed:
+            for placed in pods:
+                supposed.place(placed)
+            if any(slot.verdicts(np.array([row], np.intp)) is not None for slot in silent):
+                return False
+    return True
