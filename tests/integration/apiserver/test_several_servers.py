@@ -357,12 +357,12 @@ def test_two_servers_exceed_no_quota_and_count_exactly_also_when_one_is_killed(t
         two = start_server(tmp_path / "two", *etcd.flags())
         callers = [Caller(one), Caller(two)]
         space = "/api/v1/namespaces/default"
-        quota = {"metadata": {"name": "few"}, "spec": {"hard": {"count/configmaps": "100"}}}
+        quota = {"metadata": {"name": "few"}, "spec": {"hard": {"count/configmaps": "50"}}}
         assert callers[0]("POST", f"{space}/resourcequotas", quota)[0] == 201
         eventually(lambda: all("hard" in call("GET", f"{space}/resourcequotas/few")[1]["status"] for call in callers))
 
         def write(number: int) -> int:
-            if number == 60:
+            if number == 30:
                 two.kill()
             try:
                 return callers[number % 2]("POST", f"{space}/configmaps", config_map(f"m{number}"))[0]
@@ -370,10 +370,10 @@ def test_two_servers_exceed_no_quota_and_count_exactly_also_when_one_is_killed(t
                 return 0
 
         with ThreadPoolExecutor(64) as pool:
-            codes = list(pool.map(write, range(200)))
+            codes = list(pool.map(write, range(100)))
         listed = callers[0]("GET", f"{space}/configmaps")[1]["items"]
         used = int(callers[0]("GET", f"{space}/resourcequotas/few")[1]["status"]["used"]["count/configmaps"])
-        assert codes.count(201) <= len(listed) == used <= 100
+        assert codes.count(201) <= len(listed) == used <= 50
         assert set(codes) <= {0, 201, 403}
         refused = callers[0]("POST", f"{space}/configmaps", config_map("last"))[0]
-        assert (refused == 403) == (used == 100)
+        assert (refused == 403) == (used == 50)

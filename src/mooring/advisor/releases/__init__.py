@@ -2,7 +2,8 @@
 
     auditor      an audit from end to end             options      two releases compared
     fields       fields and values of objects         kinds        API versions, and versions in the store
-    rights       RBAC rules that name nothing         definitions  CRDs, their rules and stored versions
+    rights       RBAC rules that name nothing         definitions  expressions of CRDs, policies, webhooks
+    annotations  those that are deprecated
     bystanders   webhooks, APIServices, kubelets      steps        what to do, in which order
     results      the typed answer                     reports      how it is written, for people and for CI
     baseline     only what is new                     clients      who asked for what: audit logs and metrics

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from mooring.advisor.audit.auditor import reference_of
 from mooring.advisor.audit.results import ObjectReference
 from mooring.advisor.lint.linter import without_logs
-from mooring.advisor.releases import bystanders, definitions, fields, kinds, played, rights, steps
+from mooring.advisor.releases import annotations, bystanders, definitions, fields, kinds, played, rights, steps
 from mooring.advisor.releases.options import Crossing
 from mooring.advisor.releases.results import Finding, ReleaseAudit
 from mooring.advisor.releases.subjects import Subject
@@ -67,6 +67,7 @@ def _judged(subject: Subject, crossing: Crossing, now: datetime) -> Iterator[Fin
     yield from rights.findings(subject, crossing)
     yield from definitions.findings(subject, crossing, now)
     yield from fields.findings(subject, crossing)
+    yield from annotations.findings(subject, crossing)
 
 
 def subject_of(raw: RawObject, crossing: Crossing) -> Subject:

@@ -1,42 +1,79 @@
-"""CustomResourceDefinitions: schemas and rules that the other release refuses, and versions that are still stored.
+"""Definitions of custom kinds, policies and webhooks: expressions that the other release does not understand.
 
-What a schema's fields mean is a matter of ``fields.py``; here admission judges the definition with all that each of the
-two releases knows of CEL and formats. Called by ``auditor.py``.
+What fields mean is a matter of ``fields.py``; here admission judges the whole object with all that each of the two
+releases knows of CEL. Of definitions, also the versions that are still stored. Called by ``auditor.py``.
 """
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import NamedTuple
 
 from mooring.advisor.audit import judging
 from mooring.advisor.releases.options import Crossing
 from mooring.advisor.releases.results import Effect, Finding
 from mooring.advisor.releases.subjects import Subject, items, mapping
 from mooring.api import codec
+from mooring.api.admissionregistration_v1 import (
+    MutatingAdmissionPolicy,
+    MutatingWebhookConfiguration,
+    ValidatingAdmissionPolicy,
+    ValidatingWebhookConfiguration,
+)
 from mooring.api.apiextensions_v1 import CustomResourceDefinition
 from mooring.api.codec import DecodeError, FieldValidation
+from mooring.api.meta_v1 import Resource
 
-_GROUP = "apiextensions.k8s.io"
-_HAS_RULES = "x-kubernetes-validations"
+
+class _Expressive(NamedTuple):
+    """A kind whose objects have expressions."""
+
+    type: type[Resource]
+    word: str
+    """Objects without this field have none."""
+    stored: str
+    """What a server that does not understand one makes of an object that is there."""
+
+
+_POLICY = "all that the policy is asked about is refused, unless its failurePolicy is Ignore"
+_WEBHOOK = "all that the webhook would be asked about is refused, unless its failurePolicy is Ignore"
+_KINDS = {
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): _Expressive(
+        CustomResourceDefinition, "x-kubernetes-validations", "every write of its objects is refused"
+    ),
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): _Expressive(
+        ValidatingAdmissionPolicy, "expression", _POLICY
+    ),
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): _Expressive(
+        MutatingAdmissionPolicy, "expression", _POLICY
+    ),
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): _Expressive(
+        ValidatingWebhookConfiguration, "matchConditions", _WEBHOOK
+    ),
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _Expressive(
+        MutatingWebhookConfiguration, "matchConditions", _WEBHOOK
+    ),
+}
 
 
 def findings(subject: Subject, crossing: Crossing, now: datetime) -> Iterator[Finding]:
-    """What happens to a definition of a custom kind."""
-    if subject.reference.kind != "CustomResourceDefinition" or subject.group != _GROUP:
+    """What happens to an object with expressions."""
+    found = _KINDS.get((subject.group, subject.reference.kind))
+    if found is None:
         return
-    yield from _stored_versions(subject)
-    if _HAS_RULES not in str(subject.tree.get("spec")):
+    if found.type is CustomResourceDefinition:
+        yield from _stored_versions(subject)
+    if f"'{found.word}'" not in str(subject.tree):
         return
     try:
-        definition = codec.decode_tree(subject.tree, CustomResourceDefinition, FieldValidation.IGNORE).object
+        judged = codec.decode_tree(subject.tree, found.type, FieldValidation.IGNORE).object
     except DecodeError:
         return
-    here = judging.create(definition, crossing.definitions_options(end=False), now)
-    there = judging.create(definition, crossing.definitions_options(end=True), now)
+    there = judging.create(judged, crossing.expression_options(end=True), now)
+    if not there.refused:
+        return
+    here = judging.create(judged, crossing.expression_options(end=False), now)
     for field, refusal in there.beyond(here).refused.items():
-        if subject.reference.stored:
-            after = "every write of its objects is refused until the rule is changed"
-        else:
-            after = "the definition cannot be created"
+        after = f"{found.stored} until it is changed" if subject.reference.stored else "it cannot be created"
         yield Finding(
             object=subject.reference,
             field=field,

@@ -139,8 +139,15 @@ class Crossing:
 
     def deprecated(self, served: Served) -> bool:
         """Whether the API version becomes deprecated on the way."""
-        when = Version.parse(served.deprecated) if served.deprecated else None
-        return when is not None and self.start < when <= self.end
+        return bool(served.deprecated) and self.begins(served.deprecated)
+
+    def begins(self, release: str) -> bool:
+        """Whether what begins with a release begins on the way."""
+        return self.start < Version.parse(release) and self.has_begun(release)
+
+    def has_begun(self, release: str) -> bool:
+        """Whether what begins with a release is so in the release aimed at."""
+        return Version.parse(release) <= self.end
 
     def kubelet_skew(self, text: str) -> str:
         """What is wrong with a kubelet's version for an API server of the release aimed at; empty if nothing is."""
@@ -199,6 +206,10 @@ class Crossing:
             return self.gates[name]
         return gate_history.is_on(name, version)
 
+    def asks(self, gate: str, *, end: bool) -> bool:
+        """Whether a release does what a gate brought."""
+        return self._gate(gate, self.end if end else self.start)
+
     # -- what Mooring can play itself
 
     @property
@@ -222,8 +233,8 @@ class Crossing:
         }
         return Component(found.versions, FeatureGates(states))
 
-    def definitions_options(self, *, end: bool) -> AdmissionOptions:
-        """Admission that judges the schemas and rules of custom kinds with all that a release knows."""
+    def expression_options(self, *, end: bool) -> AdmissionOptions:
+        """Admission that judges schemas, rules and policies with all that a release knows of CEL."""
         version = self.end if end else self.start
         versions = ComponentVersions(BINARY, BINARY, version)
         return admission_options.for_component(Component(versions, component.resolve().gates))

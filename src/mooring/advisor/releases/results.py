@@ -32,6 +32,7 @@ class Effect(StrEnum):
     NEEDS_MOORING = "NeedsMooring"
     DEPRECATED = "Deprecated"
     CLIENT = "Client"
+    RIGHTS_MISSING = "RightsMissing"
     COMES_ALIVE = "ComesAlive"
     HARMLESS = "Harmless"
 
@@ -62,6 +63,7 @@ _ABOUT = {
     Effect.NEEDS_MOORING: _About("R024", "needs-mooring", _WARNING, "No release of Kubernetes has the field or value"),
     Effect.DEPRECATED: _About("R025", "deprecated", _WARNING, "It is deprecated there"),
     Effect.CLIENT: _About("R026", "client", _WARNING, "A client asks for what is not there, or is too old"),
+    Effect.RIGHTS_MISSING: _About("R027", "rights-missing", _WARNING, "An RBAC rule is not enough there"),
     Effect.COMES_ALIVE: _About("R040", "comes-alive", _INFO, "A field is known there, and not here: it takes effect"),
     Effect.HARMLESS: _About("R041", "harmless", _INFO, "It is lost, and nothing follows from it"),
 }

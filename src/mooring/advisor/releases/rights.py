@@ -1,11 +1,12 @@
-"""RBAC rules that name groups, resources or verbs which the other release does not have.
+"""RBAC rules that name groups, resources or verbs which the other release does not have, or that are not enough there.
 
 What no release has is somebody's mistake or a custom kind, and not our question; neither are the roles that the server
-keeps itself. Called by ``auditor.py``.
+keeps itself. The verbs of discovery are the same in all releases; what changes is what servers and kubelets ask the
+authorizer about, and that is a matter of gates. Called by ``auditor.py``.
 """
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from mooring.advisor.releases.options import Crossing
 from mooring.advisor.releases.results import Effect, Finding
@@ -13,39 +14,134 @@ from mooring.advisor.releases.subjects import Subject, items, mapping
 
 _KINDS = frozenset({"Role", "ClusterRole"})
 _BOOTSTRAPPED = "kubernetes.io/bootstrapping"
+_VERBS = {
+    "impersonate": "ConstrainedImpersonation",
+    "impersonate-on": "ConstrainedImpersonation",
+    "request-serviceaccounts-token-audience": "ServiceAccountNodeAudienceRestriction",
+}
+"""Verbs, or what stands before their colon, that are asked about only with a gate. `impersonate` alone always is."""
+_SUBRESOURCES = {
+    ("", "nodes/configz"): "KubeletFineGrainedAuthz",
+    ("", "nodes/healthz"): "KubeletFineGrainedAuthz",
+    ("", "nodes/pods"): "KubeletFineGrainedAuthz",
+    ("resource.k8s.io", "resourceclaims/binding"): "DRAResourceClaimGranularStatusAuthorization",
+    ("resource.k8s.io", "resourceclaims/driver"): "DRAResourceClaimGranularStatusAuthorization",
+}
+"""What nobody serves, and is asked about only with a gate."""
+
+
+class Demand(NamedTuple):
+    """A right that is not enough any more where a gate is on: others are asked for as well."""
+
+    gate: str
+    group: str
+    given: frozenset[str]
+    verbs: frozenset[str]
+    wanted: frozenset[str]
+    """Resources; empty for the one that is given."""
+    wanted_verbs: frozenset[str]
+    refused: str
+
+
+_WRITE = frozenset({"update", "patch"})
+_DEMANDS = (
+    Demand(
+        "AuthorizePodWebsocketUpgradeCreatePermission",
+        "",
+        frozenset({"pods/attach", "pods/exec", "pods/portforward"}),
+        frozenset({"get"}),
+        frozenset(),
+        frozenset({"create"}),
+        "streams over WebSockets, which kubectl uses",
+    ),
+    Demand(
+        "DRAResourceClaimGranularStatusAuthorization",
+        "resource.k8s.io",
+        frozenset({"resourceclaims/status"}),
+        _WRITE,
+        frozenset({"resourceclaims/binding", "resourceclaims/driver"}),
+        _WRITE,
+        "changes of allocations and of the status of devices",
+    ),
+)
 
 
 def findings(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
-    """Rules of a role that give rights to nothing on the other side."""
+    """Rules of a role that give rights to nothing on the other side, or not enough."""
     if subject.reference.kind not in _KINDS or subject.group != "rbac.authorization.k8s.io":
         return
     if _BOOTSTRAPPED in mapping(subject.metadata.get("labels")):
         return
-    for index, rule in enumerate(items(subject.tree.get("rules"))):
-        for group, resource in _named(mapping(rule)):
-            where = _there(group, resource, crossing, end=True)
-            if where is False and _there(group, resource, crossing, end=False):
-                text = f"{crossing.end} has no {resource} in {group or 'the core group'}: the rule gives no right there"
-                yield Finding(
-                    object=subject.reference,
-                    field=f"rules[{index}].resources",
-                    value=f"{resource}.{group}" if group else resource,
-                    effect=Effect.RIGHTS_TO_NOTHING,
-                    message=text,
-                )
+    rules = [mapping(rule) for rule in items(subject.tree.get("rules"))]
+    for index, rule in enumerate(rules):
+        for field, value, what in _to_nothing(rule, crossing):
+            text = f"{crossing.end} has no {what}: the rule gives no right there"
+            yield _finding(subject, f"rules[{index}].{field}", value, Effect.RIGHTS_TO_NOTHING, text)
+        for resource, demand in _not_enough(rule, rules, crossing):
+            wanted = f"{' or '.join(sorted(demand.wanted_verbs))} of {' or '.join(sorted(demand.wanted or {resource}))}"
+            text = f"{crossing.end} asks for {wanted} as well, and refuses {demand.refused}, without it"
+            yield _finding(subject, f"rules[{index}].verbs", resource, Effect.RIGHTS_MISSING, text)
 
 
-def _named(rule: Any) -> Iterator[tuple[str, str]]:
-    for group in items(rule.get("apiGroups")):
-        for resource in items(rule.get("resources")):
-            if isinstance(group, str) and isinstance(resource, str) and "*" not in (group, resource):
+def _to_nothing(rule: Mapping[str, Any], crossing: Crossing) -> Iterator[tuple[str, str, str]]:
+    """Field, value and words for what a rule names and only the release that is left has."""
+    for group, resource in _pairs(rule):
+        if _there(group, resource, crossing, end=False) and _there(group, resource, crossing, end=True) is False:
+            name = f"{resource}.{group}" if group else resource
+            yield "resources", name, f"{resource} in {group or 'the core group'}"
+    for verb in _texts(rule, "verbs"):
+        word, colon, _ = verb.partition(":")
+        gate = _VERBS.get(word) if verb != "impersonate" else None
+        if gate and _leaves(gate, crossing):
+            yield "verbs", verb, f"verb {word}{colon}"
+
+
+def _not_enough(
+    rule: Mapping[str, Any], rules: list[Mapping[str, Any]], crossing: Crossing
+) -> Iterator[tuple[str, Demand]]:
+    for demand in _DEMANDS:
+        if crossing.asks(demand.gate, end=False) or not crossing.asks(demand.gate, end=True):
+            continue
+        for group, resource in _pairs(rule):
+            given = group == demand.group and resource in demand.given and demand.verbs & set(_texts(rule, "verbs"))
+            wanted = demand.wanted or {resource}
+            if given and not any(_gives(each, group, wanted, demand.wanted_verbs) for each in rules):
+                yield resource, demand
+
+
+def _gives(rule: Mapping[str, Any], group: str, resources: frozenset[str] | set[str], verbs: frozenset[str]) -> bool:
+    """Whether a rule gives one of some verbs, limited to nodes or not, for one of some resources."""
+    named = set(_texts(rule, "resources"))
+    every = {"*"} | {f"*/{each.partition('/')[2]}" for each in resources}
+    return (
+        bool({"*", group} & set(_texts(rule, "apiGroups")))
+        and bool((every | resources) & named)
+        and any(verb == "*" or verb.rpartition(":")[2] in verbs for verb in _texts(rule, "verbs"))
+    )
+
+
+def _pairs(rule: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for group in _texts(rule, "apiGroups"):
+        for resource in _texts(rule, "resources"):
+            if "*" not in (group, resource):
                 yield group, resource
+
+
+def _texts(rule: Mapping[str, Any], field: str) -> list[str]:
+    return [each for each in items(rule.get(field)) if isinstance(each, str)]
+
+
+def _leaves(gate: str, crossing: Crossing) -> bool:
+    return crossing.asks(gate, end=False) and not crossing.asks(gate, end=True)
 
 
 def _there(group: str, resource: str, crossing: Crossing, *, end: bool) -> bool | None:
     """Whether a release has the resource; None for groups that are no part of Kubernetes."""
     if group not in crossing.history.groups:
         return None
+    gate = _SUBRESOURCES.get((group, resource))
+    if gate is not None:
+        return crossing.asks(gate, end=end)
     plural, _, sub = resource.partition("/")
     versions = crossing.history.versions(group, plural)
     if plural == "*" or sub == "*":
@@ -53,3 +149,7 @@ def _there(group: str, resource: str, crossing: Crossing, *, end: bool) -> bool 
     if not sub:
         return any(crossing.knows(each, end=end) for each in versions)
     return any(crossing.subresource(each, sub, end=end) for each in versions)
+
+
+def _finding(subject: Subject, field: str, value: str, effect: Effect, text: str) -> Finding:
+    return Finding(object=subject.reference, field=field, value=value, effect=effect, message=text)

@@ -54,6 +54,12 @@ class Subject:
         return _MADE.get(self.reference.kind, "pods") if template and path.startswith(template) else ""
 
     @property
+    def template_path(self) -> str:
+        """Where the template of its pods is; empty if it makes none."""
+        template = "" if self.reference.kind == "ResourceClaimTemplate" else _TEMPLATES.get(self.reference.kind, "")
+        return f"{template}.spec.template" if self.reference.kind == "CronJob" else template
+
+    @property
     def is_over(self) -> bool:
         """Whether nothing is made from it any more: a Job that has ended, an old ReplicaSet, a pod that has."""
         kind, spec, status = self.reference.kind, mapping(self.tree.get("spec")), mapping(self.tree.get("status"))
