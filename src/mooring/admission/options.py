@@ -15,6 +15,7 @@ from mooring.base.component import Component
 from mooring.base.version import BINARY, Version
 
 if TYPE_CHECKING:
+    from mooring.admission.off_fields import OffFields
     from mooring.cel.environment import Environment
     from mooring.constraints.celenv import Environments
 
@@ -132,6 +133,8 @@ class AdmissionOptions:
     """Fields of pods that are newer than the minimum compatibility version: stored ones stay, new ones are refused."""
     unwritable_in_kinds: frozenset[tuple[str, str]] = field(default_factory=frozenset)
     """The same of other kinds: a kind and a path in it."""
+    off_fields: "OffFields | None" = None
+    """Fields that the emulated release has behind gates which are off there; None where no older one is emulated."""
 
 
 RELAXED_SERVICE_NAMES = Version(1, 36)
@@ -180,6 +183,29 @@ OTHER_FIELDS: dict[tuple[str, str], Version] = {
 """Fields of other kinds, by the version that they came with (4330.7)."""
 
 
+SERVED_BY_RUNTIME_CONFIG = frozenset({"DynamicResourceAllocation"})
+"""Gates of Kubernetes beside which a group has to be switched on: Mooring is content with the group."""
+
+
+@lru_cache(maxsize=16)
+def off_in(emulation: Version) -> "OffFields | None":
+    """What a release has off by default, apart from the gates that Mooring knows; nothing of our own release."""
+    if emulation >= BINARY:
+        return None
+    from mooring.admission.off_fields import OffFields  # noqa: PLC0415 - only those who emulate pay for the table
+    from mooring.api.history import Field, history  # noqa: PLC0415 - as above
+    from mooring.base import gate_history  # noqa: PLC0415 - as above
+
+    known = {gate.name for gate in gates.KNOWN} | SERVED_BY_RUNTIME_CONFIG
+
+    def is_off(of: Field) -> bool:
+        if not of.gates or not of.releases.has(emulation) or known & set(of.gates):
+            return False
+        return not any(gate_history.is_on(gate, emulation) for gate in of.gates)
+
+    return OffFields(history(), is_off)
+
+
 def for_component(component: Component) -> AdmissionOptions:
     """Read a component's versions and gates, once."""
     on = component.gates.enabled
@@ -209,4 +235,5 @@ def for_component(component: Component) -> AdmissionOptions:
         judges=judges_for(compatible, forced=on(gates.CEL)),
         unwritable_fields=frozenset(path for path, since in POD_FIELDS.items() if compatible < since),
         unwritable_in_kinds=frozenset(place for place, since in OTHER_FIELDS.items() if compatible < since),
+        off_fields=off_in(component.versions.emulation),
     )

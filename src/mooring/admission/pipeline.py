@@ -63,6 +63,8 @@ def finish_create(obj: T, request: Request) -> Admitted[T]:
     _check_namespace(obj, strategy, request)  # which a webhook may have changed
     _stamp(obj, request)
     generate_name(obj.metadata)  # before the kind prepares the object: Jobs and namespaces label things by their name
+    if request.options.off_fields:
+        request.options.off_fields.drop(obj, None)
     strategy.prepare_for_create(obj, request)
     problems = field_errors.gathered(partial(strategy.validate_create, obj, request))
     if problems:
@@ -108,6 +110,8 @@ def finish_update(new: T, old: T, request: Request, subresource: str = "") -> Ad
     if not new.metadata.resource_version:
         _check_unconditional(main, new)
         new.metadata.resource_version = old.metadata.resource_version
+    if request.options.off_fields and not subresource:
+        request.options.off_fields.drop(new, old)
     strategy.prepare_for_update(new, old, request)
     problems = field_errors.gathered(partial(strategy.validate_update, new, old, request))
     if problems:

@@ -64,6 +64,8 @@ def create(obj: Resource, options: AdmissionOptions, now: datetime) -> Judgement
     strategy.default(made)
     made.metadata.name = made.metadata.name or "any"  # the server makes one up
     given = _content(made)
+    if options.off_fields:
+        options.off_fields.drop(made, None)
     strategy.prepare_for_create(made, _request(obj, options, now))
     refused: dict[str, str] = {}
     for problem in strategy.validate_create(made, _request(obj, options, now)):

@@ -61,7 +61,7 @@ def findings(
     for suspect in suspects:
         reference = references.get(identity_of(suspect.object))
         for finding in _told(suspect, reference, options, now) if reference else ():
-            if not any(finding.object == other and finding.field.startswith(field) for other, field in told_of):
+            if not any(finding.object == other and _concerns(finding.field, field) for other, field in told_of):
                 yield finding
     for each in play(_only(suspects, snapshot), question, now=now).findings:
         if each.effect in _FATES and each.breaks:
@@ -73,6 +73,11 @@ def findings(
                 message=each.message,
                 gate=each.feature,
             )
+
+
+def _concerns(field: str, told: str) -> bool:
+    """Whether a field is one that was told of, or in it, or has lost it and is refused as incomplete."""
+    return field.startswith(told) or told.startswith(f"{field}.")
 
 
 def _suspects(snapshot: Snapshot, options: Options, now: datetime) -> Iterator[_Suspect]:
