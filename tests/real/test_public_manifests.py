@@ -1,9 +1,11 @@
 """Manifests of operators and charts that others publish give no false alarms.
 
-MOORING_MANIFESTS names a folder with checked-out manifests: of cert-manager, Argo Workflows, Kueue and the like.
+MOORING_MANIFESTS names a folder with checked-out manifests: docs/decisions/api-history.md has the projects, commits and
+folders that were read. What is found there was judged by hand, and is true.
 """
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -21,11 +23,38 @@ def published() -> Snapshot:
     return dump([Path(FOLDER)])
 
 
+GONE = {
+    "R001 policy/v1beta1 PodDisruptionBudget apiVersion",  # removed in 1.25; for old clusters, beside others
+    "R001 policy/v1beta1 PodSecurityPolicy apiVersion",  # removed in 1.25
+    "R001 scheduling.k8s.io/v1alpha2 PodGroup apiVersion",  # an alpha version of 1.36 alone
+    "R001 scheduling.k8s.io/v1alpha2 Workload apiVersion",
+}
+STREAMS = {  # they may get pods/exec and not create it, which is not enough from 1.35 on
+    "R027 rbac.authorization.k8s.io/v1 ClusterRole rules[].verbs",
+    "R027 rbac.authorization.k8s.io/v1 Role rules[].verbs",
+}
+ALPHA = {each.replace("R001", "R023") for each in GONE if "alpha" in each}  # which 1.36 can be told to serve
+NEWER = {  # written for releases that have them
+    "R001 admissionregistration.k8s.io/v1 MutatingAdmissionPolicy apiVersion",
+    "R001 admissionregistration.k8s.io/v1 MutatingAdmissionPolicyBinding apiVersion",
+    "R005 resource.k8s.io/v1 ResourceClaimTemplate spec.spec.devices.requests[].exactly.capacity",
+}
+PAIRS = [
+    ("1.29", "1.37", GONE | STREAMS),
+    ("1.36", "1.37", GONE),
+    ("1.37", "1.36", GONE),
+    ("1.37", "1.34", GONE | NEWER),
+]
+
+
 @pytest.mark.req("U.8")
 @pytest.mark.skipif(not FOLDER, reason="MOORING_MANIFESTS does not name a folder with manifests of others")
-@pytest.mark.parametrize(("start", "end"), [("1.34", "1.36"), ("1.33", "1.37"), ("1.29", "1.37")])
-def test_on_the_way_up_nothing_is_told_of_manifests_that_are_kept_up_to_date(
-    published: Snapshot, start: str, end: str
-) -> None:
+@pytest.mark.parametrize(("start", "end", "true"), PAIRS)
+def test_what_is_told_of_published_manifests_is_true(published: Snapshot, start: str, end: str, true: set[str]) -> None:
     found = releases.audit(published, Crossing.between(start, end)).findings
-    assert [each for each in found if each.level is not Severity.INFO and not each.object.stored] == []
+    told = {
+        f"{each.rule.id} {each.object.api_version} {each.object.kind} {re.sub(r'[0-9]+', '', each.field)}"
+        for each in found
+        if each.level is not Severity.INFO
+    }
+    assert told - true == set()

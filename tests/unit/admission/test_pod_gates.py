@@ -148,10 +148,26 @@ def test_a_field_of_this_release_may_be_written_once_no_older_one_is_in_question
     assert create_problems(pod_of(spec), for_component(component.resolve(min_compatibility="1.37"))) == []
 
 
+@pytest.mark.parametrize(("emulation", "kept"), [("1.34", False), ("1.35", True), ("1.37", True)])
+@pytest.mark.req("4330.2", "U.7")
+def test_a_field_behind_a_gate_that_is_off_in_the_emulated_release_is_dropped_but_what_is_stored_stays(
+    emulation: str, kept: bool
+) -> None:
+    options = for_component(component.resolve(emulation=emulation, min_compatibility=emulation))
+    rules: Tree = {"restartPolicyRules": [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]}
+    spec: Tree = {"containers": [{"name": "c", "image": "i", "restartPolicy": "Never", **rules}]}
+    new, old = pod_of(spec), created(pod_of(spec))
+    if options.off_fields:
+        options.off_fields.drop(new, None)
+        options.off_fields.drop(old, old)
+    assert bool(new.spec.containers[0].restart_policy_rules) == kept
+    assert old.spec.containers[0].restart_policy_rules
+
+
 @pytest.mark.parametrize("path", NEW_FIELDS)
 @pytest.mark.req("4330.7")
 def test_a_field_newer_than_the_minimum_compatibility_version_may_stay_but_not_come(path: str) -> None:
-    old_server = for_component(component.resolve(emulation="1.31", min_compatibility="1.30"))
+    old_server = for_component(component.resolve(min_compatibility="1.30"))
     spec = NEW_FIELDS[path]
     problems = create_problems(pod_of(spec), old_server)
     detail = "Forbidden: may not be set while the minimum compatibility version is older than the field"

@@ -84,6 +84,15 @@ CASES: dict[str, Case] = {
         "1.28", "1.29", obj("policy/v1beta1", "PodDisruptionBudget", stored=False),
         Effect.NOT_SERVED, "removed in 1.25",
     ),
+    "of a manifest in a version that the release before lacks, fields are not told one by one": (
+        "1.29", "1.37",
+        obj("resource.k8s.io/v1", "DeviceClass", stored=False, spec={"extendedResourceName": "example.com/gpu"}),
+        None, "",
+    ),
+    "a version that only the release aimed at can be told to serve is told so": (
+        "1.37", "1.36", obj("scheduling.k8s.io/v1alpha2", "Workload", stored=False), Effect.NEEDS_GATE,
+        "=true in 1.36",
+    ),
     "a version that begins to be deprecated is told": (
         "1.28", "1.29", obj("flowcontrol.apiserver.k8s.io/v1beta3", "FlowSchema", stored=False),
         Effect.DEPRECATED, "is deprecated; use flowcontrol.apiserver.k8s.io/v1",

@@ -78,8 +78,14 @@ def findings(subject: Subject, crossing: Crossing, now: datetime) -> Iterator[Fi
             object=subject.reference,
             field=field,
             effect=Effect.RULE_REFUSED,
-            message=f"{crossing.end} does not understand it ({refusal.partition(': ')[2]}): {after}",
+            message=f"{crossing.end} does not understand it ({_why(refusal)}): {after}",
         )
+
+
+def _why(refusal: str) -> str:
+    """What the compiler says, without the whole rule before it and the picture below it."""
+    words = refusal.partition("compilation failed: ")[2] or refusal.partition(": ")[2]
+    return words.partition("\n")[0]
 
 
 def _stored_versions(subject: Subject) -> Iterator[Finding]:

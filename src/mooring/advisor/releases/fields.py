@@ -108,13 +108,19 @@ class _Judge:
             case Change.NEEDS_GATE if self._subject.reference.stored:
                 text = f"{notice.gate} is off by default in {self._crossing.start} and {self._end}: set it there, too"
                 return self._finding(use, Effect.NEEDS_GATE, text)
-            case Change.NEW if not self._subject.reference.stored:
+            case Change.NEW if self._is_written_for_both:
                 text = f"{self._crossing.start} drops it; it takes effect from {self._end} on"
                 return self._finding(use, Effect.COMES_ALIVE, text)
             case Change.DEPRECATED:
                 text = f"the field is deprecated from {notice.release} on"
                 return self._finding(use, Effect.DEPRECATED, text)
         return None
+
+    @property
+    def _is_written_for_both(self) -> bool:
+        """Whether it is a manifest in a version that the release before knows: else all of it would be new."""
+        served = self._subject.served
+        return not self._subject.reference.stored and served is not None and self._crossing.knows(served, end=False)
 
     def _lost(self, use: Use) -> Finding:
         reason = f"{self._end} does not know the field"

@@ -49,7 +49,8 @@ def _written(subject: Subject, served: Served, crossing: Crossing) -> Iterator[F
         text = f"{_name(served)} is served in {crossing.end} only with --runtime-config{_instead(served, crossing)}"
         yield _finding(subject, Effect.NOT_SERVED, text)
     else:
-        text = f"{_name(served)} is served only with --runtime-config={served.api_version}=true in both releases"
+        where = "both releases" if crossing.knows(served, end=False) else crossing.end
+        text = f"{_name(served)} is served only with --runtime-config={served.api_version}=true in {where}"
         yield _finding(subject, Effect.NEEDS_GATE, text)
 
 
