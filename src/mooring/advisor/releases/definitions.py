@@ -73,7 +73,7 @@ def findings(subject: Subject, crossing: Crossing, now: datetime) -> Iterator[Fi
         return
     here = judging.create(judged, crossing.expression_options(end=False), now)
     for field, refusal in there.beyond(here).refused.items():
-        after = f"{found.stored} until it is changed" if subject.reference.stored else "it cannot be created"
+        after = f"until it is changed, {found.stored}" if subject.reference.stored else "it cannot be created"
         yield Finding(
             object=subject.reference,
             field=field,
