@@ -162,7 +162,7 @@ class Application:
 
     def _exchange(self, request: Request, address: str = "") -> Exchange:
         given = request.request_id or request.headers.get("audit-id", "")
-        request.request_id = given if _REQUEST_ID.fullmatch(given) else new_uid()
+        request.request_id = given if given and _REQUEST_ID.fullmatch(given) else new_uid()
         return Exchange(request, self.clock.now(), self.clock.monotonic(), address=address)
 
     async def _respond(self, exchange: Exchange, receive: Receive | None) -> Response:

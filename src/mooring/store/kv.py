@@ -175,7 +175,7 @@ class Store(Protocol):
         ...
 
     def peek_all(self, prefix: str) -> list[KeyValue]:
-        """The same, of all keys under a prefix."""
+        """The same, of all keys under a prefix. The list is not to be changed."""
         ...
 
     def watch(self, selection: str, *, after: int) -> Watcher:

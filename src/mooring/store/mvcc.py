@@ -20,6 +20,7 @@ from mooring.store.kv import Conflict, Delete, Event, KeyValue, Outcome, Page, W
 from mooring.store.sorted_keys import SortedKeys
 
 _revision_of = attrgetter("revision")
+_FEW, _PREFIXES = 64, 4096
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Mvcc:
         self._keys = SortedKeys()
         self._history: list[Event] = []
         self._expiring: list[tuple[float, int, str]] = []  # a heap; an entry may be out of date
+        self._few: dict[str, list[KeyValue]] = {}
+        """What lies under prefixes that were asked for, where it is little; a write forgets those of its key."""
 
     def __len__(self) -> int:
         return len(self._live)
@@ -56,6 +59,17 @@ class Mvcc:
 
     def count(self, prefix: str) -> int:
         return self._keys.between(prefix, _end_of(prefix), limit=1)[1]
+
+    def all_under(self, prefix: str) -> list[KeyValue]:
+        """All keys under a prefix, now; not to be changed. Writers ask for the same few (quotas, limits) every time."""
+        found = self._few.get(prefix)
+        if found is None:
+            found = self.range(prefix, "", 0, None).items
+            if prefix and len(found) <= _FEW:
+                if len(self._few) >= _PREFIXES:
+                    self._few.clear()
+                self._few[prefix] = found
+        return found
 
     def range(self, prefix: str, after_key: str, limit: int, revision: int | None) -> Page:
         """A page of the keys under a prefix, now or at an earlier revision."""
@@ -158,6 +172,8 @@ class Mvcc:
 
     def _replace(self, event: Event) -> None:
         current = event.current
+        if self._few:
+            self._forget_prefixes_of(event.key)
         if current is None:
             if self._live.pop(event.key, None):
                 self._keys.remove(event.key)
@@ -170,6 +186,12 @@ class Mvcc:
             if len(self._expiring) > 2 * len(self._live) + 1000:
                 self._expiring = [(kv.expires, kv.mod_revision, key) for key, kv in self._live.items() if kv.expires]
                 heapq.heapify(self._expiring)
+
+    def _forget_prefixes_of(self, key: str) -> None:
+        end = key.find("/") + 1
+        while end:
+            self._few.pop(key[:end], None)
+            end = key.find("/", end) + 1
 
 
 class Draft:

@@ -116,6 +116,11 @@ class StoreMachine(RuleBasedStateMachine):
         shown = expected[: limit or None]
         assert (page.items, page.remaining, page.revision) == (shown, len(expected) - len(shown), revision)
 
+    @rule(prefix=st.sampled_from(PREFIXES))
+    def peek_all(self, prefix: str) -> None:
+        state = self.model.states[-1]
+        assert self.store.peek_all(prefix) == [state[key] for key in sorted(state) if key.startswith(prefix)]
+
     @rule(selection=st.sampled_from(PREFIXES + KEYS), back=st.integers(0, 9))
     def watch(self, selection: str, back: int) -> None:
         after = max(self.model.revision - back, self.model.floor)

@@ -9,8 +9,7 @@ wait for it: nobody but the request knows the object, and what judges it looks a
 """
 
 from asyncio import to_thread
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -149,7 +148,7 @@ class Writing:
         """Write a new object; None if there is one of its name."""
         context = self._context
         key = stored.key(obj.metadata.namespace, obj.metadata.name)
-        async with _reserved(await context.reserve(obj, None, dry_run=dry_run)) as keep:
+        async with _Taken(await context.reserve(obj, None, dry_run=dry_run)) as taken:
             value = await stored.encoded(obj)
             if dry_run:
                 await context.ledger.check(stored.hub, obj, None)
@@ -158,7 +157,7 @@ class Writing:
             outcome = await context.ledger.write(put, stored.hub, obj, None)
             if not isinstance(outcome, Event):
                 return None
-            keep()
+            taken.is_written = True
             return Written(value, outcome.revision, created=True)
 
     async def change(
@@ -229,8 +228,8 @@ class Writing:
     ) -> Written | None:
         """Write a changed object; None if somebody else was faster."""
         context = self._context
-        taken = None if call.subresource else await context.reserve(new, old, dry_run=dry_run)
-        async with _reserved(taken) as keep:
+        reserved = None if call.subresource else await context.reserve(new, old, dry_run=dry_run)
+        async with _Taken(reserved) as taken:
             value, kind = await call.stored.encoded(new), call.stored.hub
             if dry_run:
                 await context.ledger.check(kind, new, old, subresource)
@@ -242,7 +241,7 @@ class Writing:
             gone = isinstance(write, Delete)
             outcome = await context.ledger.write(write, kind, None if gone else new, old, subresource)
             if isinstance(outcome, Event):
-                keep()
+                taken.is_written = True
                 if gone:
                     await context.released(new)
                 return Written(value, outcome.revision)
@@ -318,20 +317,19 @@ class Writing:
         return respond(call, body, 201 if written.created else 200)
 
 
-@asynccontextmanager
-async def _reserved(taken: Reserved | None) -> AsyncIterator[Callable[[], None]]:
-    """Commit what was taken if the caller says that the object was written, else let it go."""
-    written = False
+@dataclass(slots=True)
+class _Taken:
+    """Commits at its end what was taken for an object that was written, else lets it go."""
 
-    def keep() -> None:
-        nonlocal written
-        written = True
+    reserved: Reserved | None
+    is_written: bool = False
 
-    try:
-        yield keep
-    finally:
-        if taken is not None:
-            await (taken.commit() if written else taken.undo())
+    async def __aenter__(self) -> "_Taken":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self.reserved is not None:
+            await (self.reserved.commit() if self.is_written else self.reserved.undo())
 
 
 def _check_name(call: Call, obj: Resource) -> None:
