@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from custom_api import CRON_TABS, DEFINITIONS, CustomApi, cron_tab, cron_tabs, custom_api, definition
+from mooring.apiserver.definitions import names
 from mooring.store.etcd.store import EtcdStore
 from mooring.store.kv import Store
 from mooring.store.memory import MemoryStore
@@ -69,6 +70,24 @@ async def test_a_name_that_many_ask_for_at_once_goes_to_one_of_them(servers: lis
 def _holds(body: dict[str, Any], condition: str) -> bool:
     conditions = body["status"].get("conditions", ())
     return any(each["type"] == condition and each["status"] == "True" for each in conditions)
+
+
+@pytest.mark.req("X.11")
+async def test_one_more_definition_is_compared_with_each_other_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+    has_one_of = names._has_one_of
+
+    def counted(*words: Any) -> bool:
+        nonlocal compared
+        compared += 1
+        return has_one_of(*words)
+
+    monkeypatch.setattr(names, "_has_one_of", counted)
+    async with custom_api() as api:
+        for number in range(30):
+            compared = 0
+            await api.define(definition(f"tabs{number}", f"Tab{number}"))
+        assert 0 < compared <= 3 * 30
 
 
 @pytest.mark.req("X.5", "X.6")

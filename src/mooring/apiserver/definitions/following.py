@@ -24,7 +24,7 @@ from mooring.api.apiextensions_v1 import (
 )
 from mooring.api.kinds import Kind
 from mooring.api.scheme import Scheme
-from mooring.apiserver.definitions.names import ended, progress, settled, usurps, without_names
+from mooring.apiserver.definitions.names import ended, progress, settled, usurpers, without_names
 from mooring.apiserver.objects import Follower
 from mooring.apiserver.resources import Resources
 from mooring.apiserver.resources.stored import Stored
@@ -58,6 +58,8 @@ class Definitions:
         self._clock = clock
         self._served: dict[str, tuple[_Said, Learned]] = {}
         self._settling: dict[str, asyncio.Task[None]] = {}
+        self._seen: dict[str, str] = {}
+        """Definitions that were looked at, with their resourceVersion."""
         self._promised: dict[str, CustomResourceDefinition] = {}
         """Definitions as they will be when their new status is seen: others must not get the same names."""
         self._emptying: dict[str, asyncio.Task[None]] = {}
@@ -110,13 +112,20 @@ class Definitions:
         groups: dict[str, list[CustomResourceDefinition]] = {}
         for definition in found.values():
             groups.setdefault(definition.spec.group, []).append(definition)
+        news = [each for each in found.values() if self._seen.get(each.metadata.name) != each.metadata.resource_version]
+        self._seen = {name: definition.metadata.resource_version for name, definition in found.items()}
         for definition in found.values():
             self._look_at(definition, groups[definition.spec.group])
+        for definition in news:
+            group = groups[definition.spec.group]
+            for usurper in usurpers(definition, group):
+                self._settle(usurper, group, anew=True)
 
     def _look_at(self, definition: CustomResourceDefinition, group: list[CustomResourceDefinition]) -> None:
         name = definition.metadata.name
         if definition.metadata.deletion_timestamp is None:
-            self._settle(definition, [other for other in group if other is not definition])
+            if definition.spec.names != definition.status.accepted_names or not definition.status.conditions:
+                self._settle(definition, group)
         elif CLEANUP_FINALIZER in definition.metadata.finalizers:
             _start(self._emptying, name, self._clean_up(name))
         if holds(definition, ESTABLISHED):
@@ -124,16 +133,13 @@ class Definitions:
         else:
             self._forget(name)
 
-    def _settle(self, definition: CustomResourceDefinition, others: list[CustomResourceDefinition]) -> None:
-        """Give a definition its names, and take back what an older one has: another server gave it at the same time."""
-        given = definition
-        if usurps(definition, others):
-            given = without_names(definition)
-        elif definition.spec.names == definition.status.accepted_names and definition.status.conditions:
-            return
-        promised = [self._promised.get(other.metadata.name, other) for other in others]
-        status = settled(given, promised, self._now())
+    def _settle(
+        self, definition: CustomResourceDefinition, group: list[CustomResourceDefinition], *, anew: bool = False
+    ) -> None:
+        """Give a definition its names; `anew` takes back what it was given before."""
         name = definition.metadata.name
+        others = [self._promised.get(other.metadata.name, other) for other in group if other is not definition]
+        status = settled(without_names(definition) if anew else definition, others, self._now())
         if status != definition.status and name not in self._settling:
             self._promised[name] = structs.replace(definition, status=status)
             _start(self._settling, name, self._write_status(definition, status))

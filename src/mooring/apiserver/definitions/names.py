@@ -45,12 +45,29 @@ def settled(
     return status
 
 
-def usurps(definition: CustomResourceDefinition, others: Iterable[CustomResourceDefinition]) -> bool:
-    """Whether a definition was given names that an older one has: two servers gave them away at once."""
-    mine = _names(definition.status.accepted_names)
-    return any(
-        _age(other) < _age(definition) and any(map(set.intersection, mine, _names(other.status.accepted_names)))
-        for other in others
+def usurpers(
+    definition: CustomResourceDefinition, group: Iterable[CustomResourceDefinition]
+) -> list[CustomResourceDefinition]:
+    """Those that were given names which an older one has, as far as one definition is concerned.
+
+    Two servers may have given the names away at once; the older definition keeps them, whoever looks.
+    """
+    resources, kinds = _names(definition.status.accepted_names)
+    return [
+        max(definition, other, key=_age)
+        for other in group
+        if other is not definition and _has_one_of(other.status.accepted_names, resources, kinds)
+    ]
+
+
+def _has_one_of(taken: CustomResourceDefinitionNames, resources: set[str], kinds: set[str]) -> bool:
+    """As comparing `_names` would say, without making sets of each of very many."""
+    return (
+        taken.plural in resources
+        or taken.kind in kinds
+        or taken.singular in resources
+        or taken.list_kind in kinds
+        or any(name in resources for name in taken.short_names)
     )
 
 
