@@ -67,7 +67,9 @@ def test_the_keyboard_leaves_a_change_undone(look: Look, changeable: str) -> Non
 
 @pytest.mark.req("D.5")
 def test_a_value_that_was_tried_with_the_slider_is_set(look: Look, changeable: str) -> None:
-    page = look().page
+    page, other = look().page, look().page
+    other.goto(f"{changeable}expressions?kind=taint&expression=taint.value=='945'")
+    expect(other.locator("#tried h2")).to_have_text("It holds on 0 of 2 taints")
     page.goto(f"{changeable}nodes/west-1")
     page.locator("input[type=range]").fill("945")
     _asked(page, "Set this value")
@@ -75,6 +77,7 @@ def test_a_value_that_was_tried_with_the_slider_is_set(look: Look, changeable: s
     page.get_by_role("button", name="Do it").click()
     page.get_by_role("button", name="Close").click()
     expect(page.locator("#question h3").first).to_have_text("sla=945:NoExecute")
+    expect(other.locator("#tried h2")).to_have_text("It holds on 1 of 2 taints")  # other pages learn of it, too
 
 
 def test_another_page_cannot_send_a_change(look: Look, changeable: str) -> None:

@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 import webbrowser
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,12 +19,16 @@ from mooring.base import logs
 from mooring.base.component import Component
 from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice, cluster_source, scheduler_flags
 from mooring.cli.support.dashboard_process import READY
+from mooring.cli.support.gc_settings import collect_garbage_less, garbage_waits
 from mooring.cli.support.live_server import are_versions_given
 from mooring.cli.support.signals import StopSignal
 from mooring.cli.support.simulation_settings import settings_of
 
 if TYPE_CHECKING:
     from mooring.dashboard.access import Access
+    from mooring.dashboard.watching import Watching
+
+_READING_SECONDS = 120.0
 
 
 @click.command()
@@ -70,7 +75,8 @@ def dashboard(
     if browser is None:
         browser = sys.stdout.isatty() and bool(os.environ.get("DISPLAY") or sys.platform in ("darwin", "win32"))
     try:
-        asyncio.run(_serve(access, port, browser=browser, while_stdin=while_stdin))
+        with garbage_waits():
+            asyncio.run(_serve(access, port, browser=browser, while_stdin=while_stdin))
     except OSError as error:
         raise click.ClickException(str(error)) from error
 
@@ -102,9 +108,19 @@ async def _serve(access: "Access", port: int, *, browser: bool, while_stdin: boo
             click.echo("It is for this machine only. Ctrl-C stops it.", err=True)
             if browser:
                 await asyncio.to_thread(webbrowser.open, server.url)
+            reading = asyncio.create_task(_read(server.cluster), name="wait until the cluster is read")
             await stop.unless(_end_of_stdin() if while_stdin else asyncio.Event().wait())
+            reading.cancel()
     except ClientError as error:
         raise click.ClickException(str(error)) from error
+
+
+async def _read(cluster: "Watching") -> None:
+    """Wait until the cluster is read, which makes much that stays."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_READING_SECONDS):
+            await cluster.ready()
+    collect_garbage_less()
 
 
 async def _end_of_stdin() -> None:

@@ -110,7 +110,8 @@ async def page(asked: Asked) -> Page:
             data_auto="",
             data_address=asked.links.to("expressions"),
         ),
-        tag("div", (await tried(asked)).body if asked.value("expression") else "", id="tried", aria_live="polite"),
+        tag("div", (await tried(asked)).body if asked.value("expression") else "", id="tried", aria_live="polite",
+            data_live=""),
         card("Examples", tag("ul", *examples)),
     )  # fmt: skip
     return Page("Which nodes does an expression match?", body, {"kind": kind, "expression": text}, "expressions")

@@ -246,8 +246,8 @@ async def page(asked: Asked) -> Page:
             data_live="",
         ),
         _matrix(model, asked),
-        _tolerations(model),
-        _values(model, asked),
+        tag("div", _tolerations(model), id="tolerations", data_live=""),
+        tag("div", _values(model, asked), id="values", data_live=""),
     )
     return Page(f"{kind} {namespace}/{name}: {where}", body, model, "pods")
 
