@@ -48,6 +48,7 @@ from mooring.apiserver.security import users
 from mooring.apiserver.security.authn import Authenticator
 from mooring.apiserver.security.authz import Authorizer, attributes_of, forbidden
 from mooring.apiserver.security.impersonation import impersonated
+from mooring.apiserver.security.issuer import CONFIGURATION, KEYS, IssuerPages
 from mooring.apiserver.security.reviews import Reviews
 from mooring.apiserver.skew import SkewWatch
 from mooring.apiserver.store_errors import status_of
@@ -97,6 +98,7 @@ class Application:
     health: Health
     discovery: Discovery
     openapi: OpenApi
+    issuer: IssuerPages
     reviews: Reviews
     resources: Resources
     streams: Streams
@@ -277,7 +279,10 @@ class Application:
             case "":
                 return _shown(request, RootPaths(paths=self._root_paths()))
         response = (
-            await self.health.handle(request) or self.discovery.handle(request) or await self.openapi.handle(request)
+            await self.health.handle(request)
+            or self.discovery.handle(request)
+            or await self.openapi.handle(request)
+            or self.issuer.handle(request)
         )
         if response is None:
             raise errors.path_not_found()
@@ -288,6 +293,7 @@ class Application:
         versions = [f"/apis/{group}/{version}" for group in groups for version in self.scheme.versions(group)]
         core = [f"/api/{version}" for version in self.scheme.versions("")]
         fixed = ["/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+        fixed += [CONFIGURATION, KEYS]
         return sorted([*fixed, *core, *(f"/apis/{group}" for group in groups), *versions, *self.paths])
 
     async def _body(self, receive: Receive) -> bytes:

@@ -57,6 +57,7 @@ from mooring.apiserver.security.bootstrap import bootstrap_rbac
 from mooring.apiserver.security.bootstrap_authn import BootstrapTokens
 from mooring.apiserver.security.certificate_checks import CertificateChecks
 from mooring.apiserver.security.escalation import EscalationCheck
+from mooring.apiserver.security.issuer import IssuerPages
 from mooring.apiserver.security.kubeconfig import write_kubeconfig
 from mooring.apiserver.security.nodes.authorizer import NodeAuthorizer
 from mooring.apiserver.security.nodes.restriction import NodeRestriction
@@ -194,6 +195,7 @@ class ApiServer:
             health=Health({"store": self._store_check}, self._ready_checks()),
             discovery=Discovery(self.scheme),
             openapi=OpenApi(self.scheme, versions.shown),
+            issuer=IssuerPages(accounts.public_key, self._reached_by_others),
             reviews=Reviews(
                 self.scheme,
                 options,
@@ -325,7 +327,15 @@ class ApiServer:
         """Where the server listens."""
         address, port = self._address
         host = _REACHED_AT.get(address, address)
-        return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+        return _https(host, port)
+
+    def _reached_by_others(self) -> str:
+        """The URL for whoever is not on this machine; `url` where only this machine can reach the server."""
+        told = self._config.services.advertise_address
+        own = advertised(told, *self._address)
+        if own is None or not (told or self._config.bind_address in _REACHED_AT):
+            return self.url
+        return _https(own.address, own.port)
 
     def kubeconfig(self, client: str = "admin") -> Path:
         """The kubeconfig file of `admin`, `scheduler` or `controllers`."""
@@ -421,3 +431,7 @@ async def _open_store(config: ServerConfig, clock: Clock) -> Store:
             raise
         return etcd
     return await SqliteStore.open(config.data_dir, clock=clock, accept_loss=config.accept_lost_writes)
+
+
+def _https(host: str, port: int) -> str:
+    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"

@@ -21,6 +21,7 @@ from mooring.api.rbac_v1 import (
 )
 from mooring.apiserver.security import users
 from mooring.apiserver.security.authn import PUBLIC_PATHS
+from mooring.apiserver.security.issuer import CONFIGURATION, KEYS
 
 AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 _GROUP = "rbac.authorization.k8s.io"
@@ -285,6 +286,10 @@ def cluster_roles() -> list[ClusterRole]:
         _role("system:volume-scheduler", *_VOLUME_SCHEDULER),
         _role("system:kube-controller-manager", *_CONTROLLERS),
         _role("mooring:write-groups", PolicyRule(verbs=["post"], non_resource_urls=["/writes"])),
+        _role(
+            "system:service-account-issuer-discovery",
+            _paths(CONFIGURATION, f"{CONFIGURATION}/", KEYS, f"{KEYS}/"),
+        ),
         _role("system:node", *NODE_RULES),
         _role(
             "system:kubelet-api-admin",
@@ -346,6 +351,11 @@ def cluster_role_bindings() -> list[ClusterRoleBinding]:
         _bound(
             "system:cluster-trust-bundle-discovery",
             "system:cluster-trust-bundle-discovery",
+            _group(users.SERVICE_ACCOUNTS),
+        ),
+        _bound(
+            "system:service-account-issuer-discovery",
+            "system:service-account-issuer-discovery",
             _group(users.SERVICE_ACCOUNTS),
         ),
         _bound("system:node-proxier", "system:node-proxier", _user("system:kube-proxy")),

@@ -23,14 +23,14 @@ class JwtError(ValueError):
 def key_id(key: ec.EllipticCurvePublicKey) -> str:
     """A name for a key, so that a token says which one signed it."""
     der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-    return _text(hashlib.sha256(der).digest())
+    return base64url(hashlib.sha256(der).digest())
 
 
 def sign(key: ec.EllipticCurvePrivateKey, claims: dict[str, Any]) -> str:
     header = {"alg": "ES256", "kid": key_id(key.public_key())}
-    content = f"{_text(msgspec.json.encode(header))}.{_text(msgspec.json.encode(claims))}"
+    content = f"{base64url(msgspec.json.encode(header))}.{base64url(msgspec.json.encode(claims))}"
     r, s = decode_dss_signature(key.sign(content.encode(), _SHA256))
-    return f"{content}.{_text(r.to_bytes(_WIDTH, 'big') + s.to_bytes(_WIDTH, 'big'))}"
+    return f"{content}.{base64url(r.to_bytes(_WIDTH, 'big') + s.to_bytes(_WIDTH, 'big'))}"
 
 
 def verify(key: ec.EllipticCurvePublicKey, token: str) -> dict[str, Any]:
@@ -56,7 +56,8 @@ def _object(content: bytes) -> dict[str, Any]:
         raise JwtError("a part of it is not a JSON object") from None
 
 
-def _text(content: bytes) -> str:
+def base64url(content: bytes) -> str:
+    """As tokens and keys write bytes."""
     return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
 
 

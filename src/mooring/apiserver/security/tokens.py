@@ -46,7 +46,7 @@ class ServiceAccountTokens:
 
     def __init__(self, key: ec.EllipticCurvePrivateKey, objects: Objects, clock: Clock) -> None:
         self._key = key
-        self._public = key.public_key()
+        self.public_key = key.public_key()
         self._objects = objects
         self._clock = clock
         self._verified: OrderedDict[bytes, dict[str, Any]] = OrderedDict()
@@ -116,7 +116,7 @@ class ServiceAccountTokens:
             self._verified.move_to_end(digest)
             return known
         try:
-            claims = jwt.verify(self._public, token)
+            claims = jwt.verify(self.public_key, token)
         except jwt.JwtError as error:
             return str(error)
         self._verified[digest] = claims
