@@ -324,9 +324,11 @@ class TableRow(Object):
     """What was asked for of the object: all, its metadata or nothing."""
 
 
-class Table(ResourceList):
-    """Objects as rows of text, made for people."""
+class Table(TypeMeta):
+    """Objects as rows of text, made for people. It has no `items`: kubectl would take it for a list, and an empty one."""
 
+    metadata: ListMeta = always(ListMeta)
+    """The version of the collection and how to continue it."""
     column_definitions: list[TableColumnDefinition] = required(list)
     """What the cells of each row mean."""
     rows: list[TableRow] = required(list)

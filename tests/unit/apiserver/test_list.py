@@ -239,6 +239,7 @@ async def test_metadata_alone(some: ApiCaller) -> None:
 async def test_a_table_has_columns_and_a_row_for_each_object(some: ApiCaller) -> None:
     table = (await some.get(PODS, accept=TABLE)).body
     assert (table["kind"], table["apiVersion"]) == ("Table", "meta.k8s.io/v1")
+    assert set(table) == {"kind", "apiVersion", "metadata", "columnDefinitions", "rows"}, "kubectl lists any `items`"
     assert [column["name"] for column in table["columnDefinitions"]][:5] == [
         "Name",
         "Ready",
