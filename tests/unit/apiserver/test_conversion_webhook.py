@@ -51,6 +51,8 @@ async def with_versions(api: CustomApi, config: Tree) -> None:
     api.resources.context.webhooks = WebhookCaller(no_addresses)
     made = definition(schema=TEXTS)
     second = {"name": "v2", "served": True, "storage": False, "schema": {"openAPIV3Schema": PARTS}}
+    made["spec"]["versions"][0]["selectableFields"] = [{"jsonPath": ".spec.cronSpec"}]
+    second["selectableFields"] = [{"jsonPath": ".spec.minute"}, {"jsonPath": ".spec.rest"}]
     made["spec"]["versions"].append({**second, "subresources": {}})
     webhook = {"conversionReviewVersions": ["v1"], "clientConfig": config}
     made["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
@@ -77,6 +79,24 @@ async def test_objects_are_read_and_written_in_every_version(tmp_path: Path) -> 
         events = await api.watch(f"{NEWER}?resourceVersion={int(first.version) - 1}", 3)
         assert [event["object"]["spec"]["minute"] for event in events] == ["*", "5", "7"]
         assert (await api.delete(f"{NEWER}/a")).code == 200
+
+
+@pytest.mark.req("X.4", "X.5")
+async def test_fields_are_selected_in_the_version_that_is_asked_for(tmp_path: Path) -> None:
+    async with conversion_webhook(tmp_path, converting(convert)) as config, custom_api() as api:
+        await with_versions(api, config)
+        first = await api.post(CRON_TABS, cron_tab("a", cronSpec="5 0 * * *"))
+        await api.post(CRON_TABS, cron_tab("b", cronSpec="7 0 * * *"))
+        await api.post(CRON_TABS, cron_tab("c", cronSpec="5 1 * * *"))
+        assert (await api.get(f"{CRON_TABS}?fieldSelector=spec.cronSpec=5 0 * * *")).names == ["a"]
+        assert (await api.get(f"{NEWER}?fieldSelector=spec.minute=5")).names == ["a", "c"]
+        assert (await api.get(f"{NEWER}?fieldSelector=spec.minute=5&limit=1")).names == ["a"]
+        assert (await api.get(f"{NEWER}?fieldSelector=metadata.name=c,spec.minute=5")).names == ["c"]
+        assert (await api.get(f"{NEWER}?fieldSelector=metadata.name=b,spec.minute=5")).names == []
+        events = await api.watch(f"{NEWER}?fieldSelector=spec.minute=5&resourceVersion={int(first.version) - 1}", 2)
+        assert [event["object"]["metadata"]["name"] for event in events] == ["a", "c"]
+        await api.delete(f"{NEWER}?fieldSelector=spec.minute=5")
+        assert (await api.get(CRON_TABS)).names == ["b"]
 
 
 def lying(change: Any) -> Answer:

@@ -78,7 +78,7 @@ class Deleting:
 
     async def delete_collection(self, call: Call) -> Response:
         options = delete_options(call.request)
-        selection = self._context.selections.of(call.request, call.kind)
+        selection = self._context.selections.of(call.request, call.kind, call.stored)
         view = view_for(self._context, call)
         found = await self._reading.selected(call, selection)
         shown: list[KeyValue] = []

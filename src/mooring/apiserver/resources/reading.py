@@ -62,7 +62,7 @@ class Reading:
     async def list(self, call: Call) -> Response:
         request = call.request
         view = view_for(self._context, call)
-        selection = self._context.selections.of(request, call.kind)
+        selection = self._context.selections.of(request, call.kind, call.stored)
         wanted = list_version(call)
         page = await self._page(call, selection, wanted)
         if call.stored.asks:
@@ -118,11 +118,15 @@ class Reading:
         if name is not None and revision is None and not after_key and (namespace or not stored.hub.namespaced):
             now = await store.revision()
             kv = await store.get(stored.key(namespace, name)) if name else None
+            if kv and selection.asks:
+                await stored.prepare([kv.value], call.kind)
             return _Page([kv] if kv and selection.matches(kv) else [], now)
         found: list[KeyValue] = []
         step = limit and (limit if selection.is_everything else max(limit, _SCAN))
         while True:
             page = await store.range(prefix, after_key=after_key, limit=step, revision=revision)
+            if selection.asks:
+                await stored.prepare([kv.value for kv in page.items], call.kind)
             for index, kv in enumerate(page.items):
                 if index % _SCAN == _SCAN - 1 and not selection.is_everything:
                     await asyncio.sleep(0)  # others have their turn, and the deadline of the request counts

@@ -19,6 +19,7 @@ from mooring.api.kinds import Kind
 from mooring.api.label_selector import Selector, SelectorError
 from mooring.apiserver.bounded_cache import BoundedCache
 from mooring.apiserver.http import Request
+from mooring.apiserver.resources.stored import Stored
 from mooring.store.kv import KeyValue
 
 MAX_TERMS = 256
@@ -26,6 +27,7 @@ MAX_TERMS = 256
 _REMEMBERED = 16_384
 _KINDS = 1024
 _TREE: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
+_OF_ALL = frozenset({"metadata.name", "metadata.namespace"})
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
 
@@ -86,9 +88,13 @@ class _Facts:
 class Selection:
     """The selectors of one request."""
 
-    def __init__(self, labels: Selector, fields: FieldSelector, facts_of: Callable[[KeyValue], _Facts]) -> None:
+    def __init__(
+        self, labels: Selector, fields: FieldSelector, facts_of: Callable[[KeyValue], _Facts], *, asks: bool = False
+    ) -> None:
         self.labels = labels
         self.fields = fields
+        self.asks = asks
+        """Whether objects must be prepared (``stored.py``) before they are judged, for a webhook knows their fields."""
         self._facts_of = facts_of
         self.is_everything = labels.is_empty() and fields.is_empty()
 
@@ -110,9 +116,9 @@ class Selections:
     """Makes the selections of one store, and remembers what they found in its objects."""
 
     def __init__(self) -> None:
-        self._readers: BoundedCache[Kind, Callable[[KeyValue], _Facts]] = BoundedCache(_KINDS)
+        self._readers: BoundedCache[tuple[Kind, Stored | None], Callable[[KeyValue], _Facts]] = BoundedCache(_KINDS)
 
-    def of(self, request: Request, kind: Kind, name: str = "") -> Selection:
+    def of(self, request: Request, kind: Kind, stored: Stored, name: str = "") -> Selection:
         """The selectors in a request's query; `name` restricts it further (a watch of one object).
 
         Raises BadRequest.
@@ -120,11 +126,13 @@ class Selections:
         labels, fields = _selectors_of(request, kind)
         if name:
             fields = FieldSelector((*fields.terms, *field_selector.one_field("metadata.name", name).terms))
-        reader = self._readers.get(kind)
+        asks = stored.asks and any(term.field not in _OF_ALL for term in fields.terms)
+        key = (kind, stored if asks else None)
+        reader = self._readers.get(key)
         if reader is None:
-            reader = _remembering(_custom_reader(kind) if kind.custom else _reader(kind))
-            self._readers.put(kind, reader)
-        return Selection(labels, fields, reader)
+            reader = _remembering(_custom_reader(*key) if kind.custom else _reader(kind))
+            self._readers.put(key, reader)
+        return Selection(labels, fields, reader, asks=asks)
 
 
 def _selectors_of(request: Request, kind: Kind) -> tuple[Selector, FieldSelector]:
@@ -142,7 +150,7 @@ def _selectors_of(request: Request, kind: Kind) -> tuple[Selector, FieldSelector
         )
     known = _custom_fields(kind) if kind.custom else FIELDS.get((kind.group, kind.kind), {})
     for term in fields.terms:
-        if term.field not in known and term.field not in {"metadata.name", "metadata.namespace"}:
+        if term.field not in known and term.field not in _OF_ALL:
             raise errors.bad_request(f"field label not supported: {term.field}")
     return labels, fields
 
@@ -172,12 +180,12 @@ def _custom_fields(kind: Kind) -> dict[str, str]:
     return {each.json_path.removeprefix("."): each.json_path for each in given}
 
 
-def _custom_reader(kind: Kind) -> Callable[[KeyValue], _Facts]:
-    """The same for a custom kind, whose fields may have any name."""
+def _custom_reader(kind: Kind, converted: Stored | None) -> Callable[[KeyValue], _Facts]:
+    """The same for a custom kind, whose fields may have any name, and others in the version that is stored."""
     fields = {"metadata.name": ".metadata.name", "metadata.namespace": ".metadata.namespace", **_custom_fields(kind)}
 
     def read(kv: KeyValue) -> _Facts:
-        tree = _TREE.decode(kv.value)
+        tree = _TREE.decode(converted.render(kv.value, kv.mod_revision, kind) if converted else kv.value)
         texts = {name: _text(value_at(tree, path), "") for name, path in fields.items()}
         return _Facts(tree["metadata"].get("labels") or {}, texts)
 

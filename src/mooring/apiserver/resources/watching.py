@@ -75,7 +75,7 @@ class Watching:
         if call.accepted.format == "yaml":
             raise errors.not_acceptable(["application/json;stream=watch", WATCH_TYPE])
         view = view_for(self._context, call)
-        selection = self._context.selections.of(call.request, call.kind, call.name)
+        selection = self._context.selections.of(call.request, call.kind, call.stored, call.name)
         current = await self._context.store.revision()
         start = _start(call, current)
         if start.after > current:
