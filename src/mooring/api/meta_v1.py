@@ -325,8 +325,9 @@ class TableRow(Object):
 
 
 class Table(TypeMeta):
-    """Objects as rows of text, made for people. It has no `items`: kubectl would take it for a list, and an empty one."""
+    """Objects as rows of text, made for people."""
 
+    # no list with `items`: kubectl would take it for one without objects
     metadata: ListMeta = always(ListMeta)
     """The version of the collection and how to continue it."""
     column_definitions: list[TableColumnDefinition] = required(list)
