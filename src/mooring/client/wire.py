@@ -10,6 +10,7 @@ from mooring.api import codec, errors
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import DeleteOptions, Preconditions, Resource, Status
 from mooring.client.errors import DisconnectedError
+from mooring.client.template_parts import TemplateParts
 from mooring.client.transport import Response
 
 T = TypeVar("T", bound=Resource)
@@ -53,6 +54,7 @@ class _ResourceNames(msgspec.Struct):
     resources: list[_Named] = []
 
 
+_PARTS = TemplateParts()
 _LISTS = msgspec.json.Decoder(_RawList)
 _KIND_ONLY = msgspec.json.Decoder(_KindOnly)
 _RESOURCES = msgspec.json.Decoder(_ResourceNames)
@@ -104,6 +106,7 @@ def _item(raw: msgspec.Raw, kind: Kind, cls: type[T], *, managed_fields: bool) -
     obj.kind, obj.api_version = kind.kind, kind.api_version
     if not managed_fields:
         obj.metadata.managed_fields = []
+        _PARTS.share(obj)
     return obj
 
 

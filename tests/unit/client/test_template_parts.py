@@ -1,0 +1,79 @@
+"""What objects of caches share, and that they say the same as before."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mooring.api import codec
+from mooring.api.core_v1 import Node, Pod
+from mooring.api.meta_v1 import Resource
+from mooring.client.template_parts import TemplateParts
+
+LABELS = st.dictionaries(st.sampled_from(["app", "cpu", "tier"]), st.sampled_from(["1", "2", "web"]), max_size=2)
+CONDITIONS = st.lists(st.fixed_dictionaries({"type": st.just("Ready"), "status": st.sampled_from(["True", "False"])}))
+PODS = st.fixed_dictionaries(
+    {
+        "metadata": st.fixed_dictionaries({"name": st.sampled_from("abc"), "labels": LABELS}),
+        "spec": st.fixed_dictionaries(
+            {
+                "nodeName": st.sampled_from(["", "n1", "n2"]),
+                "containers": st.lists(st.just({"name": "c", "image": "app:1"}), max_size=2),
+                "nodeSelector": LABELS,
+            }
+        ),
+        "status": st.fixed_dictionaries({"phase": st.sampled_from(["", "Running"]), "conditions": CONDITIONS}),
+    }
+)
+AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "pods"]), st.sampled_from(["1", "2"]), max_size=2)
+NODES = st.fixed_dictionaries(
+    {
+        "metadata": st.fixed_dictionaries({"name": st.sampled_from("abc"), "labels": LABELS}),
+        "status": st.fixed_dictionaries({"capacity": AMOUNTS, "allocatable": AMOUNTS, "conditions": CONDITIONS}),
+    }
+)
+
+
+def pod(tree: Any) -> Pod:
+    return codec.decode_own(json.dumps(tree).encode(), Pod)
+
+
+@pytest.mark.req("S.4")
+@given(st.lists(st.one_of(st.tuples(st.just(Pod), PODS), st.tuples(st.just(Node), NODES)), max_size=8))
+def test_objects_say_the_same_after_they_share(seen: list[tuple[type[Resource], Any]]) -> None:
+    parts = TemplateParts()
+    objects = [codec.decode_own(json.dumps(tree).encode(), kind) for kind, tree in seen]
+    said = [codec.encode(obj) for obj in objects]
+    for obj in objects:
+        parts.share(obj)
+    assert [codec.encode(obj) for obj in objects] == said
+    for obj in objects:  # also their types are those of the fields, not of what reads the same
+        assert msgspec.json.decode(codec.encode(obj)) == codec.to_tree(obj)
+        if isinstance(obj, Node):
+            assert all(not isinstance(amount, str) for amount in obj.status.capacity.values())
+        else:
+            assert all(isinstance(value, str) for value in obj.metadata.labels.values())
+
+
+def test_pods_of_one_template_on_two_nodes_have_the_same_containers() -> None:
+    parts = TemplateParts()
+    spec = {"containers": [{"name": "c", "image": "app:1"}]}
+    first, second = (
+        pod({"metadata": {"name": name, "labels": {"app": "web"}}, "spec": {**spec, "nodeName": node}})
+        for name, node in (("a", "n1"), ("b", "n2"))
+    )
+    parts.share(first)
+    parts.share(second)
+    assert first.spec.containers is second.spec.containers
+    assert first.metadata.labels is second.metadata.labels
+    assert (first.spec.node_name, second.spec.node_name) == ("n1", "n2")
+
+
+def test_only_so_many_parts_are_remembered() -> None:
+    parts = TemplateParts()
+    for number in range(5000):
+        parts.share(pod({"metadata": {"name": "a", "labels": {"number": str(number)}}}))
+    assert len(parts) <= 4096
