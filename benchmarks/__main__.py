@@ -1,13 +1,20 @@
-"""Run benchmarks by name, or all of them. Each is a module with `main()` that prints a table; `…_report` use these."""
+"""Run benchmarks by name, or all of them. Each is a module with `main()` that prints a table; `…_report` use these.
+
+`compare OLD NEW BENCHMARK…` runs them on two commits, and prints ratios.
+"""
 
 import sys
 from importlib import import_module
 from pathlib import Path
 
+from benchmarks import compare
+
 HERE = Path(__file__).parent
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["compare"]:
+        return compare.run(sys.argv[2:])
     known = sorted(path.stem for path in HERE.glob("[a-z]*.py") if _is_benchmark(path))
     wanted = sys.argv[1:] or known
     unknown = [name for name in wanted if name not in known]

@@ -97,6 +97,7 @@ class SimulatedNodes(Controller):
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(super().run())
             tasks.create_task(self._beat())
+            tasks.create_task(self._tell_images())
 
     async def _beat(self) -> None:
         await _by_several([name for name in self._slots if self._leases.get(name, LEASES) is None], self._renew)
@@ -106,7 +107,6 @@ class SimulatedNodes(Controller):
             now = int(self.clock.monotonic())
             await _by_several(self._due(before, now, renew_seconds(len(self._slots))), self._renew)
             await _by_several(self._due(before, now, _STATUS_SECONDS), self._report)
-            await _by_several(list(self._pulled), self._list_images)
             before = now
 
     def _due(self, before: int, now: int, period: int) -> list[str]:
@@ -154,6 +154,12 @@ class SimulatedNodes(Controller):
         for container in (*pod.spec.init_containers, *pod.spec.containers):
             if pod_status.full_image(container.image) not in known:
                 self._pulled.setdefault(name, {})[container.image] = None
+
+    async def _tell_images(self) -> None:
+        """List new images every second, apart from heartbeats, which must not be late because there are many."""
+        while True:
+            await self.clock.sleep(1.0)
+            await _by_several(list(self._pulled), self._list_images)
 
     async def _list_images(self, name: str) -> None:
         pulled = self._pulled.pop(name)
