@@ -7,7 +7,8 @@ fast a comparison is.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -62,17 +63,34 @@ def _watched(value: Any) -> Any:
 
 def count(work: Callable[[], object]) -> Work:
     """Do something and say how much it was."""
-    calls = 0
+    before = _Tally.comparisons
+    with _counted() as counted:
+        work()
+    return Work(counted.calls, _Tally.comparisons - before)
+
+
+async def count_calls(work: Awaitable[object]) -> int:
+    """How many functions were called until something had been done, by whomever in this thread."""
+    with _counted() as counted:
+        await work
+    return counted.calls
+
+
+@dataclass(slots=True)
+class _Counted:
+    calls: int = 0
+
+
+@contextmanager
+def _counted() -> Iterator[_Counted]:
+    counted = _Counted()
 
     def profile(_frame: Any, event: str, _argument: Any) -> None:
-        nonlocal calls
         if event in {"call", "c_call"}:
-            calls += 1
+            counted.calls += 1
 
-    before = _Tally.comparisons
     sys.setprofile(profile)
     try:
-        work()
+        yield counted
     finally:
         sys.setprofile(None)
-    return Work(calls, _Tally.comparisons - before)
