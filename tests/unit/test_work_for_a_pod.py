@@ -104,7 +104,7 @@ async def test_the_work_of_the_server(server: ApiServer) -> None:
 
     await all_steps()  # what is kept for pods of a template is there after the first
     create, status, delete = await all_steps()
-    _check({"created": (create, 670), "status written": (status, 850), "deleted": (delete, 360)})
+    _check({"created": (create, 310), "status written": (status, 850), "deleted": (delete, 365)})
 
 
 def test_the_work_of_scheduler_and_controllers() -> None:

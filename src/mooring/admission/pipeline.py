@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from msgspec import structs
+
 from mooring.admission.registry import strategy_of
 from mooring.admission.strategy import Request, Strategy
 from mooring.api import errors, field_errors, meta_v1, times
@@ -193,6 +195,13 @@ def generate_another_name(obj: meta_v1.Resource) -> None:
     taken, obj.metadata.name = obj.metadata.name, ""
     generate_name(obj.metadata)
     strategy_of(type(obj)).renamed(obj, taken)
+
+
+def another_like(obj: T) -> T:
+    """An admitted object once more, with a uid and a made-up name of its own. Both share what they have in common."""
+    copied = structs.replace(obj, metadata=structs.replace(obj.metadata, uid=new_uid()))
+    generate_another_name(copied)
+    return copied
 
 
 def generate_name(metadata: meta_v1.ObjectMeta) -> None:

@@ -14,7 +14,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 from urllib.parse import parse_qs
 
@@ -160,6 +160,29 @@ class Application:
         except Exception as error:
             response = self._failed(exchange, error)
         self._count(exchange, response)
+        return response
+
+    async def respond_alike(self, request: Request, count: int) -> list[Response]:
+        """Answer so many equal requests of a group, each with a record of its own. Never raises."""
+        exchange = self._exchange(request)
+        exchange.user = request.user
+        try:
+            await self._admit(exchange)
+            for _ in range(count - 1):
+                self.limiter.check_rate(request.user)
+            route = exchange.route
+            outcomes = await self.resources.create_alike(request, route, count) if route else None
+        except Exception as error:
+            outcomes = [error] * count
+        if outcomes is None:
+            return await asyncio.gather(*(self.respond_in_group(replace(request)) for _ in range(count)))
+        return [self._answered(exchange, outcome) for outcome in outcomes]
+
+    def _answered(self, exchange: Exchange, outcome: Response | Exception) -> Response:
+        """One of several answers, counted and logged under an id of its own."""
+        each = replace(exchange, request=replace(exchange.request, request_id=new_uid()))
+        response = self._failed(each, outcome) if isinstance(outcome, Exception) else outcome
+        self._count(each, response)
         return response
 
     def _exchange(self, request: Request, address: str = "") -> Exchange:

@@ -1,7 +1,8 @@
 """Many writes in one request: `POST /writes`, Mooring's own, for its scheduler and controllers.
 
 Every write of a group is what it would be alone: it is authorised, admitted, judged by policies and webhooks, counted
-and audited by itself, and has an answer of its own. A group saves HTTP, and the store has all of it in one round.
+and audited by itself, and has an answer of its own. A group saves HTTP, and the store has all of it in one round; equal
+pods, as a ReplicaSet makes them, are judged once where no policy or webhook wants to hear of each.
 Answers come when all writes of the group have been done or refused. The other side is ``client/grouped.py``.
 
     {"items": [{"method": "POST", "path": "/api/v1/namespaces/default/pods", "body": {"kind": "Pod", …}}, …]}
@@ -21,9 +22,12 @@ PATH = "/writes"
 MOST_WRITES = 500
 _METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _EMPTY = msgspec.Raw(b"null")
+_MADE_UP = b'"generateName"'
 
 Respond = Callable[[Request], Awaitable[Response]]
 """Answers one write, as if it had been sent alone. Never raises."""
+RespondAlike = Callable[[Request, int], Awaitable[list[Response]]]
+"""The same for so many equal writes."""
 
 
 class Write(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -65,8 +69,9 @@ _ENCODER = msgspec.json.Encoder()
 class WriteGroups:
     """Answers groups of writes."""
 
-    def __init__(self, respond: Respond) -> None:
+    def __init__(self, respond: Respond, respond_alike: RespondAlike) -> None:
         self._respond = respond
+        self._respond_alike = respond_alike
 
     async def handle(self, request: Request) -> Response:
         """Do all writes of a group; raises BadRequest for what is none."""
@@ -83,23 +88,46 @@ class WriteGroups:
         for index, write in enumerate(writes):
             if write.method not in _METHODS or not write.path.startswith(("/api/", "/apis/")):
                 raise errors.bad_request(f"items[{index}]: {write.method} {write.path[:200]} writes no object")
-        answers = await asyncio.gather(*(self._answer(request, write) for write in writes))
-        return Response(200, _ENCODER.encode(Answers(answers)))
+        equal: dict[tuple[object, ...], list[int]] = {}
+        for index, write in enumerate(writes):
+            equal.setdefault(_sameness(index, write), []).append(index)
+        answers: dict[int, Answer] = {}
 
-    async def _answer(self, group: Request, write: Write) -> Answer:
-        single = Request(
-            method=write.method,
-            path=write.path,
-            query=parse_qs(write.query, keep_blank_values=True) if write.query else {},
-            headers={"user-agent": group.user_agent, "content-type": write.content_type, "accept": write.accept},
-            body=b"" if write.body == _EMPTY else bytes(write.body),
-            user=group.user,
-        )
-        response = await self._respond(single)
-        body = response.body if isinstance(response.body, bytes) else b"null"
-        return Answer(
-            response.status,
-            msgspec.Raw(body or b"null"),
-            response.headers.get("retry-after", ""),
-            list(response.warnings),
-        )
+        async def answer(indexes: list[int]) -> None:
+            single = _single(request, writes[indexes[0]])
+            if len(indexes) == 1:
+                responses = [await self._respond(single)]
+            else:
+                responses = await self._respond_alike(single, len(indexes))
+            answers.update(zip(indexes, map(_answer, responses), strict=True))
+
+        await asyncio.gather(*map(answer, equal.values()))
+        return Response(200, _ENCODER.encode(Answers([answers[index] for index in range(len(writes))])))
+
+
+def _sameness(index: int, write: Write) -> tuple[object, ...]:
+    """What tells writes apart: those with made-up names that say the same are judged once for all."""
+    if write.method != "POST" or _MADE_UP not in bytes(write.body):
+        return (index,)
+    return write.path, write.query, write.content_type, write.accept, bytes(write.body)
+
+
+def _single(group: Request, write: Write) -> Request:
+    return Request(
+        method=write.method,
+        path=write.path,
+        query=parse_qs(write.query, keep_blank_values=True) if write.query else {},
+        headers={"user-agent": group.user_agent, "content-type": write.content_type, "accept": write.accept},
+        body=b"" if write.body == _EMPTY else bytes(write.body),
+        user=group.user,
+    )
+
+
+def _answer(response: Response) -> Answer:
+    body = response.body if isinstance(response.body, bytes) else b""
+    return Answer(
+        response.status,
+        msgspec.Raw(body or b"null"),
+        response.headers.get("retry-after", ""),
+        list(response.warnings),
+    )

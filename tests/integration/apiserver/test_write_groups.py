@@ -37,6 +37,45 @@ def create(name: str, **spec: Any) -> dict[str, Any]:
     return {"method": "POST", "path": "/api/v1/namespaces/default/pods", "body": body}
 
 
+def like(image: str = "app:1", app: str = "web") -> dict[str, Any]:
+    """A pod whose name the server makes up."""
+    spec = {"containers": [{"name": "c", "image": image}]}
+    metadata = {"generateName": "web-", "labels": {"app": app}}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    return {"method": "POST", "path": "/api/v1/namespaces/default/pods", "body": body}
+
+
+def _without_identity(pod: dict[str, Any]) -> dict[str, Any]:
+    own = {"name", "uid", "resourceVersion", "creationTimestamp", "managedFields"}
+    return {**pod, "metadata": {name: value for name, value in pod["metadata"].items() if name not in own}}
+
+
+async def limit(server: ApiServer, pods: int) -> None:
+    """Let there be no more than so many pods."""
+    spec = {"hard": {"pods": str(pods)}}
+    quota = {"kind": "ResourceQuota", "apiVersion": "v1", "metadata": {"name": "q"}, "spec": spec}
+    made = {"method": "POST", "path": "/api/v1/namespaces/default/resourcequotas", "body": quota}
+    assert await codes(server, made) == [201]
+    async with asyncio.timeout(10):
+        while "used" not in await get(server, "/api/v1/namespaces/default/resourcequotas/q"):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def make_policy(server: ApiServer, expression: str) -> None:
+    """Let pods be created that an expression is true of."""
+    group = "/apis/admissionregistration.k8s.io/v1"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": expression}]}
+    binding = {"policyName": "p", "validationActions": ["Deny"]}
+    for plural, kind, content in (
+        ("validatingadmissionpolicies", "ValidatingAdmissionPolicy", spec),
+        ("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", binding),
+    ):
+        body = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": "p"}}
+        write = {"method": "POST", "path": f"{group}/{plural}", "body": {**body, "spec": content}}
+        assert await codes(server, write) == [201]
+
+
 def write_config_map(method: str, name: str, **fields: Any) -> dict[str, Any]:
     path = f"/api/v1/namespaces/default/configmaps/{name}"
     return {"method": method, "path": path, "body": {"metadata": {"name": name}, **fields}}
@@ -89,18 +128,45 @@ async def test_who_has_no_right_to_groups_gets_none(server: ApiServer) -> None:
 
 
 async def test_a_quota_holds_within_a_group(server: ApiServer) -> None:
-    quota = {"kind": "ResourceQuota", "apiVersion": "v1", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "2"}}}
-    made = {"method": "POST", "path": "/api/v1/namespaces/default/resourcequotas", "body": quota}
-    assert await codes(server, made) == [201]
-    async with asyncio.timeout(10):
-        while "used" not in await get(server, "/api/v1/namespaces/default/resourcequotas/q"):  # noqa: ASYNC110 - as users do
-            await asyncio.sleep(0.01)
+    await limit(server, pods=2)
     outcome = await codes(server, *(create(f"p{index}") for index in range(5)))
     assert sorted(outcome) == [201, 201, 403, 403, 403]
 
 
+async def test_equal_pods_are_different_objects(server: ApiServer) -> None:
+    _, answer = await sent(server, *[like()] * 7, create("a"), like(app="other"))
+    assert [item["code"] for item in answer["items"]] == [201] * 9
+    pods = [item["body"] for item in answer["items"]]
+    for field in ("name", "uid", "resourceVersion"):
+        assert len({pod["metadata"][field] for pod in pods}) == 9
+    assert [pod["metadata"].get("labels") for pod in pods] == [{"app": "web"}] * 7 + [None, {"app": "other"}]
+    assert all(pod["metadata"]["name"].startswith("web-") for pod in pods[:7])
+    alone = (await sent(server, like()))[1]["items"][0]["body"]
+    assert [_without_identity(pod) for pod in pods[:7]] == [_without_identity(alone)] * 7
+    stored = json.loads(await get(server, f"/api/v1/namespaces/default/pods/{pods[3]['metadata']['name']}"))
+    assert stored == pods[3]
+
+
+async def test_equal_pods_are_refused_with_the_same_words(server: ApiServer) -> None:
+    _, answer = await sent(server, *[like(image="")] * 3)
+    assert [item["code"] for item in answer["items"]] == [422] * 3
+    assert "spec.containers[0].image: Required value" in answer["items"][2]["body"]["message"]
+
+
+async def test_a_quota_holds_for_equal_pods(server: ApiServer) -> None:
+    await limit(server, pods=2)
+    assert sorted(await codes(server, *[like()] * 5)) == [201, 201, 403, 403, 403]
+
+
+async def test_a_policy_hears_of_each_of_equal_pods(server: ApiServer) -> None:
+    """A name that was made up ends with a letter or a digit: some pass and some do not, which no one verdict can be."""
+    await make_policy(server, "object.metadata.name.matches('[bcdfghjklm]$')")
+    outcome = await codes(server, *[like()] * 60)
+    assert set(outcome) == {201, 422}
+
+
 async def test_each_write_is_counted_and_audited(server: ApiServer, tmp_path: Path) -> None:
-    await codes(server, create("a"), create("b"), create("a"))
+    await codes(server, create("a"), create("b"), create("a"), like(), like())
     page = await server.app.metrics.page()
     assert isinstance(page.body, bytes)
     shown = [line for line in page.body.decode().splitlines() if line.startswith("apiserver_request_total")]
@@ -108,11 +174,12 @@ async def test_each_write_is_counted_and_audited(server: ApiServer, tmp_path: Pa
         code: sum(float(line.split()[-1]) for line in shown if f'code="{code}"' in line and 'resource="pods"' in line)
         for code in (201, 409)
     }
-    assert counted == {201: 2, 409: 1}
+    assert counted == {201: 4, 409: 1}
     await server.close()
     lines = [json.loads(line) for line in (tmp_path / "audit.log").read_text().splitlines()]
     audited = [line["responseStatus"]["code"] for line in lines if line.get("objectRef", {}).get("resource") == "pods"]
-    assert sorted(audited) == [201, 201, 409]
+    assert sorted(audited) == [201, 201, 201, 201, 409]
+    assert len({line["auditID"] for line in lines}) == len(lines)
 
 
 @pytest.mark.parametrize(

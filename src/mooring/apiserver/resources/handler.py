@@ -51,6 +51,7 @@ class Resources:
         )
         reading, writing = Reading(self.context), Writing(self.context)
         self.create_object = writing.create_object
+        self._create_alike = writing.create_alike
         deleting = self._deleting = Deleting(self.context, reading)
         self._watching = Watching(self.context)
         self._pods = Pods(self.context, deleting)
@@ -106,6 +107,16 @@ class Resources:
             return await self._handle(request, route)
         except StoreError as error:
             raise status_of(error) from None
+
+    async def create_alike(
+        self, request: Request, route: ResourceRoute, count: int
+    ) -> "list[Response | Exception] | None":
+        """So many pods like the one in the body; None where each has to be created by a request of its own."""
+        kind = route.kind
+        if kind.kind != "Pod" or kind.group or not route.namespace or route.name:
+            return None
+        call = Call(request, kind, self.context.stored(kind), route.namespace, "", "", _accepted(request, kind))
+        return await self._create_alike(call, count)
 
     async def _handle(self, request: Request, route: ResourceRoute) -> Response:
         kind = route.kind

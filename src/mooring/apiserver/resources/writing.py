@@ -8,12 +8,13 @@ Where a kind says that a large object takes long, it is read and judged in a thr
 wait for it: nobody but the request knows the object, and what judges it looks at nothing else.
 """
 
-from asyncio import to_thread
+from asyncio import gather, to_thread
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 from mooring.admission.pipeline import (
+    another_like,
     begin_create,
     begin_update,
     finish_create,
@@ -112,6 +113,33 @@ class Writing:
         self, call: Call, obj: Resource, options: WriteOptions, *, managed_already: bool = False
     ) -> Written:
         """Admit and store a new object of the newest version."""
+        made_up = bool(obj.metadata.generate_name and not obj.metadata.name)
+        obj = await self._admit_new(call, obj, options, managed_already=managed_already)
+        return await self._store_named(call, obj, options, made_up=made_up)
+
+    async def create_alike(self, call: Call, count: int) -> list[Response | Exception] | None:
+        """Create so many pods that differ in nothing but the names that are made up for them, judged once for all.
+
+        None where they have to be judged one by one: policies or webhooks want to know of each, or they have names.
+        """
+        options = write_options(call.request, "CreateOptions")
+        first = self._read(call, options)
+        meta = first.metadata
+        has_own = bool(meta.name or meta.resource_version or not meta.generate_name)
+        if has_own or options.dry_run or self._context.extended(call, CREATE, first, None) is not None:
+            return None
+        first = await self._admit_new(call, first, options)
+        pods = [first, *(another_like(first) for _ in range(count - 1))]
+        outcomes = await gather(*(self._created_alike(call, pod, options) for pod in pods), return_exceptions=True)
+        return [outcome if not isinstance(outcome, BaseException) else _error(outcome) for outcome in outcomes]
+
+    async def _created_alike(self, call: Call, pod: Resource, options: WriteOptions) -> Response:
+        return await self._respond(call, await self._store_named(call, pod, options, made_up=True))
+
+    async def _admit_new(
+        self, call: Call, obj: Resource, options: WriteOptions, *, managed_already: bool = False
+    ) -> Resource:
+        """What is to be stored of a new object: with defaults and owners, admitted, and with a name."""
         context, stored = self._context, call.stored
         request = await context.admission_request(call, obj)
         request.warnings = call.warnings
@@ -119,7 +147,6 @@ class Writing:
         if not managed_already and not self._managers.forgets(obj):
             # before admission, whose additions belong to nobody
             self._managers.create(call.kind, obj, self._manager(call, options))
-        taken, made_up = "", bool(obj.metadata.generate_name and not obj.metadata.name)
         begin_create(obj, request, defaulted=True)
         attributes = context.extended(call, CREATE, obj, None)
         if attributes is not None:
@@ -134,8 +161,13 @@ class Writing:
             attributes.replace_object(obj)
             attributes.name = obj.metadata.name
             await context.extensions.validate(attributes)
+        return obj
+
+    async def _store_named(self, call: Call, obj: Resource, options: WriteOptions, *, made_up: bool) -> Written:
+        """Store a new object, under another name where one that was made up is taken. Raises AlreadyExists."""
+        taken = ""
         for _ in range(_NAME_ATTEMPTS if made_up else 1):
-            written = await self._store_new(stored, obj, dry_run=options.dry_run)
+            written = await self._store_new(call.stored, obj, dry_run=options.dry_run)
             if written is not None:
                 return written
             taken = obj.metadata.name
@@ -330,6 +362,13 @@ class _Taken:
     async def __aexit__(self, *_: object) -> None:
         if self.reserved is not None:
             await (self.reserved.commit() if self.is_written else self.reserved.undo())
+
+
+def _error(outcome: BaseException) -> Exception:
+    """What went wrong with one of many; what is no mistake of its own ends all of them."""
+    if isinstance(outcome, Exception):
+        return outcome
+    raise outcome
 
 
 def _check_name(call: Call, obj: Resource) -> None:
