@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from mooring.api import errors, times
-from mooring.api.core_v1 import HostIP, Node, Pod, PodIP
+from mooring.api.core_v1 import HostIP, Node, Pod, PodIP, PodSpec
 from mooring.api.simulation import FAILURE, is_simulated, is_unreachable
 from mooring.api.states import ENDED, has_ended
 from mooring.client import EventRecorder, Informer, key_of
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _EVENTS_PER_SECOND, _MOST_EVENTS = 20.0, 200.0
 _RETRY_SECONDS = 10.0
+_NO_SPEC = PodSpec()
 _REJECTION_SECONDS = 1.0
 """A workload that makes a pod anew whenever it is rejected shall not do so without a pause."""
 
@@ -136,7 +137,9 @@ class SimulatedPods(Controller):
         status["conditions"] = pod_status.merged(pod.status.conditions, status["conditions"])
         try:
             # A whole status is several times cheaper than a patch; should somebody else have written, it is made anew.
-            await self.client.update_status(structs.replace(pod, status=structs.replace(pod.status, **status)))
+            # Whoever writes a status leaves the specification as it is, so it need not be sent.
+            written = structs.replace(pod, spec=_NO_SPEC, status=structs.replace(pod.status, **status))
+            await self.client.update_status(written)
         except errors.NotFound:
             self._pod_deleted(pod)
         else:
