@@ -13,7 +13,7 @@ from mooring.constraints.columns.revisions import NEVER, Reader, union
 from mooring.scheduler.columns.cluster import Cluster, PlacedPod
 from mooring.scheduler.columns.shapes import PodShape
 from mooring.scheduler.deciding.disruptions import Budgets
-from mooring.scheduler.deciding.dry_run import Harm, dry_run, only_resources_decide
+from mooring.scheduler.deciding.dry_run import DryRun, dry_run, only_resources_decide
 from mooring.scheduler.deciding.evaluation import Judgement
 from mooring.scheduler.framework import Mask, Status
 from mooring.scheduler.framework.nominations import Expected
@@ -56,6 +56,8 @@ class Harms:
         """Where displacing others would help, of the rows that are known."""
         self._parts = np.zeros((_PARTS, cluster.capacity), np.int64)
         self._refused: dict[int, Status] = {}
+        self._tried: dict[int, tuple[DryRun, int]] = {}
+        """By row, with which others it was tried, and its place among them."""
         self._with_promises: list[int] = []
         """Rows that were tried with pods which are expected there: good for one pod."""
 
@@ -87,8 +89,10 @@ class Harms:
         self.fits[missing] = False
         self.fits[missing[found.places]] = True
         self._parts[:, missing[found.places]] = found.harms
-        for place, status in found.refused.items():
-            self._refused[int(missing[place])] = status
+        for place, row in enumerate(missing.tolist()):
+            self._tried[row] = found, place
+            if place in found.refused:
+                self._refused[row] = found.refused[place]
         return True
 
     def least(self, rows: NDArray[np.intp]) -> int:
@@ -99,9 +103,9 @@ class Harms:
                 rows = rows[values == values.min()]
         return int(rows[0])
 
-    def harm(self, row: int) -> Harm:
-        violations, highest, priorities, number, started = self._parts[:, row].tolist()
-        return violations, highest, priorities, number, started
+    def tried(self, row: int) -> tuple[DryRun, int]:
+        """With which others a row was tried, and its place among them."""
+        return self._tried[row]
 
     def refusals(self, rows: NDArray[np.intp]) -> Counter[Status]:
         """Why rows would not do."""

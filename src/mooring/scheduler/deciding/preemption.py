@@ -169,8 +169,8 @@ def _least_known(attempt: _Attempt, rows: NDArray[np.intp], wanted: int) -> Cand
         attempt.refusals.update(harms.refusals(rows))
         return attempt.refusals
     row = harms.least(fitting[:wanted])
-    again = dry_run(judgement, attempt.cluster, [row], least, budgets=attempt.budgets, expected=attempt.expected)
-    return None if again is None else _candidate(attempt, _Try(harms.harm(row), row, again, 0))
+    together, place = harms.tried(row)
+    return _with_victims(attempt, row, together.victims(place), violations=0)
 
 
 def _least_tried(attempt: _Attempt, rows: Sequence[int], wanted: int) -> Candidate | None:
@@ -212,9 +212,12 @@ def _candidate(attempt: _Attempt, tried: _Try) -> Candidate | None:
     if tried.together is None or info is None or isinstance(tried.harm, Status):
         found = _victims_on(attempt, tried.row)
         return None if isinstance(found, Status) else found
-    lower = _lower(attempt, tried.row)
-    victims = tuple(lower[index].pod for index in tried.together.victims(tried.place))
-    return Candidate(info.name, victims, tried.harm[0])
+    return _with_victims(attempt, tried.row, tried.together.victims(tried.place), tried.harm[0])
+
+
+def _with_victims(attempt: _Attempt, row: int, ranks: Sequence[int], violations: int) -> Candidate | None:
+    info, lower = attempt.cluster.nodes[row], _lower(attempt, row)
+    return None if info is None else Candidate(info.name, tuple(lower[rank].pod for rank in ranks), violations)
 
 
 def _tried_together(attempt: _Attempt, rows: Sequence[int]) -> DryRun | None:
