@@ -1,5 +1,6 @@
 """Objects for audits between two releases of Kubernetes, and what is found in them."""
 
+from functools import cache
 from typing import Any
 
 from mooring.advisor import releases
@@ -24,8 +25,12 @@ def snapshot(*trees: Tree) -> Snapshot:
     return Snapshot("a test", raw=raw)
 
 
+between = cache(Crossing.between)
+"""Two releases, compared once for all tests."""
+
+
 def found(start: str, end: str, *trees: Tree) -> list[Finding]:
-    return releases.audit(snapshot(*trees), Crossing.between(start, end), plays=False).findings
+    return releases.audit(snapshot(*trees), between(start, end), plays=False).findings
 
 
 def obj(api_version: str, kind: str, stored: bool = True, **rest: Any) -> Tree:

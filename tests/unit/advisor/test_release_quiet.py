@@ -7,8 +7,7 @@ import pytest
 
 from mooring.advisor import releases
 from mooring.advisor.lint.rules import Severity
-from mooring.advisor.releases import Crossing
-from release_objects import POD_SPEC, Tree, obj, snapshot
+from release_objects import POD_SPEC, Tree, between, obj, snapshot
 
 HABITS: dict[str, Tree] = {
     "a custom kind with the name of a built-in one": obj(
@@ -80,5 +79,5 @@ HABITS: dict[str, Tree] = {
 @pytest.mark.parametrize(("start", "end"), [("1.29", "1.37"), ("1.34", "1.37"), ("1.37", "1.34"), ("1.37", "1.30")])
 @pytest.mark.parametrize("habit", HABITS.values(), ids=HABITS)
 def test_a_habit_of_published_manifests_is_no_alarm(habit: Tree, start: str, end: str) -> None:
-    found = releases.audit(snapshot(habit), Crossing.between(start, end)).findings
+    found = releases.audit(snapshot(habit), between(start, end)).findings
     assert [each for each in found if each.level is not Severity.INFO] == []
