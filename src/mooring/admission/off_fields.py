@@ -16,6 +16,8 @@ from mooring.api.kinds import GroupVersion
 from mooring.api.meta_v1 import Resource
 
 Names = tuple[str, ...]
+Tree = dict[str, "Tree"]
+"""Fields by name, with those below them; one without any is off."""
 
 
 class OffFields:
@@ -24,30 +26,39 @@ class OffFields:
     def __init__(self, history: History, is_off: Callable[[Field], bool]) -> None:
         self._history = history
         self._is_off = is_off
-        self._paths: dict[tuple[str, str], tuple[Names, ...]] = {}
+        self._trees: dict[tuple[str, str], Tree] = {}
 
     def drop(self, obj: Resource, old: Resource | None) -> None:
         """Take them out of an object, but not those that the old one has."""
-        for names in self.of(obj.api_version, obj.kind):
-            if old is None or not _has(old, names):
-                _clear(obj, names)
+        tree = self.of(obj.api_version, obj.kind)
+        if not tree:
+            return
+        kept = {names for names, _, _ in _uses(old, tree, ())}
+        for names, holder, field in list(_uses(obj, tree, ())):
+            if names not in kept:
+                made = field.default_factory is not msgspec.NODEFAULT
+                setattr(holder, field.name, field.default_factory() if made else field.default)
 
-    def of(self, api_version: str, kind: str) -> tuple[Names, ...]:
-        """The paths of a kind's fields, without the indexes of lists and the keys of maps."""
+    def of(self, api_version: str, kind: str) -> Tree:
+        """The fields of a kind."""
         key = (api_version, kind)
-        if key not in self._paths:
+        if key not in self._trees:
             served = self._history.kind(*GroupVersion.parse(api_version), kind)
-            self._paths[key] = tuple(self._below(served.definition, (), frozenset())) if served else ()
-        return self._paths[key]
+            self._trees[key] = self._below(served.definition, frozenset()) if served else {}
+        return self._trees[key]
 
-    def _below(self, definition: str, at: Names, outer: frozenset[str]) -> Iterator[Names]:
+    def _below(self, definition: str, outer: frozenset[str]) -> Tree:
+        found: Tree = {}
         for field in self._history.definitions.get(definition, {}).values():
-            if not at and field.name in ("metadata", "status"):
+            if not outer and field.name in ("metadata", "status"):
                 continue
             if self._is_off(field):
-                yield (*at, field.name)
+                found[field.name] = {}
             elif field.holds not in outer:  # schemas hold schemas
-                yield from self._below(field.holds, (*at, field.name), outer | {definition})
+                below = self._below(field.holds, outer | {definition})
+                if below:
+                    found[field.name] = below
+        return found
 
 
 @lru_cache(maxsize=1024)
@@ -55,29 +66,21 @@ def _attributes(struct: type[msgspec.Struct]) -> dict[str, msgspec.structs.Field
     return {field.encode_name: field for field in msgspec.structs.fields(struct)}
 
 
-def _holders(value: Any, names: Names) -> Iterator[tuple[Any, msgspec.structs.FieldInfo]]:
-    """The structs in which the last of some names has a value."""
+def _uses(value: Any, tree: Tree, at: Names) -> Iterator[tuple[Names, Any, msgspec.structs.FieldInfo]]:
+    """The fields of a tree that have a value: their names, and the struct that they are in."""
     if isinstance(value, list):
         for item in value:
-            yield from _holders(item, names)
+            yield from _uses(item, tree, at)
     elif isinstance(value, dict):
-        yield from _holders(list(value.values()), names)
+        yield from _uses(list(value.values()), tree, at)
     elif isinstance(value, msgspec.Struct):
-        field = _attributes(type(value)).get(names[0])
-        found = getattr(value, field.name) if field else None
-        if field is None or found in (None, "", [], {}):
-            return
-        if len(names) == 1:
-            yield value, field
-        else:
-            yield from _holders(found, names[1:])
-
-
-def _has(value: Any, names: Names) -> bool:
-    return any(True for _ in _holders(value, names))
-
-
-def _clear(value: Any, names: Names) -> None:
-    for holder, field in list(_holders(value, names)):
-        empty = None if field.default is msgspec.NODEFAULT else field.default
-        setattr(holder, field.name, empty if field.default_factory is msgspec.NODEFAULT else field.default_factory())
+        fields = _attributes(type(value))
+        for name, below in tree.items():
+            field = fields.get(name)
+            found = getattr(value, field.name) if field else None
+            if field is None or not found:
+                continue
+            if below:
+                yield from _uses(found, below, (*at, name))
+            else:
+                yield (*at, name), value, field

@@ -188,8 +188,11 @@ SERVED_BY_RUNTIME_CONFIG = frozenset({"DynamicResourceAllocation"})
 
 
 @lru_cache(maxsize=16)
-def off_in(emulation: Version) -> "OffFields | None":
-    """What a release has off by default, apart from the gates that Mooring knows; nothing of our own release."""
+def off_in(emulation: Version, compatible: Version) -> "OffFields | None":
+    """What a release has off by default, apart from the gates that Mooring knows; nothing of our own release.
+
+    What is newer than the minimum compatibility version is refused instead: a refusal is better than silence.
+    """
     if emulation >= BINARY:
         return None
     from mooring.admission.off_fields import OffFields  # noqa: PLC0415 - only those who emulate pay for the table
@@ -199,7 +202,7 @@ def off_in(emulation: Version) -> "OffFields | None":
     known = {gate.name for gate in gates.KNOWN} | SERVED_BY_RUNTIME_CONFIG
 
     def is_off(of: Field) -> bool:
-        if not of.gates or not of.releases.has(emulation) or known & set(of.gates):
+        if not of.gates or known & set(of.gates) or not (of.releases.has(emulation) and of.releases.has(compatible)):
             return False
         return not any(gate_history.is_on(gate, emulation) for gate in of.gates)
 
@@ -235,5 +238,5 @@ def for_component(component: Component) -> AdmissionOptions:
         judges=judges_for(compatible, forced=on(gates.CEL)),
         unwritable_fields=frozenset(path for path, since in POD_FIELDS.items() if compatible < since),
         unwritable_in_kinds=frozenset(place for place, since in OTHER_FIELDS.items() if compatible < since),
-        off_fields=off_in(component.versions.emulation),
+        off_fields=off_in(component.versions.emulation, compatible),
     )
