@@ -10,11 +10,13 @@ Read next: ``scheme.py``, which picks the way and sets `apiVersion`.
 
 from msgspec import structs
 
-from mooring.api import core_v1, events_v1, resource_v1, resource_v1beta1
+from mooring.api import core_v1, events_v1, flowcontrol_v1, resource_v1, resource_v1beta1
 
 _EXACTLY = resource_v1.ExactDeviceRequest.__struct_fields__
 _BASIC = resource_v1beta1.BasicDevice.__struct_fields__
 _EMPTY = resource_v1.ExactDeviceRequest()
+_ZERO_IS_MEANT = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares"
+_USUAL_SHARES = 30
 
 
 def claim_from_v1beta1(claim: resource_v1beta1.ResourceClaim) -> resource_v1.ResourceClaim:
@@ -144,3 +146,26 @@ def event_from_core(event: core_v1.Event) -> events_v1.Event:
         deprecated_last_timestamp=event.last_timestamp,
         deprecated_count=event.count,
     )
+
+
+Level = flowcontrol_v1.PriorityLevelConfiguration
+
+
+def priority_level_from_v1beta3(level: Level) -> Level:
+    """No shares are the usual ones in v1beta3, unless an annotation says that none are meant."""
+    annotations, limited = level.metadata.annotations, level.spec.limited
+    if _ZERO_IS_MEANT in annotations:
+        kept = {key: value for key, value in annotations.items() if key != _ZERO_IS_MEANT}
+        return structs.replace(level, metadata=structs.replace(level.metadata, annotations=kept))
+    if limited is None or limited.nominal_concurrency_shares:
+        return level
+    limited = structs.replace(limited, nominal_concurrency_shares=_USUAL_SHARES)
+    return structs.replace(level, spec=structs.replace(level.spec, limited=limited))
+
+
+def priority_level_to_v1beta3(level: Level) -> Level:
+    limited = level.spec.limited
+    if limited is None or limited.nominal_concurrency_shares != 0:
+        return level
+    annotations = {**level.metadata.annotations, _ZERO_IS_MEANT: ""}
+    return structs.replace(level, metadata=structs.replace(level.metadata, annotations=annotations))

@@ -163,6 +163,10 @@ class Kind:
     def api_version(self) -> str:
         return self.group_version.api_version
 
+    def has_shape_of(self, other: "Kind") -> bool:
+        """Whether objects of both differ in nothing but their apiVersion."""
+        return self.type is other.type and self.to_hub is other.to_hub
+
     @property
     def singular(self) -> str:
         return self.custom.singular if self.custom else self.kind.lower()
@@ -411,9 +415,19 @@ def _cluster() -> tuple[Kind, ...]:
 
 def _flow_control() -> tuple[Kind, ...]:
     v1 = _Module("flowcontrol.apiserver.k8s.io", "v1", flowcontrol_v1)
+    schema = v1.kind("FlowSchema", "flowschemas", namespaced=False, subresources=(STATUS,))
+    level = v1.kind(
+        "PriorityLevelConfiguration", "prioritylevelconfigurations", namespaced=False, subresources=(STATUS,)
+    )
     return (
-        v1.kind("FlowSchema", "flowschemas", namespaced=False, subresources=(STATUS,)),
-        v1.kind("PriorityLevelConfiguration", "prioritylevelconfigurations", namespaced=False, subresources=(STATUS,)),
+        schema,
+        level,
+        _also(schema, "v1beta3"),
+        replace(
+            _also(level, "v1beta3"),
+            to_hub=conversion.priority_level_from_v1beta3,
+            from_hub=conversion.priority_level_to_v1beta3,
+        ),
     )
 
 

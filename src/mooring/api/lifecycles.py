@@ -19,6 +19,8 @@ class Lifecycle:
     removed: Version | None = None
     replacement: str = ""
     """The group and version to use instead, for the warning."""
+    is_legacy: bool = False
+    """Whether a beta is on by default although those of its time are not, since the ones before it were."""
 
     def known_at(self, version: Version) -> bool:
         """Whether a release has the kind."""
@@ -29,18 +31,22 @@ class Lifecycle:
         return self.deprecated is not None and self.deprecated <= version
 
 
-def since(introduced: str, deprecated: str = "", removed: str = "", *, replacement: str = "") -> Lifecycle:
+def since(
+    introduced: str, deprecated: str = "", removed: str = "", *, replacement: str = "", is_legacy: bool = False
+) -> Lifecycle:
     """A lifecycle as the tables below and tests write it."""
     return Lifecycle(
         Version.parse(introduced),
         Version.parse(deprecated) if deprecated else None,
         Version.parse(removed) if removed else None,
         replacement,
+        is_legacy,
     )
 
 
 ALWAYS = since("1.0")
 _RESOURCE_V1 = "resource.k8s.io/v1"
+_FLOW_V1 = "flowcontrol.apiserver.k8s.io/v1"
 
 _ADMISSION_V1 = "admissionregistration.k8s.io/v1"
 
@@ -88,6 +94,10 @@ _LIFECYCLES = {
     ("flowcontrol.apiserver.k8s.io", "v1"): {
         "FlowSchema": since("1.29"),
         "PriorityLevelConfiguration": since("1.29"),
+    },
+    ("flowcontrol.apiserver.k8s.io", "v1beta3"): {
+        "FlowSchema": since("1.26", "1.29", "1.32", replacement=_FLOW_V1, is_legacy=True),
+        "PriorityLevelConfiguration": since("1.26", "1.29", "1.32", replacement=_FLOW_V1, is_legacy=True),
     },
     ("networking.k8s.io", "v1"): {
         "IPAddress": since("1.33"),

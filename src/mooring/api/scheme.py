@@ -317,7 +317,7 @@ class _Switches:
         if kind.stability == ALPHA and self._versions.is_emulating:
             return False
         default = kind.stability == STABLE or (
-            kind.stability == BETA and kind.lifecycle.introduced < _FIRST_OFF_BY_DEFAULT
+            kind.stability == BETA and (kind.lifecycle.introduced < _FIRST_OFF_BY_DEFAULT or kind.lifecycle.is_legacy)
         )
         by_level = self._by_level.get(kind.stability, default)
         by_version = self._by_version.get(kind.group_version, by_level)

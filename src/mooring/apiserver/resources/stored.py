@@ -78,7 +78,7 @@ class Stored:
     def render(self, value: bytes, revision: int, kind: Kind) -> bytes:
         """The JSON of a stored object in a version. Without a revision (dry run) it has no resourceVersion."""
         source = self._source(value)
-        if source.type is not kind.type or (revision <= self.current_after and revision):
+        if not source.has_shape_of(kind) or (revision <= self.current_after and revision):
             value, source = self._convert(value, kind), kind
         rest = value[len(self._heads[source]) :]
         if not revision:
@@ -88,7 +88,7 @@ class Stored:
     def render_item(self, value: bytes, revision: int, kind: Kind) -> bytes:
         """As `render`, for a list, whose items do not repeat the kind, except for those of custom kinds."""
         source = self._source(value)
-        if source.type is not kind.type or revision <= self.current_after:
+        if not source.has_shape_of(kind) or revision <= self.current_after:
             value, source = self._convert(value, kind), kind
         head = self._heads[kind] if kind.custom else _ITEM_HEAD
         return b'%b"resourceVersion":"%d",%b' % (head, revision, value[len(self._heads[source]) :])
@@ -96,7 +96,7 @@ class Stored:
     def render_items(self, items: Iterable[KeyValue], kind: Kind) -> Iterator[bytes | memoryview]:
         """As `render_item`, for many, with commas between them, in pieces that only one join should ever copy."""
         head = self._heads[self.storage]
-        length, same_shape = len(head), self.storage.type is kind.type and not kind.custom
+        length, same_shape = len(head), self.storage.has_shape_of(kind) and not kind.custom
         comma = b""
         for kv in items:
             value = kv.value
