@@ -187,6 +187,17 @@ def test_the_index_remembers_each_sort_of_request() -> None:
     assert index.concerned(request(kind_of("v1", "Service"))) == [services]
 
 
+def test_the_index_spares_what_it_knows_to_concern_nobody() -> None:
+    named = _Holder(matcher({**rule("secrets"), "resourceNames": ["mine"]}))
+    index = Index([_Holder(matcher(rule())), named])
+    pods, maps, secrets = request(), request(kind_of("v1", "ConfigMap")), request(kind_of("v1", "Secret"))
+    assert not index.spares(maps.sort), "nobody has asked yet"
+    for about in (pods, maps, secrets):
+        index.concerned(about)
+    assert [index.spares(about.sort) for about in (pods, maps, secrets)] == [False, True, False]
+    assert Index([]).spares(pods.sort)
+
+
 @pytest.mark.parametrize(
     "kind",
     ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy",

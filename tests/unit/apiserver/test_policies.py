@@ -38,6 +38,28 @@ def test_an_update_is_judged_by_what_was_there(tmp_path: Path) -> None:
     played(tmp_path, story)
 
 
+def test_many_new_policies_keep_nobody_waiting_while_they_are_compiled(tmp_path: Path) -> None:
+    async def story(call: Caller) -> None:
+        for number in range(60):
+            await create(call, *validating(f"p{number}", "object.metadata.name != 'y'"))
+        turns = 0
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        working = asyncio.create_task(others())
+        await create(call, config_map("x"))
+        first, turns = turns, 0
+        await create(call, config_map("z"))
+        working.cancel()
+        assert first >= turns + 3, "one turn for every twenty policies"
+
+    played(tmp_path, story)
+
+
 def test_a_deletion_is_judged_by_the_old_object(tmp_path: Path) -> None:
     async def story(call: Caller) -> None:
         policy = validating(

@@ -115,6 +115,10 @@ class Attributes:
     """What those who look at it have made of it, until the object is changed: the same for all policies."""
 
     @property
+    def sort(self) -> Sort:
+        return Sort(self.resource_kind, self.subresource, self.operation, bool(self.namespace))
+
+    @property
     def is_policy(self) -> bool:
         """Whether no policy concerns it, because it is one."""
         return self.kind.group == GROUP and self.kind.kind in POLICIES

@@ -101,6 +101,12 @@ class Bound(Generic[P, B]):
         )
         """Whether its rules alone decide about whom it concerns."""
 
+    def is_of(self, policy: Policy, bindings: Sequence[Binding]) -> bool:
+        """Whether it was made of these very objects."""
+        if self.policy is not policy or len(self.bindings) != len(bindings):
+            return False
+        return all(mine.binding is other for mine, other in zip(self.bindings, bindings, strict=True))
+
     def invocations(
         self, attributes: Attributes, cluster: Cluster, problems: list[Problem], by_rules: Match | None = None
     ) -> Iterator[Invocation[B]]:
@@ -155,8 +161,7 @@ def kept_or_made(before: Iterable[K], pairs: Iterable[tuple[P, list[B]]], make: 
     made = []
     for policy, bindings in pairs:
         old = known.get(policy.metadata.name)
-        same = old is not None and old.policy is policy and [each.binding for each in old.bindings] == bindings
-        made.append(old if old is not None and same else make(policy, bindings))
+        made.append(old if old is not None and old.is_of(policy, bindings) else make(policy, bindings))
     return made
 
 

@@ -201,7 +201,7 @@ class Index(Generic[C]):
         """The same, each with what its rules say; None where that depends on the object's name."""
         if not self._everyone:
             return []
-        sort = Sort(attributes.resource_kind, attributes.subresource, attributes.operation, bool(attributes.namespace))
+        sort = attributes.sort
         found = self._known.get(sort)
         if found is None:
             if len(self._known) >= _REMEMBERED:

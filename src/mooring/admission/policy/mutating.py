@@ -6,6 +6,7 @@ request, in Kubernetes' words, unless its failure policy is `Ignore`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol
 
@@ -73,31 +74,24 @@ class _Question(NamedTuple):
 class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding]):
     """A policy with its bindings; expressions are compiled when the first request comes that it concerns."""
 
-    def __init__(self, policy: MutatingAdmissionPolicy, bindings: Iterable[MutatingAdmissionPolicyBinding]) -> None:
-        super().__init__(policy, bindings)
-        self._compiled: tuple[Conditions, list[_Mutation], Mapping[str, Compiled]] | None = None
-
     @property
     def ignores_errors(self) -> bool:
         return self.policy.spec.failure_policy == IGNORE
 
-    @property
-    def _program(self) -> tuple[Conditions, list[_Mutation], Mapping[str, Compiled]]:
-        if self._compiled is None:
-            spec = self.policy.spec
-            compiler = Compiler(params=spec.param_kind is not None, variables=spec.variables)
-            conditions = Conditions(
-                spec.match_conditions, spec.failure_policy, compiler.environment(), compiler.variables
-            )
-            mutations = []
-            for each in spec.mutations:
-                is_apply = each.patch_type == APPLY_CONFIGURATION
-                patch = each.apply_configuration if is_apply else each.json_patch
-                text = patch.expression if patch is not None else ""
-                result = _OBJECT if is_apply else _PATCHES
-                mutations.append(_Mutation(is_apply, compiler.compile(text, (result,), patches=True)))
-            self._compiled = conditions, mutations, compiler.variables
-        return self._compiled
+    @cached_property
+    def program(self) -> tuple[Conditions, list[_Mutation], Mapping[str, Compiled]]:
+        """Compiled, which takes a while the first time."""
+        spec = self.policy.spec
+        compiler = Compiler(params=spec.param_kind is not None, variables=spec.variables)
+        conditions = Conditions(spec.match_conditions, spec.failure_policy, compiler.environment(), compiler.variables)
+        mutations = []
+        for each in spec.mutations:
+            is_apply = each.patch_type == APPLY_CONFIGURATION
+            patch = each.apply_configuration if is_apply else each.json_patch
+            text = patch.expression if patch is not None else ""
+            result = _OBJECT if is_apply else _PATCHES
+            mutations.append(_Mutation(is_apply, compiler.compile(text, (result,), patches=True)))
+        return conditions, mutations, compiler.variables
 
     def mutate(
         self,
@@ -110,7 +104,7 @@ class MutatingPolicy(Bound[MutatingAdmissionPolicy, MutatingAdmissionPolicyBindi
         checks: list[Check],
     ) -> Iterator[str]:
         """Change the object as one binding wants it; yields what goes wrong."""
-        conditions, mutations, variables = self._program
+        conditions, mutations, variables = self.program
         invocation = question.invocation
         try:
             if not conditions.hold(values_of(invocation, attributes, cluster)):
@@ -226,6 +220,12 @@ class MutatingPolicies:
 
     def __bool__(self) -> bool:
         return bool(self.policies)
+
+    def compile(self, attributes: Attributes) -> Iterator[None]:
+        """Compile those that concern a request, step by step."""
+        for policy in self._index.concerned(attributes):
+            _ = policy.program
+            yield
 
     def mutate(
         self,

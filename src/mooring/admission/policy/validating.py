@@ -6,7 +6,7 @@ denial, in Kubernetes' words. Decisions are pure; ``apiserver/extensions/policie
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from time import perf_counter
@@ -138,6 +138,7 @@ class ValidatingPolicy(Bound[ValidatingAdmissionPolicy, ValidatingAdmissionPolic
 
     @cached_property
     def program(self) -> "_Program":
+        """Compiled, which takes a while the first time."""
         return _Program(self.policy)
 
     def judge(
@@ -327,6 +328,12 @@ class ValidatingPolicies:
 
     def __bool__(self) -> bool:
         return bool(self.policies)
+
+    def compile(self, attributes: Attributes) -> Iterator[None]:
+        """Compile those that concern a request, step by step."""
+        for policy in self._index.concerned(attributes):
+            _ = policy.program
+            yield
 
     def judge(self, attributes: Attributes, cluster: Cluster) -> Judgement:
         """What all policies that concern a request say about it."""

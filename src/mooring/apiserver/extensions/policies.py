@@ -38,6 +38,8 @@ _KINDS = (
     "ValidatingAdmissionPolicyBinding",
 )
 _PARAMS_KNOWN = 4096
+_SORTS_KNOWN = 1024
+_COMPILED_AT_ONCE = 20
 
 
 class PolicyStep:
@@ -57,6 +59,7 @@ class PolicyStep:
         self._validating: ValidatingPolicies | None = None
         self._mutating: MutatingPolicies | None = None
         self._is_stale = False
+        self._compiled: set[tuple[bool, Sort]] = set()
         self.is_idle = True
 
     async def run(self) -> None:
@@ -87,6 +90,7 @@ class PolicyStep:
         everything = [[*self._objects(name).values()] for name in _KINDS]
         self._mutating = MutatingPolicies(everything[0], everything[1], self._mutating)
         self._validating = ValidatingPolicies(everything[2], everything[3], self._validating)
+        self._compiled.clear()
         self._is_stale = False
 
     def spares(self, sort: Sort) -> bool:
@@ -103,6 +107,7 @@ class PolicyStep:
         if self._mutating:
             from mooring.apiserver.extensions.patching import TreePatching  # noqa: PLC0415 - few servers need it
 
+            await self._compile(self._mutating, attributes)
             checks: list[Check] = []
             try:
                 self._mutating.mutate(attributes, self, TreePatching(self._scheme), reinvocation, checks=checks)
@@ -118,6 +123,7 @@ class PolicyStep:
             return
         from mooring.admission.policy.validating import refusal  # noqa: PLC0415 - see `_refresh`
 
+        await self._compile(self._validating, attributes)
         judgement = self._validating.judge(attributes, self)
         self._metrics.validated(judgement.checks)
         for text in judgement.warning_texts:
@@ -126,6 +132,18 @@ class PolicyStep:
         refused = refusal(judgement, attributes)
         if refused is not None:
             raise refused
+
+    async def _compile(self, policies: "MutatingPolicies | ValidatingPolicies", attributes: Attributes) -> None:
+        """See to it that thousands of new policies keep nobody else waiting while the first request compiles them."""
+        place = (policies is self._mutating, attributes.sort)
+        if place in self._compiled:
+            return
+        for number, _ in enumerate(policies.compile(attributes), 1):
+            if number % _COMPILED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        if len(self._compiled) >= _SORTS_KNOWN:
+            self._compiled.clear()
+        self._compiled.add(place)
 
     # -- what policies may know of the cluster
 
