@@ -268,15 +268,20 @@ class Program:
 
     def evaluate_counted(self, bindings: Mapping[str, Value], limit: int = costs.MAX) -> Evaluation:
         """The value and its cost. Raises `CostLimitExceeded` as soon as the cost is above the limit."""
-        if self._counted is None:
-            self._counted = self._count()
-        return Evaluation(*self._counted(bindings, limit))
+        return Evaluation(*self.counted(bindings, limit))
 
-    def _count(self) -> EvaluateCounted:
-        """Made when it is first needed: most programs are cheap enough to run uncounted."""
-        if self._compiled is None:
-            raise CompileError(self.issues)
-        return generate_counted(self._compiled.expr, self._compiled.options, self._compiled.interpreter)
+    @property
+    def counted(self) -> EvaluateCounted:
+        """`evaluate_counted` for those who ask it often: what gives the value and its cost as a plain pair.
+
+        Made when it is first needed: most programs are cheap enough to run uncounted.
+        """
+        if self._counted is None:
+            if self._compiled is None:
+                raise CompileError(self.issues)
+            compiled = self._compiled
+            self._counted = generate_counted(compiled.expr, compiled.options, compiled.interpreter)
+        return self._counted
 
     @property
     def expr(self) -> Expr | None:

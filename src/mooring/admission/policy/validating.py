@@ -6,11 +6,11 @@ denial, in Kubernetes' words. Decisions are pure; ``apiserver/extensions/policie
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mooring.admission.policy.attributes import Attributes, Tree
 from mooring.admission.policy.bound import (
@@ -80,6 +80,11 @@ class Judgement:
     """The policies and bindings that concerned the request."""
     checks: list[Check] = field(default_factory=list)
     """For metrics."""
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nobody has to be told of anything."""
+        return not (self.denials or self.warnings or self.failures or self.annotations or self.checks)
 
     @property
     def warning_texts(self) -> list[str]:
@@ -174,6 +179,7 @@ class _Program:
             )
             for each in spec.validations
         ]
+        self._questions = None if any(rule.program.error for rule in self._rules) else [*map(_question, self._rules)]
         self._annotations = [
             (each.key, compiler.compile(each.value_expression, _STRING_OR_NULL)) for each in spec.audit_annotations
         ]
@@ -211,14 +217,12 @@ class _Program:
 
     def all_hold(self, values: Tree) -> bool:
         """Whether every validation is met, within all budgets; where not, it takes the long way to say why."""
+        if self._questions is None:
+            return False
         left = BUDGET
         try:
-            for rule in self._rules:
-                program = rule.program.program
-                if program.max_cost <= PER_CALL:
-                    met, cost = program.evaluate(values), program.max_cost
-                else:
-                    met, cost = program.evaluate_counted(values, PER_CALL)
+            for evaluate, counted in self._questions:
+                met, cost = evaluate(values, PER_CALL) if counted is None else (evaluate(values), counted)
                 left -= cost
                 if met is not True:
                     return False
@@ -258,6 +262,12 @@ class _Program:
             return key, "", "" if self._ignores else outcome.error
         text = outcome.value.strip() if isinstance(outcome.value, str) else ""
         return key, text.encode(errors="surrogatepass")[:_MAX_ANNOTATION].decode(errors="ignore"), ""
+
+
+def _question(rule: _Rule) -> tuple[Callable[..., Any], int | None]:
+    """What to call for a validation, and what that costs at most; None where it has to be counted."""
+    program = rule.program.program
+    return (program.evaluate, program.max_cost) if program.max_cost <= PER_CALL else (program.counted, None)
 
 
 class _Finding(NamedTuple):

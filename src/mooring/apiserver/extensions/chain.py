@@ -29,8 +29,8 @@ class Step(Protocol):
         """Whether there is none of its sort, so that nothing has to be asked."""
         ...
 
-    def spares(self, sort: Sort) -> bool:
-        """Whether a sort of request is known to concern none of them."""
+    def spares(self, sort: Sort, *, mutating: bool) -> bool:
+        """Whether a sort of request is known to concern none of those that change objects, or that judge them."""
         ...
 
     async def mutate(self, attributes: Attributes, reinvocation: Reinvocation) -> None:
@@ -59,14 +59,19 @@ class Chain:
 
     def spares(self, sort: Sort) -> bool:
         """Whether a sort of request is known to concern nobody, so that no `Attributes` have to be made."""
-        return all(step.is_idle or step.spares(sort) for step in self.steps)
+        return not self._asked(sort, mutating=True) and not self._asked(sort, mutating=False)
+
+    def _asked(self, sort: Sort, *, mutating: bool) -> list[Step]:
+        return [step for step in self.steps if not step.is_idle and not step.spares(sort, mutating=mutating)]
 
     async def mutate(self, attributes: Attributes, built_in: Mutate) -> None:
         """Let all change the object; a second round follows if one of them did."""
+        steps = self._asked(attributes.sort, mutating=True)
+        if not steps:
+            return
         reinvocation = Reinvocation()
-        for step in self.steps:
-            if not step.is_idle:
-                await self._measured(step.names[0], "admit", attributes, step.mutate(attributes, reinvocation))
+        for step in steps:
+            await self._measured(step.names[0], "admit", attributes, step.mutate(attributes, reinvocation))
         if not reinvocation.wanted:
             return
         reinvocation.is_second = True
@@ -76,9 +81,8 @@ class Chain:
             if attributes.obj != before:
                 reinvocation.changed()
                 attributes.replace_object(attributes.obj)
-        for step in self.steps:
-            if not step.is_idle:
-                await self._measured(step.names[0], "admit", attributes, step.mutate(attributes, reinvocation))
+        for step in steps:
+            await self._measured(step.names[0], "admit", attributes, step.mutate(attributes, reinvocation))
 
     async def admit(self, attributes: Attributes) -> None:
         """Both, for what has nothing between: requests that store no object of their own."""
@@ -87,9 +91,8 @@ class Chain:
 
     async def validate(self, attributes: Attributes) -> None:
         """Let all judge the object."""
-        for step in self.steps:
-            if not step.is_idle:
-                await self._measured(step.names[1], "validate", attributes, step.validate(attributes))
+        for step in self._asked(attributes.sort, mutating=False):
+            await self._measured(step.names[1], "validate", attributes, step.validate(attributes))
 
     async def _measured(self, name: str, type_: str, attributes: Attributes, work: Awaitable[None]) -> None:
         began, rejected = perf_counter(), True

@@ -93,11 +93,12 @@ class PolicyStep:
         self._compiled.clear()
         self._is_stale = False
 
-    def spares(self, sort: Sort) -> bool:
+    def spares(self, sort: Sort, *, mutating: bool) -> bool:
         if self._is_stale or self._validating is None or self._mutating is None:
             return False
-        unchanged = sort.operation == DELETE or self._mutating.spares(sort)
-        return unchanged and self._validating.spares(sort)
+        if mutating:
+            return sort.operation == DELETE or self._mutating.spares(sort)
+        return self._validating.spares(sort)
 
     async def mutate(self, attributes: Attributes, reinvocation: Reinvocation) -> None:
         if attributes.is_policy or attributes.operation == DELETE:
@@ -125,6 +126,8 @@ class PolicyStep:
 
         await self._compile(self._validating, attributes)
         judgement = self._validating.judge(attributes, self)
+        if judgement.is_quiet:
+            return
         self._metrics.validated(judgement.checks)
         for text in judgement.warning_texts:
             add_warning(attributes.warnings, text)

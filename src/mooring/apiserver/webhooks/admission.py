@@ -63,9 +63,9 @@ class WebhookAdmission:
         self._decide = decide
         self._metrics = metrics
 
-    def spares(self, sort: Sort) -> bool:
+    def spares(self, sort: Sort, *, mutating: bool) -> bool:
         """Whether no webhook is asked about a sort of request."""
-        return self._mutating.spares(sort) and self._validating.spares(sort)
+        return self._mutating.spares(sort) if mutating else self._validating.spares(sort)
 
     # -- those that change objects
 

@@ -66,8 +66,8 @@ class WebhookStep:
         await self._mutating.catch_up()
         await self._validating.catch_up()
 
-    def spares(self, sort: Sort) -> bool:
-        return self._admission is not None and self._admission.spares(sort)
+    def spares(self, sort: Sort, *, mutating: bool) -> bool:
+        return self._admission is not None and self._admission.spares(sort, mutating=mutating)
 
     async def mutate(self, attributes: Attributes, reinvocation: Reinvocation) -> None:
         await self._ready().mutate(attributes, reinvocation)
