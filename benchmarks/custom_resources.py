@@ -50,10 +50,10 @@ def _definition(number: int) -> dict[str, Any]:
     return {"metadata": {"name": f"{plural}.bench.example.com"}, "spec": spec}
 
 
-def _custom(mark: str) -> dict[str, Any]:
-    ports = [{"name": f"p{number}", "port": number} for number in range(20)]
+def _custom(mark: str, ports: int = 20) -> dict[str, Any]:
+    listed = [{"name": f"p{number}", "port": number} for number in range(ports)]
     texts = {f"field{number}": f"some text of a field {mark} {number}" for number in range(_FIELDS)}
-    return {"metadata": {"name": f"c{mark}"}, "spec": {**texts, "ports": ports}}
+    return {"metadata": {"name": f"c{mark}"}, "spec": {**texts, "ports": listed}}
 
 
 def _config_map(mark: str) -> dict[str, Any]:
@@ -102,7 +102,7 @@ async def _creates(server: _Server) -> None:
 
 def _judging() -> None:
     check = compile_schema(msgspec.convert(_SCHEMA, JSONSchemaProps))
-    trees = [_custom(f"j{number}") for number in range(200)]
+    trees = [_custom(f"j{number}", ports=44) for number in range(200)]
     best = 1e9
     for turn in range(5):
         fresh = [json.loads(json.dumps(tree).replace("some text", f"text {turn} of")) for tree in trees]

@@ -7,7 +7,7 @@ Where a value stands is a chain of pairs that is written out only for an error. 
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,10 +80,6 @@ class _Checks(dict[type, tuple[Check, ...]]):
     def __missing__(self, cls: type) -> tuple[Check, ...]:
         found = self[cls] = tuple(_checks_for(cls, self._schema))
         return found
-
-
-def _anything(value: Any, place: Place, findings: Findings) -> None:
-    """Every value is right."""
 
 
 def written(place: Place) -> str:
@@ -386,25 +382,26 @@ def _enum_checks(schema: JSONSchemaProps) -> list[Check]:
 
 
 def _list_checks(schema: JSONSchemaProps) -> list[Check]:
-    item = compile_schema(schema.items) if isinstance(schema.items, JSONSchemaProps) else _anything
+    items = _Checks(schema.items) if isinstance(schema.items, JSONSchemaProps) else None
     most, fewest = schema.max_items, schema.min_items
 
     def check(value: Any, place: Place, findings: Findings) -> None:
-        if item is not _anything:
-            for index, each in enumerate(value):
-                item(each, (place, index), findings)
+        if items is not None:
+            for index, item in enumerate(value):
+                for each in items[item.__class__]:
+                    each(item, (place, index), findings)
         if fewest is not None and len(value) < fewest:
             _tell_value(findings, place, len(value), f"should have at least {fewest} items")
         if most is not None and len(value) > most:
             findings.add(place, field_errors.too_many(findings.at(place), len(value), most))
 
-    return [] if item is _anything and most is None and fewest is None else [check]
+    return [] if items is None and most is None and fewest is None else [check]
 
 
 def _object_checks(schema: JSONSchemaProps) -> list[Check]:
-    properties = {name: compile_schema(child) for name, child in schema.properties.items()}
+    properties = {name: _Checks(child) for name, child in schema.properties.items()}
     more = schema.additional_properties
-    additional = compile_schema(more) if isinstance(more, JSONSchemaProps) else _anything
+    additional = _Checks(more) if isinstance(more, JSONSchemaProps) else None
     most, fewest, required = schema.max_properties, schema.min_properties, tuple(schema.required)
 
     def check(value: Any, place: Place, findings: Findings) -> None:
@@ -414,14 +411,16 @@ def _object_checks(schema: JSONSchemaProps) -> list[Check]:
             findings.add(place, field_errors.too_many(findings.at(place), len(value), most))
         if more is False:
             _tell_forbidden(value, place, findings, properties)
-        elif additional is not _anything:
-            for name in value:
+        elif additional is not None:
+            for name, item in value.items():
                 if name not in properties:
-                    additional(value[name], (place, name), findings)
+                    for each in additional[item.__class__]:
+                        each(item, (place, name), findings)
         for name, item in value.items():
             inner = properties.get(name)
             if inner is not None:
-                inner(item, (place, name), findings)
+                for each in inner[item.__class__]:  # of a plain value that may be anything, there is nothing to check
+                    each(item, (place, name), findings)
         for name in required:
             if name not in value:
                 findings.add(place, field_errors.required(findings.at((place, name))))
@@ -429,7 +428,7 @@ def _object_checks(schema: JSONSchemaProps) -> list[Check]:
     return [check]
 
 
-def _tell_forbidden(value: dict[str, Any], place: Place, findings: Findings, known: dict[str, Check]) -> None:
+def _tell_forbidden(value: dict[str, Any], place: Place, findings: Findings, known: Container[str]) -> None:
     for name in value:
         if name not in known:
             detail = f"{written(place)}.{name} in body is a forbidden property"
