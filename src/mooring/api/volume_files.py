@@ -81,6 +81,11 @@ async def files_of(source: Source, pod: Pod, volume: Volume) -> Files | None:
     return {path: File(content, plain if own is None else own) for path, (content, own) in found.items()}
 
 
+def is_made_of_objects(volume: Volume) -> bool:
+    """Whether `files_of` knows what is in a volume, which nobody else can change then."""
+    return any(each is not None for each in (volume.config_map, volume.secret, volume.downward_api, volume.projected))
+
+
 Part = dict[str, tuple[bytes, int | None]]
 """Contents by path, with the mode where the file has one of its own."""
 

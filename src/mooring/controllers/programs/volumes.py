@@ -16,7 +16,7 @@ from mooring.api.certificates_v1 import ClusterTrustBundle
 from mooring.api.core_v1 import ConfigMap, Container, Pod, PodCertificateProjection, Secret, Volume
 from mooring.api.environment import with_references
 from mooring.api.program_folders import pod_folder
-from mooring.api.volume_files import Files, MissingError, files_of
+from mooring.api.volume_files import Files, MissingError, files_of, is_made_of_objects
 from mooring.client import Client
 from mooring.controllers.programs.certificates import Certificates
 from mooring.controllers.programs.sandbox import Mount
@@ -99,7 +99,7 @@ class Volumes:
                 source /= below
                 if not source.exists():
                     source.mkdir(parents=True)
-            read_only = mount.read_only or volume.empty_dir is None
+            read_only = mount.read_only or is_made_of_objects(volume)
             found.append(Mount(str(PurePosixPath("/") / mount.mount_path), source, read_only))
         return found
 
