@@ -1,12 +1,15 @@
 """Runs Kubernetes' own conformance suite against `mooring up`, and keeps what came of it for docs/conformance.md.
 
     MOORING_REAL=/path/to/binaries python tests/real/conformance.py run [--focus RE] [--procs 6] [--minutes 60]
+    MOORING_REAL=/path/to/binaries python tests/real/conformance.py run --programs --port 443 --serial no
     MOORING_REAL=/path/to/binaries python tests/real/conformance.py run --real-nodes 2 --procs 4
     python tests/real/conformance.py keep report.json…     # a ginkgo report (--json-report) of a run made elsewhere
 
 The folder has `e2e.test` and `ginkgo`, built from Kubernetes' sources. `run` starts a control plane with four simulated
 nodes, and writes into docs/conformance.tsv how each test ended: those that were run replace what stood there. Serial
-tests run by themselves when the others are done. `make docs` makes the page of it. With `--real-nodes` the nodes are
+tests run by themselves when the others are done. `make docs` makes the page of it. With `--programs`, as root, what the
+suite's images agnhost and busybox hold runs on the simulated nodes, in place of being simulated: ``image_programs.py``
+makes it of files as `docker save` writes them, in the folder `images`. With `--real-nodes` the nodes are
 kubelets with containerd (``tests/joined_nodes.py`` says what they need), the tests those that need containers, and the
 results go to docs/conformance-real-nodes.tsv.
 """

@@ -92,3 +92,12 @@ def test_the_page_counts_what_ran_on_real_nodes_too() -> None:
     for test in tests:
         assert (f"| {test.name} | " in text) is (test.ended == "failed")
     assert all(made.reason(test, real=True).strip("`") for test in tests if test.ended == "failed")
+
+
+@pytest.mark.req("C.2")
+def test_of_the_parallel_tests_that_the_specification_counts_at_least_175_pass_on_simulated_nodes() -> None:
+    made = page()
+    counted = [test for test in made.tests() if test.area in made.COUNTED and not test.serial]
+    assert len(counted) >= 191, "a run of a part must not take the rest away"
+    assert len({test.name for test in counted}) == len(counted)
+    assert sum(test.ended == "passed" for test in counted) >= 175
