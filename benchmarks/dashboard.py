@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -96,16 +97,16 @@ async def fill(folder: Path, nodes: int, pods: int) -> None:
         await asyncio.gather(*(work() for _ in range(_AT_ONCE)))
 
 
-Change = Callable[[int, float], Awaitable[None]]
-"""Gives so many pods a second other labels, for so many seconds."""
+Change = Callable[[int, float], Awaitable[int]]
+"""Gives so many pods a second other labels, for so many seconds, if it can: how many pods it were."""
 
 
-async def over_http(client: Client, pods: int, a_second: int, seconds: float) -> None:
+async def over_http(client: Client, pods: int, a_second: int, seconds: float) -> int:
     end, number = time.monotonic() + seconds, 0
     while time.monotonic() < end:
         begun = time.monotonic()
         names = iter([f"pod-{(number + each) * 7 % pods}" for each in range(a_second)])
-        body = {"metadata": {"labels": {"turn": str(number)}}}
+        body = {"metadata": {"labels": {"turn": str(time.time_ns())}}}  # also another one than in the last run
 
         async def work(names: Iterator[str], body: object) -> None:
             for name in names:
@@ -114,6 +115,7 @@ async def over_http(client: Client, pods: int, a_second: int, seconds: float) ->
         await asyncio.gather(*(work(names, body) for _ in range(_WRITERS)))
         number += a_second
         await asyncio.sleep(max(0.0, 1 - (time.monotonic() - begun)))
+    return number
 
 
 def timed(address: str) -> tuple[float, int]:
@@ -131,20 +133,21 @@ async def look(url: str, pid: int, change: Change, wanted: argparse.Namespace) -
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         page = await browser.new_page(viewport={"width": 1280, "height": 900})
-        pids = [each["id"] for each in await processes_of(browser)]
-        begun, ours, theirs = time.monotonic(), cpu_seconds(pid), sum(map(cpu_seconds, pids))
+        begun, ours, theirs = time.monotonic(), cpu_seconds(pid), await browser_seconds(browser)
         await page.goto(url)
         await page.wait_for_selector("svg.map")
-        took, ours, theirs = time.monotonic() - begun, cpu_seconds(pid) - ours, sum(map(cpu_seconds, pids)) - theirs
-        print(f"first view in a browser: {took:.2f} s; processor time {ours:.2f} s here, {theirs:.2f} s in the browser")
+        took, ours = time.monotonic() - begun, cpu_seconds(pid) - ours
+        spent = sum(now - theirs.get(each, 0.0) for each, now in (await browser_seconds(browser)).items())
+        print(f"first view in a browser: {took:.2f} s; processor time {ours:.2f} s here, {spent:.2f} s in the browser")
         for changes in (0, wanted.changes):
-            before, then = cpu_seconds(pid), time.monotonic()
+            before, then, done = cpu_seconds(pid), time.monotonic(), 0
             if changes:
-                await change(changes, wanted.seconds)
+                done = await change(changes, wanted.seconds)
             else:
                 await asyncio.sleep(wanted.seconds)
-            part = (cpu_seconds(pid) - before) / (time.monotonic() - then)
-            print(f"live, {changes} changed pods a second: {part:.1%} of a core")
+            took = time.monotonic() - then
+            part = (cpu_seconds(pid) - before) / took
+            print(f"live, {done / took:.0f} changed pods a second: {part:.1%} of a core")
         session = await page.context.new_cdp_session(page)
         await session.send("HeapProfiler.collectGarbage")
         heap = await session.send("Runtime.getHeapUsage")
@@ -156,6 +159,15 @@ async def look(url: str, pid: int, change: Change, wanted: argparse.Namespace) -
 async def processes_of(browser: Browser) -> list[dict[str, Any]]:
     session = await browser.new_browser_cdp_session()
     found: list[dict[str, Any]] = (await session.send("SystemInfo.getProcessInfo"))["processInfo"]
+    return found
+
+
+async def browser_seconds(browser: Browser) -> dict[int, float]:
+    """By process; those that have gone meanwhile are left out."""
+    found = {}
+    for each in await processes_of(browser):
+        with suppress(FileNotFoundError):
+            found[each["id"]] = cpu_seconds(each["id"])
     return found
 
 
@@ -230,7 +242,7 @@ async def measure_in_process(wanted: argparse.Namespace) -> None:
         await look(server.url, os.getpid(), partial(directly, server.cluster, wanted.pods), wanted)
 
 
-async def directly(cluster: Watching, pods: int, a_second: int, seconds: float) -> None:
+async def directly(cluster: Watching, pods: int, a_second: int, seconds: float) -> int:
     end, number = time.monotonic() + seconds, 0
     while time.monotonic() < end:
         current = await cluster.ask(lambda standing: standing.snapshot)
@@ -244,6 +256,7 @@ async def directly(cluster: Watching, pods: int, a_second: int, seconds: float) 
         await cluster.take_in(changes)
         number += a_second
         await asyncio.sleep(1)
+    return number
 
 
 if __name__ == "__main__":
