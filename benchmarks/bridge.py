@@ -101,6 +101,7 @@ async def _measure(kubeconfig: Path, server: int) -> None:
             await _more(client, page, used)
             await _follow(client)
             await _idle(client, bridge.pid)
+        await _once_more(client, flags, page, server)
 
 
 @dataclass
@@ -144,6 +145,21 @@ async def _more(client: Client, page: Page, used: Used) -> None:
     print(f"requests for each of them, its creation included  {(await _requests(client) - before) / PODS:8.2f}")
     gated = sum(map(is_gated, (await client.list(Pod, managed_fields=False)).items))
     print(f"pods that still have the gate                     {gated:8,}")
+
+
+async def _once_more(client: Client, flags: list[str], page: Page, server: int) -> None:
+    """Pods that came while no bridge ran, with constraints whose labels the nodes have: they are released, no more."""
+    await client.delete_collection(Pod, "default", grace_period_seconds=0)
+    await _create(client, (_pod("waiting", number) for number in range(PODS)))
+    spent, began = _cpu_seconds(server), time.perf_counter()
+    with _process("bridge", *flags) as bridge:
+        used = Used(bridge.pid, server, of_server=spent)
+        _tell("until a bridge that was started again is ready", time.perf_counter() - began, used.since())
+        first, began = page.released(), time.perf_counter()
+        await _until(lambda: page.released() == PODS, pause=0.5)
+        taken = time.perf_counter() - began
+        rate = f"{(PODS - first) / taken:,.0f} pods/s (target: 500); {used.since()}"
+        _tell(f"from then until {PODS - first:,} pods are released", taken, rate)
 
 
 async def _follow(client: Client) -> None:
