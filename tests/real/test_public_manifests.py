@@ -1,11 +1,12 @@
 """Manifests of operators and charts that others publish give no false alarms.
 
-MOORING_MANIFESTS names a folder with checked-out manifests: docs/decisions/api-history.md has the projects, commits and
-folders that were read. What is found there was judged by hand, and is true.
+MOORING_MANIFESTS names a folder with checked-out manifests, in a folder for each project. docs/decisions/api-history.md
+has the projects, commits and folders that were read. What is found there was judged by hand, and is true.
 """
 
 import os
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,16 +14,11 @@ import pytest
 from mooring.advisor import releases
 from mooring.advisor.lint.rules import Severity
 from mooring.advisor.releases import Crossing
-from mooring.advisor.snapshot import Snapshot, dump
+from mooring.advisor.snapshot import dump
 
 FOLDER = os.environ.get("MOORING_MANIFESTS", "")
-
-
-@pytest.fixture(scope="module")
-def published() -> Snapshot:
-    return dump([Path(FOLDER)])
-
-
+PROJECTS = sorted(Path(FOLDER).iterdir()) if FOLDER else [Path("a project")]
+published = cache(lambda project: dump([project]))
 GONE = {
     "R001 policy/v1beta1 PodDisruptionBudget apiVersion",  # removed in 1.25; for old clusters, beside others
     "R001 policy/v1beta1 PodSecurityPolicy apiVersion",  # removed in 1.25
@@ -50,8 +46,9 @@ PAIRS = [
 @pytest.mark.req("U.8")
 @pytest.mark.skipif(not FOLDER, reason="MOORING_MANIFESTS does not name a folder with manifests of others")
 @pytest.mark.parametrize(("start", "end", "true"), PAIRS)
-def test_what_is_told_of_published_manifests_is_true(published: Snapshot, start: str, end: str, true: set[str]) -> None:
-    found = releases.audit(published, Crossing.between(start, end)).findings
+@pytest.mark.parametrize("project", PROJECTS, ids=lambda project: project.name)
+def test_what_is_told_of_published_manifests_is_true(project: Path, start: str, end: str, true: set[str]) -> None:
+    found = releases.audit(published(project), Crossing.between(start, end)).findings
     told = {
         f"{each.rule.id} {each.object.api_version} {each.object.kind} {re.sub(r'[0-9]+', '', each.field)}"
         for each in found
