@@ -245,11 +245,11 @@ CASES = (
     ),
     Case(
         "a kind that only Kubernetes has and removes",
-        (thing("flowcontrol.apiserver.k8s.io/v1beta3", "FlowSchema", namespace=""),),
-        {"to_emulation": "1.32"},
+        (thing("storage.k8s.io/v1alpha1", "VolumeAttributesClass", namespace="", driverName="d.example"),),
+        {"to_emulation": "1.35"},
         Effect.NOT_SERVED,
-        "is removed in 1.32; use flowcontrol.apiserver.k8s.io/v1",
-        {"emulation": "1.31"},
+        "is removed in 1.35; use storage.k8s.io/v1",
+        {"emulation": "1.34"},
     ),
     Case(
         "a gate that is forced on below the version that one could go back to",
@@ -712,3 +712,23 @@ def test_what_may_not_be_read_is_not_said_to_be_well() -> None:
     assert inventory.unread == found.unread == ["pods"]
     assert reports.summary(inventory) == "0 uses in 0 of 0 objects; not looked at, for want of rights: pods"
     assert reports.summary(found).startswith("nothing breaks of what could be read; 0 use")
+
+
+@pytest.mark.req("X.10")
+@pytest.mark.parametrize(
+    ("limit", "refused"),
+    [
+        pytest.param("2", [], id="what is there may come again where nothing is left"),
+        pytest.param("1", ["a", "b"], id="a limit that was lowered keeps out what goes"),
+    ],
+)
+def test_what_a_quota_would_not_let_come_again_is_noted(limit: str, refused: list[str], tmp_path: Path) -> None:
+    pods = [thing("v1", "Pod", metadata={"name": name}, spec=spec()) for name in ("a", "b")]
+    elsewhere = thing("v1", "Pod", namespace="other", spec=spec())
+    status = {"hard": {"pods": limit}, "used": {"pods": "2"}}
+    quota = thing("v1", "ResourceQuota", spec={"hard": {"pods": limit}}, status=status)
+    notes = audit(snapshot_of(*pods, elsewhere, quota, folder=tmp_path), ask(component.resolve())).notes
+    why = f"exceeded quota: it, requested: pods=1, used: pods=1, limited: pods={limit}"
+    told = [note for note in notes if "would be refused if it were created anew" in note]
+    assert [name for name in ("a", "b") if any(f"shop/{name}" in note and why in note for note in told)] == refused
+    assert len(told) == len(refused)

@@ -25,8 +25,10 @@ from mooring.advisor.audit.uses import Uses
 from mooring.advisor.lint.linter import without_logs
 from mooring.advisor.policies import judge_of
 from mooring.advisor.snapshot import RawObject, Snapshot
+from mooring.advisor.snapshot.namespace_rules import NamespaceRules
 from mooring.api import codec
 from mooring.api.codec import DecodeError, FieldValidation
+from mooring.api.core_v1 import ResourceQuota
 from mooring.api.meta_v1 import Resource
 from mooring.scheduler.facade import ProfileSpec
 
@@ -75,6 +77,7 @@ class _Auditor:
                 subjects[reference] = Subject(obj, reference)
                 findings += self._judged(subjects[reference])
         self._notes += _refused_by_policies(self._snapshot, subjects.values())
+        self._notes += _refused_by_quotas(self._snapshot, subjects.values())
         findings += self._suffering(findings, subjects)
         findings += scheduler_config.findings(self._profiles, config_file, self._snapshot, self._options, self._uses)
         options = self._options
@@ -129,10 +132,22 @@ def _refused_by_policies(snapshot: Snapshot, subjects: Iterable[Subject]) -> lis
     ]
     asked = Counter(text for _, verdict in told for text in verdict.webhooks)
     webhooks = [f"the {text} is asked when {count} of these objects are created anew" for text, count in asked.items()]
+    return _most(refused, "policies") + webhooks
+
+
+def _refused_by_quotas(snapshot: Snapshot, subjects: Iterable[Subject]) -> list[str]:
+    """The same for quotas: those whose limits were lowered below what is used let nothing come again."""
+    if not snapshot.all(ResourceQuota):
+        return []
+    rules = NamespaceRules.of(snapshot)
+    told = ((subject.reference, rules.refusal_anew(subject.object)) for subject in subjects)
+    refused = [f"{reference}: would be refused if it were created anew: {why}" for reference, why in told if why]
+    return _most(refused, "quotas")
+
+
+def _most(refused: list[str], who: str) -> list[str]:
     more = len(refused) - _MOST_REFUSED
-    if more > 0:
-        refused = [*refused[:_MOST_REFUSED], f"policies would refuse {more} more objects"]
-    return refused + webhooks
+    return refused if more <= 0 else [*refused[:_MOST_REFUSED], f"{who} would refuse {more} more objects"]
 
 
 def subjects_of(snapshot: Snapshot, question: Question) -> list[Subject]:

@@ -107,6 +107,16 @@ class NamespaceRules:
             for quota in quotas:
                 quota.used = used_after(quota.object, quota.used, Change(evaluator, None, obj)) or quota.used
 
+    def refusal_anew(self, obj: Resource) -> str:
+        """What the server would say if an object that is there went and came again; empty where there is room."""
+        quotas = self._quotas_of(obj)
+        before = [quota.used for quota in quotas]
+        self.release(obj)
+        refusal = self.charge(obj)
+        for quota, used in zip(quotas, before, strict=True):
+            quota.used = used
+        return refusal
+
     def room_for(self, obj: Resource, number: int) -> tuple[int, str]:
         """How many such objects there is room for, of so many that somebody wants, and what the next one is told."""
         quotas = self._quotas_of(obj)
