@@ -96,7 +96,9 @@ def _confirmation(links: Links) -> Markup:
     """Where a change of the cluster is shown before it is made."""
     if not links.changing:
         return Markup("")
-    close = tag("form", tag("button", "Close", type="submit"), method="dialog")
+    close = tag(
+        "form", tag("button", "Close", type="submit", autofocus=""), method="dialog"
+    )  # Enter alone changes nothing
     return tag("dialog", tag("div", id=CONFIRMATION, aria_live="polite"), close, aria_label="A change of the cluster")
 
 
