@@ -1,11 +1,11 @@
-"""Write what the benchmarks of the scheduler have measured into docs/: tables, and plots of how a pod's cost grows.
+"""Write what the benchmarks of scheduling have measured into docs/: tables, and plots of how a pod's cost grows.
 
 python -m benchmarks.scheduler_report                     all that has been measured
 python -m benchmarks.scheduler_report scheduler           through the API only
 
-Reads ``results/*.json``, which ``scheduler.py`` and ``scheduler_engine.py`` write. The tables stand in benchmarks.md
-between comments with their names. Both axes of the plots are logarithmic: a line that rises no steeper than the dashed
-one grows at most linearly.
+Reads ``results/*.json``, which ``scheduler.py``, ``scheduler_engine.py`` and ``traces.py`` write. The tables stand in
+benchmarks.md between comments with their names. Both axes of the plots are logarithmic: a line that rises no steeper
+than the dashed one grows at most linearly.
 """
 
 import math
@@ -118,6 +118,21 @@ def engine_tables(rows: Sequence[Row]) -> str:
     return _table(["Pods a second (p50 / p99, µs)", *of_size], [*lines, ["memory of the process, MB", *memory]])
 
 
+def replay_table(rows: Sequence[Row]) -> str:
+    """Time and memory of replays."""
+    lines = [
+        [
+            f"{row.nodes:,}",
+            f"{row.pods:,}",
+            f"{row.pods / row.rate:,.0f}",
+            _rate(row),
+            f"{row.scheduler_megabytes:,.0f} MB",
+        ]
+        for row in rows
+    ]
+    return _table(["Nodes", "Pods", "Seconds of one core", "Pods a second of it", "Memory"], lines)
+
+
 def _cell(row: Row | None, text: Callable[[Row], str]) -> str:
     return text(row) if row is not None else ""
 
@@ -156,6 +171,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 REPORTS: dict[str, tuple[Callable[[Sequence[Row]], str], str]] = {
     "scheduler": (api_tables, "scheduler-api-growth.svg"),
     "scheduler_engine": (engine_tables, "scheduler-growth.svg"),
+    "traces": (replay_table, "traces-growth.svg"),
 }
 """By file of results: its tables, and where its plot goes."""
 

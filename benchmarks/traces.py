@@ -5,6 +5,7 @@ SIZES=1000:10000 python -m benchmarks traces       others
 
 The aim: 100,000 nodes and 1,000,000 pods in less than 8 GB. Pods of eight shapes arrive over ten thousand seconds and
 run for five thousand on average. Each row is a process of its own, so that its memory is; `cpu s` is of one core.
+Results are kept in ``results/traces.json``; ``scheduler_report.py`` makes the table and the plot in docs/ of them.
 """
 
 import multiprocessing
@@ -16,6 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.results import Row, keep
 from mooring.advisor.simulate.options import Settings
 from mooring.advisor.simulate.traces.opening import Trace
 from mooring.advisor.simulate.traces.replaying import Options, Progress, Replay
@@ -60,6 +62,17 @@ def _measure(path: Path, nodes: int, pods: int) -> None:
     placed, running = int(numbers["placed"]), int(numbers["running"])
     print(f"{nodes:>8,} {pods:>9,} {placed:>9,} {running:>8,}", end=" ")
     print(f"{seconds:>7.1f} {used:>7.1f} {pods / used:>10,.0f} {megabytes:>6,.0f}", flush=True)
+    row = Row(
+        workload="replay of a trace",
+        nodes=nodes,
+        pods=pods,
+        rate=pods / used,
+        p50=used / pods,
+        p99=0.0,
+        scheduler_megabytes=megabytes,
+        load=os.getloadavg()[0],
+    )
+    keep("traces", row)
 
 
 def _tell(progress: Progress) -> None:
