@@ -38,7 +38,7 @@ NEWER = {  # written for releases that have them
 PAIRS = [
     ("1.29", "1.37", GONE | STREAMS),
     ("1.36", "1.37", GONE),
-    ("1.37", "1.36", GONE),
+    ("1.37", "1.36", GONE | ALPHA),
     ("1.37", "1.34", GONE | NEWER),
 ]
 
