@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from eventually import eventually
 from kubectl_caller import KUBECTL, Kubectl
 from mooring.apiserver.security.pki import Pki
 from mooring.base.clock import SystemClock
-from running_up import RunningUp, is_alive, running_up, start_up
+from running_up import RunningUp, is_alive, running_up
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "programs"
 pytestmark = [pytest.mark.req("S.4"), pytest.mark.skipif(KUBECTL is None, reason="there is no kubectl on this machine")]
@@ -149,16 +150,19 @@ def test_exit_codes_and_restarts_are_those_of_the_program(kubectl: Kubectl) -> N
 def test_programs_end_with_a_server_that_is_killed_and_begin_again_with_the_next(tmp_path: Path) -> None:
     file = programs(tmp_path / "programs")
     flags = ("--data-dir", str(tmp_path / "data"), "--nodes", "1", "--programs", str(file))
-    plane = start_up(*flags)
-    kubectl = Kubectl(plane.kubeconfig)
-    kubectl.apply(shell("lives", "echo $$$$; exec sleep 600"))
-    number = int(eventually(lambda: kubectl("logs", "lives", code=None).strip().isdigit() and kubectl("logs", "lives")))
-    assert is_alive(number)
-    workers = plane.children()
-    plane.stop(signal.SIGKILL)
-    for each in workers:
-        os.kill(each, signal.SIGKILL)
-    eventually(lambda: not is_alive(number))
+    with running_up(*flags) as plane:
+        kubectl = Kubectl(plane.kubeconfig)
+        kubectl.apply(shell("lives", "echo $$$$; exec sleep 600"))
+        number = int(
+            eventually(lambda: kubectl("logs", "lives", code=None).strip().isdigit() and kubectl("logs", "lives"))
+        )
+        assert is_alive(number)
+        workers = plane.children()
+        plane.stop(signal.SIGKILL)
+        for each in workers:
+            with suppress(ProcessLookupError):  # it may have noticed by itself
+                os.kill(each, signal.SIGKILL)
+        eventually(lambda: not is_alive(number))
     with running_up(*flags):
         restarts = "jsonpath={.status.containerStatuses[0].restartCount} {.status.phase}"
         eventually(lambda: kubectl("get", "pod", "lives", "-o", restarts) == "1 Running")
