@@ -110,7 +110,9 @@ def _checked(program: Program, base: Path, where: str) -> Program:
         root = base / program.root
         if not root.is_dir():
             raise ProgramsError(f"{where}.root: there is no folder {root}")
-        if set(str(root)) & set(_SEPARATORS) or root == Path("/"):
+        if root == Path("/"):
+            raise ProgramsError(f"{where}.root: / is this machine itself: take a folder of its own, or `run`")
+        if set(str(root)) & set(_SEPARATORS):
             raise ProgramsError(f"{where}.root: {root} cannot be used: take a folder without {_SEPARATORS} in its name")
         return msgspec.structs.replace(program, root=str(root))
     if program.command:
