@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pipeline import admit_create, admit_update
+from mooring.admission.pod.known_specs import KnownSpecs
 from mooring.admission.strategy import Request
 from mooring.api import codec
 from mooring.api.base import copy_of
@@ -16,6 +17,7 @@ from mooring.api.core_v1 import Pod
 
 ROUNDS = 3000
 OPTIONS = AdmissionOptions()
+KNOWN = KnownSpecs()  # as a server has them: pods of a template seen before
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 PLAIN = {
@@ -82,7 +84,7 @@ CONSTRAINED = {
 
 
 def request() -> Request:
-    return Request(options=OPTIONS, now=NOW, namespace="default")
+    return Request(options=OPTIONS, now=NOW, namespace="default", known_specs=KNOWN)
 
 
 def create(body: bytes) -> Pod:
