@@ -34,7 +34,9 @@ WRONG = [
     ),
     Case("a folder that is not there", "programs: [{image: a, root: nowhere}]", "programs[0].root: there is no folder"),
     Case("a command without a root", "programs: [{image: a, run: [sh], command: [b]}]", "only a program with a `root`"),
-    Case("the whole machine as a root", "programs: [{image: a, root: /}]", "programs[0].root: / is this machine itself"),
+    Case(
+        "the whole machine as a root", "programs: [{image: a, root: /}]", "programs[0].root: / is this machine itself"
+    ),
     Case("no address", "address: here\nprograms: []", "address: 'here' does not appear to be"),
     Case("an address of everybody", "address: 127.0.0.1\nprograms: []", "name an address that others could use"),
 ]
