@@ -327,9 +327,8 @@ class InterPodAffinity:
             return QueueingHint.QUEUE
         if terms.affinity and chosen_before and not chosen_after and self._choose_all(terms.affinity, pod):
             return QueueingHint.QUEUE  # it may have been the last: then a pod of the same kind may begin anywhere
-        before = old is not None and self._keep_apart(terms, pod, old)
-        after = new is not None and self._keep_apart(terms, pod, new)
-        return QueueingHint.of(before and not after)
+        before, after = self._apart(terms, pod, old), self._apart(terms, pod, new)
+        return QueueingHint.of(bool(before - after))  # one of them is enough: they are about different domains
 
     def _choose_all(self, terms: Sequence[AffinityTerm], other: Pod) -> bool:
         return all(self._chooses(term, other) for term in terms)
@@ -338,22 +337,25 @@ class InterPodAffinity:
         namespace = other.metadata.namespace
         return term.matches(namespace, other.metadata.labels, self._cluster.namespaces.get(namespace, {}))
 
-    def _keep_apart(self, terms: PodTerms, pod: Pod, other: Pod) -> bool:
+    def _apart(self, terms: PodTerms, pod: Pod, other: Pod | None) -> set[AffinityTerm]:
+        """The terms that keep two pods apart, of either side."""
+        if other is None:
+            return set()
         theirs = pod_terms(other.spec, other.metadata.namespace).anti_affinity
-        return any(self._chooses(term, other) for term in terms.anti_affinity) or any(
-            self._chooses(term, pod) for term in theirs
-        )
+        own = {term for term in terms.anti_affinity if self._chooses(term, other)}
+        return own | {term for term in theirs if self._chooses(term, pod)}
 
     def _after_node_change(self, pod: Pod, old: Node | None, new: Node | None) -> QueueingHint:
-        """A node must have come to the domains that the pod's own terms are about, or anywhere when it has none."""
+        """A node must have come to the domains that the pod's own terms are about, or have moved between domains.
+
+        One that moved takes its pods along, so that the pod may fit on other nodes, whatever labels it has now.
+        """
         if new is None:
             return QueueingHint.SKIP
         terms = pod_terms(pod.spec, pod.metadata.namespace)
         keys = {term.topology_key for term in terms.affinity}
-        if not keys <= new.metadata.labels.keys():
-            return QueueingHint.SKIP
         if old is None:
-            return QueueingHint.QUEUE
+            return QueueingHint.of(keys <= new.metadata.labels.keys())
         keys |= {term.topology_key for term in terms.anti_affinity}
         keys |= {key.term.topology_key for key in self._owned_anti_affinity()}
         before, after = old.metadata.labels, new.metadata.labels
