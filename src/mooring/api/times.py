@@ -11,15 +11,21 @@ from functools import lru_cache
 _RFC3339 = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
 )
+_LONGEST_REMEMBERED = len("2006-01-02T15:04:05.000000000+00:00")
 
 
 class TimeError(ValueError):
     """The text is no time of RFC 3339; the message says what one looks like."""
 
 
-@lru_cache(maxsize=4096)  # objects that were made together have the same times
 def parse(text: str) -> datetime:
     """The instant, in UTC; parts of a microsecond are cut off. Raises TimeError."""
+    # Objects that were made together have the same times. A fraction has as many digits as its writer likes: such
+    # texts are not remembered.
+    return _remembered(text) if len(text) <= _LONGEST_REMEMBERED else _parsed(text)
+
+
+def _parsed(text: str) -> datetime:
     match = _RFC3339.fullmatch(text)
     if match is None:
         raise TimeError(f'"{text}" is not a time as in "2006-01-02T15:04:05Z" (RFC 3339)')
@@ -32,6 +38,9 @@ def parse(text: str) -> datetime:
         return datetime(year, month, day, hour, minute, second, microsecond, zone).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise TimeError(f'"{text}" is not a time: {error}') from None
+
+
+_remembered = lru_cache(maxsize=4096)(_parsed)
 
 
 def to_seconds(time: datetime) -> str:

@@ -1,5 +1,6 @@
 """Times and numbers that may be percentages."""
 
+import sys
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -22,6 +23,13 @@ from mooring.api.times import TimeError
 )
 def test_rfc_3339(text: str, time: datetime) -> None:
     assert times.parse(text) == time
+
+
+def test_a_time_with_very_many_digits_is_read_but_not_remembered() -> None:
+    text = f"2024-01-01T00:00:00.{'1' * 1_000_000}Z"
+    known = sys.getrefcount(text)
+    assert times.parse(text).microsecond == 111111
+    assert sys.getrefcount(text) == known
 
 
 @pytest.mark.parametrize(
