@@ -3,10 +3,8 @@
 Every write of a group is what it would be alone: it is authorised, admitted, judged by policies and webhooks, counted
 and audited by itself, and has an answer of its own. A group saves HTTP, and the store has all of it in one round; equal
 pods, as a ReplicaSet makes them, are judged once where no policy or webhook wants to hear of each.
-Answers come when all writes of the group have been done or refused. The other side is ``client/grouped.py``.
-
-    {"items": [{"method": "POST", "path": "/api/v1/namespaces/default/pods", "body": {"kind": "Pod", …}}, …]}
-    {"items": [{"code": 201, "body": {"kind": "Pod", …}}, …]}
+Answers come when all writes of the group have been done or refused. The other side is ``client/grouped.py``; what goes
+between them, ``api/write_groups.py``.
 """
 
 import asyncio
@@ -16,50 +14,17 @@ from urllib.parse import parse_qs
 import msgspec
 
 from mooring.api import errors
-from mooring.apiserver.http import JSON, Request, Response
+from mooring.api.write_groups import JSON, NOTHING, PATH, Answer, Answers, Write, Writes
+from mooring.apiserver.http import Request, Response
 
-PATH = "/writes"
 MOST_WRITES = 500
 _METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-_EMPTY = msgspec.Raw(b"null")
 _MADE_UP = b'"generateName"'
 
 Respond = Callable[[Request], Awaitable[Response]]
 """Answers one write, as if it had been sent alone. Never raises."""
 RespondAlike = Callable[[Request, int], Awaitable[list[Response]]]
 """The same for so many equal writes."""
-
-
-class Write(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """One of the writes."""
-
-    method: str
-    path: str
-    query: str = ""
-    content_type: str = JSON
-    accept: str = JSON
-    body: msgspec.Raw = _EMPTY
-
-
-class Writes(msgspec.Struct, forbid_unknown_fields=True):
-    """What is posted."""
-
-    items: list[Write]
-
-
-class Answer(msgspec.Struct, rename="camel", omit_defaults=True):
-    """What became of one write."""
-
-    code: int
-    body: msgspec.Raw
-    retry_after: str = ""
-    warnings: list[str] = []
-
-
-class Answers(msgspec.Struct):
-    """What comes back, in the order of what was sent."""
-
-    items: list[Answer]
 
 
 _DECODER = msgspec.json.Decoder(Writes)
@@ -88,6 +53,8 @@ class WriteGroups:
         for index, write in enumerate(writes):
             if write.method not in _METHODS or not write.path.startswith(("/api/", "/apis/")):
                 raise errors.bad_request(f"items[{index}]: {write.method} {write.path[:200]} writes no object")
+            if write.accept.partition(";")[0] != JSON or "," in write.accept:
+                raise errors.bad_request(f"items[{index}].accept: answers in a group are JSON: {write.accept[:200]}")
         equal: dict[tuple[object, ...], list[int]] = {}
         for index, write in enumerate(writes):
             equal.setdefault(_sameness(index, write), []).append(index)
@@ -118,7 +85,7 @@ def _single(group: Request, write: Write) -> Request:
         path=write.path,
         query=parse_qs(write.query, keep_blank_values=True) if write.query else {},
         headers={"user-agent": group.user_agent, "content-type": write.content_type, "accept": write.accept},
-        body=b"" if write.body == _EMPTY else bytes(write.body),
+        body=b"" if write.body == NOTHING else bytes(write.body),
         user=group.user,
     )
 

@@ -24,6 +24,7 @@ from prometheus_client import CollectorRegistry
 from mooring.admission.options import for_component as admission_options
 from mooring.api.coordination_v1 import Lease
 from mooring.api.scheme import Scheme
+from mooring.api.write_groups import PATH as WRITES
 from mooring.apiserver import authentication_trust
 from mooring.apiserver.api_services import ApiServices
 from mooring.apiserver.app import Application, PathHandler
@@ -35,7 +36,6 @@ from mooring.apiserver.extensions.metrics import AdmissionMetrics
 from mooring.apiserver.extensions.policies import PolicyStep
 from mooring.apiserver.flow_control.classification import Classification
 from mooring.apiserver.flow_control.keeping import FlowControl
-from mooring.apiserver.groups import PATH as WRITES
 from mooring.apiserver.groups import WriteGroups
 from mooring.apiserver.health import Check, Health, store_answers
 from mooring.apiserver.http_server import HttpServer, listen, tls_context

@@ -16,12 +16,11 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from mooring.api.write_groups import JSON, NOTHING, PATH, Answers, Write, Writes
 from mooring.base import logs
 from mooring.client.errors import DisconnectedError
 from mooring.client.transport import Request, Response, Stream, Transport
 
-PATH = "/writes"
-_JSON = "application/json"
 _MOST_WRITES = 100
 """A server works on all of a group before it does anything else."""
 _MOST_BYTES = 1024 * 1024
@@ -32,28 +31,8 @@ _TOO_LARGE = 413
 log = logs.get(__name__)
 
 
-class _Write(msgspec.Struct, rename="camel", omit_defaults=True):
-    method: str
-    path: str
-    query: str = ""
-    content_type: str = _JSON
-    accept: str = _JSON
-    body: msgspec.Raw = msgspec.Raw(b"null")
-
-
-class _Answer(msgspec.Struct, rename="camel"):
-    code: int
-    body: msgspec.Raw
-    retry_after: str = ""
-    warnings: list[str] = []
-
-
-class _Answers(msgspec.Struct):
-    items: list[_Answer]
-
-
 _ENCODER = msgspec.json.Encoder()
-_DECODER = msgspec.json.Decoder(_Answers)
+_DECODER = msgspec.json.Decoder(Answers)
 
 
 @dataclass(slots=True)
@@ -191,20 +170,20 @@ def _next_group(waiting: deque[_Waiting]) -> list[_Waiting]:
 def _together(group: list[_Waiting]) -> Request:
     requests = [each.request for each in group]
     writes = [
-        _Write(
+        Write(
             request.method,
             request.path,
             urlencode(request.query) if request.query else "",
-            request.headers.get("content-type", _JSON),
-            request.headers.get("accept", _JSON),
-            msgspec.Raw(request.body or b"null"),
+            request.headers.get("content-type", JSON),
+            request.headers.get("accept", JSON),
+            msgspec.Raw(request.body) if request.body else NOTHING,
         )
         for request in requests
     ]
     headers = {name: value for name, value in requests[0].headers.items() if name == "user-agent"}
-    headers |= {"accept": _JSON, "content-type": _JSON}
+    headers |= {"accept": JSON, "content-type": JSON}
     guards = {id(request.guard): request.guard for request in requests if request.guard is not None}
-    body = _ENCODER.encode({"items": writes})
+    body = _ENCODER.encode(Writes(writes))
     return Request("POST", PATH, (), headers, body, _all_of(list(guards.values())))
 
 

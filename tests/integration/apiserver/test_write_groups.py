@@ -191,8 +191,19 @@ async def test_each_write_is_counted_and_audited(server: ApiServer, tmp_path: Pa
         ([{"method": "POST", "path": "/api/v1/pods", "headers": {}}], "unknown field `headers`"),
         ([create("a")] * 501, "at most 500"),
         (["x"], "Expected `object`"),
+        ([{**create("a"), "accept": "application/vnd.kubernetes.protobuf"}], "items[0].accept: answers in a group"),
+        ([{**create("a"), "accept": "application/yaml, application/json"}], "items[0].accept: answers in a group"),
     ],
-    ids=["a read", "a group within a group", "no path", "an unknown field", "too many", "no objects"],
+    ids=[
+        "a read",
+        "a group within a group",
+        "no path",
+        "an unknown field",
+        "too many",
+        "no objects",
+        "protobuf",
+        "YAML",
+    ],
 )
 async def test_what_is_no_group_of_writes_is_refused_as_a_whole(
     server: ApiServer, writes: list[Any], told: str
