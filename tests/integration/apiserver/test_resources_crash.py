@@ -15,6 +15,7 @@ from running_server import RunningServer, start_server
 pytestmark = pytest.mark.req("S.2")
 
 WRITERS = 64
+GROUPERS = 4
 ROUNDS = 5 if os.environ.get("MOORING_FULL") else 2
 SEEDS = range(10 if os.environ.get("MOORING_FULL") else 1)
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -63,6 +64,23 @@ async def write(server: RunningServer, ledger: Ledger, number: int, turn: int) -
         return
 
 
+async def write_groups(server: RunningServer, ledger: Ledger, number: int, turn: int) -> None:
+    """Create objects ten at a time in one request, again and again, until the server is gone."""
+    try:
+        async with await RawClient.connect(server) as client:
+            for count in range(100_000):
+                names = [f"g{number}-{turn}-{count}-{place}" for place in range(10)]
+                bodies = [{"metadata": {"name": name}, "data": {"n": str(count)}} for name in names]
+                items = [{"method": "POST", "path": MAPS, "body": body} for body in bodies]
+                code, answer = await client.request("POST", "/writes", {"items": items})
+                assert code == 200, answer
+                for name, item in zip(names, answer["items"], strict=True):
+                    assert item["code"] == 201, item
+                    ledger.acknowledge(name, item["body"])
+    except BROKEN:
+        return
+
+
 async def follow(server: RunningServer, ledger: Ledger, seconds: float | None = None) -> None:
     """Watch from the last event on, until the server is gone or the time is over."""
     after = ledger.told[-1] if ledger.told else 1
@@ -101,6 +119,7 @@ async def test_nothing_that_was_acknowledged_is_lost(tmp_path: Path, seed: int) 
         try:
             ledger.begun.clear()
             tasks = [asyncio.create_task(write(server, ledger, number, turn)) for number in range(WRITERS)]
+            tasks += [asyncio.create_task(write_groups(server, ledger, number, turn)) for number in range(GROUPERS)]
             tasks.append(asyncio.create_task(follow(server, ledger)))
             await asyncio.wait_for(ledger.begun.wait(), 30)
             await asyncio.sleep(generator.uniform(0.05, 0.8))
