@@ -269,10 +269,12 @@ def validate_label_key(key: str, path: Path) -> list[FieldError]:
 
 def validate_labels(labels: Mapping[str, str], path: Path) -> list[FieldError]:
     """The field errors of labels: wrong keys and wrong values, all at the path of the map."""
-    errors = []
+    errors: list[FieldError] = []
     for key, value in labels.items():
-        errors += validate(path, key, label_key(key))
-        errors += validate(path, value, label_value(value))
+        if wrong := label_key(key):
+            errors += validate(path, key, wrong)
+        if wrong := label_value(value):
+            errors += validate(path, value, wrong)
     return errors
 
 
