@@ -6,7 +6,6 @@ Made by ``pod.py``.
 
 import asyncio
 import os
-import shutil
 import signal
 from collections.abc import Callable
 from contextlib import suppress
@@ -32,7 +31,7 @@ from mooring.api.volume_files import MissingError
 from mooring.base.clock import Clock
 from mooring.controllers.programs import probes, sandbox
 from mooring.controllers.programs.file import Program
-from mooring.controllers.programs.process import KILLED, LogFile, Process, StartError, spawned, start
+from mooring.controllers.programs.process import KILLED, LogFile, Process, StartError, end, spawned, start
 from mooring.controllers.programs.sandbox import Mount
 from mooring.controllers.simulated_nodes.pod_status import container_id, full_image, image_id
 from mooring.controllers.simulated_nodes.pod_steps import backoff_seconds
@@ -142,7 +141,7 @@ class ProgramContainer:
         began = times.to_seconds(self.home.clock.now())
         try:
             self.process = await self._start(program, variables, mounts)
-        except StartError as error:
+        except (StartError, OSError) as error:
             self.home.event("Warning", "Failed", f"Error: {error}")
             self._end(_NOT_STARTED, began, str(error), reason="StartError")
             return
@@ -223,19 +222,19 @@ class ProgramContainer:
     async def _start(self, program: Program, variables: dict[str, str], mounts: list[Mount]) -> Process:
         pod = self.home.pod
         folder = container_folder(self.home.folder, pod.metadata.uid, self.spec.name)
-        log = LogFile(log_file(folder, self.restarts), self.home.clock)
-        log_file(folder, self.restarts - 2).unlink(missing_ok=True)  # the last two are kept, as with a kubelet
+        folder.mkdir(parents=True, exist_ok=True)
         self._message_file.write_bytes(b"")
         directory = self.spec.working_dir or program.working_dir
         if not program.root:
-            known = {**os.environ, **program.env, **_seen_by_path(folder, mounts), **variables}
+            known = {**os.environ, **program.env, **self._seen_by_path(folder, mounts), **variables}
             write_entrance(folder, Entrance(self.home.network, known, directory))
-            return await start([*self.home.network, *self._words(program, known)], known, directory, log, None)
+            words = [*self.home.network, *self._words(program, known)]
+            return await start(words, known, directory, self._log(folder), None)
         known = {"PATH": _PATH, "HOME": "/root", **program.env, **variables}
         if self.spec.termination_message_path:
             mounts = [*mounts, Mount(self.spec.termination_message_path, self._message_file)]
         layer = folder / "layer"
-        await asyncio.to_thread(shutil.rmtree, layer, ignore_errors=True)  # a container begins with what its image has
+        await asyncio.to_thread(sandbox.clear, layer)  # a container begins with what its image has
         info = os.pipe()
         before = sandbox.isolated(
             Path(program.root),
@@ -245,9 +244,27 @@ class ProgramContainer:
             directory=directory,
             info=info[1],
         )
-        process = await start([*self.home.network, *before, *self._words(program, known)], known, "", log, info)
+        words = [*self.home.network, *before, *self._words(program, known)]
+        process = await start(words, known, "", self._log(folder), info)
         write_entrance(folder, Entrance([*self.home.network, *sandbox.entering(process.number, directory)], known, "/"))
         return process
+
+    def _log(self, folder: Path) -> LogFile:
+        """A new one; the last two are kept, as with a kubelet."""
+        log_file(folder, self.restarts - 2).unlink(missing_ok=True)
+        return LogFile(log_file(folder, self.restarts), self.home.clock)
+
+    def _seen_by_path(self, folder: Path, mounts: list[Mount]) -> dict[str, str]:
+        """Put volumes where a program without a file system of its own finds them: a variable names that folder."""
+        seen = folder / "mounts"
+        for mount in sorted(mounts):
+            place = seen / os.path.normpath(mount.path).lstrip("/")
+            if not place.parent.resolve().is_relative_to(self.home.folder.resolve()):
+                raise StartError(f"mountPath {mount.path!r} leads out of the pod's volumes")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.unlink(missing_ok=True)
+            place.symlink_to(mount.source, target_is_directory=mount.source.is_dir())
+        return {"MOORING_MOUNTS": str(seen)}
 
     def _words(self, program: Program, variables: dict[str, str]) -> list[str]:
         """The command line, as Kubernetes puts it together of the container's and the image's."""
@@ -265,8 +282,9 @@ class ProgramContainer:
 
     def _message(self) -> str:
         """What the container has left as its last words."""
-        with suppress(OSError):
-            return self._message_file.read_bytes()[:_LONGEST_MESSAGE].decode(errors="replace")
+        with suppress(OSError), self._message_file.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _LONGEST_MESSAGE))
+            return file.read(_LONGEST_MESSAGE).decode(errors="replace")
         return ""
 
     # -- how it is
@@ -286,14 +304,13 @@ class ProgramContainer:
                 env=entrance.environment,
                 cwd=entrance.directory or None,
             )
-        except OSError:
+        except (OSError, ValueError):  # a zero byte is no part of a command
             return _NOT_STARTED
         try:
             return await asyncio.wait_for(process.wait(), seconds)
         finally:
             if process.returncode is None:
-                process.kill()
-                await process.wait()
+                await end(process)
 
     async def _hook(self, handler: LifecycleHandler) -> None:
         if handler.sleep is not None:
@@ -343,14 +360,3 @@ class ProgramContainer:
         )
         if self.process is not None:
             self.process.kill()
-
-
-def _seen_by_path(folder: Path, mounts: list[Mount]) -> dict[str, str]:
-    """Put volumes where a program without a file system of its own finds them: below a folder that a variable names."""
-    seen = folder / "mounts"
-    for mount in mounts:
-        place = seen / mount.path.lstrip("/")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.unlink(missing_ok=True)
-        place.symlink_to(mount.source, target_is_directory=mount.source.is_dir())
-    return {"MOORING_MOUNTS": str(seen)}

@@ -23,7 +23,7 @@ from typing import Literal
 
 import msgspec
 
-from mooring.controllers.programs.sandbox import isolated
+from mooring.controllers.programs.sandbox import clear, isolated
 
 _SECONDS = 10.0
 _SEPARATORS = ",:\\"
@@ -134,6 +134,7 @@ def _require_sandbox(data_dir: Path, where: str) -> None:
     with tempfile.TemporaryDirectory(dir=data_dir) as folder:
         place = Path(folder)
         (place / "image").mkdir()
+        clear(place / "layer")
         words = isolated(place / "image", place / "layer", [], hostname="trial", directory="/", info=1)
         # There is nothing to run in there: bubblewrap must come so far as to say so.
         tried = subprocess.run([*words, "/none"], capture_output=True, text=True, timeout=_SECONDS, check=False)  # noqa: S603 - fixed

@@ -167,7 +167,7 @@ class ProgramPod:
         while True:
             try:
                 await self._volumes.write(self.pod)
-            except (MissingError, StatusError, ClientError) as error:
+            except (MissingError, StatusError, ClientError, OSError) as error:
                 for volume in self.pod.spec.volumes[:1]:
                     note = f'MountVolume.SetUp failed for volume "{volume.name}" : {error}'
                     self.event("Warning", "FailedMount", note)
@@ -179,7 +179,7 @@ class ProgramPod:
         """Keep volumes as new as what they are made of."""
         while True:
             await self.clock.sleep(_REFRESH_SECONDS)
-            with suppress(MissingError, StatusError, ClientError):
+            with suppress(MissingError, StatusError, ClientError, OSError):
                 await self._volumes.write(self.pod)
 
     # -- its end

@@ -76,13 +76,13 @@ async def start(
             cwd=directory or None,
             pass_fds=(writing,) if info else (),
         )
-    except (OSError, asyncio.CancelledError) as error:
+    except (OSError, ValueError, asyncio.CancelledError) as error:
         log.close()
         if info:
             os.close(reading)
-        if isinstance(error, OSError):
-            raise StartError(f"{words[0]}: {error.strerror}") from error
-        raise
+        if isinstance(error, asyncio.CancelledError):
+            raise
+        raise StartError(f"{words[0]}: {error}") from error
     finally:
         if info:
             os.close(writing)
@@ -91,7 +91,7 @@ async def start(
     try:
         told = await asyncio.to_thread(_read_all, reading)
     except asyncio.CancelledError:
-        await _ended(process)
+        await end(process)
         log.close()
         raise
     with suppress(msgspec.DecodeError, KeyError):
@@ -107,13 +107,14 @@ async def spawned(*words: str, **settings: Any) -> asyncio.subprocess.Process:
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
-        await _ended(await starting)
+        await end(await starting)
         raise
 
 
-async def _ended(process: asyncio.subprocess.Process) -> None:
+async def end(process: asyncio.subprocess.Process) -> None:
+    """Kill what was `spawned`, with all that it has started."""
     with suppress(ProcessLookupError):
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)
     await process.wait()
 
 

@@ -26,6 +26,13 @@ class Mount(NamedTuple):
     read_only: bool = False
 
 
+def clear(layer: Path) -> None:
+    """Make the folders of an empty layer."""
+    shutil.rmtree(layer, ignore_errors=True)
+    for name in ("upper", "work", "root"):
+        (layer / name).mkdir(parents=True, exist_ok=True)
+
+
 def isolated(
     root: Path, layer: Path, mounts: Iterable[Mount], *, hostname: str, directory: str, info: int
 ) -> list[str]:
@@ -55,8 +62,6 @@ def program(name: str) -> str:
 
 def _overlaid(root: Path, layer: Path) -> list[str]:
     """Mount the root, with a layer of its own over it, at a folder that the layer has for it."""
-    for name in ("upper", "work", "root"):
-        (layer / name).mkdir(parents=True, exist_ok=True)
     options = f"lowerdir={root},upperdir={layer / 'upper'},workdir={layer / 'work'}"
     words = [program("unshare"), "--mount"]
     if os.geteuid() != 0:

@@ -94,11 +94,7 @@ class Volumes:
             source = self._place(pod, volume)
             below = mount.sub_path or with_references(mount.sub_path_expr, variables)
             if below:
-                if below.startswith("/") or _OUTSIDE.search(below):
-                    raise MissingError(f"subPath {below!r} of volumeMount {mount.name!r} leads out of the volume")
-                source /= below
-                if not source.exists():
-                    source.mkdir(parents=True)
+                source = _below(source, below, f"subPath {below!r} of volumeMount {mount.name!r}")
             read_only = mount.read_only or is_made_of_objects(volume)
             found.append(Mount(str(PurePosixPath("/") / mount.mount_path), source, read_only))
         return found
@@ -110,6 +106,19 @@ class Volumes:
             claim = volume.persistent_volume_claim.claim_name
             return self._folder / "claims" / pod.metadata.namespace / claim
         return pod_folder(self._folder, pod.metadata.uid) / "volumes" / volume.name
+
+
+def _below(volume: Path, path: str, what: str) -> Path:
+    """A file or folder of a volume, made if need be; links that a program has left may not lead out of the volume."""
+    try:
+        place = (volume / path).resolve()
+        if path.startswith("/") or _OUTSIDE.search(path) or not place.is_relative_to(volume.resolve()):
+            raise MissingError(f"{what} leads out of the volume")
+        if not place.exists():
+            place.mkdir(parents=True)
+    except (OSError, RuntimeError) as error:  # Path tells of links that lead in circles by a RuntimeError
+        raise MissingError(f"{what}: {error}") from error
+    return place
 
 
 def _write(folder: Path, files: Files) -> None:

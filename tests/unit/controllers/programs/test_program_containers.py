@@ -143,6 +143,63 @@ async def test_a_program_that_cannot_be_started_says_why(house: House) -> None:
     assert any("No such file" in each for each in said)
 
 
+@pytest.mark.parametrize(
+    ("mount", "spec", "told"),
+    [
+        ("/", {}, "Is a directory"),
+        ("/a", {"args": ["zero \0 byte"]}, "null byte"),
+        ("/away/victim", {}, "leads out of the pod's volumes"),
+    ],
+    ids=["a volume in place of everything", "a zero byte", "a link out of a volume"],
+)
+async def test_what_cannot_be_done_ends_the_run_with_the_reason(
+    mount: str, spec: dict[str, object], told: str, house: House, make: Make
+) -> None:
+    house.folder, outside = house.folder / "programs", house.folder / "outside"
+    outside.mkdir()
+    (outside / "victim").touch()
+    (house.folder / "volume").mkdir(parents=True)
+    seen = container_folder(house.folder, "u", "c") / "mounts"
+    seen.mkdir(parents=True)
+    (seen / "away").symlink_to(outside)
+    house.mounted = [Mount(mount, house.folder / "volume")]
+    made = make("", **spec)
+    assert await made.live("Never") != 0
+    assert made.state.terminated is not None
+    assert made.state.terminated.reason == "StartError"
+    assert told in made.state.terminated.message
+    assert (outside / "victim").is_file()
+    assert not (outside / "victim").is_symlink()
+
+
+async def test_a_path_with_steps_up_stays_below_the_containers_mounts(house: House, make: Make, tmp_path: Path) -> None:
+    (tmp_path / "volume").mkdir()
+    (tmp_path / "victim").write_text("kept")
+    house.mounted = [Mount("/../../../../victim", tmp_path / "volume")]
+    assert await make("import os; os.listdir(os.environ['MOORING_MOUNTS'] + '/victim')").live("Never") == 0
+    assert (tmp_path / "victim").read_text() == "kept"
+
+
+async def test_the_last_words_are_the_end_of_a_long_message(house: House, make: Make) -> None:
+    file = container_folder(house.folder, "u", "c") / "termination-log"
+    made = make(f"open({str(file)!r}, 'w').write('x' * 10_000 + 'the end')")
+    assert await made.live("Never") == 0
+    assert made.state.terminated is not None
+    assert made.state.terminated.message.endswith("xthe end")
+    assert len(made.state.terminated.message) == 4096
+
+
+async def test_a_probe_that_takes_too_long_leaves_nothing_behind(house: House, make: Make, tmp_path: Path) -> None:
+    script = f"sleep 60 & echo $! > {tmp_path}/sleeper; wait"
+    probe = Probe(exec=ExecAction(command=["sh", "-c", script]), period_seconds=60, timeout_seconds=1)
+    made = make("import time; time.sleep(60)", readiness_probe=probe)
+    life = asyncio.create_task(made.live("Always"))
+    await until(lambda: (tmp_path / "sleeper").exists() and (tmp_path / "sleeper").read_text().strip())
+    await until(lambda: not is_alive(int((tmp_path / "sleeper").read_text())))
+    life.cancel()
+    await asyncio.gather(life, return_exceptions=True)
+
+
 async def test_what_is_missing_is_waited_for(house: House, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(containers, "_CONFIG_SECONDS", 0.01)
     house.missing = ['secret "tls" not found']

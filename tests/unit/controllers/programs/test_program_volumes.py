@@ -79,6 +79,29 @@ def test_a_path_below_a_volume_does_not_lead_out_of_it(mount: dict[str, Any], vo
         volumes.mounts(made, made.spec.containers[0], {"UP": ".."})
 
 
+@pytest.mark.parametrize(
+    ("link", "target", "told"),
+    [
+        ("x", "/etc", "leads out of the volume"),
+        ("x", "../../..", "leads out of the volume"),
+        ("x", "x", "x"),
+        ("x", "file/below", "x"),
+    ],
+    ids=["the machine's folder", "a folder above", "a circle", "below a file"],
+)
+async def test_a_link_that_a_program_left_does_not_lead_out_of_its_volume(
+    link: str, target: str, told: str, volumes: Volumes
+) -> None:
+    whole = pod({"emptyDir": {}}, {})
+    await volumes.write(whole)
+    (mount,) = volumes.mounts(whole, whole.spec.containers[0], {})
+    (mount.source / "file").touch()
+    (mount.source / link).symlink_to(target)
+    made = pod({"emptyDir": {}}, {"subPath": link})
+    with pytest.raises(MissingError, match=told):
+        volumes.mounts(made, made.spec.containers[0], {})
+
+
 def test_a_path_below_a_volume_may_have_variables(volumes: Volumes) -> None:
     made = pod({"emptyDir": {}}, {"subPathExpr": "$(NAME)/logs"})
     (mount,) = volumes.mounts(made, made.spec.containers[0], {"NAME": "web"})

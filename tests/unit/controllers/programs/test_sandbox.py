@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.controllers.programs.sandbox import Mount, inside, isolated
+from mooring.controllers.programs.sandbox import Mount, clear, inside, isolated
 
 pytestmark = pytest.mark.req("S.4")
 
@@ -31,7 +31,9 @@ def test_what_is_written_goes_into_a_layer_of_the_containers_own(root: Path) -> 
     options = next(word for word in found if word.startswith("lowerdir="))
     assert options.startswith(f"lowerdir={root},upperdir={layer}/upper,workdir={layer}/work")
     assert found[found.index("--bind") : found.index("--bind") + 3] == ["--bind", str(layer / "root"), "/"]
-    assert (layer / "upper").is_dir()
+    (layer / "upper" / "before").mkdir(parents=True)
+    clear(layer)
+    assert list((layer / "upper").iterdir()) == []
 
 
 @pytest.mark.parametrize("user", [0, 1000])

@@ -91,8 +91,8 @@ class ProgramStreams:
                 cwd=entrance.directory or None,
                 start_new_session=True,
             )
-        except OSError as error:
-            await stdio.err(f"{words[0]}: {error.strerror}\n".encode())
+        except (OSError, ValueError) as error:
+            await stdio.err(f"{words[0]}: {error}\n".encode())
             return _NOT_FOUND
         typing = asyncio.create_task(_type(process, stdio))
         try:
