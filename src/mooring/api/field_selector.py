@@ -7,9 +7,9 @@ and `=` after a backslash. Called by the API server and by clients; label select
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from mooring.api.label_selector import SelectorError
+from mooring.base.remembering import remembered
 
 _SPLIT = re.compile(r"((?:\\.|[^\\,])*\\?)(?:,|$)", re.DOTALL)
 _OPERATOR = re.compile("!=|==|=")
@@ -65,7 +65,7 @@ def one_field(field: str, value: str) -> FieldSelector:
     return FieldSelector((Term(field, value),))
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def parse(text: str) -> FieldSelector:
     """The selector that `text` says; raises SelectorError."""
     parts = sorted(match[1] for match in _SPLIT.finditer(text))

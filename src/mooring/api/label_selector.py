@@ -13,12 +13,12 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 
 from mooring.api import field_errors, names
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.api.meta_v1 import LabelSelector, LabelSelectorRequirement
+from mooring.base.remembering import remembered
 
 _FEW = 16
 
@@ -218,7 +218,7 @@ _BINARY = {
 _SYMBOLS = frozenset({"==", "!=", "=", "!", "(", ")", ",", "<", ">", _END})
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def parse(text: str) -> Selector:
     """The selector that `text` says; raises SelectorError."""
     return Selector(_by_key(_Parser(text).requirements()))

@@ -7,11 +7,11 @@ Called by validation, by ``label_selector.py`` and by the CEL format library.
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 
 from mooring.api import field_errors
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
+from mooring.base.remembering import remembered
 
 Messages = tuple[str, ...]
 
@@ -64,7 +64,7 @@ def _check(value: str, pattern: str, limit: int | None, message: str) -> Message
 # -- names of objects and DNS
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def dns1123_label(value: str) -> Messages:
     """A label of RFC 1123: namespaces, containers, volumes."""
     if "." in value and re.fullmatch(_DNS1123_SUBDOMAIN, value):
@@ -76,7 +76,7 @@ def dns1123_label(value: str) -> Messages:
     return _check(value, _DNS1123_LABEL, 63, mismatch(rule, _DNS1123_LABEL, "my-name", "123-abc"))
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def dns1123_subdomain(value: str) -> Messages:
     """A subdomain of RFC 1123: most objects."""
     rule = (
@@ -105,7 +105,7 @@ def wildcard_dns1123_subdomain(value: str) -> Messages:
     return _check(value, _WILDCARD_SUBDOMAIN, 253, mismatch(rule, _WILDCARD_SUBDOMAIN, "*.example.com"))
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def dns1035_label(value: str) -> Messages:
     """A label of RFC 1035: services."""
     rule = (
@@ -130,7 +130,7 @@ def generated(value: str) -> str:
 # -- labels
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def label_key(value: str) -> Messages:
     """A key of a label, annotation, taint or resource: a name with an optional DNS subdomain and `/` before it."""
     prefix, slash, name = value.rpartition("/")
@@ -150,7 +150,7 @@ def label_key(value: str) -> Messages:
     )
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def label_value(value: str) -> Messages:
     """The value of a label, or nothing."""
     rule = (
@@ -220,7 +220,7 @@ def condition_reason(value: str) -> Messages:
     return _check(value, _CONDITION_REASON, None, mismatch(rule, _CONDITION_REASON, *examples))
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def port_name(value: str) -> Messages:
     """The name of a port: an IANA service name."""
     messages = _check(value, "[-a-z0-9]+", 15, "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")

@@ -19,6 +19,7 @@ from mooring.api import times
 from mooring.api.protobuf import MAGIC
 from mooring.api.protobuf_table import Field, Message, Time, bare, is_struct, message_of
 from mooring.api.quantity import Quantity
+from mooring.base.remembering import remembered
 
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -223,7 +224,7 @@ def _write_json(value: Any) -> bytes:
     return _sized([_KEY, varint(len(data)), data])
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _instant(text: str) -> bytes:
     try:
         passed = times.parse(text) - _EPOCH

@@ -6,12 +6,12 @@ counts as a small one (so that a node does not look empty because its pods are m
 """
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import TypeAlias
 
 from mooring.api import names
 from mooring.api.core_v1 import Container, ContainerStatus, Pod, PodSpec
 from mooring.api.quantity import Quantity, parse
+from mooring.base.remembering import remembered
 
 Amounts: TypeAlias = Mapping[str, Quantity]
 
@@ -34,7 +34,7 @@ def is_native(resource: str) -> bool:
     return "/" not in resource or _NATIVE_DOMAIN in resource
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def is_extended(resource: str) -> bool:
     """Whether somebody else has brought the resource, such as a GPU: counted in whole numbers, never overcommitted."""
     return (

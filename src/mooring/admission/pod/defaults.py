@@ -3,7 +3,6 @@ what only pods get. Called first in the pipeline, and by the workload kinds for 
 """
 
 import re
-from functools import lru_cache
 
 from mooring.admission.pod.requests import aggregate_requests
 from mooring.api.core_v1 import (
@@ -23,6 +22,7 @@ from mooring.api.core_v1 import (
 from mooring.api.core_v1.container import HTTPGetAction
 from mooring.api.core_v1.pod_volume import DownwardAPIVolumeFile, EphemeralVolumeSource
 from mooring.api.quantity import MILLI, Quantity
+from mooring.base.remembering import remembered
 from mooring.constraints.requests import is_pod_level
 
 DEFAULT_MODE = 0o644
@@ -86,7 +86,7 @@ def default_pod_spec(spec: PodSpec) -> None:
         _round_requirements(spec.resources)
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def pull_policy(image: str) -> str:
     """What the image's tag says about pulling: `latest`, or no tag at all, may have changed since the last time."""
     found = _IMAGE.fullmatch(image)

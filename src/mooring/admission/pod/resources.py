@@ -1,7 +1,5 @@
 """The rules of resource requests and limits: of containers, of a pod as a whole, and its overhead."""
 
-from functools import lru_cache
-
 from mooring.admission.pod.requests import aggregate_requests
 from mooring.api import field_errors, names
 from mooring.api.core_v1 import PodSpec, ResourceRequirements
@@ -9,6 +7,7 @@ from mooring.api.core_v1.container import ResourceClaim
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.api.quantity import Quantity, QuantityError
+from mooring.base.remembering import remembered
 from mooring.constraints.requests import is_extended, is_native, is_pod_level
 
 NEGATIVE = "must be greater than or equal to 0"
@@ -141,7 +140,7 @@ def _unknown_claim(name: str, known: frozenset[str], path: Path) -> FieldError:
 # -- the names of resources
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def container_resource_problems(name: str) -> tuple[str, ...]:
     """What is wrong with the name of a resource in a container."""
     problems = names.label_key(name)

@@ -17,6 +17,7 @@ from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import DeleteOptions, Resource, TypeMeta
 from mooring.api.protobuf import MEDIA_TYPE as PROTOBUF
 from mooring.apiserver.http import JSON, YAML, Request
+from mooring.base.remembering import remembered
 
 CONSUMED = (JSON, YAML)
 """The formats that bodies can have."""
@@ -168,7 +169,7 @@ def _time(field: str, text: str | None) -> str | None:
         raise errors.bad_request(f"{field}: {error}") from None
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _to_the_second(text: str) -> str:
     """Objects that are written together have the same times."""
     return times.to_seconds(times.parse(text))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
+from mooring.base.remembering import LONGEST
 from mooring.cel.errors import EvaluationError
 from mooring.cel.types import Type, opaque
 
@@ -93,7 +94,7 @@ class CIDR:
 
 def parse_ip(text: str, *, unmap: bool = False) -> IP:
     """The address in `text`. An IPv4 address mapped into IPv6 is refused; with `unmap` its hexadecimal form is IPv4."""
-    outcome = _parsed(text, unmap)
+    outcome = _outcome(text, unmap)
     if isinstance(outcome, str):
         raise EvaluationError(outcome)
     return IP(outcome)
@@ -104,7 +105,7 @@ def parse_cidr(text: str) -> CIDR:
     address, slash, bits = text.rpartition("/")
     if not slash:
         raise EvaluationError(f'network address parse error during conversion from string: "{text}" has no "/"')
-    outcome = _parsed(address, unmap=False)
+    outcome = _outcome(address, unmap=False)
     if isinstance(outcome, str):
         raise EvaluationError(f"network address parse error during conversion from string: {outcome}")
     plain = bits.isascii() and bits.isdigit() and (bits[0] != "0" or bits == "0") and len(bits) <= 3
@@ -120,9 +121,13 @@ def is_canonical(text: str, *, unmap: bool = False) -> bool:
     return str(parse_ip(text, unmap=unmap)) == text
 
 
+def _outcome(text: str, unmap: bool) -> _Address | str:
+    """An address, or the words of the error: an outcome that can be cached either way."""
+    return _parsed(text, unmap) if len(text) <= LONGEST else _parsed.__wrapped__(text, unmap)
+
+
 @lru_cache(maxsize=4096)
 def _parsed(text: str, unmap: bool) -> _Address | str:
-    """An address, or the words of the error: an outcome that can be cached either way."""
     if "%" in text:
         return f'IP address "{text}" with zone value is not allowed'
     try:

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar, Final
 
 from mooring.api.quantity import Format, Quantity, QuantityError, parse
+from mooring.base.remembering import remembered
 from mooring.cel.costs import NOMINAL
 from mooring.cel.errors import EvaluationError
 from mooring.cel.ext.traversal import READ
@@ -22,7 +22,7 @@ class QuantityValue:
     quantity: Quantity
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def _parsed(text: str) -> QuantityValue | str:
     """A quantity, or the words of the error: an outcome that can be cached either way."""
     try:

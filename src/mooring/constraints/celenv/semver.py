@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
+from mooring.base.remembering import LONGEST
 from mooring.cel.costs import NOMINAL, STRING, CallCost, arg, fixed, scaled
 from mooring.cel.errors import EvaluationError
 from mooring.cel.ext.traversal import READ
@@ -20,9 +21,13 @@ Semver = Version
 """A version is a CEL value as it is."""
 
 
+def _outcome(text: str, normalize: bool) -> Semver | str:
+    """A version, or the words of the error: an outcome that can be cached either way."""
+    return _parsed(text, normalize) if len(text) <= LONGEST else _parsed.__wrapped__(text, normalize)
+
+
 @lru_cache(maxsize=8192)
 def _parsed(text: str, normalize: bool) -> Semver | str:
-    """A version, or the words of the error: an outcome that can be cached either way."""
     try:
         return parse_tolerant(text) if normalize and text.strip() == text else parse(text)
     except SemverError as error:
@@ -30,14 +35,14 @@ def _parsed(text: str, normalize: bool) -> Semver | str:
 
 
 def semver(text: str, normalize: bool = False) -> Semver:
-    outcome = _parsed(text, normalize)
+    outcome = _outcome(text, normalize)
     if outcome.__class__ is str:
         raise EvaluationError(outcome)
     return outcome  # type: ignore[return-value]  # mypy does not follow __class__, which is faster than isinstance
 
 
 def is_semver(text: str, normalize: bool = False) -> bool:
-    return isinstance(_parsed(text, normalize), Semver)
+    return isinstance(_outcome(text, normalize), Semver)
 
 
 @lru_cache(maxsize=8192)
@@ -51,7 +56,7 @@ def _compared(text: str, range_text: str) -> bool | str:
 
 def compare(text: str, range_text: str) -> bool:
     """Whether a version, parsed tolerantly, is in a range such as `>=3.25 <4.0`."""
-    outcome = _compared(text, range_text)
+    outcome = (_compared if len(text) <= LONGEST else _compared.__wrapped__)(text, range_text)
     if isinstance(outcome, str):
         raise EvaluationError(outcome)
     return outcome

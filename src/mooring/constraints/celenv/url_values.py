@@ -7,9 +7,9 @@ Called by `mooring.constraints.celenv.url` and by the `uri` format.
 
 import string
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar
 
+from mooring.base.remembering import remembered
 from mooring.cel.types import Type, object_type
 
 _UNRESERVED = frozenset((string.ascii_letters + string.digits + "-_.~").encode())
@@ -72,7 +72,7 @@ def parse(text: str) -> URL:
     return outcome
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _parsed(text: str) -> URL | str:
     """A URL, or the words of the error: an outcome that can be cached either way."""
     raw = text.encode(errors="surrogatepass")
