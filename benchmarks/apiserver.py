@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -101,8 +102,15 @@ class _Connection:
     async def send(self, method: str, path: str, body: bytes = b"", media: str = _JSON) -> tuple[bytes, bytes]:
         self.write(method, path, body, media)
         head = await self._reader.readuntil(b"\r\n\r\n")
+        if b"transfer-encoding: chunked" in head:
+            return head, b"".join([chunk async for chunk in self._chunks()])
         size = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
         return head, await self._reader.readexactly(size)
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        while size := int(await self._reader.readuntil(b"\r\n"), 16):
+            yield (await self._reader.readexactly(size + 2))[:-2]
+        await self._reader.readexactly(2)
 
     def write(self, method: str, path: str, body: bytes = b"", media: str = _JSON) -> None:
         head = f"{method} {path} HTTP/1.1\r\nhost: x\r\ncontent-type: {media}\r\ncontent-length: {len(body)}"

@@ -101,8 +101,9 @@ class ApiCaller:
             response = await self.resources.handle(request, route)
         except StatusError as error:
             return Answer(error.status.code, codec.encode(error.status))
-        assert isinstance(response.body, bytes), "a watch: use `watch`"
-        return Answer(response.status, response.body, list(response.warnings))
+        assert "watch" not in request.query, "use `watch`"
+        told = response.body if isinstance(response.body, bytes) else b"".join([part async for part in response.body])
+        return Answer(response.status, told, list(response.warnings))
 
     async def get(self, url: str, **options: str) -> Answer:
         return await self.call("GET", url, **options)

@@ -207,7 +207,9 @@ class Application:
                 seconds = round(self.limiter.limits.request_seconds)
                 raise errors.timeout(f"request did not complete within {seconds}s") from None
             if not isinstance(response.body, bytes):
-                response.body = _Stream(response.body, exchange, place.hand_on())
+                exchange.streaming = exchange.verb != "list"  # of which long ones come in pieces, too, but soon end
+                at_end = place.hand_on() if exchange.streaming else ExitStack()
+                response.body = _Stream(response.body, exchange, at_end)
             return response
 
     async def _admit(self, exchange: Exchange, *, by_network: bool = False) -> None:
@@ -243,6 +245,7 @@ class Application:
                 raise errors.timeout("the node did not answer in time") from None
             if response.take_over or not isinstance(response.body, bytes):
                 body = response.body if not isinstance(response.body, bytes) else _nothing()
+                exchange.streaming = True
                 response.body = _Stream(body, exchange, place.pop_all())
             return response
 
@@ -371,9 +374,8 @@ class Application:
             exchange.bytes_sent = len(body)
             self._ended(exchange)
         elif isinstance(body, _Stream):
-            exchange.streaming = True
             self.metrics.began(exchange)
-            if self.audit:
+            if self.audit and exchange.streaming:
                 self.audit.write(exchange, "ResponseStarted")
             body.at_end.callback(self._ended, exchange)
 

@@ -6,7 +6,7 @@ counts as a small one (so that a node does not look empty because its pods are m
 """
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from mooring.api import names
 from mooring.api.core_v1 import Container, ContainerStatus, Pod, PodSpec
@@ -20,6 +20,12 @@ _ASSUMED = {CPU: parse("100m"), MEMORY: parse(str(200 * 1024 * 1024))}
 """What scoring assumes of a container that does not say."""
 _ZERO = parse("0")
 _NATIVE_DOMAIN = "kubernetes.io/"
+
+
+class _Restarting(Protocol):
+    """A container, or what somebody has read of one."""
+
+    restart_policy: str | None
 
 
 def is_scalar(resource: str) -> bool:
@@ -104,7 +110,7 @@ def is_pod_level(resource: str) -> bool:
     return resource in (CPU, MEMORY) or resource.startswith("hugepages-")
 
 
-def is_sidecar(container: Container) -> bool:
+def is_sidecar(container: _Restarting) -> bool:
     """An init container that keeps running beside the others."""
     return container.restart_policy == "Always"
 

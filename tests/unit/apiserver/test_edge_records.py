@@ -23,6 +23,7 @@ from mooring.apiserver.server import ApiServer
 from mooring.apiserver.skew import SkewWatch
 from mooring.base import component
 from mooring.base.clock import SystemClock
+from mooring.store.kv import Put
 from mooring.store.memory import MemoryStore
 from mooring.testing.clock import settle
 
@@ -173,6 +174,21 @@ async def test_a_watch_is_in_the_audit_log_twice(call: Caller, tmp_path: Path) -
         "ResponseStarted",
         "ResponseComplete",
     ]
+
+
+@pytest.mark.req("S.4", "S.6")
+async def test_a_list_that_comes_in_pieces_is_recorded_as_any_other(
+    server: ApiServer, call: Caller, tmp_path: Path
+) -> None:
+    await call("POST", PODS, POD)
+    kv = server.store.peek("/registry/pods/default/p")
+    assert kv is not None
+    await server.store.write_all([Put(f"{kv.key}{number}", kv.value) for number in range(1000)])
+    body = (await call("GET", PODS)).body
+    assert [event["stage"] for event in _audit(tmp_path) if event["verb"] == "list"] == ["ResponseComplete"]
+    assert await _count(call, "apiserver_response_sizes_sum", verb="LIST", resource="pods") == len(body)
+    assert await _count(call, "apiserver_longrunning_requests", verb="LIST") == 0
+    assert server.app.limiter.reading == 0
 
 
 @pytest.mark.req("S.6")

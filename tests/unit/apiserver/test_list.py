@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from api_caller import CONFIG_MAPS, PODS, ApiCaller, api_caller, config_map, pod
+from mooring.store.kv import Put
 
 pytestmark = pytest.mark.req("S.1")
 
@@ -264,3 +265,34 @@ async def test_people_get_indented_json(some: ApiCaller) -> None:
     plain = await some.get(f"{CONFIG_MAPS}/c0?pretty=false", agent="curl/8.0")
     assert json.loads(plain.text) == json.loads(answer.text)
     assert plain.text.count(b"\n") == 1, "at its end"
+
+
+@pytest.mark.req("S.4")
+@pytest.mark.parametrize("accept", ["", TABLE, METADATA_LIST], ids=["whole", "as a table", "metadata"])
+async def test_a_long_list_comes_in_pieces_and_says_what_its_pages_say(some: ApiCaller, accept: str) -> None:
+    kv = await some.store.get("/registry/pods/default/p1")
+    assert kv is not None
+    await some.store.write_all([Put(f"{kv.key}-{number}", kv.value) for number in range(2000)])
+    whole = (await some.get(PODS, accept=accept)).body
+    field = "rows" if accept == TABLE else "items"
+    page = (await some.get(f"{PODS}?limit=700", accept=accept)).body
+    shown = page[field]
+    while token := page["metadata"].get("continue"):
+        page = (await some.get(f"{PODS}?limit=700&continue={token}", accept=accept)).body
+        shown += page[field]
+    assert len(shown) == 2003
+    assert whole == {**page, field: shown}
+
+
+@pytest.mark.req("S.4")
+async def test_a_row_changes_when_its_object_does(some: ApiCaller) -> None:
+    before = (await some.get(PODS, accept=TABLE)).body["rows"]
+    await some.put(f"{PODS}/p1/status", {**pod("p1", nodeName="n1"), "status": {"phase": "Running"}})
+    some.clock.advance(100)
+    after = (await some.get(PODS, accept=TABLE)).body["rows"]
+    assert [row["cells"][2:5] for row in before] == [["Pending", "0", "0s"]] * 3
+    assert [row["cells"][2:5] for row in after] == [
+        ["Pending", "0", "100s"],
+        ["Running", "0", "100s"],
+        ["Pending", "0", "100s"],
+    ]

@@ -1,5 +1,6 @@
 """Tables say what kubectl prints for Kubernetes' own tables."""
 
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from mooring.api import codec
 from mooring.api.kinds import KINDS, Kind
 from mooring.apiserver.tables import Tables
-from mooring.apiserver.tables.printer import duration
+from mooring.apiserver.tables.printer import Ages, duration
 
 pytestmark = pytest.mark.req("S.1")
 
@@ -27,14 +28,20 @@ def _kind(api_version: str, name: str) -> Kind:
 def _row(api_version: str, name: str, body: dict[str, Any]) -> dict[str, Any]:
     """The cells of an object by the names of their columns."""
     kind = _kind(api_version, name)
-    obj = codec.decode(codec.encode(body), kind.type).object
     columns = [column.name for column in Tables().columns(kind)]
-    return dict(zip(columns, Tables().row(kind, obj, NOW).cells, strict=True))
+    return dict(zip(columns, _table_row(kind, body)["cells"], strict=True))
+
+
+def _table_row(kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
+    """The row of an object, as clients read it."""
+    whole = codec.encode(codec.decode(codec.encode(body), kind.type).object)
+    row: dict[str, Any] = json.loads(b"".join(Tables().row(kind, 1, whole).write(Ages(NOW))) + b"}")
+    return row
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.api_version} {kind.kind}")
 def test_every_kind_has_a_cell_for_each_column(kind: Kind) -> None:
-    cells = Tables().row(kind, kind.type(), NOW).cells
+    cells = _table_row(kind, {})["cells"]
     columns = Tables().columns(kind)
     assert len(cells) == len(columns)
     assert all(column.type in {"string", "integer", "boolean", "date"} for column in columns)
@@ -152,10 +159,8 @@ def test_a_pods_row(case: PodCase) -> None:
 
 
 def test_a_finished_pods_row_says_that_it_is_completed() -> None:
-    kind = _kind("v1", "Pod")
-    pod = codec.decode(b'{"status": {"phase": "Succeeded"}}', kind.type).object
-    (condition,) = Tables().row(kind, pod, NOW).conditions
-    assert (condition.type, condition.reason) == ("Completed", "Succeeded")
+    (condition,) = _table_row(_kind("v1", "Pod"), {"status": {"phase": "Succeeded"}})["conditions"]
+    assert (condition["type"], condition["reason"]) == ("Completed", "Succeeded")
 
 
 def test_a_nodes_row() -> None:

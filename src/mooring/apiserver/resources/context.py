@@ -5,7 +5,6 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mooring.admission import strategy as admission
@@ -20,7 +19,7 @@ from mooring.api.answer_limits import add_warning
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.core_v1 import Service
 from mooring.api.kinds import Kind
-from mooring.api.meta_v1 import Resource, TableColumnDefinition, TableRow
+from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
 from mooring.apiserver.extensions.chain import Chain
 from mooring.apiserver.http import Accepted, Request
@@ -32,6 +31,7 @@ from mooring.apiserver.resources.parameters import options_tree
 from mooring.apiserver.resources.selection import Selections
 from mooring.apiserver.resources.stored import Stored
 from mooring.apiserver.security import users
+from mooring.apiserver.tables import Tables
 from mooring.base.clock import Clock
 from mooring.store.kv import Delete, KeyValue, Store
 
@@ -50,16 +50,6 @@ _OPTIONS = {CREATE: "CreateOptions", UPDATE: "UpdateOptions", DELETE: "DeleteOpt
 CreateCheck = Callable[[UserInfo, Kind, str, str], None]
 """Raises Forbidden when a user may not create an object of a kind, in a namespace and by a name: for requests whose
 verb is another one."""
-
-
-class Tables(Protocol):
-    """Shows objects as rows of text. An object is of the version that was asked for."""
-
-    def columns(self, kind: Kind) -> list[TableColumnDefinition]: ...
-
-    def row(self, kind: Kind, obj: Resource, now: datetime) -> TableRow:
-        """The cells and conditions of a row; its `object` is filled in by the caller."""
-        ...
 
 
 @dataclass(slots=True)

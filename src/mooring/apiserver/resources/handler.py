@@ -16,7 +16,7 @@ from mooring.api.scheme import Scheme
 from mooring.apiserver import protobuf_output
 from mooring.apiserver.http import Accepted, Request, Response
 from mooring.apiserver.resources.claims import Claims
-from mooring.apiserver.resources.context import Call, CreateCheck, Guard, HandlerContext, Tables
+from mooring.apiserver.resources.context import Call, CreateCheck, Guard, HandlerContext
 from mooring.apiserver.resources.deleting import Deleting
 from mooring.apiserver.resources.pods import Pods
 from mooring.apiserver.resources.reading import Reading
@@ -25,6 +25,7 @@ from mooring.apiserver.resources.watching import Watching
 from mooring.apiserver.resources.writing import Writing
 from mooring.apiserver.routes import MANY, ResourceRoute
 from mooring.apiserver.store_errors import status_of
+from mooring.apiserver.tables import Tables
 from mooring.base.clock import Clock, SystemClock
 from mooring.store.errors import StoreError
 from mooring.store.kv import Store

@@ -4,10 +4,10 @@ A `View` turns stored objects into the bytes of a response, of a list or of a wa
 that the client asked for. Called by all handlers.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -15,18 +15,21 @@ import msgspec
 
 from mooring.api import codec, errors, yaml_documents
 from mooring.api.kinds import Kind
-from mooring.api.meta_v1 import ListMeta, Table, TableRow
+from mooring.api.meta_v1 import ListMeta
 from mooring.api.protobuf_table import Unsupported
 from mooring.apiserver import protobuf_output
 from mooring.apiserver.http import PROTOBUF, YAML, Accepted, Request, Response
-from mooring.apiserver.resources.context import Call, HandlerContext, Tables
+from mooring.apiserver.resources.context import Call, HandlerContext
 from mooring.apiserver.resources.node_reading import Rendering
 from mooring.apiserver.resources.stored import Stored
+from mooring.apiserver.tables import Tables
+from mooring.apiserver.tables.printer import Ages
 from mooring.base.clock import Clock
 from mooring.store.kv import KeyValue
 
 _META_VERSION = "meta.k8s.io/v1"
 _PARTIAL_HEAD = f'{{"kind":"PartialObjectMetadata","apiVersion":"{_META_VERSION}","metadata":'.encode()
+_PIECE = 256 * 1024
 _HUMAN_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 
 
@@ -51,8 +54,12 @@ class View(ABC):
         """One object."""
 
     @abstractmethod
+    def pieces(self, items: Sequence[KeyValue], metadata: ListMeta) -> Iterator[bytes | memoryview]:
+        """A list of objects, in pieces that only one join should ever copy."""
+
     def list(self, items: Sequence[KeyValue], metadata: ListMeta) -> bytes:
         """A list of objects."""
+        return b"".join(self.pieces(items, metadata))
 
     async def protobuf_list(self, items: Sequence[KeyValue], metadata: ListMeta) -> bytes:
         """The same in protobuf."""
@@ -83,10 +90,8 @@ class WholeView(View):
     def object(self, value: bytes, revision: int) -> bytes:
         return self.stored.render(value, revision, self.kind)
 
-    def list(self, items: Sequence[KeyValue], metadata: ListMeta) -> bytes:
-        return _list_of(
-            self.kind.list_kind, self.kind.api_version, metadata, self.stored.render_items(items, self.kind)
-        )
+    def pieces(self, items: Sequence[KeyValue], metadata: ListMeta) -> Iterator[bytes | memoryview]:
+        return _list_of(*self.list_names, metadata, self.stored.render_items(items, self.kind))
 
 
 class MetadataView(View):
@@ -97,9 +102,9 @@ class MetadataView(View):
     def object(self, value: bytes, revision: int) -> bytes:
         return _PARTIAL_HEAD + self._metadata(value, revision) + b"}"
 
-    def list(self, items: Sequence[KeyValue], metadata: ListMeta) -> bytes:
-        shown = [self.object(kv.value, kv.mod_revision) for kv in items]
-        return _list_of("PartialObjectMetadataList", _META_VERSION, metadata, [b",".join(shown)])
+    def pieces(self, items: Sequence[KeyValue], metadata: ListMeta) -> Iterator[bytes | memoryview]:
+        shown = (self.object(kv.value, kv.mod_revision) for kv in items)
+        return _list_of(*self.list_names, metadata, _with_commas(shown))
 
     @property
     def list_names(self) -> tuple[str, str]:
@@ -120,38 +125,48 @@ class TableView(View):
         self._tables = tables
         self._include = include
         self._clock = clock
-        self._metadata_view = MetadataView(stored, kind)
 
     def object(self, value: bytes, revision: int) -> bytes:
         return self.watched(value, revision, first=True)
 
-    def list(self, items: Sequence[KeyValue], metadata: ListMeta) -> bytes:
-        now = self._clock.now()
-        return self._table([self._row(kv.value, kv.mod_revision, now) for kv in items], metadata, columns=True)
+    def pieces(self, items: Sequence[KeyValue], metadata: ListMeta) -> Iterator[bytes | memoryview]:
+        ages = Ages(self._clock.now())
+        rows = (self._row(kv.value, kv.mod_revision, ages, kv.key) for kv in items)
+        return self._table(_with_commas(rows), metadata, columns=True)
 
     def watched(self, value: bytes, revision: int, *, first: bool) -> bytes:
         """The columns are told with the first event only."""
         version = ListMeta(resource_version=str(revision) if revision else "")
-        return self._table([self._row(value, revision, self._clock.now())], version, columns=first)
+        row = self._row(value, revision, Ages(self._clock.now()))
+        return b"".join(self._table([row], version, columns=first))
 
     def empty(self, metadata: dict[str, Any]) -> bytes:
         table = {"kind": "Table", "apiVersion": _META_VERSION, "metadata": metadata, "rows": []}
         return codec.encode({**table, "columnDefinitions": []})
 
-    def _table(self, rows: Sequence[TableRow], metadata: ListMeta, *, columns: bool) -> bytes:
-        definitions = self._tables.columns(self.kind) if columns else []
-        table = Table(column_definitions=definitions, rows=[*rows], metadata=metadata)
-        table.kind, table.api_version = "Table", _META_VERSION
-        return codec.encode(table)
+    def _table(self, rows: Iterable[bytes], metadata: ListMeta, *, columns: bool) -> Iterator[bytes]:
+        definitions = codec.encode(self._tables.columns(self.kind) if columns else [])
+        head = f'{{"kind":"Table","apiVersion":"{_META_VERSION}","metadata":'.encode()
+        yield b'%b%b,"columnDefinitions":%b,"rows":[' % (head, codec.encode(metadata), definitions)
+        yield from rows
+        yield b"]}"
 
-    def _row(self, value: bytes, revision: int, now: datetime) -> TableRow:
+    def _row(self, value: bytes, revision: int, ages: Ages, key: str = "") -> bytes:
+        """One row; those of stored objects, which have a key, are remembered."""
         whole = self.stored.render(value, revision, self.kind)
-        row = self._tables.row(self.kind, codec.decode_own(whole, self.kind.type), now)
-        if self._include == "Object":
-            row.object = msgspec.Raw(whole)
-        elif self._include != "None":
-            row.object = msgspec.Raw(self._metadata_view.object(value, revision))
-        return row
+        row = self._tables.known.get(key) if key else None
+        if row is None or row.revision != revision or row.kind is not self.kind:
+            row = self._tables.row(self.kind, revision, whole)
+            if key and not self.kind.custom:  # whose columns may change while they stay as they are
+                self._tables.known.put(key, row)
+        pieces = row.write(ages)
+        match self._include:
+            case "Object":
+                pieces += (b',"object":', whole)
+            case "Metadata":
+                pieces += (b',"object":', _PARTIAL_HEAD, whole[whole.index(b"{", 1) : row.metadata_end], b"}")
+        pieces.append(b"}")
+        return b"".join(pieces)
 
 
 def view_for(context: HandlerContext, call: Call) -> View:
@@ -190,10 +205,32 @@ def formatted(body: bytes, accepted: Accepted, request: Request) -> tuple[bytes,
             return protobuf_output.document(body), PROTOBUF
     if accepted.format == "yaml":
         return yaml_documents.write([codec.json_tree(body)]).encode(), YAML
-    if "pretty" in request.query or request.user_agent.startswith(_HUMAN_AGENTS):
-        pretty = request.flag("pretty") if "pretty" in request.query else True
-        body = msgspec.json.format(body, indent=2) if pretty else body
+    if _is_pretty(request):
+        body = msgspec.json.format(body, indent=2)
     return body + b"\n", "application/json"
+
+
+def is_plain_json(accepted: Accepted, request: Request) -> bool:
+    """Whether the client takes JSON as views make it, so that it can be sent in pieces."""
+    return accepted.format == "json" and not _is_pretty(request)
+
+
+def _is_pretty(request: Request) -> bool:
+    return request.flag("pretty") if "pretty" in request.query else request.user_agent.startswith(_HUMAN_AGENTS)
+
+
+async def in_turns(pieces: Iterator[bytes | memoryview]) -> AsyncIterator[bytes]:
+    """The JSON that `formatted` would give at once."""
+    joined: list[bytes | memoryview] = []
+    size = 0
+    for piece in pieces:
+        joined.append(piece)
+        size += len(piece)
+        if size >= _PIECE:
+            yield b"".join(joined)
+            await asyncio.sleep(0)
+            joined, size = [], 0
+    yield b"".join([*joined, b"\n"])
 
 
 class _Metadata(msgspec.Struct):
@@ -203,7 +240,19 @@ class _Metadata(msgspec.Struct):
 _METADATA = msgspec.json.Decoder(_Metadata)
 
 
-def _list_of(kind: str, api_version: str, metadata: ListMeta, items: Iterable[bytes | memoryview]) -> bytes:
+def _list_of(
+    kind: str, api_version: str, metadata: ListMeta, items: Iterable[bytes | memoryview]
+) -> Iterator[bytes | memoryview]:
     """A list; `items` are its pieces, commas included."""
-    head = f'{{"kind":"{kind}","apiVersion":"{api_version}","metadata":'.encode()
-    return b"".join([head, codec.encode(metadata), b',"items":[', *items, b"]}"])
+    yield f'{{"kind":"{kind}","apiVersion":"{api_version}","metadata":'.encode() + codec.encode(metadata)
+    yield b',"items":['
+    yield from items
+    yield b"]}"
+
+
+def _with_commas(items: Iterable[bytes]) -> Iterator[bytes]:
+    """The elements of a JSON array."""
+    comma = b""
+    for item in items:
+        yield comma + item
+        comma = b","

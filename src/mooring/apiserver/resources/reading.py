@@ -12,13 +12,15 @@ from mooring.api.meta_v1 import ListMeta, StatusCause
 from mooring.api.resource_version import ListVersion, ResourceVersionError
 from mooring.apiserver.http import PROTOBUF, Response
 from mooring.apiserver.resources.context import Call, HandlerContext
-from mooring.apiserver.resources.output import respond, view_for
+from mooring.apiserver.resources.output import in_turns, is_plain_json, respond, view_for
 from mooring.apiserver.resources.selection import Selection
 from mooring.store.errors import Compacted, FutureRevision
 from mooring.store.kv import KeyValue
 
 _MOST = 2**31
 """More than there can be; etcd's own arithmetic ends at 2^63."""
+_AT_ONCE = 1000
+"""Lists of more objects are sent while they are made: the first come soon, and others have their turns in between."""
 _SCAN = 500
 """How many keys are looked at in one go while a page is filled by a selector."""
 
@@ -73,6 +75,8 @@ class Reading:
             metadata.remaining_item_count = page.remaining if selection.is_everything else None
         if call.accepted.format == "protobuf":
             return Response(200, await view.protobuf_list(page.items, metadata), PROTOBUF, warnings=call.warnings)
+        if len(page.items) > _AT_ONCE and is_plain_json(call.accepted, request):
+            return Response(200, in_turns(view.pieces(page.items, metadata)), warnings=call.warnings)
         return respond(call, view.list(page.items, metadata))
 
     async def selected(self, call: Call, selection: Selection) -> Sequence[KeyValue]:

@@ -4,12 +4,18 @@
 show name and age. A printer serves all versions of its kind, for their fields have the same names.
 """
 
-from datetime import datetime
+from functools import cache
+from typing import Any
 
+import msgspec
+
+from mooring.api import codec
 from mooring.api.kinds import Kind
-from mooring.api.meta_v1 import Resource, TableColumnDefinition, TableRow
+from mooring.api.meta_v1 import TableColumnDefinition
+from mooring.apiserver.bounded_cache import BoundedCache
 from mooring.apiserver.tables import cluster, custom, flow_control, networking, pods, policies, storage, workloads
-from mooring.apiserver.tables.printer import Printer
+from mooring.apiserver.tables.printer import Parts, Printer
+from mooring.apiserver.tables.row import Row, pieces
 
 _ADMISSION = "admissionregistration.k8s.io"
 _CORE = ""
@@ -18,6 +24,9 @@ _NETWORKING = "networking.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
 _STORAGE = "storage.k8s.io"
 _RESOURCE = "resource.k8s.io"
+
+_KNOWN = 65_536
+"""How many rows are kept once they were asked for; each takes about half a kilobyte."""
 
 _PRINTERS: dict[tuple[str, str], Printer] = {
     (_CORE, "ConfigMap"): cluster.CONFIG_MAPS,
@@ -84,14 +93,36 @@ _PRINTERS: dict[tuple[str, str], Printer] = {
 class Tables:
     """The columns and rows of all kinds."""
 
+    def __init__(self) -> None:
+        self.known: BoundedCache[str, Row] = BoundedCache(_KNOWN)
+        """Rows of stored objects by their keys; whoever looks one up compares its kind and revision."""
+
     def columns(self, kind: Kind) -> list[TableColumnDefinition]:
         return [*_printer(kind).columns]
 
-    def row(self, kind: Kind, obj: Resource, now: datetime) -> TableRow:
-        """The row of an object; what it carries of the object itself is for the caller to add."""
+    def row(self, kind: Kind, revision: int, whole: bytes) -> Row:
+        """The row of an object, of which the JSON is given in the version that was asked for."""
         printer = _printer(kind)
+        obj, metadata = _read(kind, printer.reads, whole)
         conditions = printer.conditions(obj) if printer.conditions else []
-        return TableRow(cells=printer.cells(obj, now), conditions=conditions)
+        return Row(kind, revision, whole.index(b"{", 1) + len(metadata), pieces(printer.cells(obj), conditions))
+
+
+def _read(kind: Kind, reads: type[Parts] | None, whole: bytes) -> tuple[Any, msgspec.Raw]:
+    """An object, or what its row shows of it, and its metadata."""
+    if reads:
+        try:
+            parts = _decoder(reads).decode(whole)
+        except msgspec.MsgspecError:
+            pass  # whatever is odd about it, the type of the kind knows better
+        else:
+            return parts, parts.raw_metadata
+    return codec.decode_own(whole, kind.type), _decoder(Parts).decode(whole).raw_metadata
+
+
+@cache
+def _decoder(reads: type[Parts]) -> msgspec.json.Decoder[Parts]:
+    return msgspec.json.Decoder(reads)
 
 
 def _printer(kind: Kind) -> Printer:

@@ -1,7 +1,6 @@
 """Rows of what belongs to the cluster and of what pods are configured with: nodes, namespaces, services, events…"""
 
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Any
 
 from mooring.api import core_v1, discovery_v1, events_v1
@@ -24,14 +23,14 @@ _ROLE = "node-role.kubernetes.io/"
 _OLD_ROLE = "kubernetes.io/role"
 
 
-def _node(each: core_v1.Node, now: datetime) -> list[Any]:
+def _node(each: core_v1.Node) -> list[Any]:
     addresses = {address.type: address.address for address in reversed(each.status.addresses)}
     info = each.status.node_info
     return [
         each.metadata.name,
         _node_status(each),
         joined(_roles(each)),
-        age(each.metadata.creation_timestamp, now),
+        age(each.metadata.creation_timestamp),
         info.kubelet_version,
         addresses.get("InternalIP", NONE),
         addresses.get("ExternalIP", NONE),
@@ -62,14 +61,14 @@ NODES = Printer(
 )
 
 
-def _namespace(each: core_v1.Namespace, now: datetime) -> list[Any]:
-    return [each.metadata.name, each.status.phase, age(each.metadata.creation_timestamp, now)]
+def _namespace(each: core_v1.Namespace) -> list[Any]:
+    return [each.metadata.name, each.status.phase, age(each.metadata.creation_timestamp)]
 
 
 NAMESPACES = Printer(tuple(map(text, ("Name", "Status", "Age"))), _namespace)
 
 
-def _service(each: core_v1.Service, now: datetime) -> list[Any]:
+def _service(each: core_v1.Service) -> list[Any]:
     spec = each.spec
     return [
         each.metadata.name,
@@ -77,7 +76,7 @@ def _service(each: core_v1.Service, now: datetime) -> list[Any]:
         joined(spec.cluster_ips or ([spec.cluster_ip] if spec.cluster_ip else [])),
         _external(each),
         joined(_service_ports(spec.ports)),
-        age(each.metadata.creation_timestamp, now),
+        age(each.metadata.creation_timestamp),
         labels(spec.selector),
     ]
 
@@ -103,14 +102,14 @@ SERVICES = Printer(
 )
 
 
-def _endpoints(each: core_v1.Endpoints, now: datetime) -> list[Any]:
+def _endpoints(each: core_v1.Endpoints) -> list[Any]:
     found = [
         address.ip + port
         for subset in each.subsets
         for port in ([f":{port.port}" for port in subset.ports] or [""])
         for address in subset.addresses
     ]
-    return [each.metadata.name, _some(found), age(each.metadata.creation_timestamp, now)]
+    return [each.metadata.name, _some(found), age(each.metadata.creation_timestamp)]
 
 
 def _some(values: list[str], most: int = 3) -> str:
@@ -123,7 +122,7 @@ def _some(values: list[str], most: int = 3) -> str:
 ENDPOINTS = Printer(tuple(map(text, ("Name", "Endpoints", "Age"))), _endpoints)
 
 
-def _endpoint_slice(each: discovery_v1.EndpointSlice, now: datetime) -> list[Any]:
+def _endpoint_slice(each: discovery_v1.EndpointSlice) -> list[Any]:
     ports = ["*" if port.port is None else str(port.port) for port in each.ports]
     addresses = [address for endpoint in each.endpoints for address in endpoint.addresses]
     return [
@@ -131,45 +130,45 @@ def _endpoint_slice(each: discovery_v1.EndpointSlice, now: datetime) -> list[Any
         each.address_type,
         _some(ports) if ports else UNSET,
         _some(addresses) if addresses else UNSET,
-        age(each.metadata.creation_timestamp, now),
+        age(each.metadata.creation_timestamp),
     ]
 
 
 ENDPOINT_SLICES = Printer(tuple(map(text, ("Name", "AddressType", "Ports", "Endpoints", "Age"))), _endpoint_slice)
 
 
-def _core_event(each: core_v1.Event, now: datetime) -> list[Any]:
+def _core_event(each: core_v1.Event) -> list[Any]:
     first = each.first_timestamp or each.event_time
     last = each.series.last_observed_time if each.series else each.last_timestamp or first
     source = ", ".join(filter(None, (each.source.component, each.source.host)))
     return [
-        age(last, now),
+        age(last),
         each.type,
         each.reason,
         _object(each.involved_object),
         each.involved_object.field_path,
         source or each.reporting_component,
         each.message.strip(),
-        age(first, now),
+        age(first),
         each.series.count if each.series else max(each.count, 1),
         each.metadata.name,
     ]
 
 
-def _event(each: events_v1.Event, now: datetime) -> list[Any]:
+def _event(each: events_v1.Event) -> list[Any]:
     first = each.deprecated_first_timestamp or each.event_time
     last = each.series.last_observed_time if each.series else each.deprecated_last_timestamp or first
     old = each.deprecated_source
     source = ", ".join(filter(None, (old.component, old.host)))
     return [
-        age(last, now),
+        age(last),
         each.type,
         each.reason,
         _object(each.regarding),
         each.regarding.field_path,
         source or each.reporting_controller,
         each.note.strip(),
-        age(first, now),
+        age(first),
         each.series.count if each.series else max(each.deprecated_count, 1),
         each.metadata.name,
     ]
@@ -190,28 +189,28 @@ CORE_EVENTS = Printer(_EVENT_COLUMNS, _core_event)
 EVENTS = Printer(_EVENT_COLUMNS, _event)
 
 
-def _config_map(each: core_v1.ConfigMap, now: datetime) -> list[Any]:
-    return [each.metadata.name, len(each.data) + len(each.binary_data), age(each.metadata.creation_timestamp, now)]
+def _config_map(each: core_v1.ConfigMap) -> list[Any]:
+    return [each.metadata.name, len(each.data) + len(each.binary_data), age(each.metadata.creation_timestamp)]
 
 
 CONFIG_MAPS = Printer((text("Name"), number("Data"), text("Age")), _config_map)
 
 
-def _secret(each: core_v1.Secret, now: datetime) -> list[Any]:
-    return [each.metadata.name, each.type, len(each.data), age(each.metadata.creation_timestamp, now)]
+def _secret(each: core_v1.Secret) -> list[Any]:
+    return [each.metadata.name, each.type, len(each.data), age(each.metadata.creation_timestamp)]
 
 
 SECRETS = Printer((text("Name"), text("Type"), number("Data"), text("Age")), _secret)
 
 
-def _service_account(each: core_v1.ServiceAccount, now: datetime) -> list[Any]:
-    return [each.metadata.name, len(each.secrets), age(each.metadata.creation_timestamp, now)]
+def _service_account(each: core_v1.ServiceAccount) -> list[Any]:
+    return [each.metadata.name, len(each.secrets), age(each.metadata.creation_timestamp)]
 
 
 SERVICE_ACCOUNTS = Printer((text("Name"), number("Secrets"), text("Age")), _service_account)
 
 
-def _quota(each: core_v1.ResourceQuota, now: datetime) -> list[Any]:
+def _quota(each: core_v1.ResourceQuota) -> list[Any]:
     requests: list[str] = []
     limits: list[str] = []
     for resource in sorted(each.status.hard):
@@ -222,14 +221,14 @@ def _quota(each: core_v1.ResourceQuota, now: datetime) -> list[Any]:
         each.metadata.name,
         ", ".join(requests),
         ", ".join(limits),
-        age(each.metadata.creation_timestamp, now),
+        age(each.metadata.creation_timestamp),
     ]
 
 
 RESOURCE_QUOTAS = Printer(tuple(map(text, ("Name", "Request", "Limit", "Age"))), _quota)
 
 
-def _created(each: Any, now: datetime) -> list[Any]:  # noqa: ARG001 - the client reckons the age
+def _created(each: Any) -> list[Any]:
     return [each.metadata.name, each.metadata.creation_timestamp]
 
 
@@ -237,27 +236,27 @@ CREATED = Printer((text("Name"), date("Created At")), _created)
 """For kinds of which Kubernetes shows nothing else: limit ranges, roles."""
 
 
-def _name_and_age(each: Any, now: datetime) -> list[Any]:
-    return [each.metadata.name, age(each.metadata.creation_timestamp, now)]
+def _name_and_age(each: Any) -> list[Any]:
+    return [each.metadata.name, age(each.metadata.creation_timestamp)]
 
 
 NAME_AND_AGE = Printer((text("Name"), text("Age")), _name_and_age)
 
 
-def _lease(each: Any, now: datetime) -> list[Any]:
-    return [each.metadata.name, each.spec.holder_identity or "", age(each.metadata.creation_timestamp, now)]
+def _lease(each: Any) -> list[Any]:
+    return [each.metadata.name, each.spec.holder_identity or "", age(each.metadata.creation_timestamp)]
 
 
 LEASES = Printer(tuple(map(text, ("Name", "Holder", "Age"))), _lease)
 
 
-def _certificate_request(each: Any, now: datetime) -> list[Any]:
+def _certificate_request(each: Any) -> list[Any]:
     decided = {condition.type for condition in each.status.conditions}
     state = "Denied" if "Denied" in decided else "Approved" if "Approved" in decided else "Pending"
     state += ",Failed" * ("Failed" in decided) + ",Issued" * bool(each.status.certificate)
     wanted = each.spec.expiration_seconds
     lasts = "<none>" if wanted is None else duration(wanted)
-    made = age(each.metadata.creation_timestamp, now)
+    made = age(each.metadata.creation_timestamp)
     return [each.metadata.name, made, each.spec.signer_name, each.spec.username, lasts, state]
 
 
@@ -266,7 +265,7 @@ CERTIFICATE_REQUESTS = Printer(
 )
 
 
-def _binding(each: Any, now: datetime) -> list[Any]:
+def _binding(each: Any) -> list[Any]:
     def subjects(kind: str) -> str:
         found = [subject for subject in each.subjects if subject.kind == kind]
         return ", ".join(f"{one.namespace}/{one.name}" if kind == "ServiceAccount" else one.name for one in found)
@@ -274,7 +273,7 @@ def _binding(each: Any, now: datetime) -> list[Any]:
     return [
         each.metadata.name,
         f"{each.role_ref.kind}/{each.role_ref.name}",
-        age(each.metadata.creation_timestamp, now),
+        age(each.metadata.creation_timestamp),
         *map(subjects, ("User", "Group", "ServiceAccount")),
     ]
 

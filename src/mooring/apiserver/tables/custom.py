@@ -1,7 +1,6 @@
 """Tables of custom kinds: the name, then the columns that the definition gives, or the age where it gives none."""
 
 import json
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -25,12 +24,12 @@ def printer_of(version: CustomResourceDefinitionVersion) -> Printer:
     columns = version.additional_printer_columns or [_AGE]
     paths = [compile_path(column.json_path) for column in columns]
 
-    def cells(obj: Any, now: datetime) -> list[Any]:
+    def cells(obj: Any) -> list[Any]:
         tree = _tree(obj)
         found = [path(tree) for path in paths]
         return [
             obj.metadata.name,
-            *(_cell(values, column, now) for values, column in zip(found, columns, strict=True)),
+            *(_cell(values, column) for values, column in zip(found, columns, strict=True)),
         ]
 
     return Printer((text("Name"), *map(_column, columns)), cells)
@@ -47,7 +46,7 @@ def _column(column: CustomResourceColumnDefinition) -> TableColumnDefinition:
     )
 
 
-def _cell(values: list[Any], column: CustomResourceColumnDefinition, now: datetime) -> Any:
+def _cell(values: list[Any], column: CustomResourceColumnDefinition) -> Any:
     """The first value, as the column's type shows it; of several texts all."""
     if not values or values[0] is None:
         return None
@@ -60,7 +59,7 @@ def _cell(values: list[Any], column: CustomResourceColumnDefinition, now: dateti
         case "boolean":
             return value if isinstance(value, bool) else None
         case "date":
-            return age(value, now) if isinstance(value, str) else "<unknown>"
+            return age(value) if isinstance(value, str) else "<unknown>"
     return ",".join(map(_shown, values)) if len(values) > 1 else _shown(value)
 
 

@@ -1,13 +1,12 @@
 """Rows of FlowSchemas and PriorityLevelConfigurations."""
 
-from datetime import datetime
 from typing import Any
 
 from mooring.api.flowcontrol_v1 import FlowSchema, PriorityLevelConfiguration
 from mooring.apiserver.tables.printer import NONE, Printer, age, text
 
 
-def _flow_schema(each: FlowSchema, now: datetime) -> list[Any]:
+def _flow_schema(each: FlowSchema) -> list[Any]:
     spec = each.spec
     dangling = next((condition.status for condition in each.status.conditions if condition.type == "Dangling"), "?")
     return [
@@ -15,17 +14,17 @@ def _flow_schema(each: FlowSchema, now: datetime) -> list[Any]:
         spec.priority_level_configuration.name,
         spec.matching_precedence,
         spec.distinguisher_method.type if spec.distinguisher_method else NONE,
-        age(each.metadata.creation_timestamp, now),
+        age(each.metadata.creation_timestamp),
         dangling,
     ]
 
 
-def _priority_level(each: PriorityLevelConfiguration, now: datetime) -> list[Any]:
+def _priority_level(each: PriorityLevelConfiguration) -> list[Any]:
     limited = each.spec.limited
     queuing = limited.limit_response.queuing if limited else None
     queues = (queuing.queues, queuing.hand_size, queuing.queue_length_limit) if queuing else (NONE, NONE, NONE)
     shares = limited.nominal_concurrency_shares if limited else NONE
-    return [each.metadata.name, each.spec.type, shares, *queues, age(each.metadata.creation_timestamp, now)]
+    return [each.metadata.name, each.spec.type, shares, *queues, age(each.metadata.creation_timestamp)]
 
 
 FLOW_SCHEMAS = Printer(

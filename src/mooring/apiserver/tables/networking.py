@@ -1,6 +1,5 @@
 """Rows of what others work on, and Mooring stores: Ingresses, policies, autoscalers; and the addresses of Services."""
 
-from datetime import datetime
 from typing import Any
 
 from mooring.api import (
@@ -20,7 +19,7 @@ _WIDTH = 16
 _HOSTS, _METRICS = 3, 2
 
 
-def _ingress(each: networking_v1.Ingress, now: datetime) -> list[Any]:
+def _ingress(each: networking_v1.Ingress) -> list[Any]:
     hosts = [rule.host for rule in each.spec.rules if rule.host]
     shown = ",".join(hosts[:_HOSTS]) or "*"
     if len(hosts) >= _HOSTS and len(each.spec.rules) > _HOSTS:
@@ -32,48 +31,48 @@ def _ingress(each: networking_v1.Ingress, now: datetime) -> list[Any]:
         shown,
         f"{ways[: _WIDTH - 3]}..." if len(ways) > _WIDTH else ways,
         "80, 443" if each.spec.tls else "80",
-        age(each.metadata.creation_timestamp, now),
+        age(each.metadata.creation_timestamp),
     ]
 
 
-def _ingress_class(each: networking_v1.IngressClass, now: datetime) -> list[Any]:
+def _ingress_class(each: networking_v1.IngressClass) -> list[Any]:
     name, parameters = each.metadata.name, each.spec.parameters
     if each.metadata.annotations.get(_DEFAULT_CLASS) == "true":
         name += " (default)"
     group = f".{parameters.api_group}" if parameters is not None and parameters.api_group is not None else ""
     shown = NONE if parameters is None else f"{parameters.kind}{group}/{parameters.name}"
-    return [name, each.spec.controller, shown, age(each.metadata.creation_timestamp, now)]
+    return [name, each.spec.controller, shown, age(each.metadata.creation_timestamp)]
 
 
-def _network_policy(each: networking_v1.NetworkPolicy, now: datetime) -> list[Any]:
+def _network_policy(each: networking_v1.NetworkPolicy) -> list[Any]:
     meta = each.metadata
-    return [meta.name, selector(each.spec.pod_selector), age(meta.creation_timestamp, now)]
+    return [meta.name, selector(each.spec.pod_selector), age(meta.creation_timestamp)]
 
 
-def _runtime_class(each: node_v1.RuntimeClass, now: datetime) -> list[Any]:
-    return [each.metadata.name, each.handler, age(each.metadata.creation_timestamp, now)]
+def _runtime_class(each: node_v1.RuntimeClass) -> list[Any]:
+    return [each.metadata.name, each.handler, age(each.metadata.creation_timestamp)]
 
 
-def _service_cidr(each: networking_v1.ServiceCIDR, now: datetime) -> list[Any]:
-    return [each.metadata.name, ",".join(each.spec.cidrs), age(each.metadata.creation_timestamp, now)]
+def _service_cidr(each: networking_v1.ServiceCIDR) -> list[Any]:
+    return [each.metadata.name, ",".join(each.spec.cidrs), age(each.metadata.creation_timestamp)]
 
 
-def _ip_address(each: networking_v1.IPAddress, now: datetime) -> list[Any]:
+def _ip_address(each: networking_v1.IPAddress) -> list[Any]:
     parent, shown = each.spec.parent_ref, NONE
     if parent is not None:
         resource = f"{parent.resource}.{parent.group}" if parent.group else parent.resource
         shown = "/".join(part for part in (resource.lower(), parent.namespace, parent.name) if part)
-    return [each.metadata.name, shown, age(each.metadata.creation_timestamp, now)]
+    return [each.metadata.name, shown, age(each.metadata.creation_timestamp)]
 
 
-def _migration(each: storagemigration_v1.StorageVersionMigration, _now: datetime) -> list[Any]:
+def _migration(each: storagemigration_v1.StorageVersionMigration) -> list[Any]:
     wanted = each.spec.resource
     resource = f"{wanted.resource}.{wanted.group}" if wanted.group else wanted.resource
     states = [state.type for state in each.status.conditions if state.status == "True"]
     return [each.metadata.name, resource, states[-1] if states else "Unknown"]
 
 
-def _certificate_request(each: certificates_v1.PodCertificateRequest, _now: datetime) -> list[Any]:
+def _certificate_request(each: certificates_v1.PodCertificateRequest) -> list[Any]:
     spec, states = each.spec, [state.type for state in each.status.conditions]
     return [
         each.metadata.name,
@@ -86,7 +85,7 @@ def _certificate_request(each: certificates_v1.PodCertificateRequest, _now: date
     ]
 
 
-def _api_service(each: apiregistration_v1.APIService, now: datetime) -> list[Any]:
+def _api_service(each: apiregistration_v1.APIService) -> list[Any]:
     service, found = (
         each.spec.service,
         next((state for state in each.status.conditions if state.type == "Available"), None),
@@ -95,19 +94,17 @@ def _api_service(each: apiregistration_v1.APIService, now: datetime) -> list[Any
     if found and found.status != "True" and found.reason:
         shown = f"{found.status} ({found.reason})"
     where = f"{service.namespace}/{service.name}" if service else "Local"
-    return [each.metadata.name, where, shown, age(each.metadata.creation_timestamp, now)]
+    return [each.metadata.name, where, shown, age(each.metadata.creation_timestamp)]
 
 
-def _trust_bundle(each: certificates_v1.ClusterTrustBundle, _now: datetime) -> list[Any]:
+def _trust_bundle(each: certificates_v1.ClusterTrustBundle) -> list[Any]:
     return [each.metadata.name, each.spec.signer_name or "<none>"]
 
 
 # -- autoscalers
 
 
-def _autoscaler(
-    each: autoscaling_v1.HorizontalPodAutoscaler | autoscaling_v2.HorizontalPodAutoscaler, now: datetime
-) -> list[Any]:
+def _autoscaler(each: autoscaling_v1.HorizontalPodAutoscaler | autoscaling_v2.HorizontalPodAutoscaler) -> list[Any]:
     found = autoscaler_from_v1(each) if isinstance(each, autoscaling_v1.HorizontalPodAutoscaler) else each
     spec, status = found.spec, found.status
     shown = [
@@ -122,7 +119,7 @@ def _autoscaler(
         UNSET if spec.min_replicas is None else str(spec.min_replicas),
         spec.max_replicas,
         status.current_replicas,
-        age(found.metadata.creation_timestamp, now),
+        age(found.metadata.creation_timestamp),
     ]
 
 

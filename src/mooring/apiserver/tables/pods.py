@@ -1,12 +1,11 @@
 """Rows of pods: how many containers are ready, and the one word that says how the pod is."""
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
-from mooring.api.core_v1 import ContainerStatus, Pod
 from mooring.api.meta_v1 import TableRowCondition
-from mooring.apiserver.tables.printer import NONE, Printer, age, text, wide
+from mooring.apiserver.tables.pod_parts import ContainerStatus, PodParts
+from mooring.apiserver.tables.printer import NONE, Ago, Metadata, Printer, age, text, wide
 from mooring.constraints.requests import is_sidecar
 
 _FINISHED = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
@@ -28,19 +27,20 @@ class _Summary:
             self.last_restart = max(self.last_restart, terminated.finished_at)
 
 
-def _cells(pod: Pod, now: datetime) -> list[Any]:
-    summary = _summary(pod)
-    total = len(pod.spec.containers) + sum(is_sidecar(each) for each in pod.spec.init_containers)
-    restarts = str(summary.restarts)
+def _cells(pod: PodParts) -> list[Any]:
+    meta = pod.metadata
+    summary = _summary(pod, meta)
+    total = len(pod.spec.containers) + len([each for each in pod.spec.init_containers if is_sidecar(each)])
+    restarts: Ago | str = str(summary.restarts)
     if summary.restarts and summary.last_restart:
-        restarts += f" ({age(summary.last_restart, now)} ago)"
+        restarts = Ago(summary.last_restart, f"{summary.restarts} (", " ago)")
     address = pod.status.pod_ips[0].ip if pod.status.pod_ips else pod.status.pod_ip
     return [
-        pod.metadata.name,
+        meta.name,
         f"{summary.ready}/{total}",
         summary.reason,
         restarts,
-        age(pod.metadata.creation_timestamp, now),
+        age(meta.creation_timestamp),
         address or NONE,
         pod.spec.node_name or NONE,
         pod.status.nominated_node_name or NONE,
@@ -48,17 +48,20 @@ def _cells(pod: Pod, now: datetime) -> list[Any]:
     ]
 
 
-def _summary(pod: Pod) -> _Summary:
+def _summary(pod: PodParts, meta: Metadata) -> _Summary:
     status = pod.status
     summary = _Summary(status.reason or status.phase)
-    if any(each.type == "PodScheduled" and each.reason == "SchedulingGated" for each in status.conditions):
+    if [each for each in status.conditions if each.reason == "SchedulingGated" and each.type == "PodScheduled"]:
         summary.reason = "SchedulingGated"
-    sidecars = _Summary("")
-    initializing = _initializing(pod, summary, sidecars)
-    if not initializing or _is_true(pod, "Initialized"):
-        summary.restarts, summary.last_restart = sidecars.restarts, sidecars.last_restart
+    if not status.init_container_statuses:
         _running(pod, summary)
-    if pod.metadata.deletion_timestamp:
+    else:
+        sidecars = _Summary("")
+        initializing = _initializing(pod, summary, sidecars)
+        if not initializing or _is_true(pod, "Initialized"):
+            summary.restarts, summary.last_restart = sidecars.restarts, sidecars.last_restart
+            _running(pod, summary)
+    if meta.deletion_timestamp:
         if status.reason == "NodeLost":
             summary.reason = "Unknown"
         elif status.phase not in _FINISHED:
@@ -66,7 +69,7 @@ def _summary(pod: Pod) -> _Summary:
     return summary
 
 
-def _initializing(pod: Pod, summary: _Summary, sidecars: _Summary) -> bool:
+def _initializing(pod: PodParts, summary: _Summary, sidecars: _Summary) -> bool:
     """Whether an init container is not done yet; if so, the reason says which."""
     specs = {each.name: each for each in pod.spec.init_containers}
     for done, status in enumerate(pod.status.init_container_statuses):
@@ -90,7 +93,7 @@ def _initializing(pod: Pod, summary: _Summary, sidecars: _Summary) -> bool:
     return False
 
 
-def _running(pod: Pod, summary: _Summary) -> None:
+def _running(pod: PodParts, summary: _Summary) -> None:
     """Take in the main containers; the first that has something to say wins."""
     has_running = False
     for status in reversed(pod.status.container_statuses):
@@ -113,17 +116,19 @@ def _ended(terminated: Any) -> str:
     return f"Signal:{terminated.signal}" if terminated.signal else f"ExitCode:{terminated.exit_code}"
 
 
-def _is_true(pod: Pod, condition: str) -> bool:
+def _is_true(pod: PodParts, condition: str) -> bool:
     return any(each.type == condition and each.status == "True" for each in pod.status.conditions)
 
 
-def _readiness_gates(pod: Pod) -> str:
+def _readiness_gates(pod: PodParts) -> str:
     gates = pod.spec.readiness_gates
+    if not gates:
+        return NONE
     met = sum(_is_true(pod, gate.condition_type) for gate in gates)
-    return f"{met}/{len(gates)}" if gates else NONE
+    return f"{met}/{len(gates)}"
 
 
-def _conditions(pod: Pod) -> list[TableRowCondition]:
+def _conditions(pod: PodParts) -> list[TableRowCondition]:
     message = _FINISHED.get(pod.status.phase)
     if not message:
         return []
@@ -141,10 +146,11 @@ PODS = Printer(
     ),
     _cells,
     _conditions,
+    reads=PodParts,
 )
 
 
-def _template_cells(template: Any, now: datetime) -> list[Any]:  # noqa: ARG001 - templates show no age
+def _template_cells(template: Any) -> list[Any]:
     from_spec = template.template.spec.containers
     pod_labels = template.template.metadata.labels
     return [

@@ -1,6 +1,5 @@
 """Rows of admission policies and their bindings."""
 
-from datetime import datetime
 from typing import Any
 
 from mooring.api.admissionregistration_v1 import (
@@ -17,24 +16,24 @@ def _param_kind(kind: ParamKind | None) -> str:
     return UNSET if kind is None else f"{kind.api_version}/{kind.kind}"
 
 
-def _validating(each: ValidatingAdmissionPolicy, now: datetime) -> list[Any]:
+def _validating(each: ValidatingAdmissionPolicy) -> list[Any]:
     meta, spec = each.metadata, each.spec
-    return [meta.name, len(spec.validations), _param_kind(spec.param_kind), age(meta.creation_timestamp, now)]
+    return [meta.name, len(spec.validations), _param_kind(spec.param_kind), age(meta.creation_timestamp)]
 
 
-def _mutating(each: MutatingAdmissionPolicy, now: datetime) -> list[Any]:
+def _mutating(each: MutatingAdmissionPolicy) -> list[Any]:
     meta, spec = each.metadata, each.spec
-    return [meta.name, len(spec.mutations), _param_kind(spec.param_kind), age(meta.creation_timestamp, now)]
+    return [meta.name, len(spec.mutations), _param_kind(spec.param_kind), age(meta.creation_timestamp)]
 
 
-def _binding(each: ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding, now: datetime) -> list[Any]:
+def _binding(each: ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding) -> list[Any]:
     meta, ref = each.metadata, each.spec.param_ref
     shown = UNSET
     if ref is not None and ref.name:
         shown = f"{ref.namespace or '*'}/{ref.name}"
     elif ref is not None and ref.selector is not None:
         shown = selector(ref.selector)
-    return [meta.name, each.spec.policy_name, shown, age(meta.creation_timestamp, now)]
+    return [meta.name, each.spec.policy_name, shown, age(meta.creation_timestamp)]
 
 
 VALIDATING = Printer((text("Name"), number("Validations"), text("ParamKind"), text("Age")), _validating)

@@ -1,13 +1,16 @@
 """What a table of one kind has: its columns, and how a row is made of an object.
 
-Cells are what kubectl prints, so their words are those of Kubernetes' own tables. The modules beside this one have the
-printers of the kinds; ``__init__.py`` gathers them.
+Cells are what kubectl prints, so their words are those of Kubernetes' own tables. They hold for as long as the object
+does, for ages are times until the row is written (``row.py``). The modules beside this one have the printers of the
+kinds; ``__init__.py`` gathers them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+import msgspec
 
 from mooring.api import times
 from mooring.api.label_selector import SelectorError, from_label_selector
@@ -16,7 +19,14 @@ from mooring.api.meta_v1 import LabelSelector, TableColumnDefinition, TableRowCo
 NONE = "<none>"
 UNKNOWN = "<unknown>"
 UNSET = "<unset>"
-Cells = Callable[[Any, datetime], list[Any]]
+
+
+class Ago(msgspec.Struct, frozen=True):
+    """A cell that says how long ago a time was, with words around it; what it says is known when somebody asks."""
+
+    time: str
+    before: str = ""
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +34,35 @@ class Printer:
     """The columns of a kind and the functions that fill them; `cells` gives one value for each column."""
 
     columns: tuple[TableColumnDefinition, ...]
-    cells: Cells
+    cells: Callable[[Any], list[Any]]
     conditions: Callable[[Any], list[TableRowCondition]] | None = None
+    reads: "type[Parts] | None" = None
+    """What to read of an object instead of all, where there are many of them."""
+
+
+class Metadata(msgspec.Struct, rename="camel"):
+    """What rows show of the metadata of an object."""
+
+    name: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+
+class Parts(msgspec.Struct):
+    """Those fields of a kind that its row shows, under the same names."""
+
+    raw_metadata: msgspec.Raw = msgspec.field(name="metadata")
+
+    @property
+    def metadata(self) -> Metadata:
+        raw = bytes(self.raw_metadata)
+        end = raw.find(_MANAGED_FIELDS)
+        return _METADATA.decode(raw if end < 0 else raw[:end] + b"}")
+
+
+_MANAGED_FIELDS = b',"managedFields":['
+"""The last field of metadata and the longest; nothing before it can look like that, for strings escape quotes."""
+_METADATA = msgspec.json.Decoder(Metadata)
 
 
 def text(name: str) -> TableColumnDefinition:
@@ -66,15 +103,25 @@ def _about(name: str) -> str:
     }.get(name, f"{name} of the object.")
 
 
-def age(created: str | None, now: datetime) -> str:
-    """How long ago a time was, as `5d3h`."""
-    if not created:
-        return UNKNOWN
-    try:
-        then = times.parse(created)
-    except times.TimeError:
-        return "<invalid>"
-    return duration((now.astimezone(UTC) - then).total_seconds())
+def age(created: str | None) -> Ago | str:
+    """How long ago a time was, which may not be known."""
+    return Ago(created) if created else UNKNOWN
+
+
+class Ages(dict[str, bytes]):
+    """How long ago times were at one moment, as `5d3h`: the objects of a list share few of them."""
+
+    def __init__(self, now: datetime) -> None:
+        super().__init__()
+        self._now = now.astimezone(UTC)
+
+    def __missing__(self, time: str) -> bytes:
+        try:
+            words = duration((self._now - times.parse(time)).total_seconds())
+        except times.TimeError:
+            words = "<invalid>"
+        self[time] = words.encode()
+        return self[time]
 
 
 def duration(seconds: float) -> str:

@@ -1,6 +1,5 @@
 """Rows of volumes, classes and devices."""
 
-from datetime import datetime
 from typing import Any
 
 from mooring.api import core_v1, storage_v1
@@ -18,7 +17,7 @@ def _access(modes: list[str]) -> str:
     return ",".join(short for mode, short in _MODES.items() if mode in modes)
 
 
-def _volume(each: core_v1.PersistentVolume, now: datetime) -> list[Any]:
+def _volume(each: core_v1.PersistentVolume) -> list[Any]:
     spec, status = each.spec, each.status
     claim = f"{spec.claim_ref.namespace}/{spec.claim_ref.name}" if spec.claim_ref else ""
     capacity = spec.capacity.get("storage")
@@ -32,7 +31,7 @@ def _volume(each: core_v1.PersistentVolume, now: datetime) -> list[Any]:
         each.metadata.annotations.get(_OLD_CLASS, spec.storage_class_name),
         spec.volume_attributes_class_name or UNSET,
         status.reason,
-        age(each.metadata.creation_timestamp, now),
+        age(each.metadata.creation_timestamp),
         spec.volume_mode or UNSET,
     ]
 
@@ -47,7 +46,7 @@ PERSISTENT_VOLUMES = Printer(
 )
 
 
-def _claim(each: core_v1.PersistentVolumeClaim, now: datetime) -> list[Any]:
+def _claim(each: core_v1.PersistentVolumeClaim) -> list[Any]:
     spec, bound = each.spec, bool(each.spec.volume_name)
     storage = each.status.capacity.get("storage") if bound else None
     phase = each.status.phase
@@ -59,7 +58,7 @@ def _claim(each: core_v1.PersistentVolumeClaim, now: datetime) -> list[Any]:
         _access(each.status.access_modes) if bound else "",
         each.metadata.annotations.get(_OLD_CLASS, spec.storage_class_name or ""),
         spec.volume_attributes_class_name or UNSET,
-        age(each.metadata.creation_timestamp, now),
+        age(each.metadata.creation_timestamp),
         spec.volume_mode or UNSET,
     ]
 
@@ -74,7 +73,7 @@ PERSISTENT_VOLUME_CLAIMS = Printer(
 )
 
 
-def _storage_class(each: storage_v1.StorageClass, now: datetime) -> list[Any]:
+def _storage_class(each: storage_v1.StorageClass) -> list[Any]:
     default = any(each.metadata.annotations.get(mark) == "true" for mark in _DEFAULT_CLASS)
     return [
         f"{each.metadata.name} (default)" if default else each.metadata.name,
@@ -82,7 +81,7 @@ def _storage_class(each: storage_v1.StorageClass, now: datetime) -> list[Any]:
         each.reclaim_policy or "Delete",
         each.volume_binding_mode or "Immediate",
         bool(each.allow_volume_expansion),
-        age(each.metadata.creation_timestamp, now),
+        age(each.metadata.creation_timestamp),
     ]
 
 
@@ -96,21 +95,21 @@ STORAGE_CLASSES = Printer(
 )
 
 
-def _attributes_class(each: storage_v1.VolumeAttributesClass, now: datetime) -> list[Any]:
-    return [each.metadata.name, each.driver_name, age(each.metadata.creation_timestamp, now)]
+def _attributes_class(each: storage_v1.VolumeAttributesClass) -> list[Any]:
+    return [each.metadata.name, each.driver_name, age(each.metadata.creation_timestamp)]
 
 
 VOLUME_ATTRIBUTES_CLASSES = Printer(tuple(map(text, ("Name", "DriverName", "Age"))), _attributes_class)
 
 
-def _csi_node(each: storage_v1.CSINode, now: datetime) -> list[Any]:
-    return [each.metadata.name, len(each.spec.drivers), age(each.metadata.creation_timestamp, now)]
+def _csi_node(each: storage_v1.CSINode) -> list[Any]:
+    return [each.metadata.name, len(each.spec.drivers), age(each.metadata.creation_timestamp)]
 
 
 CSI_NODES = Printer((text("Name"), number("Drivers"), text("Age")), _csi_node)
 
 
-def _csi_driver(each: storage_v1.CSIDriver, now: datetime) -> list[Any]:
+def _csi_driver(each: storage_v1.CSIDriver) -> list[Any]:
     spec = each.spec
     return [
         each.metadata.name,
@@ -120,7 +119,7 @@ def _csi_driver(each: storage_v1.CSIDriver, now: datetime) -> list[Any]:
         ",".join(request.audience for request in spec.token_requests) or UNSET,
         bool(spec.requires_republish),
         ",".join(spec.volume_lifecycle_modes) or NONE,
-        age(each.metadata.creation_timestamp, now),
+        age(each.metadata.creation_timestamp),
     ]
 
 
@@ -137,22 +136,22 @@ CSI_DRIVERS = Printer(
 )
 
 
-def _storage_capacity(each: storage_v1.CSIStorageCapacity, now: datetime) -> list[Any]:
+def _storage_capacity(each: storage_v1.CSIStorageCapacity) -> list[Any]:
     capacity = UNSET if each.capacity is None else str(each.capacity)
-    return [each.metadata.name, each.storage_class_name, capacity, age(each.metadata.creation_timestamp, now)]
+    return [each.metadata.name, each.storage_class_name, capacity, age(each.metadata.creation_timestamp)]
 
 
 CSI_STORAGE_CAPACITIES = Printer(tuple(map(text, ("Name", "StorageClassName", "Capacity", "Age"))), _storage_capacity)
 
 
-def _attachment(each: storage_v1.VolumeAttachment, now: datetime) -> list[Any]:
+def _attachment(each: storage_v1.VolumeAttachment) -> list[Any]:
     return [
         each.metadata.name,
         each.spec.attacher,
         each.spec.source.persistent_volume_name or "",
         each.spec.node_name,
         each.status.attached,
-        age(each.metadata.creation_timestamp, now),
+        age(each.metadata.creation_timestamp),
     ]
 
 
@@ -161,8 +160,8 @@ VOLUME_ATTACHMENTS = Printer(
 )
 
 
-def _resource_claim(each: Any, now: datetime) -> list[Any]:
-    return [each.metadata.name, _claim_state(each), age(each.metadata.creation_timestamp, now)]
+def _resource_claim(each: Any) -> list[Any]:
+    return [each.metadata.name, _claim_state(each), age(each.metadata.creation_timestamp)]
 
 
 def _claim_state(claim: Any) -> str:
@@ -181,14 +180,14 @@ def _claim_state(claim: Any) -> str:
 RESOURCE_CLAIMS = Printer(tuple(map(text, ("Name", "State", "Age"))), _resource_claim)
 
 
-def _resource_slice(each: Any, now: datetime) -> list[Any]:
+def _resource_slice(each: Any) -> list[Any]:
     spec = each.spec
     return [
         each.metadata.name,
         spec.node_name or "",
         spec.driver,
         spec.pool.name,
-        age(each.metadata.creation_timestamp, now),
+        age(each.metadata.creation_timestamp),
     ]
 
 

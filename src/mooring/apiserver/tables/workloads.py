@@ -1,6 +1,5 @@
 """Rows of workloads: how many pods are wanted, there and ready."""
 
-from datetime import datetime
 from typing import Any
 
 from mooring.api import times
@@ -12,6 +11,7 @@ from mooring.api.states import controller_of
 from mooring.apiserver.tables.printer import (
     NONE,
     UNKNOWN,
+    Ago,
     Printer,
     age,
     containers,
@@ -27,14 +27,14 @@ from mooring.apiserver.tables.printer import (
 _WIDE = (wide("Containers"), wide("Images"), wide("Selector"))
 
 
-def _deployment(each: Deployment, now: datetime) -> list[Any]:
+def _deployment(each: Deployment) -> list[Any]:
     wanted = 1 if each.spec.replicas is None else each.spec.replicas
     return [
         each.metadata.name,
         f"{each.status.ready_replicas}/{wanted}",
         each.status.updated_replicas,
         each.status.available_replicas,
-        age(each.metadata.creation_timestamp, now),
+        age(each.metadata.creation_timestamp),
         *containers(each.spec.template),
         selector(each.spec.selector),
     ]
@@ -45,13 +45,13 @@ DEPLOYMENTS = Printer(
 )
 
 
-def _replica_set(each: ReplicaSet, now: datetime) -> list[Any]:
+def _replica_set(each: ReplicaSet) -> list[Any]:
     return [
         each.metadata.name,
         1 if each.spec.replicas is None else each.spec.replicas,
         each.status.replicas,
         each.status.ready_replicas,
-        age(each.metadata.creation_timestamp, now),
+        age(each.metadata.creation_timestamp),
         *containers(each.spec.template),
         selector(each.spec.selector),
     ]
@@ -61,13 +61,13 @@ _REPLICAS = (text("Name"), number("Desired"), number("Current"), number("Ready")
 REPLICA_SETS = Printer(_REPLICAS, _replica_set)
 
 
-def _replication_controller(each: ReplicationController, now: datetime) -> list[Any]:
+def _replication_controller(each: ReplicationController) -> list[Any]:
     return [
         each.metadata.name,
         1 if each.spec.replicas is None else each.spec.replicas,
         each.status.replicas,
         each.status.ready_replicas,
-        age(each.metadata.creation_timestamp, now),
+        age(each.metadata.creation_timestamp),
         *containers(each.spec.template),
         labels(each.spec.selector),
     ]
@@ -76,12 +76,12 @@ def _replication_controller(each: ReplicationController, now: datetime) -> list[
 REPLICATION_CONTROLLERS = Printer(_REPLICAS, _replication_controller)
 
 
-def _stateful_set(each: StatefulSet, now: datetime) -> list[Any]:
+def _stateful_set(each: StatefulSet) -> list[Any]:
     wanted = 1 if each.spec.replicas is None else each.spec.replicas
     return [
         each.metadata.name,
         f"{each.status.ready_replicas}/{wanted}",
-        age(each.metadata.creation_timestamp, now),
+        age(each.metadata.creation_timestamp),
         *containers(each.spec.template),
     ]
 
@@ -89,7 +89,7 @@ def _stateful_set(each: StatefulSet, now: datetime) -> list[Any]:
 STATEFUL_SETS = Printer((text("Name"), text("Ready"), text("Age"), wide("Containers"), wide("Images")), _stateful_set)
 
 
-def _daemon_set(each: DaemonSet, now: datetime) -> list[Any]:
+def _daemon_set(each: DaemonSet) -> list[Any]:
     status = each.status
     return [
         each.metadata.name,
@@ -99,7 +99,7 @@ def _daemon_set(each: DaemonSet, now: datetime) -> list[Any]:
         status.updated_number_scheduled,
         status.number_available,
         labels(each.spec.template.spec.node_selector),
-        age(each.metadata.creation_timestamp, now),
+        age(each.metadata.creation_timestamp),
         *containers(each.spec.template),
         selector(each.spec.selector),
     ]
@@ -117,18 +117,18 @@ DAEMON_SETS = Printer(
 )
 
 
-def _revision(each: ControllerRevision, now: datetime) -> list[Any]:
+def _revision(each: ControllerRevision) -> list[Any]:
     owner = controller_of(each.metadata)
     group = owner.api_version.rpartition("/")[0] if owner else ""
     kind = f"{owner.kind.lower()}.{group}" if owner and group else owner.kind.lower() if owner else ""
     controller = f"{kind}/{owner.name}" if owner else NONE
-    return [each.metadata.name, controller, each.revision, age(each.metadata.creation_timestamp, now)]
+    return [each.metadata.name, controller, each.revision, age(each.metadata.creation_timestamp)]
 
 
 CONTROLLER_REVISIONS = Printer((text("Name"), text("Controller"), number("Revision"), text("Age")), _revision)
 
 
-def _job(each: Job, now: datetime) -> list[Any]:
+def _job(each: Job) -> list[Any]:
     spec, status = each.spec, each.status
     if spec.completions is not None:
         completions = f"{status.succeeded}/{spec.completions}"
@@ -140,8 +140,8 @@ def _job(each: Job, now: datetime) -> list[Any]:
         each.metadata.name,
         _job_status(each),
         completions,
-        _job_duration(each, now),
-        age(each.metadata.creation_timestamp, now),
+        _job_duration(each),
+        age(each.metadata.creation_timestamp),
         *containers(spec.template),
         selector(spec.selector),
     ]
@@ -161,12 +161,12 @@ def _job_status(job: Job) -> str:
     return "Terminating" if job.metadata.deletion_timestamp else "Running"
 
 
-def _job_duration(job: Job, now: datetime) -> str:
-    if not job.status.start_time:
-        return ""
+def _job_duration(job: Job) -> Ago | str:
+    began, ended = job.status.start_time, job.status.completion_time
+    if not began or not ended:
+        return age(began) if began else ""
     try:
-        end = times.parse(job.status.completion_time) if job.status.completion_time else now
-        return duration((end - times.parse(job.status.start_time)).total_seconds())
+        return duration((times.parse(ended) - times.parse(began)).total_seconds())
     except times.TimeError:
         return UNKNOWN
 
@@ -174,7 +174,7 @@ def _job_duration(job: Job, now: datetime) -> str:
 JOBS = Printer((*map(text, ("Name", "Status", "Completions", "Duration", "Age")), *_WIDE), _job)
 
 
-def _cron_job(each: CronJob, now: datetime) -> list[Any]:
+def _cron_job(each: CronJob) -> list[Any]:
     last = each.status.last_schedule_time
     return [
         each.metadata.name,
@@ -182,8 +182,8 @@ def _cron_job(each: CronJob, now: datetime) -> list[Any]:
         each.spec.time_zone or NONE,
         str(bool(each.spec.suspend)),
         len(each.status.active),
-        age(last, now) if last else NONE,
-        age(each.metadata.creation_timestamp, now),
+        age(last) if last else NONE,
+        age(each.metadata.creation_timestamp),
         *containers(each.spec.job_template.spec.template),
         selector(each.spec.job_template.spec.selector),
     ]
@@ -201,7 +201,7 @@ CRON_JOBS = Printer(
 )
 
 
-def _budget(each: PodDisruptionBudget, now: datetime) -> list[Any]:
+def _budget(each: PodDisruptionBudget) -> list[Any]:
     def shown(value: int | str | None) -> str:
         return "N/A" if value is None else str(value)
 
@@ -210,7 +210,7 @@ def _budget(each: PodDisruptionBudget, now: datetime) -> list[Any]:
         shown(each.spec.min_available),
         shown(each.spec.max_unavailable),
         each.status.disruptions_allowed,
-        age(each.metadata.creation_timestamp, now),
+        age(each.metadata.creation_timestamp),
     ]
 
 
@@ -219,12 +219,12 @@ POD_DISRUPTION_BUDGETS = Printer(
 )
 
 
-def _priority_class(each: Any, now: datetime) -> list[Any]:
+def _priority_class(each: Any) -> list[Any]:
     return [
         each.metadata.name,
         each.value,
         each.global_default,
-        age(each.metadata.creation_timestamp, now),
+        age(each.metadata.creation_timestamp),
         each.preemption_policy or "",
     ]
 

@@ -1,0 +1,102 @@
+"""Rows of pods are made of a few of their fields and written in pieces; they say what whole pods would."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mooring.api import codec
+from mooring.api.core_v1 import Pod
+from mooring.api.kinds import KINDS
+from mooring.api.meta_v1 import TableRow
+from mooring.apiserver.tables import Tables
+from mooring.apiserver.tables.pods import PODS
+from mooring.apiserver.tables.printer import Ages, Ago
+
+pytestmark = pytest.mark.req("S.4")
+NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
+KIND = next(kind for kind in KINDS if kind.type is Pod)
+
+_word = st.sampled_from(
+    ["", "x", "Completed", 'a"b', "PodInitializing", "NodeLost", ',"managedFields":[', "é\u2028\x00"]
+)
+_time = st.sampled_from(
+    ["2026-01-02T03:04:00Z", "2026-01-01T00:00:00.5Z", "2027-01-01T00:00:00Z", "2024-05-05T00:00:00Z"]
+)
+_name = st.sampled_from(["a", "b", "c"])
+_status = st.sampled_from(["True", "False"])
+
+
+def _some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+_state = _some(
+    waiting=_some(reason=_word, message=_word),
+    running=_some(startedAt=_time),
+    terminated=_some(exitCode=st.integers(-1, 3), signal=st.integers(0, 2), reason=_word, finishedAt=_time),
+)
+_container = _some(name=_name, image=_word, restartPolicy=st.sampled_from(["Always", "Never"]))
+_container_status = _some(
+    name=_name,
+    state=_state,
+    lastState=_state,
+    ready=st.booleans(),
+    started=st.booleans(),
+    restartCount=st.integers(0, 3),
+    imageID=_word,
+)
+_condition = _some(
+    type=st.sampled_from(["Ready", "Initialized", "PodScheduled", "gate"]),
+    status=_status,
+    reason=st.sampled_from(["SchedulingGated", "x"]),
+)
+_pod = _some(
+    metadata=_some(
+        name=_word,
+        labels=st.dictionaries(_word, _word, max_size=2),
+        annotations=st.dictionaries(_word, _word, max_size=2),
+        creationTimestamp=_time,
+        deletionTimestamp=_time,
+    ),
+    spec=_some(
+        nodeName=_word,
+        containers=st.lists(_container, max_size=3),
+        initContainers=st.lists(_container, max_size=3),
+        readinessGates=st.lists(
+            st.fixed_dictionaries({"conditionType": st.sampled_from(["gate", "Ready"])}), max_size=2
+        ),
+    ),
+    status=_some(
+        phase=st.sampled_from(["Pending", "Running", "Succeeded", "Failed"]),
+        reason=_word,
+        nominatedNodeName=_word,
+        podIP=_word,
+        podIPs=st.lists(_some(ip=_word), max_size=2),
+        conditions=st.lists(_condition, max_size=3),
+        initContainerStatuses=st.lists(_container_status, max_size=3),
+        containerStatuses=st.lists(_container_status, max_size=3),
+    ),
+)
+
+
+@given(_pod)
+def test_a_row_is_that_of_the_whole_pod(body: dict[str, Any]) -> None:
+    whole = codec.encode(codec.decode(codec.encode(body), Pod).object)
+    row = Tables().row(KIND, 1, whole)
+    assert b"".join(row.write(Ages(NOW))) + b"}" == codec.encode(_row_of(codec.decode_own(whole, Pod)))
+    metadata = whole[whole.index(b"{", 1) : row.metadata_end]
+    assert metadata == msgspec.json.encode(msgspec.json.decode(whole)["metadata"])
+
+
+def _row_of(pod: Pod) -> TableRow:
+    """A row as the encoder writes it, of a pod of which everything was read."""
+    cells = [_settled(cell) for cell in PODS.cells(pod)]
+    return TableRow(cells=cells, conditions=PODS.conditions(pod) if PODS.conditions else [])
+
+
+def _settled(cell: Any) -> Any:
+    return cell.before + Ages(NOW)[cell.time].decode() + cell.after if isinstance(cell, Ago) else cell
