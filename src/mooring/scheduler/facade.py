@@ -24,7 +24,7 @@ from mooring.scheduler.deciding.engine import (
     UnknownSchedulerError,
     fit_message,
 )
-from mooring.scheduler.deciding.evaluation import Judgement
+from mooring.scheduler.deciding.judgement import Judgement
 from mooring.scheduler.deciding.profiles import CONFIG_API_VERSION, CONFIG_KIND, DEFAULT_SCHEDULER, Profile, ProfileSpec
 from mooring.scheduler.dra.allocated import Allocated
 from mooring.scheduler.dra.claims import ClaimError, Request

@@ -254,6 +254,16 @@ def test_a_promise_is_over_when_the_pod_is_seen_on_a_node() -> None:
     assert engine.schedule(pod("large", cpu="2")).node == "a", "the pod on b still takes its room"
 
 
+def test_a_promised_pod_keeps_others_out_only_where_its_node_is_in_a_domain() -> None:
+    """It wants nobody of `new` in its zone, and a node without the label is in no zone."""
+    term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "new"}}}
+    lonely = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    engine = engine_with(node("a", zone="z"), node("b"))
+    for name in ("a", "b"):
+        engine.nominations.put(pod(f"promised-{name}", priority=10, spec=lonely), name)
+    assert engine.schedule(pod("new", labels={"app": "new"})).node == "b"
+
+
 @given(
     cpus=st.lists(st.integers(1, 4), min_size=1, max_size=8),
     promises=st.lists(st.tuples(st.integers(0, 7), st.integers(1, 3), st.integers(0, 2)), max_size=10),

@@ -1,11 +1,13 @@
 """The engine against a naive evaluation, node by node, of the same rules; and incremental state against a fresh one."""
 
+import dataclasses
+
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mooring.api.core_v1 import Pod
+from mooring.api.core_v1 import Node, Pod
 from mooring.scheduler.columns import domains
 from mooring.scheduler.deciding import evaluation
 from mooring.scheduler.deciding.engine import Engine
@@ -41,6 +43,43 @@ def test_engine_and_naive_evaluation_agree_on_random_clusters(seed: int) -> None
         twins.change()
     for _ in range(3):
         check(twins, twins.random.pod())
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32))
+def test_they_agree_on_the_room_that_is_left_to_promised_pods(seed: int) -> None:
+    """A node will do if the pod fits there as it is, and also once the pods have come that were promised room there."""
+    twins = Twins(seed)
+    lot = twins.random.lot
+    promised: dict[str, Pod] = {}
+    for _ in range(25):
+        twins.change()
+        pod = _placeable(twins.random.pod(f"node-{lot.randint(0, 7)}"), priority=lot.randint(0, 2))
+        if lot.random() < 0.7:
+            promised[pod.metadata.uid] = pod
+            twins.engine.nominations.put(pod, pod.spec.node_name)
+        elif promised:
+            twins.engine.nominations.remove(promised.pop(lot.choice(list(promised))))
+        wanted = _placeable(twins.random.pod(), priority=1)
+        found = {name for name, (verdict, _) in explained(twins.engine, wanted).items() if verdict == OK}
+        assert found == {
+            node.metadata.name for node in twins.naive.nodes.values() if _leaves_room(twins, promised, wanted, node)
+        }
+
+
+def _placeable(pod: Pod, priority: int) -> Pod:
+    status = msgspec.structs.replace(pod.status, phase="Pending")
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=priority), status=status)
+
+
+def _leaves_room(twins: Twins, promised: dict[str, Pod], wanted: Pod, node: Node) -> bool:
+    expected = {
+        uid: pod
+        for uid, pod in promised.items()
+        if pod.spec.node_name == node.metadata.name and (pod.spec.priority or 0) >= (wanted.spec.priority or 0)
+    }
+    full = dataclasses.replace(twins.naive, pods={**twins.naive.pods, **expected})
+    return twins.naive.verdict(wanted, node) == OK and full.verdict(wanted, node) == OK
 
 
 @pytest.mark.parametrize("part", [1, 1_000_000], ids=["some rows at a time", "all rows at a time"])

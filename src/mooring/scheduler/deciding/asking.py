@@ -9,8 +9,8 @@ import numpy as np
 from mooring.api.core_v1 import Pod
 from mooring.scheduler.deciding.diagnosis import Diagnosis, diagnose
 from mooring.scheduler.deciding.engine import Engine
-from mooring.scheduler.deciding.evaluation import Judgement
 from mooring.scheduler.deciding.filtering import FilterSlot
+from mooring.scheduler.deciding.judgement import Judgement
 from mooring.scheduler.framework import SUCCESS, Status, unresolvable
 from mooring.scheduler.framework.status import first_rejection
 from mooring.scheduler.framework.verdicts import status_of

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo
-from mooring.scheduler.deciding.evaluation import Judgement
 from mooring.scheduler.deciding.filtering import FilterSlot
+from mooring.scheduler.deciding.judgement import Judgement
 from mooring.scheduler.framework import Code, Mask, Status, unresolvable
 from mooring.scheduler.framework.verdicts import status_of
 
@@ -113,10 +113,10 @@ def diagnose(judgement: Judgement, cluster: Cluster) -> Diagnosis:
         if slot.asks and slot.status.is_success:
             gathered.take(position, slot, left & ~slot.ok)
             left = left & slot.ok
-    for verdict, (row, status) in enumerate(judgement.overruled.items(), _RULED_OUT + 1):
+    for verdict, (status, rows) in enumerate(judgement.overruled, _RULED_OUT + 1):
         gathered.table[verdict] = status
-        gathered.counts[verdict] = 1
-        gathered.verdicts[row] = verdict
+        gathered.counts[verdict] = len(rows)
+        gathered.verdicts[rows] = verdict
     gathered.counts[FEASIBLE] = number - sum(gathered.counts.values())
     return Diagnosis(cluster.nodes.copy(), gathered.verdicts, gathered.table, gathered.counts, naming=judgement.naming)
 

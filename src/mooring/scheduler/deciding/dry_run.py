@@ -18,11 +18,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.constraints.columns.revisions import NO_ROWS
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.ranked_pods import NOT_YET
 from mooring.scheduler.deciding.disruptions import Budgets
-from mooring.scheduler.deciding.evaluation import Judgement
+from mooring.scheduler.deciding.judgement import Judgement, only_resources_decide
 from mooring.scheduler.framework import Mask, Status, unresolvable
 from mooring.scheduler.framework.nominations import Expected
 
@@ -66,7 +65,13 @@ class DryRun:
 
 
 def dry_run(
-    judgement: Judgement, cluster: Cluster, tried: Sequence[int], least: int, *, budgets: Budgets, expected: Expected
+    judgement: Judgement,
+    cluster: Cluster,
+    tried: Sequence[int],
+    least: int,
+    *,
+    budgets: Budgets,
+    expected: Expected | None,
 ) -> DryRun | None:
     """Displace pods with a priority below `least` on some rows; None when more than resources decides.
 
@@ -78,40 +83,22 @@ def dry_run(
     layers = _Layers(cluster, tried, least, budgets)
     allocatable = cluster.resources.allocatable[:, rows]
     used = cluster.resources.used[:, rows] - layers.usage.sum(axis=0)
-    promised = _promised(cluster, tried, expected)
+    promised = None if expected is None or not expected.is_on[rows].any() else expected.usage[:, rows]
     fits = layers.numbers > 0
     refused = dict.fromkeys((~fits).nonzero()[0].tolist(), NO_VICTIMS)
     for others in (0,) if promised is None else (promised, 0):
         for slot in judgement.filters:
             ok = slot.fits_with(rows, allocatable, used + others)
             if ok is not None and len(lacking := (fits & ~ok).nonzero()[0]):
-                statuses = slot.statuses_with(rows[lacking], allocatable[:, lacking], (used + others)[:, lacking])
-                refused |= zip(lacking.tolist(), statuses, strict=True)
+                amounts = (used + others)[:, lacking]
+                for status, places in slot.refusals_with(rows[lacking], allocatable[:, lacking], amounts):
+                    refused |= dict.fromkeys(lacking[places].tolist(), status)
                 fits &= ok
     left = fits.nonzero()[0]
     layers.keep(left)
     more = None if promised is None else promised[:, left]
     victims = _spare(judgement, rows[left], allocatable[:, left], used[:, left], layers, promised=more)
     return DryRun(refused, left, victims, layers)
-
-
-def only_resources_decide(judgement: Judgement, cluster: Cluster) -> bool:
-    """Whether every filter sees nothing but the node, or nothing but its resources."""
-    nothing = cluster.resources.used[:, :0]
-    fits = (slot.fits_with(NO_ROWS, nothing, nothing) for slot in judgement.filters)
-    return judgement.refusal is None and all(ok is not None for ok in fits)
-
-
-def _promised(cluster: Cluster, rows: Sequence[int], expected: Expected) -> _Table | None:
-    """What pods use that have been promised room on some rows; None when nobody has."""
-    places = [place for place, row in enumerate(rows) if row in expected] if expected else []
-    if not places:
-        return None
-    found = np.zeros((len(cluster.resources.used), len(rows)), np.int64)
-    for place in places:
-        shapes = [placed.shape for placed in expected[rows[place]]]
-        found[:, place] = cluster.resources.usage_table(shapes).sum(axis=1)
-    return found
 
 
 def _spare(

@@ -25,7 +25,8 @@ from mooring.constraints.columns.revisions import NEVER
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.shapes import PodInfo, PodShape
 from mooring.scheduler.deciding.diagnosis import Diagnosis, diagnose
-from mooring.scheduler.deciding.evaluation import Evaluation, Judgement
+from mooring.scheduler.deciding.evaluation import Evaluation
+from mooring.scheduler.deciding.judgement import Judgement
 from mooring.scheduler.deciding.plan import Plan
 from mooring.scheduler.deciding.profiles import DEFAULT_SCHEDULER, Profile, ProfileSpec, build
 from mooring.scheduler.deciding.refusals import Refusals
@@ -263,10 +264,10 @@ class Engine:
         """A judgement on the node that was promised to the pod; None if there is none, or it will not do."""
         name = self.nominations.node_of(pod)
         row = self.cluster.row_of.get(name) if name else None
-        if row is None:
+        if name is None or row is None:
             return None
         info = self.cluster.info(pod)
-        judgement = self._evaluation(profile, info).judge_on(info, row, self.nominations.expected(pod).get(row, ()))
+        judgement = self._evaluation(profile, info).judge_on(info, row, self.nominations.expected_on(name, pod))
         return judgement if judgement.number_feasible else None
 
     def _evaluation(self, profile: Profile, pod: PodInfo) -> Evaluation:

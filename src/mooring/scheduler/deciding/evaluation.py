@@ -12,7 +12,7 @@ Called by ``engine.py``; the outcome for one pod is a `Judgement`. Read next: ``
 ``scoring.py``.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,12 +32,13 @@ from mooring.constraints.columns.revisions import (
 from mooring.scheduler.columns.cluster import Cluster, PlacedPod
 from mooring.scheduler.columns.shapes import PodInfo
 from mooring.scheduler.deciding.filtering import FilterSlot, Funnel, NodeFilter, PodFilter, ShapeFilter, ShapeFilterer
+from mooring.scheduler.deciding.judgement import Judgement, status_on, status_with
 from mooring.scheduler.deciding.plan import Plan, PodFilterer, PodScorer
+from mooring.scheduler.deciding.promised_room import leave_room
 from mooring.scheduler.deciding.scoring import BestRows, ScoreSlot, ShapeScore, ShapeScorer
 from mooring.scheduler.framework import (
     SKIP,
     SUCCESS,
-    CycleState,
     Mask,
     NodeFilterPlugin,
     PreFilterResult,
@@ -46,7 +47,6 @@ from mooring.scheduler.framework import (
     unresolvable,
 )
 from mooring.scheduler.framework.nominations import Expected
-from mooring.scheduler.framework.verdicts import status_of
 
 OUT = -1
 """Instead of a total: the node is not feasible."""
@@ -58,53 +58,6 @@ _PART = 64
 """Working on some rows costs less than on all when they are at most one in so many."""
 _NO_MASK: Mask = np.empty(0, np.bool_)
 _NO_POINTS: Scores = np.empty(0, np.int64)
-
-
-class Judgement:
-    """What the plugins say about one pod and all nodes. Arrays are by row and good until the cluster changes."""
-
-    __slots__ = (
-        "asked",
-        "best",
-        "considered",
-        "cycle",
-        "feasible",
-        "filters",
-        "is_shared",
-        "naming",
-        "number_feasible",
-        "overruled",
-        "pod",
-        "reached",
-        "refusal",
-        "scores",
-        "totals",
-    )
-
-    def __init__(self, pod: PodInfo) -> None:
-        self.pod = pod
-        self.cycle = CycleState()
-        self.filters: list[FilterSlot] = []
-        self.refusal: Status | None = None
-        """From a `pre_filter` that rules out all nodes; or an error."""
-        self.reached = "PreFilter"
-        """The last extension point that had something to do: a refusal is its."""
-        self.considered: Mask = _NO_MASK
-        """The nodes that were looked at: all, or those that a `pre_filter` named."""
-        self.naming: tuple[str, ...] = ()
-        """The plugins that named nodes."""
-        self.feasible: Mask = _NO_MASK
-        self.number_feasible = 0
-        self.overruled: dict[int, Status] = {}
-        """Rows that would do, were it not for pods that are expected there."""
-        self.is_shared = True
-        """Whether the next pod of the shape would find the same nodes feasible."""
-        self.asked: list[tuple[str, int, int, int]] = []
-        """By Filter plugin: how many nodes it was asked about, and how many it refused for now and for good."""
-        self.scores: list[ScoreSlot] = []
-        self.totals: Scores = _NO_POINTS
-        """Negative where the node is not feasible."""
-        self.best: BestRows | None = None
 
 
 class Evaluation:
@@ -155,7 +108,7 @@ class Evaluation:
         """Whether another pod of the shape may come: not for pods that are made for a node, as those of DaemonSets."""
         return all(slot.node_names is None for slot in self._filters if isinstance(slot, ShapeFilter))
 
-    def judge(self, pod: PodInfo, expected: Expected, *, needs_points: bool) -> Judgement:
+    def judge(self, pod: PodInfo, expected: Expected | None, *, needs_points: bool) -> Judgement:
         """Filter and score all nodes for a pod of this shape.
 
         `expected` are pods that have been promised room on some rows and that this one must leave it to. A single
@@ -168,8 +121,8 @@ class Evaluation:
             self._pre_filter(judgement)
             if judgement.refusal is None:
                 self._filter(judgement)
-            if judgement.refusal is None and expected:
-                self._leave_room(judgement, expected)
+            if judgement.refusal is None and expected is not None:
+                leave_room(judgement, self._cluster, expected)
             if judgement.refusal is None and judgement.number_feasible > (0 if needs_points else 1):
                 self._score(judgement)
         except BaseException:
@@ -290,23 +243,6 @@ class Evaluation:
         judgement.refusal = status
         self._layout = NEVER  # the slots after this one have missed the changes: start again
 
-    def _leave_room(self, judgement: Judgement, expected: Expected) -> None:
-        """Judge rows again as if the pods that are expected there had come: one for all that look alike."""
-        judgement.is_shared = False
-        judgement.feasible = judgement.feasible.copy()
-        known: dict[Hashable, Status] = {}
-        for row, pods in expected.items():
-            if not judgement.feasible[row]:
-                continue
-            likeness = likeness_on(judgement, row, pods)
-            status = known.get(likeness) or status_with(judgement, self._cluster, row, pods)
-            if likeness is not None:
-                known[likeness] = status
-            if not status.is_success:
-                judgement.overruled[row] = status
-                judgement.feasible[row] = False
-                judgement.number_feasible -= 1
-
     # -- scoring
 
     def _score(self, judgement: Judgement) -> None:
@@ -413,41 +349,3 @@ def _sum(arrays: list[Scores]) -> Scores:
     for points in arrays[2:]:
         total += points
     return total
-
-
-def status_on(judgement: Judgement, row: int, *, only_pods_moved: bool = False) -> Status:
-    """What the filters say about one row as the cluster is now, whatever they said before.
-
-    When `only_pods_moved` since they let it pass, those that look at nothing but the node are not asked again.
-    """
-    rows = np.array([row], np.intp)
-    for slot in judgement.filters:
-        if only_pods_moved and slot.sees_only_node:
-            continue
-        verdicts = slot.verdicts(rows)
-        if isinstance(verdicts, Status):
-            return verdicts.by(slot.name)
-        if verdicts is not None and verdicts.codes[0]:
-            return status_of(int(verdicts.codes[0]), verdicts.reasons, slot.name)
-    return SUCCESS
-
-
-def status_with(
-    judgement: Judgement, cluster: Cluster, row: int, pods: Sequence[PlacedPod], *, only_pods_moved: bool = True
-) -> Status:
-    """As `status_on`, if some pods had come to the row."""
-    if not pods:
-        return SUCCESS
-    with cluster.supposing() as supposed:
-        for placed in pods:
-            supposed.place(placed)
-        return status_on(judgement, row, only_pods_moved=only_pods_moved)
-
-
-def likeness_on(judgement: Judgement, row: int, moved: Sequence[PlacedPod]) -> Hashable | None:
-    """Equal for rows about which `status_on` says the same, also when such pods as `moved` come or go there.
-
-    None when nobody knows.
-    """
-    seen = tuple(slot.likeness(row) for slot in judgement.filters)
-    return None if None in seen else (seen, tuple((placed.shape, placed.group) for placed in moved))

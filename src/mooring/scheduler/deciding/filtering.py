@@ -75,14 +75,17 @@ class FilterSlot:
         """Which of some rows would pass if other amounts were used there; None when the plugin cannot tell."""
         return None
 
-    def statuses_with(self, rows: NDArray[np.intp], _allocatable: _Amounts, _used: _Amounts) -> list[Status]:
-        """Why some rows would not pass then."""
-        return self._statuses(Verdicts(self.codes[rows], self.reasons))
+    def refusals_with(
+        self, rows: NDArray[np.intp], allocatable: _Amounts, used: _Amounts
+    ) -> list[tuple[Status, NDArray[np.intp]]]:
+        """Why some rows would not pass then, each with its places among them."""
+        codes, reasons = self._verdicts_with(rows, allocatable, used)
+        return [
+            (status_of(code, reasons, self.name), (codes == code).nonzero()[0]) for code in np.unique(codes).tolist()
+        ]
 
-    def _statuses(self, verdicts: Verdicts) -> list[Status]:
-        codes = verdicts.codes.tolist()
-        known = {code: status_of(code, verdicts.reasons, self.name) for code in set(codes)}
-        return [known[code] for code in codes]
+    def _verdicts_with(self, rows: NDArray[np.intp], _allocatable: _Amounts, _used: _Amounts) -> Verdicts:
+        return Verdicts(self.codes[rows], self.reasons)
 
     def _take(self, verdicts: Verdicts, nodes: Mask, rows: ChangedRows) -> bool:
         """Keep verdicts; whether they are others than before."""
@@ -207,10 +210,10 @@ class ShapeFilter(FilterSlot):
             return self.ok[rows]
         return None if self._resources is None else self._resources.fits_resources(self._state, allocatable, used)
 
-    def statuses_with(self, rows: NDArray[np.intp], allocatable: _Amounts, used: _Amounts) -> list[Status]:
+    def _verdicts_with(self, rows: NDArray[np.intp], allocatable: _Amounts, used: _Amounts) -> Verdicts:
         if self.sees_only_node or self._resources is None:
-            return super().statuses_with(rows, allocatable, used)
-        return self._statuses(self._resources.filter_resources(self._state, allocatable, used))
+            return super()._verdicts_with(rows, allocatable, used)
+        return self._resources.filter_resources(self._state, allocatable, used)
 
 
 class PassingFilter(FilterSlot):

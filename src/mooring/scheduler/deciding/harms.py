@@ -9,12 +9,12 @@ from collections import Counter, OrderedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.constraints.columns.revisions import NEVER, Reader, union
-from mooring.scheduler.columns.cluster import Cluster, PlacedPod
+from mooring.constraints.columns.revisions import NEVER, NO_ROWS, Reader, union
+from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.shapes import PodShape
 from mooring.scheduler.deciding.disruptions import Budgets
-from mooring.scheduler.deciding.dry_run import DryRun, dry_run, only_resources_decide
-from mooring.scheduler.deciding.evaluation import Judgement
+from mooring.scheduler.deciding.dry_run import DryRun, dry_run
+from mooring.scheduler.deciding.judgement import Judgement, only_resources_decide
 from mooring.scheduler.framework import Mask, Status
 from mooring.scheduler.framework.nominations import Expected
 
@@ -32,15 +32,15 @@ class KnownHarms:
         self._cluster = cluster
         self._kept: OrderedDict[tuple[PodShape, int], Harms] = OrderedDict()
 
-    def of(self, shape: PodShape, priority: int) -> "Harms":
-        """Up to date: what has changed is not known any more."""
+    def of(self, shape: PodShape, priority: int, expected: Expected | None) -> "Harms":
+        """Up to date: what has changed is not known any more. `expected` are pods that are to have room as well."""
         found = self._kept.pop((shape, priority), None)
         if found is None or found.layout != self._cluster.layout:
             found = Harms(self._cluster, priority)
         self._kept[shape, priority] = found
         if len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
-        found.refresh()
+        found.refresh(expected)
         return found
 
 
@@ -58,34 +58,39 @@ class Harms:
         self._refused: dict[int, Status] = {}
         self._tried: dict[int, tuple[DryRun, int]] = {}
         """By row, with which others it was tried, and its place among them."""
-        self._with_promises: list[int] = []
-        """Rows that were tried with pods which are expected there: good for one pod."""
+        self._expected: Expected | None = None
+        self._expected_at = NEVER
+        self._with_promises: Mask = np.zeros(cluster.capacity, np.bool_)
+        """Rows that were tried with pods which are expected there."""
 
-    def refresh(self) -> None:
+    def refresh(self, expected: Expected | None) -> None:
+        """Forget what has changed: nodes, their pods, how these are ranked, and who is expected."""
         ranks = self._cluster.rank_changes
         changed = union(self._reader.changes().either, ranks.since(self._ranks_at))
         self._ranks_at = ranks.changed_at
-        self._is_known[self._with_promises] = False
-        self._with_promises.clear()
+        promises = expected.changes.since(self._expected_at) if expected is not None else None
+        if expected is not self._expected or promises is None:
+            self._is_known[self._with_promises] = False
+            promises = NO_ROWS if expected is None else expected.is_on.nonzero()[0]
+        self._expected, self._expected_at = expected, NEVER if expected is None else expected.changes.changed_at
+        changed = union(changed, promises)
         if changed is None:
             self._is_known[:] = False
         else:
             self._is_known[changed] = False
 
-    def know(self, judgement: Judgement, rows: NDArray[np.intp], expected: Expected) -> bool:
+    def know(self, judgement: Judgement, rows: NDArray[np.intp]) -> bool:
         """Try those of some rows that are not known; whether that could be done, because resources alone decide."""
-        promised = [row for row in rows.tolist() if row in expected] if expected else []
-        self._is_known[promised] = False
-        self._with_promises += promised
         missing = rows[~self._is_known[rows]]
         if not len(missing):
             return only_resources_decide(judgement, self._cluster)
         found = dry_run(
-            judgement, self._cluster, missing.tolist(), self._priority, budgets=_NO_BUDGETS, expected=expected
+            judgement, self._cluster, missing.tolist(), self._priority, budgets=_NO_BUDGETS, expected=self._expected
         )
         if found is None:
             return False
         self._is_known[missing] = True
+        self._with_promises[missing] = False if self._expected is None else self._expected.is_on[missing]
         self.fits[missing] = False
         self.fits[missing[found.places]] = True
         self._parts[:, missing[found.places]] = found.harms
@@ -110,18 +115,3 @@ class Harms:
     def refusals(self, rows: NDArray[np.intp]) -> Counter[Status]:
         """Why rows would not do."""
         return Counter(self._refused[row] for row in rows.tolist())
-
-
-def changes_nothing_else(judgement: Judgement, cluster: Cluster, expected: Expected) -> bool:
-    """Whether filters that have nothing to say would still have nothing to say if the expected pods had come."""
-    kinds: dict[tuple[PodShape, ...], tuple[int, list[PlacedPod]]] = {}
-    for row, pods in expected.items():
-        kinds.setdefault(tuple(placed.shape for placed in pods), (row, list(pods)))
-    silent = [slot for slot in judgement.filters if slot.status.is_skip]
-    for row, pods in kinds.values() if silent else ():
-        with cluster.supposing() as supposed:
-            for placed in pods:
-                supposed.place(placed)
-            if any(slot.verdicts(np.array([row], np.intp)) is not None for slot in silent):
-                return False
-    return True

@@ -25,8 +25,9 @@ from mooring.scheduler.columns.ranked_pods import started_at
 from mooring.scheduler.deciding.diagnosis import Diagnosis
 from mooring.scheduler.deciding.disruptions import Budgets
 from mooring.scheduler.deciding.dry_run import NO_VICTIMS, OFFSET, DryRun, Harm, dry_run
-from mooring.scheduler.deciding.evaluation import Judgement, likeness_on, status_on, status_with
-from mooring.scheduler.deciding.harms import KnownHarms, changes_nothing_else
+from mooring.scheduler.deciding.harms import KnownHarms
+from mooring.scheduler.deciding.judgement import Judgement, likeness_on, status_on, status_with
+from mooring.scheduler.deciding.promised_room import changes_nothing_else
 from mooring.scheduler.deciding.refusals import Refusals
 from mooring.scheduler.framework import SUCCESS, Code, Handle, PostFilterResult, Status, unschedulable
 from mooring.scheduler.framework.nominations import Expected, Nominations
@@ -58,7 +59,7 @@ class _Attempt:
 
     judgement: Judgement
     cluster: Cluster
-    expected: Expected
+    expected: Expected | None
     """Pods that the new one has to leave room for."""
     budgets: Budgets
     harms: KnownHarms
@@ -68,6 +69,9 @@ class _Attempt:
     """What trying came to on nodes that look alike."""
     only_resources: bool = True
     """Whether nodes can be tried together, as far as is known."""
+
+    def expected_on(self, row: int) -> Sequence[PlacedPod]:
+        return () if self.expected is None else self.expected.on(row)
 
 
 def preempt(
@@ -145,7 +149,7 @@ class _Try(NamedTuple):
 def _least_harmful(attempt: _Attempt, rows: NDArray[np.intp], wanted: int) -> Candidate | None:
     """Try nodes until there are enough, of which one at least spares all budgets; the best, the first among equals."""
     judgement, cluster, expected = attempt.judgement, attempt.cluster, attempt.expected
-    if not len(attempt.budgets) and (not expected or changes_nothing_else(judgement, cluster, expected)):
+    if not len(attempt.budgets) and (expected is None or changes_nothing_else(judgement, cluster, expected)):
         found = _least_known(attempt, rows, max(1, wanted))
         if found is not None:
             return found if isinstance(found, Candidate) else None
@@ -155,12 +159,12 @@ def _least_harmful(attempt: _Attempt, rows: NDArray[np.intp], wanted: int) -> Ca
 def _least_known(attempt: _Attempt, rows: NDArray[np.intp], wanted: int) -> Candidate | Counter[Status] | None:
     """As `_least_harmful`, from what is known of nodes, or why none would do; None when more than resources decides."""
     judgement, least = attempt.judgement, priority(attempt.judgement.pod.pod)
-    harms = attempt.harms.of(judgement.pod.shape, least)
+    harms = attempt.harms.of(judgement.pod.shape, least, attempt.expected)
     fitting = rows[:0]
     at_once = min(wanted, _AT_ONCE)
     for begin in range(0, len(rows), at_once):
         part = rows[begin : begin + at_once]
-        if not harms.know(judgement, part, attempt.expected):
+        if not harms.know(judgement, part):
             return None
         fitting = np.concatenate((fitting, part[harms.fits[part]]))
         if len(fitting) >= wanted:
@@ -192,15 +196,16 @@ def _least_tried(attempt: _Attempt, rows: Sequence[int], wanted: int) -> Candida
 
 
 def _tries(attempt: _Attempt, rows: Sequence[int], at_once: int) -> Iterator[_Try]:
+    expected = attempt.expected
     for begin in range(0, len(rows), at_once):
         part = rows[begin : begin + at_once]
         together = _tried_together(attempt, part)
-        if together is not None and attempt.expected.keys().isdisjoint(part):
+        if together is not None and (expected is None or not expected.is_on[part].any()):
             yield from map(_Try, together.outcomes(), part, repeat(together), count())
             continue
         outcomes = together.outcomes() if together is not None else []
         for place, row in enumerate(part):
-            if together is not None and row not in attempt.expected:
+            if together is not None and (expected is None or not expected.is_on[row]):
                 yield _Try(outcomes[place], row, together, place)
             else:
                 found = _victims_on(attempt, row)
@@ -224,7 +229,7 @@ def _tried_together(attempt: _Attempt, rows: Sequence[int]) -> DryRun | None:
     if not attempt.only_resources:
         return None
     least = priority(attempt.judgement.pod.pod)
-    found = dry_run(attempt.judgement, attempt.cluster, rows, least, budgets=attempt.budgets, expected={})
+    found = dry_run(attempt.judgement, attempt.cluster, rows, least, budgets=attempt.budgets, expected=None)
     attempt.only_resources = found is not None
     return found
 
@@ -254,8 +259,8 @@ def _likeness(attempt: _Attempt, info: NodeInfo, lower: Sequence[PlacedPod]) -> 
     """Equal for nodes where trying comes to the same; None when the node has to be tried on its own."""
     if attempt.budgets.name_pods:
         return None
-    moved = (*lower, *attempt.expected.get(info.row, ()))
-    seen = likeness_on(attempt.judgement, info.row, moved)
+    moved = (*lower, *attempt.expected_on(info.row))
+    seen = likeness_on(attempt.judgement, attempt.cluster, info.row, moved)
     return None if seen is None else (seen, tuple(priority(placed.pod) for placed in lower))
 
 
@@ -279,7 +284,7 @@ def _tried(attempt: _Attempt, info: NodeInfo, lower: Sequence[PlacedPod]) -> _Sp
 
 def _fits(attempt: _Attempt, info: NodeInfo, *, only_pods_moved: bool = False) -> Status:
     """Whether the pod fits now, also when the pods come that it has to leave room for."""
-    expected = attempt.expected.get(info.row, ())
+    expected = attempt.expected_on(info.row)
     status = status_with(attempt.judgement, attempt.cluster, info.row, expected, only_pods_moved=only_pods_moved)
     return status_on(attempt.judgement, info.row, only_pods_moved=only_pods_moved) if status.is_success else status
 

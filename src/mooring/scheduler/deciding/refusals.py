@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from mooring.scheduler.deciding.diagnosis import Diagnosis
-from mooring.scheduler.deciding.evaluation import Judgement
+from mooring.scheduler.deciding.judgement import Judgement
 from mooring.scheduler.framework import Status
 
 

@@ -1,50 +1,174 @@
 """Nominated pods: those that were promised room on a node once the pods that they displace have gone.
 
-Until they are placed, pods of the same or lower priority have to leave them that room.
+Until they are placed, pods of the same or lower priority have to leave them that room. Under load there are thousands
+of them, and every attempt asks, so what is promised is kept in columns for each priority that asks, and brought up to
+date with every promise that is made or ends.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mooring.api.core_v1 import Pod
 from mooring.api.states import priority
+from mooring.constraints.columns.revisions import RowLog
 from mooring.scheduler.columns.cluster import Cluster, PlacedPod, pod_key
+from mooring.scheduler.columns.shapes import PodShape
 
-Expected: TypeAlias = Mapping[int, Sequence[PlacedPod]]
-"""By row, pods that have been promised room there, as they will be placed."""
-_NOBODY: Expected = {}
+_KEPT = 8
+"""For so many priorities."""
+_Shapes: TypeAlias = tuple[PodShape, ...]
+
+
+class Expected:
+    """Pods that have been promised room, by row, as they will be placed. Good until a node comes or goes."""
+
+    def __init__(self, cluster: Cluster, promised: Iterable[PlacedPod] = ()) -> None:
+        self._cluster = cluster
+        self._pods: dict[int, list[PlacedPod]] = {}
+        self._alike: dict[_Shapes, dict[int, None]] = {}
+        """The rows where pods of the same shapes are expected."""
+        self.made_for = _made_for(cluster)
+        self.is_on: NDArray[np.bool_] = np.zeros(cluster.capacity, np.bool_)
+        """By row, whether somebody is expected there."""
+        self.usage: NDArray[np.int64] = np.zeros_like(cluster.resources.used)
+        """What they will use: a line for each resource, as in the resource columns."""
+        self.changes = RowLog(cluster.capacity)
+        """Rows where others are expected than before."""
+        for placed in promised:
+            self.add(placed)
+
+    def __len__(self) -> int:
+        """On how many rows somebody is expected."""
+        return len(self._pods)
+
+    def on(self, row: int) -> Sequence[PlacedPod]:
+        return self._pods.get(row, ())
+
+    def sorts(self) -> Iterator[tuple[int, Sequence[PlacedPod]]]:
+        """A row for each sort of pods that are expected together, and these pods."""
+        for shapes, rows in self._alike.items():
+            if any(shape.terms.keys for shape in shapes):
+                by_domains = {domains_of(self._cluster, row, self.on(row)): row for row in rows}
+                yield from ((row, self.on(row)) for row in by_domains.values())
+            else:
+                row = next(iter(rows))
+                yield row, self.on(row)
+
+    def add(self, placed: PlacedPod) -> None:
+        row = self._cluster.row_of.get(placed.node_name)
+        if row is not None:
+            self._set(row, [*self.on(row), placed])
+            self.usage[:, row] += self._cluster.resources.usage_table([placed.shape])[:, 0]
+
+    def discard(self, placed: PlacedPod) -> None:
+        row = self._cluster.row_of.get(placed.node_name)
+        pods = self.on(row) if row is not None else ()
+        if row is not None and any(other is placed for other in pods):
+            self._set(row, [other for other in pods if other is not placed])
+            self.usage[:, row] -= self._cluster.resources.usage_table([placed.shape])[:, 0]
+
+    def _set(self, row: int, pods: list[PlacedPod]) -> None:
+        before = self._pods.pop(row, None)
+        if before is not None:
+            shapes = _shapes(before)
+            del self._alike[shapes][row]
+            if not self._alike[shapes]:
+                del self._alike[shapes]
+        if pods:
+            self._pods[row] = pods
+            self._alike.setdefault(_shapes(pods), {})[row] = None
+        self.is_on[row] = bool(pods)
+        self.changes.note(row)
 
 
 class Nominations:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._pods: dict[str, PlacedPod] = {}
+        self._on_node: dict[str, dict[str, PlacedPod]] = {}
+        """The same by node."""
+        self._expected: dict[int, Expected] = {}
+        """By the least priority that has to be left room; the oldest first."""
 
     def __len__(self) -> int:
         return len(self._pods)
 
     def put(self, pod: Pod, node_name: str) -> None:
-        self._pods[pod_key(pod)] = self._cluster.as_placed(pod, node_name)
+        self.remove(pod)
+        key, placed = pod_key(pod), self._cluster.as_placed(pod, node_name)
+        self._pods[key] = placed
+        self._on_node.setdefault(node_name, {})[key] = placed
+        for least, expected in self._kept().items():
+            if priority(pod) >= least:
+                expected.add(placed)
 
     def remove(self, pod: Pod) -> None:
-        if self._pods:
-            self._pods.pop(pod_key(pod), None)
+        key = pod_key(pod)
+        placed = self._pods.pop(key, None)
+        if placed is None:
+            return
+        others = self._on_node[placed.node_name]
+        del others[key]
+        if not others:
+            del self._on_node[placed.node_name]
+        for expected in self._kept().values():
+            expected.discard(placed)
 
     def node_of(self, pod: Pod) -> str | None:
         found = self._pods.get(pod_key(pod))
         return found.node_name if found is not None else None
 
     def on(self, node_name: str) -> list[Pod]:
-        return [promised.pod for promised in self._pods.values() if promised.node_name == node_name]
+        return [promised.pod for promised in self._on_node.get(node_name, {}).values()]
 
-    def expected(self, pod: Pod) -> Expected:
-        """The pods that `pod` has to leave room for."""
-        if not self._pods:
-            return _NOBODY
+    def expected_on(self, node_name: str, pod: Pod) -> list[PlacedPod]:
+        """The pods that `pod` has to leave room for on one node."""
         own, least = pod_key(pod), priority(pod)
-        found: dict[int, list[PlacedPod]] = {}
-        for key, promised in self._pods.items():
-            row = self._cluster.row_of.get(promised.node_name)
-            if row is not None and key != own and priority(promised.pod) >= least:
-                found.setdefault(row, []).append(promised)
-        return found
+        promised = self._on_node.get(node_name, {}).items()
+        return [placed for key, placed in promised if key != own and priority(placed.pod) >= least]
+
+    def expected(self, pod: Pod) -> Expected | None:
+        """The pods that `pod` has to leave room for; None when nobody was promised any."""
+        if not self._pods:
+            return None
+        own, least = self._pods.get(pod_key(pod)), priority(pod)
+        if own is not None:
+            return self._new(least, but=own)
+        kept = self._kept()
+        found = kept.get(least)
+        if found is None:
+            found = self._expected[least] = self._new(least)
+            if len(self._expected) > _KEPT:
+                del self._expected[next(iter(self._expected))]
+        return found if len(found) else None
+
+    def _kept(self) -> Mapping[int, Expected]:
+        """What is kept by priority, unless it was made for other columns."""
+        if self._expected:
+            made_for = _made_for(self._cluster)
+            if any(expected.made_for != made_for for expected in self._expected.values()):
+                self._expected.clear()
+        return self._expected
+
+    def _new(self, least: int, but: PlacedPod | None = None) -> Expected:
+        promised = (placed for placed in self._pods.values() if placed is not but and priority(placed.pod) >= least)
+        return Expected(self._cluster, promised)
+
+
+def domains_of(cluster: Cluster, row: int, pods: Iterable[PlacedPod]) -> Hashable:
+    """Whether the node of a row is in domains of the topologies that the terms of some pods name."""
+    info = cluster.nodes[row]
+    labels = {} if info is None else info.node.metadata.labels
+    return tuple(key.term.topology_key in labels for placed in pods for key in placed.shape.terms.keys)
+
+
+def _shapes(pods: Iterable[PlacedPod]) -> _Shapes:
+    return tuple(placed.shape for placed in pods)
+
+
+def _made_for(cluster: Cluster) -> tuple[int, int]:
+    """Differs when rows have other nodes than before, or columns another form."""
+    return cluster.nodes_changed_at, cluster.layout

@@ -1,0 +1,115 @@
+"""What the plugins say about one pod and all nodes, and ways to ask what they would say if other pods were there.
+
+Made by ``evaluation.py``; read by ``engine.py``, ``diagnosis.py`` and all who look for victims.
+"""
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.constraints.columns.revisions import NO_ROWS
+from mooring.scheduler.columns.cluster import Cluster, PlacedPod
+from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.deciding.filtering import FilterSlot
+from mooring.scheduler.deciding.scoring import BestRows, ScoreSlot
+from mooring.scheduler.framework import SUCCESS, CycleState, Mask, Scores, Status
+from mooring.scheduler.framework.nominations import domains_of
+from mooring.scheduler.framework.verdicts import status_of
+
+_NO_MASK: Mask = np.empty(0, np.bool_)
+_NO_POINTS: Scores = np.empty(0, np.int64)
+
+
+class Judgement:
+    """What the plugins say about one pod and all nodes. Arrays are by row and good until the cluster changes."""
+
+    __slots__ = (
+        "asked",
+        "best",
+        "considered",
+        "cycle",
+        "feasible",
+        "filters",
+        "is_shared",
+        "naming",
+        "number_feasible",
+        "overruled",
+        "pod",
+        "reached",
+        "refusal",
+        "scores",
+        "totals",
+    )
+
+    def __init__(self, pod: PodInfo) -> None:
+        self.pod = pod
+        self.cycle = CycleState()
+        self.filters: list[FilterSlot] = []
+        self.refusal: Status | None = None
+        """From a `pre_filter` that rules out all nodes; or an error."""
+        self.reached = "PreFilter"
+        """The last extension point that had something to do: a refusal is its."""
+        self.considered: Mask = _NO_MASK
+        """The nodes that were looked at: all, or those that a `pre_filter` named."""
+        self.naming: tuple[str, ...] = ()
+        """The plugins that named nodes."""
+        self.feasible: Mask = _NO_MASK
+        self.number_feasible = 0
+        self.overruled: list[tuple[Status, NDArray[np.intp]]] = []
+        """Rows that would do, were it not for pods that are expected there; each once."""
+        self.is_shared = True
+        """Whether the next pod of the shape would find the same nodes feasible."""
+        self.asked: list[tuple[str, int, int, int]] = []
+        """By Filter plugin: how many nodes it was asked about, and how many it refused for now and for good."""
+        self.scores: list[ScoreSlot] = []
+        self.totals: Scores = _NO_POINTS
+        """Negative where the node is not feasible."""
+        self.best: BestRows | None = None
+
+
+def status_on(judgement: Judgement, row: int, *, only_pods_moved: bool = False) -> Status:
+    """What the filters say about one row as the cluster is now, whatever they said before.
+
+    When `only_pods_moved` since they let it pass, those that look at nothing but the node are not asked again.
+    """
+    rows = np.array([row], np.intp)
+    for slot in judgement.filters:
+        if only_pods_moved and slot.sees_only_node:
+            continue
+        verdicts = slot.verdicts(rows)
+        if isinstance(verdicts, Status):
+            return verdicts.by(slot.name)
+        if verdicts is not None and verdicts.codes[0]:
+            return status_of(int(verdicts.codes[0]), verdicts.reasons, slot.name)
+    return SUCCESS
+
+
+def status_with(
+    judgement: Judgement, cluster: Cluster, row: int, pods: Sequence[PlacedPod], *, only_pods_moved: bool = True
+) -> Status:
+    """As `status_on`, if some pods had come to the row."""
+    if not pods:
+        return SUCCESS
+    with cluster.supposing() as supposed:
+        for placed in pods:
+            supposed.place(placed)
+        return status_on(judgement, row, only_pods_moved=only_pods_moved)
+
+
+def likeness_on(judgement: Judgement, cluster: Cluster, row: int, moved: Sequence[PlacedPod]) -> Hashable | None:
+    """Equal for rows about which `status_on` says the same, also when such pods as `moved` come or go there.
+
+    None when nobody knows.
+    """
+    seen = tuple(slot.likeness(row) for slot in judgement.filters)
+    if None in seen:
+        return None
+    return seen, tuple((placed.shape, placed.group) for placed in moved), domains_of(cluster, row, moved)
+
+
+def only_resources_decide(judgement: Judgement, cluster: Cluster) -> bool:
+    """Whether every filter sees nothing but the node, or nothing but its resources."""
+    nothing = cluster.resources.used[:, :0]
+    fits = (slot.fits_with(NO_ROWS, nothing, nothing) for slot in judgement.filters)
+    return judgement.refusal is None and all(ok is not None for ok in fits)

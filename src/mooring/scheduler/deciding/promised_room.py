@@ -1,0 +1,74 @@
+"""Room that has been promised to others: a pod must fit beside the pods that are expected on a node.
+
+Called by ``evaluation.py`` for the nodes where a pod would fit, and by ``preemption.py``. Where resources alone decide,
+all nodes are judged together with what the expected pods will use; otherwise one by one, with these pods supposed to
+be there already.
+"""
+
+from collections.abc import Hashable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.deciding.judgement import Judgement, likeness_on, only_resources_decide, status_with
+from mooring.scheduler.framework import Status
+from mooring.scheduler.framework.nominations import Expected
+
+
+def leave_room(judgement: Judgement, cluster: Cluster, expected: Expected) -> None:
+    """Overrule verdicts on rows where the pod would not fit any more once the expected pods have come."""
+    rows = (judgement.feasible & expected.is_on).nonzero()[0]
+    if not len(rows):
+        return
+    if only_resources_decide(judgement, cluster) and changes_nothing_else(judgement, cluster, expected):
+        _judge_together(judgement, cluster, rows, expected)
+    else:
+        _judge_singly(judgement, cluster, rows, expected)
+    if judgement.overruled:
+        judgement.is_shared = False
+        judgement.feasible = judgement.feasible.copy()
+        for _, refused in judgement.overruled:
+            judgement.feasible[refused] = False
+            judgement.number_feasible -= len(refused)
+
+
+def changes_nothing_else(judgement: Judgement, cluster: Cluster, expected: Expected) -> bool:
+    """Whether filters that have nothing to say would still have nothing to say if the expected pods had come."""
+    silent = [slot for slot in judgement.filters if slot.status.is_skip]
+    for row, pods in expected.sorts() if silent else ():
+        with cluster.supposing() as supposed:
+            for placed in pods:
+                supposed.place(placed)
+            if any(slot.verdicts(np.array([row], np.intp)) is not None for slot in silent):
+                return False
+    return True
+
+
+def _judge_together(judgement: Judgement, cluster: Cluster, rows: NDArray[np.intp], expected: Expected) -> None:
+    """Filters that look at the node alone have let it pass and are not asked again."""
+    for slot in judgement.filters:
+        if slot.sees_only_node or not len(rows):
+            continue
+        allocatable, used = cluster.resources.allocatable[:, rows], cluster.resources.used[:, rows]
+        used = used + expected.usage[:, rows]
+        ok = slot.fits_with(rows, allocatable, used)
+        if ok is not None and not ok.all():
+            refused = ~ok
+            for status, places in slot.refusals_with(rows[refused], allocatable[:, refused], used[:, refused]):
+                judgement.overruled.append((status, rows[refused][places]))
+            rows = rows[ok]
+
+
+def _judge_singly(judgement: Judgement, cluster: Cluster, rows: NDArray[np.intp], expected: Expected) -> None:
+    known: dict[Hashable, Status] = {}
+    refused: dict[Status, list[int]] = {}
+    for row in rows.tolist():
+        pods = expected.on(row)
+        likeness = likeness_on(judgement, cluster, row, pods)
+        status = known.get(likeness) or status_with(judgement, cluster, row, pods)
+        if likeness is not None:
+            known[likeness] = status
+        if not status.is_success:
+            refused.setdefault(status, []).append(row)
+    judgement.overruled = [(status, np.array(found, np.intp)) for status, found in refused.items()]
