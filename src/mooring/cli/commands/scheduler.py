@@ -120,7 +120,7 @@ async def _run(
     """Schedule until a signal comes; False when the lease was lost."""
     agent = user_agent(COMPONENT, options.version)
     async with connect(
-        kubeconfig or config.kubeconfig or None, context, user_agent=agent, scheme=options.scheme
+        kubeconfig or config.kubeconfig or None, context, user_agent=agent, scheme=options.scheme, grouped=True
     ) as client:
         running = Scheduler(client, config, options)
         running.metrics.register(registry)
