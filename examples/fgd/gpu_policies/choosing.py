@@ -1,7 +1,8 @@
 """What decides among nodes that are equally good.
 
-The paper's simulator takes the first in an order that is drawn by lot once (FixedOrder). So equal nodes are filled one
-after the other; Mooring's own way, a lot for every pod, would spread pods over them.
+The paper's simulator takes the first in an order that is drawn by lot once; here it is the order in which nodes came
+(FixedOrder), which is drawn together with the tasks. So equal nodes are filled one after the other; Mooring's own way,
+a lot for every pod, would spread pods over them.
 """
 
 import numpy as np
@@ -13,14 +14,14 @@ from mooring.scheduler.framework import Handle, PluginArguments
 
 
 class FixedOrder:
-    """The node that comes first in an order which the seed decides, and which stays."""
+    """The node that came first."""
 
     name = "FixedOrder"
 
     def __init__(self, _arguments: PluginArguments, handle: Handle) -> None:
-        self._cluster, self._lot = handle.cluster, handle.lot
-        self._places: dict[str, float] = {}
-        self._order: NDArray[np.float64] = np.empty(0)
+        self._cluster = handle.cluster
+        self._places: dict[str, int] = {}
+        self._order: NDArray[np.int64] = np.empty(0, np.int64)
         self._known_at = -1
 
     def choose(self, _pod: Pod, rows: NDArray[np.intp]) -> int:
@@ -30,11 +31,9 @@ class FixedOrder:
 
     def _know(self) -> None:
         self._known_at = self._cluster.nodes_changed_at
-        self._order = np.zeros(self._cluster.capacity)
+        self._order = np.zeros(self._cluster.capacity, np.int64)
         for info in self._cluster.node_infos():
-            if info.name not in self._places:
-                self._places[info.name] = self._lot.random()
-            self._order[info.row] = self._places[info.name]
+            self._order[info.row] = self._places.setdefault(info.name, len(self._places))
 
 
 class Random:

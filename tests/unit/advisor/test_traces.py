@@ -522,27 +522,33 @@ def test_what_is_allocated_when_so_much_has_been_asked_for_is_a_mean_by_whole_pe
 
 @pytest.mark.req("T.5")
 def test_drawn_workloads_ask_for_what_is_wanted_and_depend_on_the_seed_alone() -> None:
-    pods = [pod(f"p{number}", cpu=str(1 + number % 4)) for number in range(20)]
-    fill = drawing.Fill("cpu", 1.3)
+    pods = [pod(f"p{number:02}", cpu=str(1 + number % 4)) for number in range(20)]
+    nodes = [node("n", cpu="100")]
 
-    def names(seed: int, times: float = 1.3) -> list[str]:
-        return [event.name for event in drawing.drawn_by_seed(pods, drawing.Fill("cpu", times), 100_000, seed)]
+    def drawn(seed: int, times: float = 1.3) -> list[PodArrives]:
+        return list(drawing.drawn(pods, nodes, drawing.Fill("cpu", times), seed).pods)
 
-    more = list(drawing.drawn_by_seed(pods, fill, 100_000, 1))
-    total = sum(drawing.asked(event.pod, "cpu") for event in more)
-    assert 126_000 <= total <= 133_000
+    def names(seed: int) -> list[str]:
+        return [event.name for event in drawn(seed)]
+
+    assert 126_000 <= sum(drawing.asked(event.pod, "cpu") for event in drawn(1)) <= 133_000
     assert names(1) == names(1) != names(2)
-    assert set(names(1)[:20]) == {f"default/p{number}" for number in range(20)}
-    assert (
-        sum(
-            drawing.asked(event.pod, "cpu")
-            for event in drawing.drawn_by_seed(pods, drawing.Fill("cpu", 0.2), 100_000, 1)
-        )
-        <= 20_000
-    )
-    impossible = drawing.drawn_by_seed(pods, drawing.Fill("nvidia.com/gpu", 1.0), 8, 1)
+    assert set(names(1)[:20]) == {f"default/p{number:02}" for number in range(20)}
+    assert len(set(names(1))) == len(names(1))
+    assert 16_000 < sum(drawing.asked(event.pod, "cpu") for event in drawn(1, times=0.2)) <= 20_000
+    assert len(drawn(1, times=0.5)) == 20  # they ask for exactly that: none more, none less
+    with pytest.raises(TraceError, match="no node has any"):
+        drawing.drawn(pods, nodes, drawing.Fill("nvidia.com/gpu", 1.0), 1)
     with pytest.raises(TraceError, match="no pod of the trace asks for it"):
-        next(impossible)
+        drawing.drawn(pods, [node("n", resources={"nvidia.com/gpu": "8"})], drawing.Fill("nvidia.com/gpu", 1.0), 1)
+
+
+@pytest.mark.req("T.5")
+def test_drawing_depends_on_names_not_on_the_order_of_lists() -> None:
+    pods, nodes = [pod(f"p{number}") for number in range(9)], [node(f"n{number}") for number in range(9)]
+    one, other = drawing.drawn(pods, nodes, None, 42), drawing.drawn(pods[::-1], nodes[::-1], None, 42)
+    assert list(one.pods) == list(other.pods)
+    assert one.nodes == other.nodes != nodes
 
 
 # -- the command

@@ -13,7 +13,7 @@ from mooring.advisor.experiments.experiment_file import Cluster, ExperimentError
 from mooring.advisor.simulate.changes import ScenarioError
 from mooring.advisor.simulate.manifests import nodes_like, read_nodes
 from mooring.advisor.simulate.options import Settings
-from mooring.advisor.simulate.traces.drawing import Fill, capacity, drawn_by_seed
+from mooring.advisor.simulate.traces.drawing import Fill, drawn
 from mooring.advisor.simulate.traces.events import NodeComes, TraceError
 from mooring.advisor.simulate.traces.opening import Trace, Workload
 from mooring.advisor.simulate.traces.replaying import Options, Replay
@@ -51,8 +51,8 @@ def _run(spec: RunSpec, digest: str, profiles: tuple[ProfileSpec, ...]) -> Repla
     if wanted.draw:
         pods = list(trace.pods())
         fill = Fill(wanted.fill.resource, wanted.fill.times) if wanted.fill is not None else None
-        has = capacity(snapshot.all(Node), fill.resource) if fill is not None else 0
-        events, workload = drawn_by_seed(pods, fill, has, spec.seed), pods
+        events, nodes = drawn(pods, snapshot.all(Node), fill, spec.seed)
+        snapshot, workload = snapshot.replace(remove=nodes, put=nodes), pods
     else:
         events, workload = trace.events(), Workload(trace)  # type: ignore[assignment] # both are pods, again and again
     registry = {**IN_TREE, **from_entry_points()}

@@ -161,7 +161,8 @@ def _replayed(wanted: TraceWanted, snapshot: "Snapshot", settings: "Settings", s
     from mooring.api.core_v1 import Node  # noqa: PLC0415 - as above
 
     trace = Trace(wanted.paths, skips=wanted.skip_bad)
-    events, workload = _events(trace, wanted, snapshot, seed)
+    origin = snapshot.origin if snapshot.all(Node) else "its own nodes"
+    events, workload, snapshot = _events(trace, wanted, snapshot, seed)
     settings = replace(settings, workload=workload)
     options = Options(
         seed, wanted.give_up, wanted.until, prices=_prices(wanted), keeps_placements=wanted.keep_placements
@@ -174,7 +175,6 @@ def _replayed(wanted: TraceWanted, snapshot: "Snapshot", settings: "Settings", s
     for note in trace.complaints.told():
         click.echo(f"Note: {note}", err=True)
     names = ", ".join(path.name for path in wanted.paths)
-    origin = snapshot.origin if snapshot.all(Node) else "its own nodes"
     result = result_of(running, origin, names, settings.description, trace.complaints.told())
     result.skipped = trace.complaints.skipped
     return result
@@ -196,10 +196,8 @@ def _checkpoints(wanted: TraceWanted, snapshot: "Snapshot", settings: "Settings"
 
 def _events(
     trace: "Trace", wanted: TraceWanted, snapshot: "Snapshot", seed: int
-) -> "tuple[Iterator[Event], Iterable[Pod]]":
-    """What happens, and the pods that plugins may sample."""
-    from itertools import chain  # noqa: PLC0415 - as above
-
+) -> "tuple[Iterator[Event], Iterable[Pod], Snapshot]":
+    """What happens, the pods that plugins may sample, and what there is at the beginning."""
     from mooring.advisor.simulate.traces import drawing  # noqa: PLC0415 - as above
     from mooring.advisor.simulate.traces.events import NodeComes, PodArrives  # noqa: PLC0415 - as above
     from mooring.advisor.simulate.traces.opening import Workload  # noqa: PLC0415 - as above
@@ -208,17 +206,15 @@ def _events(
     if not wanted.draw:
         if wanted.fill:
             raise click.UsageError("--fill needs --draw")
-        return trace.events(), Workload(trace)
-    nodes, pods = [], []
+        return trace.events(), Workload(trace), snapshot
+    nodes, pods = {node.metadata.name: node for node in snapshot.all(Node)}, []
     for event in trace.events():
         if isinstance(event, PodArrives):
             pods.append(event.pod)
         elif isinstance(event, NodeComes):
-            nodes.append(event)
-    fill = _fill(wanted.fill)
-    everybody = [*snapshot.all(Node), *(event.node for event in nodes)]
-    has = drawing.capacity(everybody, fill.resource) if fill is not None else 0
-    return chain(nodes, drawing.drawn_by_seed(pods, fill, has, seed)), pods
+            nodes[event.node.metadata.name] = event.node
+    arrivals, ordered = drawing.drawn(pods, list(nodes.values()), _fill(wanted.fill), seed)
+    return arrivals, pods, snapshot.replace(remove=ordered, put=ordered)
 
 
 def _fill(text: str | None) -> "Fill | None":
