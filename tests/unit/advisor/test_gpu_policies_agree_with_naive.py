@@ -59,15 +59,13 @@ def test_random_tasks_are_placed_alike(policy: str) -> None:
         Options(gives_up=True, keeps_placements=True),
     )
     replay.run(PodArrives(float(number), task(f"p{number}", *each)) for number, each in enumerate(asked))
-    chooser = replay.world.engine.profiles["default-scheduler"].choose
-    order = chooser._places  # type: ignore[union-attr] # what it has drawn is its own business, except here
     nodes = [Naive(name, cpu * 1000, [1000] * cards) for name, cpu, cards in sizes]
     expected = {}
     for number, (cores, gpu) in enumerate(asked):
         cpu = cores * 1000
         fitting = [node for node in nodes if node.fits(cpu, gpu)]
         if fitting:
-            best = min(fitting, key=lambda node: (-node.points(policy, cpu, gpu), order[node.name]))
+            best = max(fitting, key=lambda node: node.points(policy, cpu, gpu))  # the first of them
             best.place(cpu, gpu)
             expected[f"default/p{number}"] = best.name
     assert replay.placements == expected

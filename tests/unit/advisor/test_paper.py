@@ -2,6 +2,7 @@
 
 import csv
 import importlib.util
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -9,7 +10,7 @@ from types import ModuleType
 import pytest
 from click.testing import CliRunner
 
-from gpu_tasks import EXAMPLE
+from gpu_tasks import EXAMPLE, GPU
 from mooring.cli.main import mooring
 
 pytestmark = pytest.mark.req("T.5")
@@ -86,3 +87,9 @@ def test_the_papers_experiment_runs_on_small_traces(tmp_path: Path, monkeypatch:
     assert allocated.keys() == {"Random", "FGD"}
     assert allocated["FGD"] >= 15.5 / 16  # 1.3 times as much was asked for: at most one half is left over
     assert 0.5 < allocated["Random"] <= 1.0
+    traces = [word for name in ("nodes", "pods_default") for word in ("--trace", str(tmp_path / f"{name}.csv"))]
+    policy = ["--plugins", str(EXAMPLE), "--scheduler-config", str(EXAMPLE / "schedulers" / "FGD.yaml")]
+    drawn = ["--draw", "--fill", f"{GPU}=1.3", "--give-up", "--seed", "42", "-o", "json"]
+    told = CliRunner().invoke(mooring, ["simulate", *traces, *policy, *drawn])
+    assert told.exit_code == 0, told.output
+    assert json.loads(told.stdout)["numbers"][f"allocated {GPU}"] == allocated["FGD"]

@@ -60,7 +60,7 @@ _OPTIONS = (
     ),
     click.option("--skip-bad", is_flag=True, help="Leave out lines of the trace that make no sense, and count them."),
     click.option("--give-up", is_flag=True, help="Let pods of the trace go that find no node when they come."),
-    click.option("--draw", is_flag=True, help="Let the pods of the trace come in random order, one a second."),
+    click.option("--draw", is_flag=True, help="Let nodes and pods come in random order, pods one a second."),
     click.option(
         "--fill", metavar="RESOURCE=TIMES", help="With --draw, as many pods as ask for so many times what nodes have."
     ),
