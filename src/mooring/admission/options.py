@@ -15,7 +15,8 @@ from mooring.base.component import Component
 from mooring.base.version import BINARY, Version
 
 if TYPE_CHECKING:
-    from mooring.admission.off_fields import OffFields
+    from mooring.admission.release_fields import ReleaseFields
+    from mooring.api.history.tables import Field, Value
     from mooring.cel.environment import Environment
     from mooring.constraints.celenv import Environments
 
@@ -129,12 +130,8 @@ class AdmissionOptions:
     """Names of webhook configurations that end with `.static.k8s.io` are reserved."""
     judges: Judges = field(default_factory=lambda: judges_for(BINARY.minus(1)))
     """Judge CEL expressions, new ones as the minimum compatibility version understands them."""
-    unwritable_fields: frozenset[str] = field(default_factory=frozenset)
-    """Fields of pods that are newer than the minimum compatibility version: stored ones stay, new ones are refused."""
-    unwritable_in_kinds: frozenset[tuple[str, str]] = field(default_factory=frozenset)
-    """The same of other kinds: a kind and a path in it."""
-    off_fields: "OffFields | None" = None
-    """Fields that the emulated release has behind gates which are off there; None where no older one is emulated."""
+    release_fields: "ReleaseFields | None" = None
+    """Fields that the emulated release has off, or that are newer than the minimum compatibility version."""
 
 
 RELAXED_SERVICE_NAMES = Version(1, 36)
@@ -146,67 +143,35 @@ RELAXED_DNS_SEARCHES = Version(1, 33)
 CONTAINER_RESTART_POLICY = Version(1, 34)
 NEW_FORMATS = Version(1, 34)
 
-POD_FIELDS: dict[str, Version] = {
-    "spec.securityContext.supplementalGroupsPolicy": Version(1, 31),
-    "spec.volumes[*].image": Version(1, 31),
-    "spec.securityContext.seLinuxChangePolicy": Version(1, 32),
-    "spec.containers[*].lifecycle.stopSignal": Version(1, 33),
-    "spec.containers[*].restartPolicyRules": Version(1, 34),
-    "spec.containers[*].env[*].valueFrom.fileKeyRef": Version(1, 34),
-    "spec.volumes[*].projected.sources[*].podCertificate": Version(1, 34),
-    "spec.hostnameOverride": Version(1, 34),
-    "spec.schedulingGroup": Version(1, 36),
-    "spec.evictionResponders": Version(1, 37),
-}
-"""The fields of pods without a gate of ours, by the version that they came with (4330.7)."""
-
-_REQUEST = "devices.requests[*]"
-_OF_CLAIMS = {
-    f"{_REQUEST}.firstAvailable": Version(1, 33),
-    f"{_REQUEST}.exactly.tolerations": Version(1, 33),
-    f"{_REQUEST}.exactly.capacity": Version(1, 34),
-}
-OTHER_FIELDS: dict[tuple[str, str], Version] = {
-    ("Lease", "spec.strategy"): Version(1, 31),
-    ("Lease", "spec.preferredHolder"): Version(1, 31),
-    ("CSIDriver", "spec.nodeAllocatableUpdatePeriodSeconds"): Version(1, 33),
-    ("CSIDriver", "spec.serviceAccountTokenInSecrets"): Version(1, 35),
-    ("DeviceClass", "spec.extendedResourceName"): Version(1, 34),
-    **{("ResourceClaim", f"spec.{path}"): since for path, since in _OF_CLAIMS.items()},
-    **{("ResourceClaimTemplate", f"spec.spec.{path}"): since for path, since in _OF_CLAIMS.items()},
-    ("ResourceSlice", "spec.perDeviceNodeSelection"): Version(1, 33),
-    ("ResourceSlice", "spec.sharedCounters"): Version(1, 33),
-    ("ResourceSlice", "spec.devices[*].taints"): Version(1, 33),
-    ("ResourceSlice", "spec.devices[*].bindingConditions"): Version(1, 34),
-    ("ResourceSlice", "spec.devices[*].allowMultipleAllocations"): Version(1, 34),
-}
-"""Fields of other kinds, by the version that they came with (4330.7)."""
-
-
 SERVED_BY_RUNTIME_CONFIG = frozenset({"DynamicResourceAllocation"})
 """Gates of Kubernetes beside which a group has to be switched on: Mooring is content with the group."""
 
 
-@lru_cache(maxsize=16)
-def off_in(emulation: Version, compatible: Version) -> "OffFields | None":
-    """What a release has off by default, apart from the gates that Mooring knows; nothing of our own release.
+@lru_cache(maxsize=32)
+def fields_of(emulation: Version, compatible: Version) -> "ReleaseFields | None":
+    """What the emulated release has off by default, and what is newer than the minimum compatibility version.
 
-    What is newer than the minimum compatibility version is refused instead: a refusal is better than silence.
+    Gates that Mooring knows are left to the kinds, and nothing of our own release is off.
     """
-    if emulation >= BINARY:
+    if compatible >= BINARY:
         return None
-    from mooring.admission.off_fields import OffFields  # noqa: PLC0415 - only those who emulate pay for the table
-    from mooring.api.history import Field, history  # noqa: PLC0415 - as above
-    from mooring.base import gate_history  # noqa: PLC0415 - as above
+    from mooring.admission.release_fields import ReleaseFields  # noqa: PLC0415 - see `_environments`
+    from mooring.api.history import changing  # noqa: PLC0415 - as above
 
-    known = {gate.name for gate in gates.KNOWN} | SERVED_BY_RUNTIME_CONFIG
+    ours = {gate.name for gate in gates.KNOWN} | SERVED_BY_RUNTIME_CONFIG
 
-    def is_off(of: Field) -> bool:
-        if not of.gates or known & set(of.gates) or not (of.releases.has(emulation) and of.releases.has(compatible)):
+    def is_young(of: "Field | Value") -> bool:
+        since = of.releases.since
+        return since is not None and since > compatible and not ours & set(of.gates)
+
+    def is_off(of: "Field") -> bool:
+        if emulation >= BINARY or not of.gates or ours & set(of.gates):
             return False
+        from mooring.base import gate_history  # noqa: PLC0415 - only those who emulate pay for the table
+
         return not any(gate_history.is_on(gate, emulation) for gate in of.gates)
 
-    return OffFields(history(), is_off)
+    return ReleaseFields(*changing(), is_off, is_young)
 
 
 def for_component(component: Component) -> AdmissionOptions:
@@ -236,7 +201,5 @@ def for_component(component: Component) -> AdmissionOptions:
         custom=CustomOptions(new_rules=_rules_of(compatible), new_formats=compatible >= NEW_FORMATS),
         new_policies=_policies_of(compatible),
         judges=judges_for(compatible, forced=on(gates.CEL)),
-        unwritable_fields=frozenset(path for path, since in POD_FIELDS.items() if compatible < since),
-        unwritable_in_kinds=frozenset(place for place, since in OTHER_FIELDS.items() if compatible < since),
-        off_fields=off_in(component.versions.emulation, compatible),
+        release_fields=fields_of(component.versions.emulation, compatible),
     )

@@ -65,10 +65,12 @@ def finish_create(obj: T, request: Request) -> Admitted[T]:
     _check_namespace(obj, strategy, request)  # which a webhook may have changed
     _stamp(obj, request)
     generate_name(obj.metadata)  # before the kind prepares the object: Jobs and namespaces label things by their name
-    if request.options.off_fields:
-        request.options.off_fields.drop(obj, None)
+    fields = request.options.release_fields
+    if fields:
+        fields.drop(obj, None)
     strategy.prepare_for_create(obj, request)
     problems = field_errors.gathered(partial(strategy.validate_create, obj, request))
+    problems += fields.problems(obj, None) if fields else []
     if problems:
         raise _invalid(strategy, obj, problems)
     for text in strategy.warnings(obj, None, request):
@@ -112,10 +114,12 @@ def finish_update(new: T, old: T, request: Request, subresource: str = "") -> Ad
     if not new.metadata.resource_version:
         _check_unconditional(main, new)
         new.metadata.resource_version = old.metadata.resource_version
-    if request.options.off_fields and not subresource:
-        request.options.off_fields.drop(new, old)
+    fields = None if subresource else request.options.release_fields
+    if fields:
+        fields.drop(new, old)
     strategy.prepare_for_update(new, old, request)
     problems = field_errors.gathered(partial(strategy.validate_update, new, old, request))
+    problems += fields.problems(new, old) if fields else []
     if problems:
         raise _invalid(main, new, problems)
     for text in strategy.warnings(new, old, request):

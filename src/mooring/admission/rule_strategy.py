@@ -8,7 +8,7 @@ a small example, ``node.py`` for one with a life of its own.
 from collections.abc import Callable
 from typing import ClassVar, Generic, TypeVar
 
-from mooring.admission import meta, new_fields
+from mooring.admission import meta
 from mooring.admission.strategy import Request, StatusStrategy, Strategy
 from mooring.api import meta_v1, names
 from mooring.api.field_errors import FieldError
@@ -41,15 +41,11 @@ class RuleStrategy(Strategy[T]):
         errors = meta.validate_object_meta(
             obj.metadata, namespaced=self.namespaced, name_check=self.name_check_for(request)
         )
-        return errors + self.rules(obj, None, request) + self._new_fields(obj, None, request)
+        return errors + self.rules(obj, None, request)
 
     def validate_update(self, new: T, old: T, request: Request) -> list[FieldError]:
         errors = meta.validate_object_meta_update(new.metadata, old.metadata)
-        return errors + self.rules(new, old, request) + self._new_fields(new, old, request)
-
-    def _new_fields(self, obj: T, old: T | None, request: Request) -> list[FieldError]:
-        unwritable = request.options.unwritable_in_kinds
-        return new_fields.validate(obj, old, self.kind, unwritable) if unwritable else []
+        return errors + self.rules(new, old, request)
 
     def rules(self, obj: T, old: T | None, request: Request) -> list[FieldError]:
         """What is wrong with the object apart from its metadata. `old` is None for a create."""

@@ -8,6 +8,7 @@ Read next: ``kinds.py`` for the kinds there are, ``lifecycles.py`` for when they
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import cast
@@ -78,7 +79,8 @@ class Scheme:
         kinds: Iterable[Kind] = KINDS,
     ) -> None:
         self._versions = versions or ComponentVersions.resolve()
-        self._known = {(kind.api_version, kind.kind): kind for kind in kinds}
+        present = (_as_of(self._versions.emulation, kind) for kind in kinds)
+        self._known = {(kind.api_version, kind.kind): kind for kind in present}
         self._families = _families(self._known.values())
         switches = _Switches(self._known.values(), self._versions, runtime_config)
         self.warnings = switches.warnings
@@ -234,6 +236,14 @@ class Scheme:
     @cached_property
     def _storage(self) -> dict[tuple[str, str], Kind]:
         return {family: _storage_version(kinds, self._versions) for family, kinds in self._families.items()}
+
+
+def _as_of(emulation: Version, kind: Kind) -> Kind:
+    """The kind without the subresources that came after a release."""
+    later = {name for name, since in kind.lifecycle.subresources.items() if since > emulation}
+    if not later:
+        return kind
+    return replace(kind, subresources=tuple(each for each in kind.subresources if each.name not in later))
 
 
 def _families(kinds: Iterable[Kind]) -> dict[tuple[str, str], tuple[Kind, ...]]:

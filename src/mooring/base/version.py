@@ -39,8 +39,13 @@ class Version(NamedTuple):
 
 BINARY = Version(1, 37)
 """What this code implements."""
-OLDEST_EMULATION = Version(1, 31)
+OLDEST_EMULATION = Version(1, 29)
 OLDEST_MIN_COMPATIBILITY = Version(1, 30)
+
+
+def oldest_compatible(emulation: Version = OLDEST_EMULATION) -> Version:
+    """The oldest minimum compatibility version beside an emulated one: 1.30, or the release before that is emulated."""
+    return min(OLDEST_MIN_COMPATIBILITY, emulation.minus(1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +68,9 @@ class ComponentVersions:
         compatible = _within(
             "--min-compatibility-version",
             min_compatibility,
-            OLDEST_MIN_COMPATIBILITY,
+            oldest_compatible(emulating),
             emulating,
-            max(emulating.minus(1), OLDEST_MIN_COMPATIBILITY),
+            emulating.minus(1),
         )
         return cls(binary, emulating, compatible)
 

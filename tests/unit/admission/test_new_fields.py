@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from admission_kinds import example, stored
-from admission_pods import Tree, create_problems, relabelled, update_problems
-from mooring.admission import new_fields, options
+from admission_kinds import decoded, example, stored
+from admission_pods import Tree, create_problems, created, relabelled, update_problems
 from mooring.admission.options import for_component
+from mooring.admission.release_fields import DETAIL
 from mooring.base import component
+from mooring.base.version import Version
 
 pytestmark = pytest.mark.req("4330.7")
 
@@ -30,50 +31,92 @@ ALTERNATIVES: Tree = {
 }
 TOLERANT = request(tolerations=[{"key": "a", "operator": "Exists"}])
 ROOM = request(capacity={"requests": {"memory": "1Gi"}})
-USES: dict[tuple[str, str], Tree] = {
-    ("Lease", "spec.strategy"): {"spec": {"strategy": "OldestEmulationVersion"}},
-    ("Lease", "spec.preferredHolder"): {"spec": {"preferredHolder": "me", "strategy": "OldestEmulationVersion"}},
-    ("CSIDriver", "spec.nodeAllocatableUpdatePeriodSeconds"): {"spec": {"nodeAllocatableUpdatePeriodSeconds": 60}},
-    ("CSIDriver", "spec.serviceAccountTokenInSecrets"): {
+USES: dict[tuple[str, str, str], Tree] = {
+    ("1.31", "Lease", "spec.strategy"): {"spec": {"strategy": "OldestEmulationVersion"}},
+    ("1.31", "Lease", "spec.preferredHolder"): {"spec": {"preferredHolder": "me", "strategy": "OldestEmulationVersion"}},
+    ("1.33", "CSIDriver", "spec.nodeAllocatableUpdatePeriodSeconds"): {"spec": {"nodeAllocatableUpdatePeriodSeconds": 60}},
+    ("1.35", "CSIDriver", "spec.serviceAccountTokenInSecrets"): {
         "spec": {"serviceAccountTokenInSecrets": True, "tokenRequests": [{"audience": "a"}]}
     },
-    ("DeviceClass", "spec.extendedResourceName"): {"spec": {"extendedResourceName": "example.com/gpu"}},
-    ("ResourceClaim", "spec.devices.requests[*].firstAvailable"): {"spec": ALTERNATIVES},
-    ("ResourceClaim", "spec.devices.requests[*].exactly.tolerations"): {"spec": TOLERANT},
-    ("ResourceClaim", "spec.devices.requests[*].exactly.capacity"): {"spec": ROOM},
-    ("ResourceClaimTemplate", "spec.spec.devices.requests[*].firstAvailable"): {"spec": {"spec": ALTERNATIVES}},
-    ("ResourceClaimTemplate", "spec.spec.devices.requests[*].exactly.tolerations"): {"spec": {"spec": TOLERANT}},
-    ("ResourceClaimTemplate", "spec.spec.devices.requests[*].exactly.capacity"): {"spec": {"spec": ROOM}},
-    ("ResourceSlice", "spec.perDeviceNodeSelection"): {
+    ("1.34", "DeviceClass", "spec.extendedResourceName"): {"spec": {"extendedResourceName": "example.com/gpu"}},
+    ("1.33", "ResourceClaim", "spec.devices.requests[*].firstAvailable"): {"spec": ALTERNATIVES},
+    ("1.33", "ResourceClaim", "spec.devices.requests[*].exactly.tolerations"): {"spec": TOLERANT},
+    ("1.34", "ResourceClaim", "spec.devices.requests[*].exactly.capacity"): {"spec": ROOM},
+    ("1.33", "ResourceClaimTemplate", "spec.spec.devices.requests[*].firstAvailable"): {"spec": {"spec": ALTERNATIVES}},
+    ("1.33", "ResourceClaimTemplate", "spec.spec.devices.requests[*].exactly.tolerations"): {"spec": {"spec": TOLERANT}},
+    ("1.34", "ResourceClaimTemplate", "spec.spec.devices.requests[*].exactly.capacity"): {"spec": {"spec": ROOM}},
+    ("1.33", "ResourceSlice", "spec.perDeviceNodeSelection"): {
         "spec": {"nodeName": None, "perDeviceNodeSelection": True, "devices": [{"name": "d", "nodeName": "n"}]}
     },
-    ("ResourceSlice", "spec.sharedCounters"): {
+    ("1.33", "ResourceSlice", "spec.sharedCounters"): {
         "spec": {"devices": None, "sharedCounters": [{"name": "s", "counters": {"memory": {"value": "1Gi"}}}]}
     },
-    ("ResourceSlice", "spec.devices[*].taints"): {
+    ("1.33", "ResourceSlice", "spec.devices[*].taints"): {
         "spec": {"devices": [{"name": "d", "taints": [{"key": "a", "effect": "NoExecute"}]}]}
     },
-    ("ResourceSlice", "spec.devices[*].bindingConditions"): {
+    ("1.34", "ResourceSlice", "spec.devices[*].bindingConditions"): {
         "spec": {"devices": [{"name": "d", "bindingConditions": ["Ready"], "bindingFailureConditions": ["Failed"]}]}
     },
-    ("ResourceSlice", "spec.devices[*].allowMultipleAllocations"): {
+    ("1.34", "ResourceSlice", "spec.devices[*].allowMultipleAllocations"): {
         "spec": {"devices": [{"name": "d", "allowMultipleAllocations": True}]}
     },
 }
 
 
-def test_every_field_has_a_use_here() -> None:
-    assert USES.keys() == options.OTHER_FIELDS.keys()
-
-
 @pytest.mark.parametrize("place", USES, ids=" ".join)
-def test_a_newer_field_may_stay_but_not_come(place: tuple[str, str]) -> None:
-    kind, path = place
-    since = options.OTHER_FIELDS[place]
-    before = for_component(component.resolve(min_compatibility=str(since.minus(1))))
-    after = for_component(component.resolve(min_compatibility=str(since)))
-    refusal = f"{path.replace('[*]', '[0]')}: Forbidden: {new_fields.DETAIL}"
+def test_a_newer_field_may_stay_but_not_come(place: tuple[str, str, str]) -> None:
+    since, kind, path = place
+    before = for_component(component.resolve(min_compatibility=str(Version.parse(since).minus(1))))
+    after = for_component(component.resolve(min_compatibility=since))
+    refusal = f"{path.replace('[*]', '[0]')}: Forbidden: {DETAIL}"
     assert refusal in create_problems(example(kind, USES[place]), before)
     assert refusal not in create_problems(example(kind, USES[place]), after)
     old = stored(kind, USES[place])
     assert update_problems(relabelled(old), old, before) == []
+
+
+SCOPES: dict[str, Tree] = {
+    "a value of a list": {"scopes": ["VolumeAttributesClass"]},
+    "a value alone": {
+        "scopeSelector": {"matchExpressions": [{"scopeName": "VolumeAttributesClass", "operator": "Exists"}]}
+    },
+}
+
+
+@pytest.mark.parametrize("uses", SCOPES.values(), ids=SCOPES)
+def test_a_newer_value_of_a_closed_type_may_stay_but_not_come(uses: Tree) -> None:
+    before = for_component(component.resolve(min_compatibility="1.32"))
+    after = for_component(component.resolve(min_compatibility="1.33"))
+    spec: Tree = {"hard": {"persistentvolumeclaims": "1"}, **uses}
+    tree: Tree = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": spec}
+    [problem] = create_problems(decoded(tree), before)
+    assert 'Unsupported value: "VolumeAttributesClass": supported values: "BestEffort"' in problem
+    assert create_problems(decoded(tree), after) == []
+    old = created(decoded(tree))
+    assert update_problems(relabelled(old), old, before) == []
+
+
+def schema(**rule: Any) -> Tree:
+    text = {"type": "string", "maxLength": 9, "x-kubernetes-validations": [{"rule": "self != ''", **rule}]}
+    inner = {"type": "object", "properties": {"names": {"type": "array", "maxItems": 9, "items": text}}}
+    version = {"name": "v1", "served": True, "storage": True}
+    return {
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+            "versions": [{**version, "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": inner}}}}],
+        },
+    }
+
+
+@pytest.mark.parametrize(("emulation", "kept"), [("1.29", None), ("1.30", True)])
+def test_what_is_off_is_dropped_however_deep_a_schema_has_it(emulation: str, kept: bool | None) -> None:
+    options = for_component(component.resolve(emulation=emulation, min_compatibility=emulation))
+    definition = example("CustomResourceDefinition", schema(optionalOldSelf=True))
+    assert options.release_fields is not None
+    options.release_fields.drop(definition, None)
+    [version] = definition.spec.versions
+    names = version.schema.open_api_v3_schema.properties["spec"].properties["names"]
+    assert names.items.validations[0].optional_old_self is kept

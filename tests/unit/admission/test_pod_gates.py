@@ -157,9 +157,9 @@ def test_a_field_behind_a_gate_that_is_off_in_the_emulated_release_is_dropped_bu
     rules: Tree = {"restartPolicyRules": [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]}
     spec: Tree = {"containers": [{"name": "c", "image": "i", "restartPolicy": "Never", **rules}]}
     new, old = pod_of(spec), created(pod_of(spec))
-    if options.off_fields:
-        options.off_fields.drop(new, None)
-        options.off_fields.drop(old, old)
+    if options.release_fields:
+        options.release_fields.drop(new, None)
+        options.release_fields.drop(old, old)
     assert bool(new.spec.containers[0].restart_policy_rules) == kept
     assert old.spec.containers[0].restart_policy_rules
 

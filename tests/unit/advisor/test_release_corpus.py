@@ -127,7 +127,7 @@ async def kept(server: Started, case: Case) -> bool:
     return case.has_field(json.loads(answer.body))
 
 
-@pytest.mark.parametrize("version", ["1.32", "1.33", "1.34", "1.35", "1.36", "1.37"])
+@pytest.mark.parametrize("version", ["1.29", "1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37"])
 async def test_mooring_takes_it_as_the_newer_release_and_not_as_the_older(version: str, tmp_path: Path) -> None:
     played = [case for case in ALL if version in (case.newer, case.older) and is_known(case)]
     async with started(tmp_path, Start(emulation=version, min_compatibility=version)) as server:

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from mooring.admission.options import OTHER_FIELDS, POD_FIELDS
-from mooring.api import lifecycles
-from mooring.api.history import Field, Releases, history
-from mooring.api.kinds import KINDS, Kind
+from mooring.api.history import Releases, history, tables
+from mooring.api.history.tables import CHANGING
 from mooring.base import gate_history, known_gates
 from mooring.base.gates import Stage
 from mooring.base.version import Version
+from tools.history import changing
 
 pytestmark = pytest.mark.req("U.1")
 DIGESTS = Path(__file__).parents[2] / "conformance" / "data" / "api-history.txt"
@@ -106,53 +105,29 @@ def test_the_proposals_gates_are_on_in_no_release() -> None:
     assert frozenset(PROPOSED) == known_gates.NOT_ON_IN_KUBERNETES
 
 
+def test_what_changes_in_our_own_kinds_is_taken_from_the_fields() -> None:
+    assert CHANGING.read_text() == changing.HEAD + "".join(f"{line}\n" for line in changing.lines(history()))
+
+
 @pytest.mark.parametrize(
-    "kind",
-    [kind for kind in KINDS if history().kind(kind.group, kind.version, kind.kind)],
-    ids=lambda kind: f"{kind.api_version} {kind.kind}",
+    ("definition", "field", "since"),
+    [
+        ("core.v1.PodSpec", "hostnameOverride", "1.34"),
+        ("resource.v1.DeviceRequest", "firstAvailable", "1.33"),
+        ("resource.v1.ExactDeviceRequest", "tolerations", "1.33"),
+        ("resource.v1.Device", "taints", "1.33"),
+    ],
 )
-def test_kinds_are_introduced_deprecated_and_removed_when_releases_say_so(kind: Kind) -> None:
-    truth = history().kind(kind.group, kind.version, kind.kind)
-    assert truth is not None
-    mine = lifecycles.lifecycle_of(kind.group, kind.version, kind.kind)
-    if mine is lifecycles.ALWAYS:
-        assert (truth.releases.since, truth.deprecated, truth.removed) == (None, "", "")
-    else:
-        dates = [str(each) if each else "" for each in (mine.introduced, mine.deprecated, mine.removed)]
-        assert dates == [truth.introduced, truth.deprecated, truth.removed]
+def test_a_field_is_as_old_as_the_first_version_of_its_group_that_has_it(
+    definition: str, field: str, since: str
+) -> None:
+    assert str(tables.changing()[0][definition][field].releases.since) == since
 
 
-def walked(kind: str, path: str) -> Field:
-    """The field at a path of a kind, in its stable version."""
-    served = next(each for each in history().resources if each.kind == kind and each.version == "v1")
-    place, found = served.definition, None
-    for step in path.replace("[*]", "").split("."):
-        found = history().definitions[place][step]
-        place = found.holds
-    assert found is not None
-    return found
-
-
-@pytest.mark.parametrize(("kind", "path"), [*(("Pod", path) for path in POD_FIELDS), *OTHER_FIELDS], ids=str)
-def test_a_field_is_refused_below_the_release_that_it_came_with(kind: str, path: str) -> None:
-    since = POD_FIELDS[path] if kind == "Pod" else OTHER_FIELDS[kind, path]
-    served = next(each for each in history().resources if each.kind == kind and each.version == "v1")
-    if served.releases.since is not None:  # the stable version is younger than the field: an earlier one tells
-        earlier = [each for each in history().resources if each.kind == kind and each.group == served.group]
-        ages = [_age(each.definition, path) for each in earlier]
-        assert min(age for age in ages if age is not None) == since
-    else:
-        assert walked(kind, path).releases.since == since
-
-
-def _age(definition: str, path: str) -> Version | None:
-    found = None
-    for step in path.replace("[*]", "").split("."):
-        field = history().definitions.get(definition, {}).get(step)
-        if field is None:
-            return None
-        found, definition = field, field.holds
-    return found.releases.since if found else None
+@pytest.mark.parametrize("definition", ["core.v1.VolumeResourceRequirements", "resource.v1.DeviceTaint"])
+def test_a_field_that_came_with_its_definition_is_not_new(definition: str) -> None:
+    fields = tables.changing()[0].get(definition, {}).values()
+    assert [each.name for each in fields if each.releases.since] == []
 
 
 def test_a_gate_is_removed_only_after_it_was_settled() -> None:

@@ -266,9 +266,11 @@ class Deprecated:
 
 
 DEPRECATED = [
-    Deprecated("a deprecated version names its replacement", "1.36", "resource.k8s.io/v1beta2", "ResourceClaim",
-               "resource.k8s.io/v1beta2 ResourceClaim is deprecated in v1.36+, unavailable in v1.39+;"
-               " use resource.k8s.io/v1 ResourceClaim"),
+    Deprecated("a deprecated version names its replacement", "1.37", "storagemigration.k8s.io/v1beta1",
+               "StorageVersionMigration", "storagemigration.k8s.io/v1beta1 StorageVersionMigration is deprecated in"
+               " v1.37+, unavailable in v1.40+; use storagemigration.k8s.io/v1 StorageVersionMigration"),
+    Deprecated("unless Kubernetes names none", "1.36", "resource.k8s.io/v1beta2", "ResourceClaim",
+               "resource.k8s.io/v1beta2 ResourceClaim is deprecated in v1.36+, unavailable in v1.39+"),
     Deprecated("no warning before the deprecation", "1.35", "resource.k8s.io/v1beta2", "ResourceClaim", None),
     Deprecated("a stable kind is not deprecated", "1.37", "apps/v1", "Deployment", None),
 ]  # fmt: skip

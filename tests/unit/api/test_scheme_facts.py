@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mooring.api.kinds import KINDS, Kind
-from mooring.api.lifecycles import lifecycle_of, since
+from mooring.api.history import history
+from mooring.api.kinds import KINDS, STABLE, Kind
+from mooring.base.version import Version
 
 LIFECYCLES = json.loads((Path(__file__).parent / "upstream-api-lifecycles.json").read_text())
 
@@ -22,17 +23,6 @@ GONE_FROM_THE_CLIENT = {
 }
 KINDS_GONE_FROM_THE_CLIENT = {("admissionregistration.k8s.io", "v1beta1", kind) for kind in _VALIDATING}
 """Removed in the client's release."""
-WITHOUT_REPLACEMENT = {("networking.k8s.io", "v1beta1"), ("admissionregistration.k8s.io", "v1alpha1")}
-"""Deprecated without a word about what to use instead; so are the kinds that are gone."""
-
-NOT_PUBLISHED = {"SelfSubjectReview": {"introduced": "1.28"}}
-"""What the published table lacks, by the first release that served it."""
-
-NO_LONGER_PUBLISHED = {
-    ("flowcontrol.apiserver.k8s.io", "v1beta3"): {"introduced": "1.26", "deprecated": "1.29", "removed": "1.32"}
-}
-"""What it lacks because it is gone; the sources of Kubernetes 1.37 still have the types."""
-
 BESIDE_VERBS = {"HEAD", "OPTIONS"}
 """Methods of proxies that are no verbs."""
 ITEM_VERBS = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "POST": "create"}
@@ -41,24 +31,23 @@ COLLECTION_VERBS = {"GET": "list", "POST": "create", "DELETE": "deletecollection
 
 @pytest.mark.req("4330.4")
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.api_version} {kind.kind}")
-def test_lifecycles_are_kubernetes_own(kind: Kind) -> None:
+def test_lifecycles_are_as_published(kind: Kind) -> None:
     published = LIFECYCLES.get(kind.group, {}).get(kind.version, {}).get(kind.kind)
-    facts = (
-        published
-        or NO_LONGER_PUBLISHED.get((kind.group, kind.version))
-        or NOT_PUBLISHED.get(kind.kind, {"introduced": "1.0"})
-    )
-    expected = since(facts["introduced"], facts.get("deprecated", ""), facts.get("removed", ""))
-    actual = kind.lifecycle
-    assert actual == lifecycle_of(kind.group, kind.version, kind.kind)
-    assert (actual.introduced, actual.deprecated, actual.removed) == (
-        expected.introduced,
-        expected.deprecated,
-        expected.removed,
-    )
-    place = (kind.group, kind.version)
-    names_a_replacement = place not in WITHOUT_REPLACEMENT and (*place, kind.kind) not in KINDS_GONE_FROM_THE_CLIENT
-    assert bool(actual.replacement) == bool(actual.deprecated and names_a_replacement)
+    dates = (kind.lifecycle.introduced, kind.lifecycle.deprecated, kind.lifecycle.removed)
+    mine = {name: str(date) for name, date in zip(("introduced", "deprecated", "removed"), dates, strict=True) if date}
+    if published and kind.plural:
+        assert mine == published
+    elif kind.stability == STABLE:
+        assert kind.lifecycle.known_at(Version(1, 37))
+
+
+@pytest.mark.req("4330.4")
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.api_version} {kind.kind}")
+def test_a_kind_is_known_to_the_releases_whose_discovery_has_it(kind: Kind) -> None:
+    served = history().kind(kind.group, kind.version, kind.kind)
+    releases = [Version(1, minor) for minor in range(27, 38)]
+    there = [version for version in releases if served is None or served.releases.has(version)]
+    assert [version for version in releases if kind.lifecycle.known_at(version)] == there
 
 
 @cache

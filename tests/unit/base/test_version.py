@@ -42,7 +42,8 @@ class Case:
     [
         Case("without flags it is the binary version and one below", None, None, "1.37 1.37 1.36"),
         Case("minimum compatibility follows the emulation version", "1.35", None, "1.37 1.35 1.34"),
-        Case("the oldest emulation version has a minimum compatibility", "1.31", None, "1.37 1.31 1.30"),
+        Case("so it does below the usual floor", "1.29", None, "1.37 1.29 1.28"),
+        Case("the first release with the flags has a minimum compatibility", "1.31", None, "1.37 1.31 1.30"),
         Case("both may be given", "1.36", "1.33", "1.37 1.36 1.33"),
         Case("minimum compatibility may equal the emulation version", "1.36", "1.36", "1.37 1.36 1.36"),
         Case("minimum compatibility may be given alone", None, "1.30", "1.37 1.37 1.30"),
@@ -57,10 +58,11 @@ def test_versions_of_a_component(case: Case) -> None:
 @pytest.mark.parametrize(
     ("emulation", "min_compatibility", "named"),
     [
-        pytest.param("1.30", None, "1.31 to 1.37", id="emulation below the oldest"),
-        pytest.param("1.38", None, "1.31 to 1.37", id="emulation above the binary"),
+        pytest.param("1.28", None, "1.29 to 1.37", id="emulation below the oldest"),
+        pytest.param("1.38", None, "1.29 to 1.37", id="emulation above the binary"),
         pytest.param("1.35", "1.36", "1.30 to 1.35", id="minimum compatibility above the emulation"),
         pytest.param("1.35", "1.29", "1.30 to 1.35", id="minimum compatibility below the oldest"),
+        pytest.param("1.29", "1.27", "1.28 to 1.29", id="minimum compatibility below the oldest emulation's"),
     ],
 )
 def test_a_version_out_of_range_is_refused_with_the_range(

@@ -26,7 +26,7 @@ def kubeconfig() -> Iterator[Path]:
     ("words", "expected"),
     [
         (["expl"], ["explain"]),
-        (["gates", "--emulation-version", "1.3"], ["1.37", "1.36", "1.35", "1.34", "1.33", "1.32", "1.31"]),
+        (["gates", "--emulation-version", "1.3"], ["1.37", "1.36", "1.35", "1.34", "1.33", "1.32", "1.31", "1.30"]),
         (["gates", "--min-compatibility-version", "1.30"], ["1.30"]),
         (["audit", "--disable-gate", "TaintTolerationNode"], ["TaintTolerationNodeAffinityCEL"]),
         (

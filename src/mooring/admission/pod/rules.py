@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from mooring.admission import new_fields
 from mooring.admission.expressions import Complaint
 from mooring.admission.node_selector import NodeSelectorRules
 from mooring.admission.options import AdmissionOptions
@@ -43,6 +42,8 @@ class PodRules:
     """Expressions over taints that are stored already."""
     node_expressions: frozenset[str] = field(default_factory=frozenset)
     """Expressions over nodes that are stored already."""
+    young_fields: frozenset[tuple[str, ...]] = field(default_factory=frozenset)
+    """Fields that are newer than the minimum compatibility version and stored already."""
 
     def judge_of_taints(self, expression: str) -> Complaint | None:
         """What is wrong with an expression in a toleration."""
@@ -90,6 +91,7 @@ def rules_for_update(
         node_expressions=frozenset(
             expression for term in node_selector_terms(old) for expression in term.match_cel_expressions
         ),
+        young_fields=options.release_fields.in_pod_spec(old) if options.release_fields else frozenset(),
     )
 
 
@@ -104,9 +106,6 @@ def _widened(options: AdmissionOptions, old: PodSpec) -> AdmissionOptions:
         "relaxed_dns_searches": options.relaxed_dns_searches or _has_relaxed_dns_searches(old),
         "container_restart_policy": options.container_restart_policy
         or any(container.restart_policy is not None for container in (*old.containers, *old.init_containers)),
-        "unwritable_fields": frozenset(
-            name for name in options.unwritable_fields if not any(new_fields.uses(name, old, _OLD))
-        ),
     }
     if all(getattr(options, name) == value for name, value in allowed.items()):
         return options

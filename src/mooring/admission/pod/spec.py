@@ -4,7 +4,6 @@ Pods and pod templates share it; `PodRules.is_pod` tells them apart. ``strategy.
 ``update.py`` what may change.
 """
 
-from mooring.admission import new_fields
 from mooring.admission.addresses import validate_ip
 from mooring.admission.pod.affinity import validate_affinity, validate_spread
 from mooring.admission.pod.containers import validate_all_containers
@@ -47,8 +46,8 @@ def validate_pod_spec(spec: PodSpec, metadata: ObjectMeta | None, path: Path, ru
         errors += validate_os(spec, spec.os.name, path)
     if spec.hostname_override is not None:
         errors += _hostname_override(spec, spec.hostname_override, path)
-    if rules.options.unwritable_fields:
-        errors += new_fields.validate_pod_spec(spec, path, rules.options.unwritable_fields)
+    if rules.options.release_fields is not None:
+        errors += rules.options.release_fields.problems_of_pod_spec(spec, path, rules.young_fields)
     return errors
 
 

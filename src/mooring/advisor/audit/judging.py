@@ -12,6 +12,7 @@ from typing import Any
 
 from mooring.admission.options import AdmissionOptions
 from mooring.admission.pipeline import admit_update
+from mooring.admission.pod.affinity import IN_BOTH
 from mooring.admission.registry import strategy_of
 from mooring.admission.strategy import NoCluster, Priority, Request
 from mooring.api import codec, errors
@@ -64,13 +65,16 @@ def create(obj: Resource, options: AdmissionOptions, now: datetime) -> Judgement
     strategy.default(made)
     made.metadata.name = made.metadata.name or "any"  # the server makes one up
     given = _content(made)
-    if options.off_fields:
-        options.off_fields.drop(made, None)
+    fields = options.release_fields
+    if fields:
+        fields.drop(made, None)
     strategy.prepare_for_create(made, _request(obj, options, now))
+    problems = strategy.validate_create(made, _request(obj, options, now))
     refused: dict[str, str] = {}
-    for problem in strategy.validate_create(made, _request(obj, options, now)):
-        if not problem.field.startswith("metadata."):  # which no gate decides about
-            refused.setdefault(problem.field, str(problem))
+    for problem in problems + (fields.problems(made, None) if fields else []):
+        if problem.field.startswith("metadata.") or problem.detail == IN_BOTH:
+            continue  # no gate decides about the one; the other was merged when the object was created
+        refused.setdefault(problem.field, str(problem))
     return Judgement(refused, frozenset(missing(given, _content(made))))
 
 

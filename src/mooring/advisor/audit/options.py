@@ -21,7 +21,7 @@ from mooring.base import known_gates
 from mooring.base.component import Component
 from mooring.base.gates import FeatureGates, GateError
 from mooring.base.known_gates import LABEL_KEYS_IN_SPREAD_MERGE
-from mooring.base.version import BINARY, OLDEST_MIN_COMPATIBILITY, ComponentVersions, Version, VersionError
+from mooring.base.version import BINARY, OLDEST_EMULATION, ComponentVersions, Version, VersionError, oldest_compatible
 from mooring.constraints import options as constraint_options
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.framework import SchedulerFeatures
@@ -171,12 +171,12 @@ def component_of_dump(kubelets: Iterable[str]) -> tuple[Component, tuple[str, ..
 def _nearest(version: Mapping[str, str]) -> tuple[Component, list[str]]:
     """The nearest version that can be emulated, with its default gates, and what is to be said about it."""
     emulation = _shown(version, "emulation") or _shown(version, "") or BINARY
-    nearest = min(max(emulation, Version(1, 31)), BINARY)
+    nearest = min(max(emulation, OLDEST_EMULATION), BINARY)
     notes = []
     if nearest != emulation:
         notes.append(f"the server is of version {emulation}; it is judged as {nearest}, the nearest there is")
     lowest = _shown(version, "minCompatibility")
-    lowest = min(max(lowest, OLDEST_MIN_COMPATIBILITY), nearest) if lowest else None
+    lowest = min(max(lowest, oldest_compatible(nearest)), nearest) if lowest else None
     try:
         return components.resolve(emulation=str(nearest), min_compatibility=str(lowest) if lowest else None), notes
     except (GateError, VersionError) as error:
@@ -277,7 +277,7 @@ def build(question: Question) -> Options:
     everything = _admission(_all_gates(on=True), BINARY)
     return Options(
         everything=everything,
-        nothing=_admission(_all_gates(on=False), OLDEST_MIN_COMPATIBILITY),
+        nothing=_admission(_all_gates(on=False), oldest_compatible()),
         switches=tuple(_switches(everything)),
         now=_side(question.current, question.runtime_config),
         then=_side(target, question.target_runtime_config if question.target else question.runtime_config),
@@ -319,7 +319,7 @@ def _switches(everything: AdmissionOptions) -> Iterator[Switch]:
             needs = max((spec.min_compatibility for spec in gate.history if spec.min_compatibility), default=None)
             yield Switch(gate.name, off, str(needs) if needs else "")
     version = BINARY.minus(1)
-    while version >= OLDEST_MIN_COMPATIBILITY:
+    while version >= oldest_compatible():
         yield Switch(COMPATIBILITY, _admission(_all_gates(on=True), version), str(version.plus(1)))
         version = version.minus(1)
 

@@ -234,10 +234,11 @@ class Crossing:
         return Component(found.versions, FeatureGates(states))
 
     def expression_options(self, *, end: bool) -> AdmissionOptions:
-        """Admission that judges schemas, rules and policies with all that a release knows of CEL."""
+        """Admission that judges schemas, rules and policies with all that a release knows of CEL, and no fields."""
         version = self.end if end else self.start
         versions = ComponentVersions(BINARY, BINARY, version)
-        return admission_options.for_component(Component(versions, component.resolve().gates))
+        found = admission_options.for_component(Component(versions, component.resolve().gates))
+        return replace(found, release_fields=None)
 
 
 class _Planning:

@@ -32,6 +32,8 @@ from mooring.api.meta_v1 import ObjectMeta, Resource
 _FATES = frozenset({Played.EVICTED, Played.STUCK_PENDING, Played.NEVER_MATCHES})
 _ALL = ""
 """How every field begins: of what is not served at all, nothing more is said."""
+_RULES = "x-kubernetes-validations"
+"""Rules of custom kinds are judged by themselves: see ``definitions.py``."""
 _RETRIES = "the controller tries again and again, with growing pauses"
 
 
@@ -113,6 +115,8 @@ def _told(suspect: _Suspect, reference: ObjectReference, options: Options, now: 
             .refused
         )
     for field, refusal in suspect.judgement.refused.items():
+        if _RULES in field:
+            continue
         if made is not None and field.startswith(made.there):
             text = f"new {made.words} are refused, and {_RETRIES}; those that are there stay"
         elif stays:

@@ -7,6 +7,6 @@
 They are read when somebody asks: servers do not pay for them. Read next: ``tables.py``.
 """
 
-from mooring.api.history.tables import EVERY_VERB, Field, History, Releases, Served, history
+from mooring.api.history.tables import EVERY_VERB, Field, History, Releases, Served, changing, history
 
-__all__ = ["EVERY_VERB", "Field", "History", "Releases", "Served", "history"]
+__all__ = ["EVERY_VERB", "Field", "History", "Releases", "Served", "changing", "history"]

@@ -11,7 +11,7 @@ from contextlib import suppress
 import click
 
 from mooring.base.known_gates import KNOWN
-from mooring.base.version import BINARY, OLDEST_EMULATION, OLDEST_MIN_COMPATIBILITY, Version
+from mooring.base.version import BINARY, OLDEST_EMULATION, Version, oldest_compatible
 
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 _SECONDS = 1.0
@@ -23,7 +23,7 @@ def _versions_since(oldest: Version) -> Complete:
 
 
 emulation_versions = _versions_since(OLDEST_EMULATION)
-min_compatibility_versions = _versions_since(OLDEST_MIN_COMPATIBILITY)
+min_compatibility_versions = _versions_since(oldest_compatible())
 
 
 def gate_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:

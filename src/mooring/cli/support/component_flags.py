@@ -28,7 +28,8 @@ def component_flags(command: Callable[..., None]) -> Callable[..., None]:
         metavar="VERSION",
         shell_complete=completions.min_compatibility_versions,
         help="Write only what this version can read: "
-        f"{OLDEST_MIN_COMPATIBILITY} to the emulation version.  [default: emulation version minus one]",
+        f"{OLDEST_MIN_COMPATIBILITY}, or one before an older emulation version, to the emulation version.  "
+        "[default: emulation version minus one]",
     )
     @click.option(
         "--feature-gates",

@@ -1,0 +1,218 @@
+"""Fields and closed values by which releases differ: what is off is dropped, what is too new is refused (4330.7).
+
+A release drops fields behind gates that are off in it, without a word; so does a server that emulates it. What is newer
+than the minimum compatibility version is refused instead, for an older server would lose it. What an object has already
+may stay. Which fields those are is in the history of the API; gates that Mooring has itself are looked at by the kinds.
+``options.py`` says what is off and what is new. Called by ``pipeline.py`` for all kinds, by ``pod/`` for PodSpecs,
+whose verdicts are remembered there, and by advice that judges without a server.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import msgspec
+
+from mooring.api import field_errors
+from mooring.api.core_v1 import PodSpec
+from mooring.api.field_errors import FieldError
+from mooring.api.field_path import Path
+from mooring.api.history.tables import Definitions, Enums, Field, Value, package
+from mooring.api.kinds import GroupVersion
+from mooring.api.meta_v1 import Resource
+
+DETAIL = "may not be set while the minimum compatibility version is older than the field"
+_POD_SPEC = "core.v1.PodSpec"
+Names = tuple[str, ...]
+"""The names of fields on the way to one, without indexes and keys."""
+
+
+@dataclass(slots=True)
+class _Part:
+    """What is to be looked at in a definition."""
+
+    off: set[str] = field(default_factory=set)
+    young: set[str] = field(default_factory=set)
+    values: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The values that are left of closed types of which some are too new."""
+    below: "dict[str, _Part]" = field(default_factory=dict)
+    _readers: dict[type, "_Reader"] = field(default_factory=dict)
+
+    @property
+    def has_any(self) -> bool:
+        return bool(self.off or self.young or self.values or self.below)
+
+    def touches(self, value: Any) -> bool:
+        """Whether a value may have any of it: nearly none has, so this is quick, and `_uses` is asked only then."""
+        kind = type(value)
+        if kind is list or kind is dict:
+            return any(map(self.touches, value if kind is list else value.values()))
+        read, parts = self._readers.get(kind) or self._reader(kind)
+        for found, below in zip(read(value), parts, strict=True):
+            if found:
+                if below is None:
+                    return True
+                for each in found if type(found) is list else (found,):
+                    if below.touches(each):
+                        return True
+        return False
+
+    def _reader(self, struct: type) -> "_Reader":
+        fields = _attributes(struct) if issubclass(struct, msgspec.Struct) else {}
+        names = [name for name in (*self.below, *self.off, *self.young, *self.values) if name in fields]
+        parts = tuple(self.below.get(name) for name in names)
+        if len(names) > 1:
+            reader = _Reader(attrgetter(*(fields[name].name for name in names)), parts)
+        else:  # for which `attrgetter` gives no tuple
+            only = fields[names[0]].name if names else ""
+            reader = _Reader(lambda value: (getattr(value, only),) if only else (), parts)
+        self._readers[struct] = reader
+        return reader
+
+
+class _Reader(NamedTuple):
+    """Reads of a struct what a part is about."""
+
+    read: Callable[[Any], tuple[Any, ...]]
+    below: tuple[_Part | None, ...]
+    """What to look at below each; None for what is off or young itself."""
+
+
+class _Use(NamedTuple):
+    """Something that has a value and should not."""
+
+    names: Names
+    path: Path | None
+    holder: Any
+    field: msgspec.structs.FieldInfo
+    refusal: FieldError | None
+    """None for what is dropped."""
+
+
+class ReleaseFields:
+    """The fields that a server drops and refuses."""
+
+    def __init__(
+        self,
+        definitions: Definitions,
+        enums: Enums,
+        is_off: Callable[[Field], bool],
+        is_young: Callable[[Field | Value], bool],
+    ) -> None:
+        self._parts = _parts(definitions, enums, is_off, is_young)
+        self._pod_spec = self._parts.get(_POD_SPEC)
+
+    def drop(self, obj: Resource, old: Resource | None) -> None:
+        """Take out of an object what is off, but not what the old one has."""
+        part = self._of(obj)
+        if part is None or not part.touches(obj):
+            return
+        kept = {use.names for use in _uses(old, part, None, ())}
+        for use in list(_uses(obj, part, None, ())):
+            if use.refusal is None and use.names not in kept:
+                made = use.field.default_factory is not msgspec.NODEFAULT
+                setattr(use.holder, use.field.name, use.field.default_factory() if made else use.field.default)
+
+    def problems(self, obj: Resource, old: Resource | None) -> list[FieldError]:
+        """An error for all that is too new and that the old object does not have, outside of PodSpecs."""
+        part = self._of(obj)
+        if part is None or part.below.get("spec") is self._pod_spec or not part.touches(obj):
+            return []
+        kept = {use.names for use in _uses(old, part, None, (), self._pod_spec)}
+        return _refusals(_uses(obj, part, None, (), self._pod_spec), kept)
+
+    def in_pod_spec(self, spec: PodSpec) -> frozenset[Names]:
+        """What is too new in a PodSpec, which a change of it may keep."""
+        if self._pod_spec is None or not self._pod_spec.touches(spec):
+            return frozenset()
+        return frozenset(use.names for use in _uses(spec, self._pod_spec, None, ()) if use.refusal)
+
+    def problems_of_pod_spec(self, spec: PodSpec, path: Path, kept: frozenset[Names]) -> list[FieldError]:
+        """An error for all that is too new in a PodSpec, but not for what it may keep."""
+        if self._pod_spec is None or not self._pod_spec.touches(spec):
+            return []
+        return _refusals(_uses(spec, self._pod_spec, path, ()), kept)
+
+    def _of(self, obj: Resource) -> _Part | None:
+        group, version = GroupVersion.parse(obj.api_version)
+        return self._parts.get(f"{package(group)}.{version}.{obj.kind}")
+
+
+def _refusals(uses: Iterator[_Use], kept: set[Names] | frozenset[Names]) -> list[FieldError]:
+    return [use.refusal for use in uses if use.refusal and use.names not in kept]
+
+
+def _parts(
+    definitions: Definitions,
+    enums: Enums,
+    is_off: Callable[[Field], bool],
+    is_young: Callable[[Field | Value], bool],
+) -> dict[str, _Part]:
+    """The definitions in which there is something to look at, here or below."""
+    parts = {name: _Part() for name in definitions}
+    for name, fields in definitions.items():
+        for each in fields.values():
+            if is_young(each):
+                parts[name].young.add(each.name)
+            elif is_off(each):
+                parts[name].off.add(each.name)
+            else:
+                values = enums.get(each.holds, {})
+                left = tuple(value for value, about in values.items() if not is_young(about))
+                if left != tuple(values):
+                    parts[name].values[each.name] = left
+    grown = True
+    while grown:
+        grown = False
+        for name, fields in definitions.items():
+            part = parts[name]
+            for each in fields.values():
+                below = parts.get(each.holds)
+                if below is None or not below.has_any or each.name in part.below:
+                    continue
+                if each.name not in part.off | part.young:
+                    part.below[each.name] = below
+                    grown = True
+    return {name: part for name, part in parts.items() if part.has_any}
+
+
+@lru_cache(maxsize=1024)
+def _attributes(struct: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
+    return {each.encode_name: each for each in msgspec.structs.fields(struct)}
+
+
+def _uses(value: Any, part: _Part, path: Path | None, names: Names, but: _Part | None = None) -> Iterator[_Use]:
+    """What a value has of a part; nothing in `but`."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _uses(item, part, path.index(index) if path else None, names, but)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _uses(item, part, path.key(key) if path else None, names, but)
+    elif isinstance(value, msgspec.Struct):
+        fields = _attributes(type(value))
+        for name, below in part.below.items():
+            inner = getattr(value, fields[name].name) if name in fields and below is not but else None
+            if inner:
+                yield from _uses(inner, below, path.child(name) if path else Path(name), (*names, name), but)
+        for name in (*part.off, *part.young, *part.values):
+            if name in fields and (used := getattr(value, fields[name].name)):
+                yield from _own(used, part, value, fields[name], path.child(name) if path else Path(name), names)
+
+
+def _own(
+    used: Any, part: _Part, holder: Any, about: msgspec.structs.FieldInfo, path: Path, names: Names
+) -> Iterator[_Use]:
+    name = about.encode_name
+    if name in part.off:
+        yield _Use((*names, name), path, holder, about, None)
+    elif name in part.young:
+        yield _Use((*names, name), path, holder, about, field_errors.forbidden(path, DETAIL))
+    else:
+        for index, value in enumerate(used if isinstance(used, list) else [used]):
+            if value not in part.values[name]:
+                here = path.index(index) if isinstance(used, list) else path
+                refusal = field_errors.not_supported(here, value, part.values[name])
+                yield _Use((*names, name, value), here, holder, about, refusal)
