@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mooring.api import field_errors
-from mooring.api.core_v1 import PodSpec
+from mooring.api.core_v1 import Pod, PodSpec
 from mooring.api.field_errors import FieldError
 from mooring.api.field_path import Path
 from mooring.api.history.tables import Definitions, Enums, Field, Value, package
@@ -84,7 +84,6 @@ class _Use(NamedTuple):
     """Something that has a value and should not."""
 
     names: Names
-    path: Path | None
     holder: Any
     field: msgspec.structs.FieldInfo
     refusal: FieldError | None
@@ -118,7 +117,7 @@ class ReleaseFields:
     def problems(self, obj: Resource, old: Resource | None) -> list[FieldError]:
         """An error for all that is too new and that the old object does not have, outside of PodSpecs."""
         part = self._of(obj)
-        if part is None or part.below.get("spec") is self._pod_spec or not part.touches(obj):
+        if part is None or isinstance(obj, Pod) or not part.touches(obj):
             return []
         kept = {use.names for use in _uses(old, part, None, (), self._pod_spec)}
         return _refusals(_uses(obj, part, None, (), self._pod_spec), kept)
@@ -199,20 +198,21 @@ def _uses(value: Any, part: _Part, path: Path | None, names: Names, but: _Part |
                 yield from _uses(inner, below, path.child(name) if path else Path(name), (*names, name), but)
         for name in (*part.off, *part.young, *part.values):
             if name in fields and (used := getattr(value, fields[name].name)):
-                yield from _own(used, part, value, fields[name], path.child(name) if path else Path(name), names)
+                here = path.child(name) if path else Path(name)
+                for found in _own(used, part, fields[name], here):
+                    yield found._replace(names=(*names, *found.names), holder=value)
 
 
-def _own(
-    used: Any, part: _Part, holder: Any, about: msgspec.structs.FieldInfo, path: Path, names: Names
-) -> Iterator[_Use]:
+def _own(used: Any, part: _Part, about: msgspec.structs.FieldInfo, path: Path) -> Iterator[_Use]:
+    """The use that a field is itself, or those that values in it are."""
     name = about.encode_name
     if name in part.off:
-        yield _Use((*names, name), path, holder, about, None)
+        yield _Use((name,), None, about, None)
     elif name in part.young:
-        yield _Use((*names, name), path, holder, about, field_errors.forbidden(path, DETAIL))
+        yield _Use((name,), None, about, field_errors.forbidden(path, DETAIL))
     else:
         for index, value in enumerate(used if isinstance(used, list) else [used]):
             if value not in part.values[name]:
                 here = path.index(index) if isinstance(used, list) else path
                 refusal = field_errors.not_supported(here, value, part.values[name])
-                yield _Use((*names, name, value), here, holder, about, refusal)
+                yield _Use((name, value), None, about, refusal)

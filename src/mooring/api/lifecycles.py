@@ -66,6 +66,8 @@ def _of(served: Served) -> Lifecycle:
     introduced = served.introduced or str(served.releases.since or ALWAYS.introduced)
     removed = served.removed or str(served.releases.until or "")
     is_legacy = "beta" in served.version and not served.off.spans
-    later = {name: at.since for name, at in served.subresources.items() if at.since not in (None, served.releases.since)}
+    later = {
+        name: at.since for name, at in served.subresources.items() if at.since not in (None, served.releases.since)
+    }
     life = since(introduced, served.deprecated, removed, replacement=served.replacement, is_legacy=is_legacy)
     return replace(life, subresources=later) if later else life

@@ -33,8 +33,12 @@ TOLERANT = request(tolerations=[{"key": "a", "operator": "Exists"}])
 ROOM = request(capacity={"requests": {"memory": "1Gi"}})
 USES: dict[tuple[str, str, str], Tree] = {
     ("1.31", "Lease", "spec.strategy"): {"spec": {"strategy": "OldestEmulationVersion"}},
-    ("1.31", "Lease", "spec.preferredHolder"): {"spec": {"preferredHolder": "me", "strategy": "OldestEmulationVersion"}},
-    ("1.33", "CSIDriver", "spec.nodeAllocatableUpdatePeriodSeconds"): {"spec": {"nodeAllocatableUpdatePeriodSeconds": 60}},
+    ("1.31", "Lease", "spec.preferredHolder"): {
+        "spec": {"preferredHolder": "me", "strategy": "OldestEmulationVersion"}
+    },
+    ("1.33", "CSIDriver", "spec.nodeAllocatableUpdatePeriodSeconds"): {
+        "spec": {"nodeAllocatableUpdatePeriodSeconds": 60}
+    },
     ("1.35", "CSIDriver", "spec.serviceAccountTokenInSecrets"): {
         "spec": {"serviceAccountTokenInSecrets": True, "tokenRequests": [{"audience": "a"}]}
     },
@@ -43,7 +47,9 @@ USES: dict[tuple[str, str, str], Tree] = {
     ("1.33", "ResourceClaim", "spec.devices.requests[*].exactly.tolerations"): {"spec": TOLERANT},
     ("1.34", "ResourceClaim", "spec.devices.requests[*].exactly.capacity"): {"spec": ROOM},
     ("1.33", "ResourceClaimTemplate", "spec.spec.devices.requests[*].firstAvailable"): {"spec": {"spec": ALTERNATIVES}},
-    ("1.33", "ResourceClaimTemplate", "spec.spec.devices.requests[*].exactly.tolerations"): {"spec": {"spec": TOLERANT}},
+    ("1.33", "ResourceClaimTemplate", "spec.spec.devices.requests[*].exactly.tolerations"): {
+        "spec": {"spec": TOLERANT}
+    },
     ("1.34", "ResourceClaimTemplate", "spec.spec.devices.requests[*].exactly.capacity"): {"spec": {"spec": ROOM}},
     ("1.33", "ResourceSlice", "spec.perDeviceNodeSelection"): {
         "spec": {"nodeName": None, "perDeviceNodeSelection": True, "devices": [{"name": "d", "nodeName": "n"}]}

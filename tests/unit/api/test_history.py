@@ -5,13 +5,13 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from tools.history import changing
 
 from mooring.api.history import Releases, history, tables
 from mooring.api.history.tables import CHANGING
 from mooring.base import gate_history, known_gates
 from mooring.base.gates import Stage
 from mooring.base.version import Version
-from tools.history import changing
 
 pytestmark = pytest.mark.req("U.1")
 DIGESTS = Path(__file__).parents[2] / "conformance" / "data" / "api-history.txt"
