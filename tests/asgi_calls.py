@@ -10,7 +10,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from mooring.apiserver.app import PEER, Application
+from mooring.apiserver.app import CLIENT, Application
+from mooring.apiserver.client import Client
 from mooring.apiserver.limits import Limits
 from mooring.apiserver.options import ServerConfig
 from mooring.apiserver.server import ApiServer
@@ -138,8 +139,7 @@ class Caller:
             "path": path,
             "query_string": quote(query, safe="&=,%").encode(),
             "headers": raw,
-            "client": ("192.0.2.7", 1234),
-            PEER: self.peer,
+            CLIENT: Client("192.0.2.7", self.peer),
         }
 
 

@@ -18,9 +18,11 @@ A subresource such as `status` is a strategy of its own in `subresources`; `Stat
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+import msgspec
 
 from mooring.admission import meta
 from mooring.admission.options import AdmissionOptions
@@ -140,21 +142,20 @@ SYSTEM_PRIORITIES: Mapping[str, Priority] = {
 """The PriorityClasses that every cluster has."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Request:
+class Request(msgspec.Struct, kw_only=True):
     """One write: the options it is judged by, what it may look up, and where it was sent."""
 
     options: AdmissionOptions
-    lookups: Lookups = field(default_factory=NoCluster)
+    lookups: Lookups = msgspec.field(default_factory=NoCluster)
     now: datetime
     """The time that goes into `creationTimestamp` and `timeAdded`."""
     namespace: str = ""
     """The namespace in the request's path; empty for cluster-scoped kinds."""
     name: str = ""
     """The name in the request's path; empty when an object is created in its collection."""
-    user: UserInfo = field(default_factory=UserInfo)
+    user: UserInfo = msgspec.field(default_factory=UserInfo)
     """Who writes: objects that speak for their author have it written into them."""
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[str] = []
     known_specs: "KnownSpecs | None" = None
     """What whoever admits many pods remembers of them; None judges each anew."""
 

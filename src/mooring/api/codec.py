@@ -10,7 +10,6 @@ Called by the store, the API server, the client and the command line.
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -59,8 +58,7 @@ TypeOf = Callable[[str, str], type[T] | None]
 """Finds the type for an apiVersion and a kind; the scheme has one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded(Generic[T]):
+class Decoded(msgspec.Struct, Generic[T], frozen=True):
     """An object and what the client should be warned about."""
 
     object: T

@@ -6,7 +6,7 @@ short names, categories, verbs and subresources are those of Kubernetes' discove
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from mooring.api import (
@@ -154,14 +154,22 @@ class Kind:
     """The way back."""
     custom: "CustomFacts | None" = None
     """What a definition says of the kind beside all this, where it was learned from one."""
+    group_version: GroupVersion = field(init=False)
+    api_version: str = field(init=False)
+    family: tuple[str, str] = field(init=False)
+    """What all versions of a kind that hold the same objects have in common."""
+    stored: bool = field(init=False)
+    """Whether objects of the kind are kept; the others are questions that are answered at once."""
 
-    @property
-    def group_version(self) -> GroupVersion:
-        return GroupVersion(self.group, self.version)
-
-    @property
-    def api_version(self) -> str:
-        return self.group_version.api_version
+    def __post_init__(self) -> None:
+        worked_out = {  # once, as every request asks for these
+            "group_version": GroupVersion(self.group, self.version),
+            "api_version": GroupVersion(self.group, self.version).api_version,
+            "family": (self.group if self.storage_group is None else self.storage_group, self.kind),
+            "stored": "list" in self.verbs,
+        }
+        for name, value in worked_out.items():
+            object.__setattr__(self, name, value)
 
     def has_shape_of(self, other: "Kind") -> bool:
         """Whether objects of both differ in nothing but their apiVersion."""
@@ -184,16 +192,6 @@ class Kind:
     def stability(self) -> int:
         """`ALPHA`, `BETA` or `STABLE`."""
         return rank(self.version).stability
-
-    @property
-    def stored(self) -> bool:
-        """Whether objects of the kind are kept; the others are questions that are answered at once."""
-        return "list" in self.verbs
-
-    @property
-    def family(self) -> tuple[str, str]:
-        """What all versions of a kind that hold the same objects have in common."""
-        return (self.group if self.storage_group is None else self.storage_group, self.kind)
 
     def subresource(self, name: str) -> Subresource | None:
         return next((each for each in self.subresources if each.name == name), None)

@@ -45,7 +45,7 @@ _remembered = lru_cache(maxsize=4096)(_parsed)
 
 def to_seconds(time: datetime) -> str:
     """`2006-01-02T15:04:05Z`: how timestamps of objects are written."""
-    return f"{time.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat()}Z"
+    return f"{time.astimezone(UTC).isoformat(timespec='seconds')[:-6]}Z"
 
 
 def to_microseconds(time: datetime) -> str:

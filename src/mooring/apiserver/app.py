@@ -12,23 +12,26 @@ the same process call `respond` and spare sockets, TLS and HTTP. ``server.py`` p
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import parse_qs
 
+from msgspec.structs import replace
+
 from mooring.admission.pipeline import new_uid
 from mooring.api import codec, errors
-from mooring.api.answer_limits import limited_warnings
 from mooring.api.errors import StatusError
 from mooring.api.meta_v1 import RootPaths, Status
 from mooring.api.scheme import Scheme
-from mooring.apiserver import access_log, routes
+from mooring.apiserver import access_log
 from mooring.apiserver.api_services import GROUP as API_SERVICES
 from mooring.apiserver.api_services import ApiServices
 from mooring.apiserver.audit_log import AuditLog
+from mooring.apiserver.client import Client
 from mooring.apiserver.connection import ConnectionLostError
+from mooring.apiserver.deadlines import Deadlines
 from mooring.apiserver.definitions.following import Definitions
 from mooring.apiserver.discovery import Discovery
 from mooring.apiserver.exchange import Exchange
@@ -36,7 +39,7 @@ from mooring.apiserver.extensions.policies import GROUP as POLICIES
 from mooring.apiserver.extensions.policies import PolicyStep
 from mooring.apiserver.flow_control.classification import Classification
 from mooring.apiserver.health import Health
-from mooring.apiserver.http import JSON, Request, Response, warning_header
+from mooring.apiserver.http import JSON, Request, Response
 from mooring.apiserver.limits import RequestLimiter
 from mooring.apiserver.metrics import ServerMetrics
 from mooring.apiserver.openapi import OpenApi
@@ -44,12 +47,14 @@ from mooring.apiserver.options import VersionOptions
 from mooring.apiserver.resources import Resources
 from mooring.apiserver.resources.connecting import admit_connection
 from mooring.apiserver.resources.output import formatted
+from mooring.apiserver.routes import ResourceRoute, Routes
 from mooring.apiserver.security import users
 from mooring.apiserver.security.authn import Authenticator
 from mooring.apiserver.security.authz import Authorizer, attributes_of, forbidden
 from mooring.apiserver.security.impersonation import impersonated
 from mooring.apiserver.security.issuer import CONFIGURATION, KEYS, IssuerPages
 from mooring.apiserver.security.reviews import Reviews
+from mooring.apiserver.sending import Receive, Send, Stream, headers_of, nothing, send_stream, send_whole
 from mooring.apiserver.skew import SkewWatch
 from mooring.apiserver.store_errors import status_of
 from mooring.apiserver.streams.streams import Streams
@@ -61,25 +66,23 @@ from mooring.store.errors import StoreError
 log = logs.get(__name__)
 
 Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 PathHandler = Callable[[Request], Awaitable[Response]]
-ResourceHandler = Callable[[Request, routes.ResourceRoute], Awaitable[Response]]
+ResourceHandler = Callable[[Request, ResourceRoute], Awaitable[Response]]
 
-PEER = "mooring.peer"
-"""Where the server puts the client's verified certificate into the scope."""
+CLIENT = "mooring.client"
+"""Where the server puts what it knows of the client, a `Client`, into the scope."""
 TAKE_OVER = "mooring.take_over"
 """Where the server puts the function that answers 101 with some headers, and gives the connection away."""
 BROKEN = "mooring.broken"
 """The message that a body ends here without being whole."""
-_CHUNK = 256 * 1024
 _MOST_PARAMETERS = 100
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _BREAK = "\n"
 _READS = frozenset({"get", "list", "watch"})
 _RBAC = "rbac.authorization.k8s.io"
+_FOLLOWED = frozenset({_RBAC, "apiextensions.k8s.io", POLICIES, API_SERVICES})
+"""Groups whose objects say how this server behaves."""
 _METHODS = _WITH_BODY | {"GET", "HEAD"}
 
 
@@ -112,30 +115,45 @@ class Application:
     """Handlers of more paths, by what they begin with: `/explain` answers `/explain` and all below it."""
     answers: dict[tuple[str, str], ResourceHandler] = field(default_factory=dict)
     """Handlers of resources that are not stored, by group and resource; authorised as all others are."""
+    routes: Routes = field(init=False)
+    deadlines: Deadlines = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.routes = Routes(self.scheme)
+        self.deadlines = Deadlines(self.limiter.limits.request_seconds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise ValueError(f"only HTTP is served, not {scope['type']}")
-        client = scope.get("client")
-        request = Request(method=scope["method"], path=scope["path"], headers=_headers(scope["headers"]))
+        request = Request(method=scope["method"], path=scope["path"], headers=headers_by_name(scope["headers"]))
         if "upgrade" in request.headers and TAKE_OVER not in scope:
             request.headers = {name: value for name, value in request.headers.items() if name != "upgrade"}
-        exchange = self._exchange(request, address=client[0] if client else "")
-        try:
-            request.query = _query(scope["query_string"])
-            peer = scope.get(PEER)
-            if peer:
-                self.metrics.certificate_used(peer, exchange.received.timestamp())
-            user = await self.authenticator.authenticate(request.path, request.headers, peer)
-            exchange.user = request.user = user
-            request.user = impersonated(user, request.headers, self.authorizer) or user
-            response = await self._respond(exchange, receive)
-        except Exception as error:
-            response = self._failed(exchange, error)
+        exchange, response = await self.answer(request, scope["query_string"], scope[CLIENT], receive)
         if response.take_over:
             await self._hand_over(exchange, response, scope)
         else:
-            await self._send(exchange, response, receive, send)
+            await self.send(exchange, response, receive, send)
+
+    async def answer(
+        self, request: Request, query: bytes, client: Client, receive: Receive | None = None
+    ) -> tuple[Exchange, Response]:
+        """What a request that came over the network is answered with, which is still to be sent. Never raises.
+
+        Its body is there already, unless there is a `receive` that waits for it.
+        """
+        exchange = self._exchange(request, client.address)
+        try:
+            if query:
+                request.query = _query(query)
+            if client.certificate_ends is not None:
+                self.metrics.certificate_used(client.certificate_ends - exchange.received.timestamp())
+            user = client.user or await self.authenticator.authenticate(request.path, request.headers)
+            exchange.user = request.user = user
+            request.user = impersonated(user, request.headers, self.authorizer) or user
+            response = await self._respond(exchange, receive, by_network=True)
+        except Exception as error:
+            response = self._failed(exchange, error)
+        return exchange, response
 
     async def respond(self, request: Request) -> Response:
         """Answer a request of a client in this process, whose `user` is taken at its word. Never raises."""
@@ -145,7 +163,7 @@ class Application:
             response = await self._respond(exchange, None)
         except Exception as error:
             response = self._failed(exchange, error)
-        self._count(exchange, response)
+        self.count(exchange, response)
         return response
 
     async def respond_in_group(self, request: Request) -> Response:
@@ -159,7 +177,7 @@ class Application:
             response = await self._handle(exchange)
         except Exception as error:
             response = self._failed(exchange, error)
-        self._count(exchange, response)
+        self.count(exchange, response)
         return response
 
     async def respond_alike(self, request: Request, count: int) -> list[Response]:
@@ -182,7 +200,7 @@ class Application:
         """One of several answers, counted and logged under an id of its own."""
         each = replace(exchange, request=replace(exchange.request, request_id=new_uid()))
         response = self._failed(each, outcome) if isinstance(outcome, Exception) else outcome
-        self._count(each, response)
+        self.count(each, response)
         return response
 
     def _exchange(self, request: Request, address: str = "") -> Exchange:
@@ -190,16 +208,16 @@ class Application:
         request.request_id = given if given and _REQUEST_ID.fullmatch(given) else new_uid()
         return Exchange(request, self.clock.now(), self.clock.monotonic(), address=address)
 
-    async def _respond(self, exchange: Exchange, receive: Receive | None) -> Response:
+    async def _respond(self, exchange: Exchange, receive: Receive | None, *, by_network: bool = False) -> Response:
         """The way of a request whose sender is known."""
         request = exchange.request
-        await self._admit(exchange, by_network=receive is not None)
+        await self._admit(exchange, by_network=by_network)
         route = exchange.route
         if route and route.streams:
             return await self._stream(exchange, route, receive)
         with self.limiter.one_more(exchange.verb) as place:
             try:
-                async with asyncio.timeout(self.limiter.limits.request_seconds):
+                with self.deadlines.begin():
                     if receive and request.method in _WITH_BODY:
                         request.body = await self._body(receive)
                     response = await self._handle(exchange)
@@ -209,7 +227,7 @@ class Application:
             if not isinstance(response.body, bytes):
                 exchange.streaming = exchange.verb != "list"  # of which long ones come in pieces, too, but soon end
                 at_end = place.hand_on() if exchange.streaming else ExitStack()
-                response.body = _Stream(response.body, exchange, at_end)
+                response.body = Stream(response.body, exchange, at_end)
             return response
 
     async def _admit(self, exchange: Exchange, *, by_network: bool = False) -> None:
@@ -217,7 +235,7 @@ class Application:
         request = exchange.request
         self.skew.see_agent(request.user_agent)
         self.limiter.check_rate(request.user)
-        route = exchange.route = await self._route(request.path)
+        route = exchange.route = self.routes.resolve(request.path) or await self._late_route(request.path)
         proxied = route is not None and route.subresource == "proxy"
         if request.method not in _METHODS and not (proxied and request.method == "OPTIONS"):
             raise errors.method_not_allowed(request.method.lower(), request.path)
@@ -225,13 +243,14 @@ class Application:
         exchange.verb = attributes.verb
         if by_network and not (route and route.streams):
             exchange.classified = self.classification.headers(request.user, attributes)
-        await self.authorizer.prepare(request.user, attributes)
+        if users.MASTERS not in request.user.groups:  # whom nothing has to be known about
+            await self.authorizer.prepare(request.user, attributes)
         decision = self.authorizer.authorize(request.user, attributes)
         if not decision.allowed:
             raise forbidden(request.user, attributes, decision.reason)
         exchange.allowed_by = decision.reason or "RBAC"
 
-    async def _stream(self, exchange: Exchange, route: routes.ResourceRoute, receive: Receive | None) -> Response:
+    async def _stream(self, exchange: Exchange, route: ResourceRoute, receive: Receive | None) -> Response:
         """What reaches through to a node: it counts among the streams, for as long as it lasts."""
         request = exchange.request
         with self.limiter.one_more_stream(request.user) as place:
@@ -244,18 +263,17 @@ class Application:
             except TimeoutError:
                 raise errors.timeout("the node did not answer in time") from None
             if response.take_over or not isinstance(response.body, bytes):
-                body = response.body if not isinstance(response.body, bytes) else _nothing()
+                body = response.body if not isinstance(response.body, bytes) else nothing()
                 exchange.streaming = True
-                response.body = _Stream(body, exchange, place.pop_all())
+                response.body = Stream(body, exchange, place.pop_all())
             return response
 
-    async def _route(self, path: str) -> routes.ResourceRoute | None:
-        """The resource that a path names; a definition of it may have come through another server just now."""
-        route = routes.resolve(self.scheme, path)
-        if route is None and path.startswith("/apis/") and path.count("/") > 3:
-            await self.definitions.catch_up()
-            route = routes.resolve(self.scheme, path)
-        return route
+    async def _late_route(self, path: str) -> ResourceRoute | None:
+        """The resource that a path names whose definition may have come through another server just now."""
+        if not path.startswith("/apis/") or path.count("/") <= 3:
+            return None
+        await self.definitions.catch_up()
+        return self.routes.resolve(path)
 
     async def _handle(self, exchange: Exchange) -> Response:
         request, route = exchange.request, exchange.route
@@ -265,15 +283,16 @@ class Application:
                 if route.verb(request) != "create":
                     raise errors.method_not_allowed(route.verb(request), route.resource, group=route.group)
                 return await handler(request, route)
-            answer = self.answers.get((route.group, route.resource))
+            answer = self.answers.get((route.kind.group, route.kind.plural))
             if answer:
                 if exchange.verb not in route.kind.verbs or route.subresource:
                     raise errors.method_not_allowed(exchange.verb, route.resource, group=route.group)
                 return await answer(request, route)
-            if route.group == API_SERVICES:
+            group = route.kind.group
+            if group == API_SERVICES:
                 await self.api_services.keep()
             response = await self.resources.handle(request, route)
-            if exchange.verb not in _READS:
+            if group in _FOLLOWED and exchange.verb not in _READS:
                 await self._catch_up(route)
             return response
         begin = f"/{request.path.split('/')[1]}"
@@ -283,7 +302,7 @@ class Application:
             raise errors.path_not_found()
         return await self._page(request)
 
-    async def _catch_up(self, route: routes.ResourceRoute) -> None:
+    async def _catch_up(self, route: ResourceRoute) -> None:
         """Who has given a right, defined a kind, made a policy or named a webhook may rely on it."""
         if route.group == _RBAC:
             await self.authorizer.catch_up()
@@ -366,14 +385,14 @@ class Application:
             response.headers["retry-after"] = str(status.details.retry_after_seconds)
         return response
 
-    def _count(self, exchange: Exchange, response: Response) -> None:
+    def count(self, exchange: Exchange, response: Response) -> None:
         """Count and log a response, a stream when it has ended."""
         exchange.code = response.status
         body = response.body
         if isinstance(body, bytes):
             exchange.bytes_sent = len(body)
             self._ended(exchange)
-        elif isinstance(body, _Stream):
+        elif isinstance(body, Stream):
             self.metrics.began(exchange)
             if self.audit and exchange.streaming:
                 self.audit.write(exchange, "ResponseStarted")
@@ -388,9 +407,9 @@ class Application:
 
     async def _hand_over(self, exchange: Exchange, response: Response, scope: Scope) -> None:
         """Let a response have the connection until it has done with it."""
-        self._count(exchange, response)
+        self.count(exchange, response)
         headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in response.headers.items()]
-        body = cast("_Stream", response.body)
+        body = cast("Stream", response.body)
         try:
             connection = scope[TAKE_OVER](headers)
             if connection and response.take_over:
@@ -406,20 +425,22 @@ class Application:
         finally:
             await body.aclose()
 
-    async def _send(self, exchange: Exchange, response: Response, receive: Receive, send: Send) -> None:
-        self._count(exchange, response)
+    async def send(self, exchange: Exchange, response: Response, receive: Receive, send: Send) -> None:
+        """Send a response in messages of ASGI."""
+        self.count(exchange, response)
         if response.status == 499:
             return  # nobody is listening
-        await send({"type": "http.response.start", "status": response.status, "headers": _raw(exchange, response)})
+        headers = headers_of(exchange, response)
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
         if isinstance(response.body, bytes):
-            await _send_whole(response.body, send)
+            await send_whole(response.body, send)
             return
         if exchange.route is None or not exchange.route.streams:
-            await _send_stream(response.body, receive, send)
+            await send_stream(response.body, receive, send)
             return
         try:
             with self.streams.until_the_end():
-                await _send_stream(response.body, receive, send)
+                await send_stream(response.body, receive, send)
         except ConnectionLostError as error:
             log.info("A stream broke off", extra={"fields": {"path": exchange.request.path, "why": str(error)}})
         await send({"type": BROKEN})  # unless it came to its end
@@ -427,38 +448,6 @@ class Application:
 
 class _ClientGoneError(Exception):
     """The client hung up while it was sending."""
-
-
-class _Stream:
-    """A body in pieces that keeps its place among the requests until it ends, however it ends."""
-
-    def __init__(self, body: AsyncIterator[bytes], exchange: Exchange, at_end: ExitStack) -> None:
-        self.at_end = at_end
-        self._body = body
-        self._exchange = exchange
-
-    def __aiter__(self) -> "_Stream":
-        return self
-
-    async def __anext__(self) -> bytes:
-        try:
-            chunk = await anext(self._body)
-        except BaseException:  # its end, a mistake, or that nobody wants it any longer
-            self.at_end.close()
-            raise
-        self._exchange.bytes_sent += len(chunk)
-        return chunk
-
-    async def aclose(self) -> None:
-        with self.at_end:
-            close = getattr(self._body, "aclose", None)
-            if close:
-                await close()
-
-
-async def _nothing() -> AsyncIterator[bytes]:
-    return
-    yield  # what makes it an iterator
 
 
 def _status_body(status: Status, request: Request) -> tuple[bytes, str]:
@@ -472,50 +461,7 @@ def _status_body(status: Status, request: Request) -> tuple[bytes, str]:
     return body + b"\n", JSON
 
 
-async def _send_whole(body: bytes, send: Send) -> None:
-    """Send a body, a large one in pieces, so that nobody else has to wait for it."""
-    if len(body) <= _CHUNK:
-        await send({"type": "http.response.body", "body": body, "more_body": False})
-        return
-    whole = memoryview(body)  # whose slices are no copies
-    for begin in range(0, len(body), _CHUNK):
-        more = begin + _CHUNK < len(body)
-        await send({"type": "http.response.body", "body": whole[begin : begin + _CHUNK], "more_body": more})
-        await asyncio.sleep(0)
-
-
-async def _send_stream(body: AsyncIterator[bytes], receive: Receive, send: Send) -> None:
-    """Send pieces as they come, until there are no more or the client hangs up."""
-    sender = asyncio.current_task()
-    gone = False
-
-    async def wait_for_hangup() -> None:
-        nonlocal gone
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        gone = True
-        if sender:
-            sender.cancel()
-
-    listener = asyncio.create_task(wait_for_hangup(), name="waiting for a client to hang up")
-    try:
-        await send({"type": "http.response.body", "body": b"", "more_body": True})  # the head, before there is news
-        async for chunk in body:
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
-    except asyncio.CancelledError:
-        if not gone:
-            raise
-        if sender:
-            sender.uncancel()
-    finally:
-        listener.cancel()
-        if isinstance(body, _Stream):
-            await body.aclose()
-    if not gone:
-        await send({"type": "http.response.body", "body": b""})
-
-
-def _headers(raw: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
+def headers_by_name(raw: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
     """Headers by name; one that came several times has all its values (those of impersonation on lines)."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in raw:
@@ -533,20 +479,6 @@ def _query(raw: bytes) -> Mapping[str, Sequence[str]]:
         return parse_qs(raw.decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
     except ValueError:
         raise errors.bad_request("the query of the request cannot be understood") from None
-
-
-def _raw(exchange: Exchange, response: Response) -> list[tuple[bytes, bytes]]:
-    headers = [
-        (b"content-type", response.content_type.encode("latin-1")),
-        (b"audit-id", exchange.request.request_id.encode()),
-        (b"cache-control", b"no-cache, private"),
-    ]
-    if isinstance(response.body, bytes):
-        headers.append((b"content-length", str(len(response.body)).encode()))
-    headers += exchange.classified
-    headers += ((name.encode("latin-1"), value.encode("latin-1")) for name, value in response.headers.items())
-    headers += ((b"warning", warning_header(text).encode("utf-8")) for text in limited_warnings(response.warnings))
-    return headers
 
 
 def _shown(request: Request, value: object) -> Response:

@@ -1,15 +1,15 @@
 """One request and how it ended, as metrics and logs see it. The edge fills one in and hands it to each of them."""
 
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from mooring.api.authentication_v1 import UserInfo
 from mooring.apiserver.http import Request
 from mooring.apiserver.routes import ResourceRoute
 
 
-@dataclass(slots=True)
-class Exchange:
+class Exchange(msgspec.Struct):
     """What was asked, by whom, and what came of it."""
 
     request: Request

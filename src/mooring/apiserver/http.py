@@ -5,8 +5,11 @@ handler, which returns a `Response` or raises an error of ``mooring.api.errors``
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
+
+import msgspec
 
 from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
@@ -20,21 +23,21 @@ PRODUCED = (JSON, YAML, PROTOBUF)
 
 Format = Literal["json", "yaml", "protobuf"]
 TakeOver = Callable[[Connection], Awaitable[None]]
+_LONGEST_REMEMBERED = 256
 _NOT_TRUE = frozenset({"0", "false"})
 
 
-@dataclass(slots=True, kw_only=True)
-class Request:
+class Request(msgspec.Struct, kw_only=True):
     """What a client asked. Header names are in lower case; a query parameter has all the values that were given."""
 
     method: str
     path: str
-    query: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, Sequence[str]] = {}
+    headers: Mapping[str, str] = {}
     body: bytes = b""
-    user: UserInfo = field(default_factory=UserInfo)
+    user: UserInfo = msgspec.field(default_factory=UserInfo)
     request_id: str = ""
-    audit_annotations: dict[str, str] = field(default_factory=dict)
+    audit_annotations: dict[str, str] = {}
     """What admission adds to the line in the audit log."""
 
     def parameter(self, name: str) -> str:
@@ -70,22 +73,20 @@ class Request:
         return accepted(self.headers.get("accept", ""), protobuf=protobuf)
 
 
-@dataclass(slots=True)
-class Response:
+class Response(msgspec.Struct):
     """What the client is told. A body that comes in pieces (a watch) is an iterator; closing it ends the work."""
 
     status: int = 200
     body: bytes | AsyncIterator[bytes] = b""
     content_type: str = JSON
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = {}
     warnings: Sequence[str] = ()
     """Texts for `Warning` headers, as they are; see `warning_header`."""
     take_over: TakeOver | None = None
     """With status 101: what goes on on the connection after HTTP. It returns when that has ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(msgspec.Struct, frozen=True):
     """A format, and what the object should be shown as: itself when `shown_as` is empty."""
 
     format: Format = "json"
@@ -95,15 +96,26 @@ class Accepted:
     version: str = ""
 
 
+_PLAIN = Accepted()
+
+
 def accepted(header: str, *, protobuf: bool = True) -> Accepted:
     """The first clause of an Accept header that can be served, the ones with the highest `q` first."""
     if not header or header in {"*/*", JSON}:
-        return Accepted()
+        return _PLAIN
+    # A client says the same every time; what is longer than clients are is not remembered.
+    return _remembered(header, protobuf) if len(header) <= _LONGEST_REMEMBERED else _chosen(header, protobuf)
+
+
+def _chosen(header: str, protobuf: bool) -> Accepted:
     for clause in _by_preference(header):
         found = _served(clause)
         if found and (protobuf or found.format != "protobuf"):
             return found
     raise errors.not_acceptable(PRODUCED if protobuf else (JSON, YAML))
+
+
+_remembered = lru_cache(maxsize=256)(_chosen)
 
 
 def warning_header(text: str) -> str:

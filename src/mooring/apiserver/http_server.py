@@ -2,8 +2,9 @@
 
 - `Protocol` puts the client's certificate into the scope, and gives up on clients that send headers too slowly or too
   many of them, or that do not take what is sent to them.
-- `Cycle`, one request and its response, sends the head of a response together with the first piece of its body: a
-  record of TLS for each costs more than all the rest of HTTP.
+- A request that has come whole, as nearly all do, and is answered whole takes a short way, without ASGI (`Whole`).
+- `Cycle`, one request and its response in pieces, sends the head of a response together with the first piece of its
+  body: a record of TLS for each costs more than all the rest of HTTP.
 - Both let a request go over to another protocol: `Application` finds a function in the scope that answers 101 and
   returns the bare connection (``connection.py``), with what the client has sent already.
 - `HttpServer` listens on a socket that was bound beforehand, so that a port in use is a clear error, leaves signals to
@@ -24,15 +25,20 @@ import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from mooring.apiserver.app import BROKEN, PEER, TAKE_OVER, Application
+from mooring.apiserver.app import BROKEN, CLIENT, TAKE_OVER, Application, headers_by_name
+from mooring.apiserver.client import Client
 from mooring.apiserver.connection import CHUNK, Connection
+from mooring.apiserver.exchange import Exchange
+from mooring.apiserver.http import Request, Response
 from mooring.apiserver.limits import Limits
 from mooring.apiserver.security.pki import KeyPair
+from mooring.apiserver.sending import head_of, known_lines, lines_of
 
 _TOO_LARGE = "431 Request Header Fields Too Large"
 _KEEP_ALIVE_SECONDS = 60
 _BACKLOG = 2048
 _HANG_UP_SECONDS = 0.1
+_IDLE_LOOK_SECONDS = 1.0
 _JOINED_BYTES = 64 * 1024
 """Up to this size, copying the head and the body of a response into one piece is cheaper than two writes."""
 
@@ -130,10 +136,7 @@ class Cycle(RequestResponseCycle):
 
     def head(self, status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
         """Exactly these headers, checked."""
-        head = STATUS_LINE[status] + b"".join([b"%b: %b\r\n" % header for header in headers]) + b"\r\n"
-        if head.count(b"\n") != len(headers) + 2:
-            raise ValueError("a header of a response has a line break in it")
-        return head
+        return b"%b%b\r\n" % (STATUS_LINE[status], lines_of(headers))
 
     def _complete(self) -> None:
         self.response_complete = True
@@ -149,9 +152,28 @@ def _chunk(body: bytes, *, last: bool) -> bytes:
     return chunk + b"0\r\n\r\n" if last else chunk
 
 
+class _NoEvent:
+    """In place of an event that nobody waits for."""
+
+    def set(self) -> None: ...
+
+
+class Whole:
+    """A request that has come whole, as far as uvicorn wants to know of it."""
+
+    __slots__ = ("disconnected", "keep_alive", "response_complete")
+    message_event = _NoEvent()
+
+    def __init__(self, *, keep_alive: bool) -> None:
+        self.keep_alive = keep_alive
+        self.disconnected = False
+        self.response_complete = False
+
+
 class Protocol(HttpToolsProtocol):
     """One connection."""
 
+    application: Application
     limits = Limits()
     draining = False
     """Whether the server is about to stop: every answer asks its client to come back on another connection."""
@@ -160,7 +182,10 @@ class Protocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
         super().connection_made(transport)
-        self._peer = transport.get_extra_info("peercert")
+        self._client = Client(self.client[0] if self.client else "", transport.get_extra_info("peercert"))
+        self._idle_since = 0.0
+        self._awaited = self._is_whole = self._keeps_alive = False
+        self._method, self._body = "", b""
         self._header_bytes = 0
         self._in_headers = True
         self._too_large = False
@@ -175,6 +200,7 @@ class Protocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         _cancel(self._stall_timer)
         _cancel(self._header_timer)
+        self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -183,7 +209,6 @@ class Protocol(HttpToolsProtocol):
             if len(self._early) > CHUNK:
                 self.flow.pause_reading()
             return
-        self._unset_keepalive_if_required()
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -191,50 +216,97 @@ class Protocol(HttpToolsProtocol):
         except httptools.HttpParserError:
             self.send_400_response("Invalid HTTP request received.")
             return
+        if self._awaited:
+            self._begin()
         if self._in_headers and not self.transport.is_closing():
+            if self._header_timer is None:
+                self._expect_headers()
             self._header_bytes += len(data)
             if self._header_bytes > self.limits.header_bytes:
                 self._too_large = True
                 self.send_400_response(_TOO_LARGE)
 
     def on_message_begin(self) -> None:
+        if self._awaited:
+            self._begin()
         self.url = b""
         self.headers = []
         self.expect_100_continue = False
         self._header_bytes = 0
         self._in_headers = True
-        if self._header_timer is None:
-            self._expect_headers()
 
     def on_headers_complete(self) -> None:
         self._in_headers = False
-        _cancel(self._header_timer)
-        self._header_timer = None
-        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > self.limits.header_bytes:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
+        if len(self.url) + sum([len(name) + len(value) for name, value in self.headers]) > self.limits.header_bytes:
             self._too_large = True
-            raise ValueError(_TOO_LARGE)  # httptools stops, and uvicorn calls `send_400_response`
-        previous = cast("RequestResponseCycle | None", self.cycle)  # there is none before the first request
-        self.cycle = self._new_cycle()
-        if previous is None or previous.response_complete:
-            self._start_asgi_task(self.cycle, self.app)
+            raise ValueError(_TOO_LARGE)  # httptools stops, and `data_received` calls `send_400_response`
+        parser = self.parser
+        upgrades = parser.should_upgrade()  # behind such a request the parser does not go on
+        self._keeps_alive = (
+            not upgrades and not self.draining and parser.should_keep_alive() and parser.get_http_version() != "1.0"
+        )
+        self._method = parser.get_method().decode("ascii")
+        self._body, self._is_whole, self._awaited = b"", False, True
+        if upgrades or self.expect_100_continue:
+            self._begin()
+
+    def on_body(self, body: bytes) -> None:
+        if self._awaited:
+            self._body += body
+        else:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if self._awaited:
+            self._is_whole = True
+        else:
+            super().on_message_complete()
+
+    def _begin(self) -> None:
+        """Begin to work on a request, of which all has come that comes for now."""
+        self._awaited = False
+        previous = cast("RequestResponseCycle | Whole | None", self.cycle)  # there is none before the first request
+        is_next = previous is None or previous.response_complete
+        path, query = self._address()
+        if is_next and self._is_whole and len(self._body) <= self.limits.body_bytes:
+            whole = Whole(keep_alive=self._keeps_alive)
+            self.cycle = cast("Any", whole)
+            headers = headers_by_name(self.headers)
+            request = Request(method=self._method, path=path, headers=headers, body=self._body)
+            task = self.loop.create_task(self._answer(request, query, whole))
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
+            return
+        scope: dict[str, Any] = {"type": "http", "method": self._method, "path": path, "query_string": query}
+        scope |= {"headers": self.headers, CLIENT: self._client}
+        if self.parser.should_upgrade():
+            scope[TAKE_OVER] = self._take_over
+        self.cycle = cycle = self._new_cycle(scope, keep_alive=self._keeps_alive)
+        cycle.body += self._body
+        cycle.more_body = not self._is_whole
+        if self._body or self._is_whole:
+            cycle.message_event.set()
+        if is_next:
+            self._start_asgi_task(cycle, self.app)
         else:  # the client did not wait for the answer to its previous request
             self.flow.pause_reading()
-            self.pipeline.appendleft((self.cycle, self.app))
+            self.pipeline.appendleft((cycle, self.app))
 
-    def _new_cycle(self) -> Cycle:
-        parser, url = self.parser, httptools.parse_url(self.url)
-        path = url.path.decode("ascii")
-        scope = {
-            "type": "http",
-            "method": parser.get_method().decode("ascii"),
-            "path": unquote(path) if "%" in path else path,
-            "query_string": url.query or b"",
-            "headers": self.headers,
-            "client": self.client,
-            PEER: self._peer,
-        }
-        if parser.should_upgrade():
-            scope[TAKE_OVER] = self._take_over
+    def _address(self) -> tuple[str, bytes]:
+        """The path and the query that are asked for; raises as httptools does."""
+        url = self.url
+        if url.startswith(b"/") and not url.startswith(b"//") and b"#" not in url:
+            raw, _, query = url.partition(b"?")
+        else:
+            parsed = httptools.parse_url(url)
+            raw, query = parsed.path, parsed.query or b""
+        path = raw.decode("ascii")
+        return (unquote(path) if "%" in path else path), query
+
+    def _new_cycle(self, scope: dict[str, Any], *, keep_alive: bool) -> Cycle:
         return Cycle(
             scope=cast("Any", scope),  # what `Application` reads of a scope
             transport=self.transport,
@@ -245,12 +317,81 @@ class Protocol(HttpToolsProtocol):
             default_headers=self.server_state.default_headers,
             message_event=asyncio.Event(),
             expect_100_continue=self.expect_100_continue,
-            keep_alive=parser.get_http_version() != "1.0"
-            and parser.should_keep_alive()
-            and not parser.should_upgrade()  # the parser does not go on behind such a request
-            and not self.draining,
+            keep_alive=keep_alive,
             on_response=self.on_response_complete,
         )
+
+    # -- the short way
+
+    async def _answer(self, request: Request, query: bytes, whole: Whole) -> None:
+        try:
+            exchange, response = await self.application.answer(request, query, self._client)
+            body = response.body
+            if isinstance(body, bytes) and len(body) <= _JOINED_BYTES:
+                self.application.count(exchange, response)
+                if self.flow.write_paused and not whole.disconnected:
+                    await self.flow.drain()
+                if not whole.disconnected:
+                    self._send(exchange, response, body, whole)
+            else:
+                await self._send_in_pieces(exchange, response, whole)
+        except BaseException as error:
+            self.logger.error("A response was not sent", exc_info=error)
+            self.transport.abort()
+            raise
+
+    def _send(self, exchange: Exchange, response: Response, body: bytes, whole: Whole) -> None:
+        date = known_lines(tuple(self.server_state.default_headers))
+        end = b"\r\n" if whole.keep_alive else b"connection: close\r\n\r\n"
+        shown = b"" if exchange.request.method == "HEAD" else body
+        head = head_of(exchange, response, len(body))
+        self.transport.write(b"".join((STATUS_LINE[response.status], date, head, end, shown)))
+        whole.response_complete = True
+        if whole.keep_alive:
+            self.on_response_complete()
+        else:
+            self.transport.close()
+
+    async def _send_in_pieces(self, exchange: Exchange, response: Response, whole: Whole) -> None:
+        """Watches, and what is too long for one write."""
+        cycle = self._new_cycle({"method": exchange.request.method}, keep_alive=whole.keep_alive)
+        cycle.disconnected, cycle.more_body, cycle.waiting_for_100_continue = whole.disconnected, False, False
+        if cast("Any", self.cycle) is whole:
+            self.cycle = cycle
+
+        async def send(_: Any, receive: Any, send: Any) -> None:
+            await self.application.send(exchange, response, receive, send)
+
+        await cycle.run_asgi(send)
+
+    # -- connections without requests
+
+    def on_response_complete(self) -> None:
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+            return
+        self._idle_since = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self._look_after(self.timeout_keep_alive)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close the connection if it has been idle for long: a timer for many requests, and not one for each."""
+        self.timeout_keep_alive_task = None
+        if not self.cycle.response_complete or self.transport.is_closing():
+            return  # the end of the request sets it again
+        rest = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        if self._header_timer is None and rest <= 0:
+            self.transport.close()
+        else:
+            self._look_after(max(rest, _IDLE_LOOK_SECONDS))
+
+    def _look_after(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
+
+    # -- the end, and other ends
 
     def _take_over(self, headers: list[tuple[bytes, bytes]]) -> Connection | None:
         """Answer 101 and give the connection away; None when the client has gone meanwhile."""
@@ -259,6 +400,7 @@ class Protocol(HttpToolsProtocol):
             return None
         cycle.response_started = cycle.response_complete = True
         _cancel(self._stall_timer)
+        self._unset_keepalive_if_required()
         self.connections.discard(self)  # the server waits for its task instead
         self.transport.write(cycle.head(101, [*cycle.default_headers, *headers]))
         self.flow.resume_reading()
@@ -344,7 +486,8 @@ class HttpServer:
         grace_seconds: int = 30,
     ) -> None:
         self._socket = listening
-        protocol = type("Protocol", (Protocol,), {"limits": limits})  # one of its own for each server
+        ours = {"limits": limits, "application": app}
+        protocol = type("Protocol", (Protocol,), ours)  # one of its own for each server
         self._protocol: type[Protocol] = protocol
         config = uvicorn.Config(
             app,

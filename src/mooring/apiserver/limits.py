@@ -82,8 +82,10 @@ class RequestLimiter:
     def one_more(self, verb: str) -> "Place":
         """A place for a request while it is worked on; raises TooManyRequests when there is none."""
         kind = "watches" if verb == "watch" else "reading" if verb in {"get", "list"} else "writing"
-        if getattr(self, kind) >= getattr(self.limits, kind):
+        count = getattr(self, kind)
+        if count >= getattr(self.limits, kind):
             raise _too_many(5 if kind == "watches" else 1)
+        setattr(self, kind, count + 1)
         return Place(self, kind)
 
     def one_more_stream(self, user: UserInfo) -> ExitStack:
@@ -115,22 +117,21 @@ class Place:
         self._kept = True
 
     def __enter__(self) -> "Place":
-        self._count(1)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._kept:
-            self._count(-1)
+            self._leave()
 
     def hand_on(self) -> ExitStack:
         """Keep the place beyond the `with`, until what is returned is closed."""
         self._kept = False
         places = ExitStack()
-        places.callback(self._count, -1)
+        places.callback(self._leave)
         return places
 
-    def _count(self, step: int) -> None:
-        setattr(self._limiter, self._kind, getattr(self._limiter, self._kind) + step)
+    def _leave(self) -> None:
+        setattr(self._limiter, self._kind, getattr(self._limiter, self._kind) - 1)
 
 
 @dataclass(slots=True)

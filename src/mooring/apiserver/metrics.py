@@ -3,14 +3,14 @@
 The registry is handed in: a process that also runs other components shows all metrics on one page.
 """
 
-import ssl
-from collections.abc import Callable, Mapping
+from bisect import bisect_left
+from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
-from typing import Any
+from typing import NamedTuple
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, generate_latest
 
+from mooring.apiserver.bounded_cache import BoundedCache
 from mooring.apiserver.exchange import Exchange
 from mooring.apiserver.http import Response
 from mooring.base.metrics import Counts, Histograms, Shown
@@ -18,7 +18,8 @@ from mooring.store.errors import StoreError
 from mooring.store.kv import Store
 
 _BUCKETS = (*(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60),)
-_SLI_BUCKETS = _BUCKETS[2:]
+_SLI_FROM = 2
+_SLI_BUCKETS = _BUCKETS[_SLI_FROM:]
 _LIVES = (0, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 345600, 604800, 2592000, 7776000, 15552000, 31104000)
 _SELF_DEFENCE = frozenset({429, 503, 504})
 _SIZES = tuple(1000.0 * 10**power for power in range(7))
@@ -36,7 +37,27 @@ _STORE = {
     "file_bytes": "The size of the store on disk; 0 where that is not known.",
 }
 """What of `store.kv.Stats` is shown."""
+_SORTS_KNOWN = 4096
 _Where = tuple[str, str, str, str, str, str, str]
+
+
+class _Series(NamedTuple):
+    """The numbers that a request of one sort is added to."""
+
+    counted: tuple[str, ...]
+    durations: list[float]
+    slis: list[float]
+    sizes: list[float]
+
+    def observe(self, seconds: float, size: int) -> None:
+        """As three times `Histograms.observe`; the buckets of objectives are the last of those of durations."""
+        bucket = bisect_left(_BUCKETS, seconds)
+        self.durations[bucket] += 1
+        self.durations[-1] += seconds
+        self.slis[max(0, bucket - _SLI_FROM)] += 1
+        self.slis[-1] += seconds
+        self.sizes[bisect_left(_SIZES, size)] += 1
+        self.sizes[-1] += size
 
 
 class ServerMetrics:
@@ -71,6 +92,7 @@ class ServerMetrics:
             _LIVES,
         )
         self._sizes = Histograms("apiserver_response_sizes", "How large responses were, in bytes.", _LABELS, _SIZES)
+        self._series: BoundedCache[tuple[_Where, str, int], _Series] = BoundedCache(_SORTS_KNOWN)
         registry.register(
             Shown(self._requests, self._durations, self._slis, self._terminations, self._certificates, self._sizes)
         )
@@ -116,18 +138,24 @@ class ServerMetrics:
         if exchange.streaming:
             self.long_running.labels(*where).dec()
         dry_run = "All" if "dryRun" in exchange.request.query else ""
-        self._requests.add((*where, dry_run, str(exchange.code)))
-        if exchange.code in _SELF_DEFENCE:
-            self._terminations.add((*where, str(exchange.code)))
+        code = exchange.code
+        series = self._series.get((where, dry_run, code)) or self._series_of(where, dry_run, code)
+        self._requests.add(series.counted)
+        if code in _SELF_DEFENCE:
+            self._terminations.add((*where, str(code)))
         if not exchange.streaming:
-            self._durations.observe((*where, dry_run), exchange.seconds)
-            self._slis.observe(where, exchange.seconds)
-            self._sizes.observe(where, exchange.bytes_sent)
+            series.observe(exchange.seconds, exchange.bytes_sent)
 
-    def certificate_used(self, peer: Mapping[str, Any], now: float) -> None:
-        """A client has shown its certificate, as `ssl` gives it."""
-        with suppress(KeyError, ValueError):
-            self._certificates.observe((), _end_of(peer["notAfter"]) - now)
+    def _series_of(self, where: "_Where", dry_run: str, code: int) -> "_Series":
+        """Where requests of a sort are counted, found once."""
+        durations = self._durations.series((*where, dry_run))
+        found = _Series((*where, dry_run, str(code)), durations, self._slis.series(where), self._sizes.series(where))
+        self._series.put((where, dry_run, code), found)
+        return found
+
+    def certificate_used(self, seconds: float) -> None:
+        """A client has shown a certificate that is good for so much longer."""
+        self._certificates.observe((), seconds)
 
     def streamed(self, exchange: Exchange, received: int, sent: int) -> None:
         """What went over a connection after HTTP."""
@@ -144,12 +172,6 @@ class ServerMetrics:
         return Response(200, generate_latest(self._registry), CONTENT_TYPE_LATEST)
 
 
-@lru_cache(maxsize=1024)
-def _end_of(text: str) -> float:
-    """When a certificate ends, in seconds since 1970."""
-    return float(ssl.cert_time_to_seconds(text))
-
-
 def _where(exchange: Exchange) -> _Where:
     """The labels of a request. Paths and methods that clients make up do not become labels of their own."""
     route = exchange.route
@@ -160,4 +182,5 @@ def _where(exchange: Exchange) -> _Where:
     if verb == "PATCH" and exchange.request.content_type == _APPLY:
         verb = "APPLY"
     scope = "resource" if route.name or exchange.verb == "create" else "namespace" if route.namespace else "cluster"
-    return (verb, route.group, route.version, route.resource, route.subresource, scope, "apiserver")
+    kind = route.kind
+    return (verb, kind.group, kind.version, kind.plural, route.subresource, scope, "apiserver")

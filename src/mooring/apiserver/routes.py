@@ -5,20 +5,24 @@
 """
 
 import re
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from mooring.api.kinds import Kind
 from mooring.api.scheme import Scheme
+from mooring.apiserver.bounded_cache import BoundedCache
 from mooring.apiserver.http import Request
 
 MANY = "-"
 """In place of a name: several objects, which the body names. No object can have this name."""
 _PROXY = re.compile(r"(/api/[^/]+/(?:namespaces/[^/]+/(?:pods|services)|nodes)/[^/]+/proxy)(/.*)", re.DOTALL)
+_COLLECTIONS, _LONGEST = 4096, 512
+"""How many collections are remembered, and how long their paths may be."""
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceRoute:
+class ResourceRoute(msgspec.Struct, frozen=True):
     """What a path names. Without a name it is a collection, without a namespace one of the whole cluster."""
 
     kind: Kind
@@ -57,6 +61,42 @@ class ResourceRoute:
         if request.method == "DELETE":
             return "delete" if self.name else "deletecollection"
         return _VERBS.get(request.method, request.method.lower())
+
+
+class Routes:
+    """`resolve` for a server: paths below a collection that was asked for before are not taken apart again."""
+
+    def __init__(self, scheme: Scheme) -> None:
+        self._scheme = scheme
+        self._changes = scheme.changes
+        self._collections: BoundedCache[str, ResourceRoute] = BoundedCache(_COLLECTIONS)
+        """By their paths, those that objects can be right below."""
+
+    def resolve(self, path: str) -> ResourceRoute | None:
+        """As the function of that name."""
+        if self._changes != self._scheme.changes:
+            self._changes, self._collections = self._scheme.changes, BoundedCache(_COLLECTIONS)
+        found = self._collections.get(path)
+        if found is not None:
+            return found
+        above, _, last = path.rpartition("/")
+        collection = self._collections.get(above)
+        if collection is not None and last:
+            return ResourceRoute(collection.kind, collection.namespace, last)
+        above, _, name = above.rpartition("/")
+        collection = self._collections.get(above)
+        if collection is not None and last and name and collection.kind.subresource(last) is not None:
+            return ResourceRoute(collection.kind, collection.namespace, name, last)
+        route = resolve(self._scheme, path)
+        if route is not None and _holds_objects(route) and not path.endswith("/") and len(path) <= _LONGEST:
+            self._collections.put(path, route)
+        return route
+
+
+def _holds_objects(route: ResourceRoute) -> bool:
+    """Whether what follows behind the path of a route is the name of an object."""
+    kind = route.kind  # behind `namespaces` a namespace may follow, and a resource in it
+    return not (route.name or route.watch or kind.plural == "namespaces") and bool(route.namespace) == kind.namespaced
 
 
 def resolve(scheme: Scheme, path: str) -> ResourceRoute | None:

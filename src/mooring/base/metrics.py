@@ -78,11 +78,16 @@ class Histograms:
         self._series: dict[Labels, list[float]] = {}
 
     def observe(self, labels: Labels, value: float, times: int = 1) -> None:
-        series = self._series.get(labels)
-        if series is None:
-            series = self._series[labels] = [0.0] * (len(self._buckets) + 2)
+        series = self.series(labels)
         series[bisect_left(self._buckets, value)] += times
         series[-1] += value * times
+
+    def series(self, labels: Labels) -> list[float]:
+        """How many values are in each bucket, and their sum at the end: for those who observe very often."""
+        found = self._series.get(labels)
+        if found is None:
+            found = self._series[labels] = [0.0] * (len(self._buckets) + 2)
+        return found
 
     def family(self) -> Metric:
         family = HistogramMetricFamily(self.name, self.about, labels=self.labels)

@@ -110,6 +110,44 @@ async def test_requests_that_do_not_wait_are_answered_in_their_order(connection:
     assert [body == b"ok" for body in bodies] == [False, True, False]
 
 
+_CREATES = [
+    "POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    f"Content-Length: {len(body)}\r\n\r\n{body}"
+    for body in (json.dumps({"metadata": {"name": f"map-{number}"}}) for number in range(3))
+]
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 10_000])
+async def test_it_does_not_matter_in_how_many_pieces_requests_come(connection: Connection, size: int) -> None:
+    sent = "".join(_CREATES).encode()
+    for start in range(0, len(sent), size):
+        connection.writer.write(sent[start : start + size])
+        await connection.writer.drain()
+    answers = [await connection.answer() for _ in _CREATES]
+    assert [answer[0] for answer in answers] == [201] * 3
+    assert [json.loads(answer[2])["metadata"]["name"] for answer in answers] == ["map-0", "map-1", "map-2"]
+    head = {name: value for name, value in answers[0][1].items() if name not in {"audit-id", "date", "content-length"}}
+    flow = ["x-kubernetes-pf-flowschema-uid", "x-kubernetes-pf-prioritylevel-uid"]
+    assert list(head) == ["content-type", "cache-control", *flow]
+    assert len(answers[0][1]) == 7
+
+
+async def test_a_connection_without_requests_is_closed_and_one_with_requests_is_not(tmp_path: Path) -> None:
+    async with listening(tmp_path, Limits(idle_seconds=1)) as server:
+        idle, busy = [await Connection.open(server, _tls(tmp_path)) for _ in range(2)]
+        watch = await Connection.open(server, _tls(tmp_path))
+        await idle.get("/version")
+        await watch.get("/version")
+        assert (await watch.ask("GET /api/v1/pods?watch=1 HTTP/1.1\nHost: x\n\n"))[0] == 200
+        for _ in range(6):
+            assert (await busy.get("/version"))[0] == 200
+            await asyncio.sleep(0.25)
+        assert await idle.ends() == b""
+        assert server.app.limiter.watches == 1
+        busy.close()
+        watch.close()
+
+
 async def test_head_tells_the_length_and_sends_no_body(connection: Connection) -> None:
     connection.writer.write(b"HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
     head = await asyncio.wait_for(connection.reader.readuntil(b"\r\n\r\n"), 10)

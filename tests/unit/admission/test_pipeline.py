@@ -1,5 +1,6 @@
 """The pipeline around every kind: namespaces, names, what the server stamps on objects, and which strategy is asked."""
 
+import os
 import re
 from dataclasses import dataclass
 
@@ -7,7 +8,7 @@ import pytest
 
 from admission_pods import NOW, ON, created, pod_of, request
 from mooring.admission import registry
-from mooring.admission.pipeline import admit_create, admit_update
+from mooring.admission.pipeline import admit_create, admit_update, new_uid
 from mooring.admission.strategy import NoCluster, Request
 from mooring.api import errors
 from mooring.api.base import copy_of
@@ -74,6 +75,19 @@ def test_the_server_says_when_and_who() -> None:
     assert metadata.deletion_timestamp is None
     assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", metadata.uid)
     assert metadata.namespace == "default"
+
+
+def test_a_process_and_its_child_make_different_ids() -> None:
+    new_uid()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(writing, new_uid().encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reading, 36).decode() != new_uid()
+    os.close(reading)
+    os.close(writing)
 
 
 @pytest.mark.parametrize("prefix", ["web-", "x" * 80], ids=["short", "too long"])

@@ -15,6 +15,7 @@ from asgi_calls import ADMIN, Caller, running
 from mooring.api.coordination_v1 import VERSION_ANNOTATION, Lease
 from mooring.api.meta_v1 import ObjectMeta
 from mooring.apiserver.audit_log import AuditLog, AuditLogError
+from mooring.apiserver.client import Client
 from mooring.apiserver.exchange import Exchange
 from mooring.apiserver.http import Request
 from mooring.apiserver.metrics import ServerMetrics
@@ -99,8 +100,9 @@ async def test_certificates_and_self_defence_are_counted() -> None:
     registry = CollectorRegistry()
     store = await MemoryStore.open()
     metrics = ServerMetrics(registry, store)
-    metrics.certificate_used({"notAfter": "Jan  1 01:00:00 2027 GMT"}, 1798761600.0)  # an hour before
-    metrics.certificate_used({}, 0.0)
+    ends = Client(peer={"notAfter": "Jan  1 01:00:00 2027 GMT"}).certificate_ends
+    metrics.certificate_used((ends or 0) - 1798761600.0)  # an hour before
+    assert Client(peer={}).certificate_ends is None
     exchange = Exchange(Request(method="GET", path="/x"), datetime.now(UTC), 0.0)
     exchange.code = 429
     metrics.ended(exchange)

@@ -7,10 +7,10 @@ apart by manager, operation, version and subresource. Called by ``resources/writ
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import msgspec
 from msgspec import structs
 
 from mooring.api import codec, errors, times
@@ -42,8 +42,7 @@ Tree = dict[str, Any]
 _UNKNOWN = re.compile(r'unknown field "([^"]*)"')
 
 
-@dataclass(frozen=True, slots=True)
-class Manager:
+class Manager(msgspec.Struct, frozen=True):
     """Who writes, through which subresource, and when."""
 
     name: str

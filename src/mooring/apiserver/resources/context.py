@@ -4,8 +4,9 @@
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
 
 from mooring.admission import strategy as admission
 from mooring.admission.accounting.evaluators import Evaluators
@@ -52,8 +53,7 @@ CreateCheck = Callable[[UserInfo, Kind, str, str], None]
 verb is another one."""
 
 
-@dataclass(slots=True)
-class Call:
+class Call(msgspec.Struct):
     """One request: where it goes, what its answer should look like, and what to warn of."""
 
     request: Request
@@ -63,7 +63,7 @@ class Call:
     name: str
     subresource: str
     accepted: Accepted
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[str] = []
 
     def not_found(self) -> errors.NotFound:
         return errors.not_found(self.kind.plural, self.name, group=self.kind.group)

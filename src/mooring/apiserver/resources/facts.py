@@ -6,8 +6,9 @@ was acknowledged, by whichever server. Decoding is spared as long as nothing has
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -32,6 +33,7 @@ _DEFAULT_INGRESS_CLASS = "ingressclass.kubernetes.io/is-default-class"
 _TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 _NODES_KNOWN = 16384
 _LIMITED_NAMESPACES_KNOWN = 4096
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 R = TypeVar("R", bound=Resource)
 T = TypeVar("T")
 
@@ -44,23 +46,22 @@ def _no_pods(namespace: str) -> tuple[int, Iterator[Pod]]:  # noqa: ARG001 - as 
     return 0, iter(())
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True):
     """The `Lookups` of one request."""
 
-    phases: Mapping[str, str] = field(default_factory=dict)
-    priorities: Mapping[str, Priority] = field(default_factory=dict)
+    phases: Mapping[str, str] = _NOTHING
+    priorities: Mapping[str, Priority] = _NOTHING
     default_priority: Priority | None = None
     storage_class: str | None = None
     expandable_classes: frozenset[str] = frozenset()
     ingress_class: str | None = None
     accounts: Mapping[str, ServiceAccount] | None = None
-    runtime_classes: Mapping[str, RuntimeClass] = field(default_factory=dict)
-    node_labels: Mapping[str, str] = field(default_factory=dict)
+    runtime_classes: Mapping[str, RuntimeClass] = _NOTHING
+    node_labels: Mapping[str, str] = _NOTHING
     """The topology labels of the node that a pod names."""
     limits: Callable[[str], Sequence[LimitRange]] = _no_limits
     """Asked only by those who need it, as this server knows of them without waiting."""
-    security: Mapping[str, str] = field(default_factory=dict)
+    security: Mapping[str, str] = _NOTHING
     pods_of: Callable[[str], tuple[int, Iterator[Pod]]] = _no_pods
 
     def namespace_phase(self, name: str) -> str | None:

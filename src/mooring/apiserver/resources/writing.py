@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+import msgspec
+
 from mooring.admission.pipeline import (
     another_like,
     begin_create,
@@ -47,8 +49,7 @@ EVENT_SECONDS = 3600.0
 APPLY = "application/apply-patch+yaml"
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(msgspec.Struct, frozen=True):
     """What a write left behind: the stored bytes and their revision (0 if nothing was stored: dry run)."""
 
     value: bytes

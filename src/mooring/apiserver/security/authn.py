@@ -5,7 +5,6 @@ its owner believes to be somebody. Without either, a request is anonymous, which
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
@@ -28,10 +27,8 @@ class Authenticator:
         self._tokens = tokens or TokenFile({})
         self._joining = joining
 
-    async def authenticate(self, path: str, headers: Mapping[str, str], peer: Mapping[str, Any] | None) -> UserInfo:
-        """The user of a request; raises Unauthorized. `peer` is the verified certificate of the connection."""
-        if peer and (user := users.of_certificate(peer)):
-            return user
+    async def authenticate(self, path: str, headers: Mapping[str, str]) -> UserInfo:
+        """The user of a request on a connection without a certificate that names one; raises Unauthorized."""
         header = headers.get("authorization", "")
         if header:
             scheme, _, token = header.partition(" ")

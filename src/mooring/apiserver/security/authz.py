@@ -3,8 +3,9 @@
 `attributes_of` makes `Attributes` of a request; ``rbac.py`` has the authorizer; `forbidden` is what the client is told.
 """
 
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from mooring.api import errors, field_selector
 from mooring.api.authentication_v1 import UserInfo
@@ -17,8 +18,7 @@ from mooring.apiserver.routes import MANY, ResourceRoute
 _OF_COLLECTIONS = frozenset({"list", "watch", "deletecollection"})
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(msgspec.Struct, frozen=True):
     """An action: on a resource, or, when `path` is given, on a path that is no resource."""
 
     verb: str
@@ -37,8 +37,7 @@ class Attributes:
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """Whether an action is allowed; the reason says by which binding, or what kept a role from being looked at."""
 
     allowed: bool
@@ -75,7 +74,7 @@ def attributes_of(request: Request, route: ResourceRoute | None) -> Attributes:
     """The action that a request asks for."""
     if route is None:
         return Attributes(verb=request.method.lower(), path=request.path)
-    verb = route.verb(request)
+    kind, verb = route.kind, route.verb(request)
     name = "" if route.name == MANY else route.name  # which takes the right to all of them
     node = ""
     if verb in _OF_COLLECTIONS:
@@ -83,9 +82,9 @@ def attributes_of(request: Request, route: ResourceRoute | None) -> Attributes:
         name = name or _only(selector, "metadata.name")
         node = selected_node(selector)
     namespace = route.namespace
-    if route.group == "" and route.resource == "namespaces":
+    if kind.plural == "namespaces" and kind.group == "":
         namespace = route.name  # what is done to a namespace is done in it
-    return Attributes(verb, route.group, route.resource, route.subresource, namespace, name, selected_node=node)
+    return Attributes(verb, kind.group, kind.plural, route.subresource, namespace, name, "", node)
 
 
 def selected_node(selector: str) -> str:

@@ -85,7 +85,7 @@ class Reviews:
 
     def handler_for(self, route: ResourceRoute) -> Answer | None:
         """Who answers requests for a route; None if it is not one of these."""
-        return self._answers.get((route.group, route.resource, route.subresource))
+        return self._answers.get((route.kind.group, route.kind.plural, route.subresource))
 
     async def _token(self, request: Request, route: ResourceRoute) -> Response:
         kind = self._scheme.kind(f"{_AUTHENTICATION}/v1", "TokenRequest")
