@@ -41,7 +41,7 @@ from .syntax import (
     Select,
     is_accumulator,
 )
-from .types import BOOL, Kind, Type
+from .types import BOOL, STRING, Kind, Type
 from .values import Value
 
 Evaluate = Callable[[Mapping[str, Value]], Value]
@@ -246,7 +246,7 @@ class Generator:
         if type_.is_dyn and not expr.test_only:  # what is no mapping raises, and leaves the rest to the interpreter
             return Code(f"{operand}[{name!r}]")
         accessor = Accessor(type_, name, self._options.objects)
-        quick = type_.kind is Kind.OBJECT and operand.isidentifier()
+        quick = (type_.kind is Kind.OBJECT or type_.is_dyn) and operand.isidentifier()
         if expr.test_only:
             test = f"{self._name('h', accessor.has)}({operand})"
             return Code(f"({name!r} in {operand} if {operand}.__class__ is dict else {test})" if quick else test)
@@ -355,7 +355,16 @@ class Generator:
         known = invoker(call) is overload.impl
         if known and overload.inline is not None:
             return overload.inline.format(*sources)
-        return f"{self._name('f', invoker(call))}({', '.join(sources)})"
+        invoked = f"{self._name('f', invoker(call))}({{}})".format
+        dynamic = [index for index, operand in enumerate(call.operands) if operand.type.is_dyn]
+        if overload.inline is None or len(call.overloads) > 1 or len(dynamic) != 1 or self._in_iterable:
+            return invoked(", ".join(sources))
+        [index] = dynamic
+        if overload.args[index] != STRING:
+            return invoked(", ".join(sources))
+        given, sources[index] = sources[index], self._local()
+        test = f"({sources[index]} := {given}).__class__ is str"
+        return f"({overload.inline.format(*sources)} if {test} else {invoked(', '.join(sources))})"
 
     # Lists and maps
 

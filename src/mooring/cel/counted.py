@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from . import costs
@@ -25,7 +25,7 @@ from .dispatch import Counter, counter, invoker
 from .errors import CostLimitExceeded
 from .interpreter import Interpreter, Options
 from .standard import FOLDED
-from .steps import Frame, asking_cost
+from .steps import asking_cost
 from .syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select
 from .types import Kind
 from .values import Optional, Value, is_key
@@ -43,9 +43,18 @@ def generate_counted(expr: Expr, options: Options, interpreter: Interpreter) -> 
         return interpreter.evaluate
 
     def evaluate(bindings: Mapping[str, Value], limit: int) -> tuple[Value, int]:
-        frame = Frame(bindings, 0, limit)
+        cost = 0
+
+        def charge(more: int) -> bool:
+            """Always true, so that generated code can say `charge(1) and value`."""
+            nonlocal cost
+            cost += more
+            if cost > limit:
+                raise CostLimitExceeded
+            return True
+
         try:
-            return compiled(bindings, frame.charge), frame.cost
+            return compiled(bindings, charge), cost
         except CostLimitExceeded:
             raise
         except Exception:
@@ -74,14 +83,11 @@ def _paid(impl: Callable[..., Value], count: Counter, *, counts_result: bool) ->
     return afterwards if counts_result else before
 
 
-def _decided(charge: Charge, total: int, verdicts: Iterable[bool], decisive: bool, asking: int) -> bool:
+def _decided(charge: Charge, rest: Iterator[Value], asking: int) -> bool:
     """`all` and `exists`: a decided loop still asks its condition once, if there is a next turn."""
-    for turn, verdict in enumerate(verdicts, 1):
-        if verdict is decisive:
-            if turn < total:
-                charge(asking)
-            return decisive
-    return not decisive
+    for _ in rest:
+        return charge(asking)
+    return True
 
 
 def _found(charge: Charge, result: Optional) -> Optional:
@@ -221,7 +227,7 @@ class _CountingGenerator(Generator):
         if self._is_set_membership(call, args):
             return super()._operation(call, args)
         cost, count = counter(call, self._options.equality)
-        constant = cost.constant if call.function != op.EQUALS else None
+        constant = _known_cost(cost, args) if call.function != op.EQUALS else None
         if constant is not None:
             self._cost += constant
             return super()._operation(call, args)
@@ -257,10 +263,12 @@ class _CountingGenerator(Generator):
         if quantifier is None:
             return None
         asking = asking_cost(quantifier.decisive)
-        held = self._local()
+        turns = self._local()
         verdict = self._stretch(lambda: self._condition(quantifier.predicate), extra=asking + costs.IDENT)
-        loop = f"{verdict} for {', '.join(targets)} in {self._iterated(expr, held)}"
-        return f"(lambda {held}: decided(charge, len({held}), ({loop}), {quantifier.decisive}, {asking}))({container})"
+        loop = f"({verdict} for {', '.join(targets)} in {turns})"
+        decided = f"decided(charge, {turns}, {asking})"
+        result = f"any{loop} and {decided}" if quantifier.decisive else f"all{loop} or not {decided}"
+        return f"(lambda {turns}: {result})(iter({self._iterated(expr, container)}))"
 
     def _added(self, step: Call) -> str:
         added = step.args[1]
@@ -268,6 +276,13 @@ class _CountingGenerator(Generator):
         if isinstance(added, ListExpr) and not self._is_constant(added):
             overhead += costs.LIST
         return self._stretch(lambda: super(_CountingGenerator, self)._added(step), extra=overhead)
+
+
+def _known_cost(cost: CallCost, args: Sequence[Code]) -> int | None:
+    """What a call costs, where that depends on none of its arguments, or only on some that are known."""
+    if cost.formula is None or not all(args[int(index)].is_constant for index in _PLACES.findall(cost.formula)):
+        return None
+    return cost.count([arg.value for arg in args], None)
 
 
 def _operand(expr: Expr) -> Expr | None:
