@@ -15,16 +15,20 @@ from mooring.api import errors
 from mooring.api.admissionregistration_v1 import (
     MatchCondition,
     MatchResources,
+    NamedRuleWithOperations,
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
     ValidatingAdmissionPolicyBindingSpec,
+    ValidatingAdmissionPolicySpec,
+    Validation,
 )
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.core_v1 import Namespace, Pod
 from mooring.api.kinds import Kind
+from mooring.api.label_selector import Selector
 from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.api.scheme import Scheme, parse_runtime_config
-from mooring.constraints.celenv.authorizer import Action, Answer
+from mooring.constraints.celenv.authorizer import Action, Answer, nobody_may
 
 pytestmark = pytest.mark.req("X.7")
 SCHEME = Scheme(runtime_config=parse_runtime_config("api/all=true"))
@@ -294,3 +298,42 @@ def test_policies_that_are_as_they_were_keep_what_they_have_compiled() -> None:
     assert after.policies[0] is before.policies[0]
     assert after.policies[1] is not before.policies[1]
     assert ValidatingPolicies([first], bindings[1:], before).policies == []
+
+
+class _NoCluster:
+    """What policies may know of a cluster in which nothing is."""
+
+    decide = staticmethod(nobody_may)
+
+    def namespace(self, name: str) -> dict[str, Any]:
+        return {"metadata": {"name": name}}
+
+    def param_kind(self, api_version: str, kind: str) -> None: ...
+
+    def named(self, kind: Kind, namespace: str, name: str) -> None: ...
+
+    def selected(self, kind: Kind, namespace: str, selector: Selector) -> list[dict[str, Any]]:
+        return []
+
+
+@pytest.mark.req("X.11")
+def test_an_expression_is_stopped_although_its_estimate_is_within_the_limit() -> None:
+    """cel-go's estimate, and so ours, does not know what it costs to read fields of dynamic values."""
+    numbers = f"[{', '.join('1' for _ in range(250))}]"
+    expression = f"{numbers}.all(x, {numbers}.all(y, !has(object.a.b.c.d.e.f.g.h.i.j.k.l)))"
+    rule = NamedRuleWithOperations(operations=["*"], api_groups=["*"], api_versions=["*"], resources=["*"])
+    spec = ValidatingAdmissionPolicySpec(
+        match_constraints=MatchResources(resource_rules=[rule]), validations=[Validation(expression=expression)]
+    )
+    bound = ValidatingAdmissionPolicyBindingSpec(policy_name="dear", validation_actions=["Deny"])
+    policies = ValidatingPolicies(
+        [ValidatingAdmissionPolicy(metadata=ObjectMeta(name="dear"), spec=spec)],
+        [ValidatingAdmissionPolicyBinding(metadata=ObjectMeta(name="dear"), spec=bound)],
+    )
+    tree: dict[str, Any] = {}
+    for name in "kjihgfedcba":
+        tree = {name: tree}
+    about = request()
+    about.show(tree)
+    [denial] = policies.judge(about, _NoCluster()).denials
+    assert "actual cost limit exceeded" in denial.message

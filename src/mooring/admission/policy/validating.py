@@ -265,9 +265,14 @@ class _Program:
 
 
 def _question(rule: _Rule) -> tuple[Callable[..., Any], int | None]:
-    """What to call for a validation, and what that costs at most; None where it has to be counted."""
+    """What to call for a validation, and what that costs at most; None where it has to be counted.
+
+    The estimate forgets what it costs to read fields of dynamic values, as cel-go's does. Each of them is written in
+    the expression, and none is read more often than the estimate has steps.
+    """
     program = rule.program.program
-    return (program.evaluate, program.max_cost) if program.max_cost <= PER_CALL else (program.counted, None)
+    most = (program.max_cost + 1) * (len(program.expression) + 1)
+    return (program.evaluate, most) if most <= PER_CALL else (program.counted, None)
 
 
 class _Finding(NamedTuple):
