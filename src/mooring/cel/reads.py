@@ -2,47 +2,78 @@
 
 For `node.labels['rack'] == 'a' && has(node.labels.zone)` it is `{("node", "labels"): frozenset({"rack", "zone"})}`.
 None instead of the keys means "the whole map": the expression iterates over it, measures it or computes a key. A field
-that is no map has None too. Called by environment.py; used by the scheduler's columns.
+that is no map has None too.
+
+Paths lead into dynamic values as well, and in loops over them through their items (`ITEMS`). Where it only matters
+whether one is there, or how many items, it has no keys. For `has(d.a) && d.list.all(x, x.name != '')` it is
+`{("d", "a"): frozenset(), ("d", "list", "*"): frozenset(), ("d", "list", "*", "name"): None}`.
+
+Called by environment.py; used by the scheduler's columns and by policies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from . import operators as op
-from .syntax import Call, Expr, Ident, Literal, Select, children
+from .syntax import Call, Comprehension, Expr, Ident, Literal, Select, children
 from .types import Kind
 
+ITEMS: Final = "*"
 Path = tuple[str, ...]
+Scope = Mapping[str, Path]
+"""The paths of local variables."""
 Reads = Mapping[Path, frozenset[str] | None]
 
 
 def reads(root: Expr) -> Reads:
     """By path of variable and fields, the constant keys that are read there, or None for all of it."""
     found: dict[Path, set[str] | None] = {}
-    stack = [root]
+    stack: list[tuple[Expr, Scope]] = [(root, {})]
     while stack:
-        expr = stack.pop()
-        path, key, rest = _access(expr)
-        if path is None:
-            stack.extend(children(expr))
+        expr, scope = stack.pop()
+        if isinstance(expr, Comprehension):
+            stack.extend(_loop(expr, scope, found))
             continue
-        stack.extend(rest)
-        if key is None:
+        path, key, rest = _access(expr, scope)
+        if path is None:
+            rest = children(expr)
+        stack.extend((each, scope) for each in rest)
+        if path is None:
+            continue
+        if isinstance(expr, Select) and expr.test_only and expr.operand.type.is_dyn:
+            found.setdefault(path, set())
+        elif key is None:
             found[path] = None
         elif (keys := found.setdefault(path, set())) is not None:
             keys.add(key)
     return {path: None if keys is None else frozenset(keys) for path, keys in found.items()}
 
 
-def _access(expr: Expr) -> tuple[Path | None, str | None, list[Expr]]:
+def _loop(expr: Comprehension, scope: Scope, found: dict[Path, set[str] | None]) -> list[tuple[Expr, Scope]]:
+    """The parts of a loop, each with the local variables that it knows."""
+    own = (expr.accu_var, expr.iter_var, expr.iter_var2)
+    inner = {name: path for name, path in scope.items() if name not in own}
+    after = {name: path for name, path in scope.items() if name != expr.accu_var}
+    parts: list[tuple[Expr, Scope]] = [(expr.accu_init, scope), (expr.result, after)]
+    path = _path(expr.iter_range, scope)
+    if path is not None and expr.iter_range.type.is_dyn and expr.iter_var2 is None:
+        inner[expr.iter_var] = (*path, ITEMS)
+        found.setdefault((*path, ITEMS), set())  # how many there are matters in any case
+    else:
+        parts.append((expr.iter_range, scope))
+    return [*parts, (expr.condition, inner), (expr.step, inner)]
+
+
+def _access(expr: Expr, scope: Scope) -> tuple[Path | None, str | None, list[Expr]]:
     """The path that an expression reads, the constant key in the map at its end, and what else it consists of."""
     container, key, rest = _keyed(expr)
     if container is not None and container.type.kind is Kind.MAP:
-        path = _path(container)
+        path = _path(container, scope)
         if path is not None:
             return path, key, rest
-    return _path(expr), None, []
+    return _path(expr, scope), None, []
 
 
 def _keyed(expr: Expr) -> tuple[Expr | None, str | None, list[Expr]]:
@@ -62,14 +93,14 @@ def _keyed(expr: Expr) -> tuple[Expr | None, str | None, list[Expr]]:
     return container, None, [key]
 
 
-def _path(expr: Expr) -> Path | None:
-    """Variable and fields of objects, such as ("node", "labels"); None for anything else."""
+def _path(expr: Expr, scope: Scope) -> Path | None:
+    """Variable and fields of objects and dynamic values, such as ("node", "labels"); None for anything else."""
     if isinstance(expr, Ident):
-        return (expr.variable,) if expr.variable is not None else None
+        return (expr.variable,) if expr.variable is not None else scope.get(expr.name)
     if isinstance(expr, Select):
         if expr.resolved is not None:
-            return _path(expr.resolved)
-        if expr.operand.type.kind is Kind.OBJECT:
-            operand = _path(expr.operand)
+            return _path(expr.resolved, scope)
+        if expr.operand.type.kind is Kind.OBJECT or expr.operand.type.is_dyn:
+            operand = _path(expr.operand, scope)
             return None if operand is None else (*operand, expr.name)
     return None

@@ -1,6 +1,7 @@
 """What holds for every object and every input: round trips lose nothing, and only DecodeError comes out."""
 
 import json
+from collections.abc import Iterator
 from contextlib import suppress
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -15,6 +16,7 @@ from mooring.api.apps_v1 import Deployment
 from mooring.api.batch_v1 import CronJob
 from mooring.api.codec import DecodeError, FieldValidation, decode, decode_own, decode_yaml, encode, read_yaml, to_yaml
 from mooring.api.core_v1 import Node, PersistentVolume, Pod, Service
+from mooring.api.excerpt import ITEMS, Excerpt
 from mooring.api.field_path import Path
 from mooring.api.quantity import Quantity, parse
 from mooring.api.resource_v1 import ResourceClaim, ResourceSlice
@@ -95,6 +97,38 @@ def test_nothing_is_lost_in_json_and_yaml(kind: type[msgspec.Struct], data: st.D
     assert encode(decode(body, kind).object) == body
     assert codec.from_tree(json.loads(body), kind, FieldValidation.STRICT)[0] == value
     assert decode_yaml(to_yaml([value]), kind).object == value
+
+
+def paths_in(tree: Any) -> Iterator[tuple[str, ...]]:
+    """All paths of a tree, those through the items of a list once for each."""
+    if isinstance(tree, dict | list):
+        for name, value in tree.items() if isinstance(tree, dict) else ((ITEMS, item) for item in tree):
+            yield (name,)
+            yield from ((name, *path) for path in paths_in(value))
+
+
+def at(tree: Any, path: tuple[str, ...]) -> Any:
+    """What is at the end of a path, of a path through items a list of it."""
+    if not path:
+        return tree
+    if isinstance(tree, list) and path[0] == ITEMS:
+        return [at(item, path[1:]) for item in tree]
+    return at(tree[path[0]], path[1:]) if isinstance(tree, dict) and path[0] in tree else "absent"
+
+
+@pytest.mark.req("X.7")
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@given(data=st.data())
+@SLOW
+def test_an_excerpt_has_what_the_whole_has(kind: type[msgspec.Struct], data: st.DataObject) -> None:
+    value = data.draw(structs(kind))
+    tree = codec.to_tree(value)
+    paths = data.draw(st.lists(st.sampled_from([*paths_in(tree), ("spec", "nothing")]), max_size=5))
+    excerpt = Excerpt()
+    for path in paths:
+        excerpt.add(path)
+    shown = excerpt.tree(value)
+    assert [at(shown, path) for path in paths] == [at(tree, path) for path in paths]
 
 
 @given(st.binary(max_size=200))

@@ -23,12 +23,12 @@ from mooring.cel.costs import STRING as PER_CHARACTER
 from mooring.cel.costs import arg, fixed, scaled
 from mooring.cel.macros import Expander
 from mooring.cel.syntax import Expr
-from mooring.cel.types import BOOL, INT, STRING, list_of, map_of, opaque
+from mooring.cel.types import BOOL, DYN, INT, STRING, list_of, map_of, opaque
 
 pytestmark = pytest.mark.req("5500.2")
 
 NODE = ObjectType("Node", {"labels": Field(map_of(STRING, STRING)), "name": Field(STRING)})
-ENV = Environment(variables={"node": NODE.type, "i": INT, "m": map_of(STRING, INT)}, types=(NODE,))
+ENV = Environment(variables={"node": NODE.type, "i": INT, "m": map_of(STRING, INT), "d": DYN}, types=(NODE,))
 
 
 def expand_twice(new: Expander, _target: Expr | None, args: Sequence[Expr]) -> Expr | None:
@@ -173,6 +173,24 @@ LABELS = ("node", "labels")
         ("['a'].exists(k, node.labels[k] == '')", {LABELS: None}),
         ("m['a'] + i > 1", {("m",): {"a"}, ("i",): None}),
         ("node == node", {("node",): None}),
+        ("d.a.b == 1 && has(d.c)", {("d", "a", "b"): None, ("d", "c"): set()}),
+        ("d.a != null", {("d", "a"): None}),
+        ("d.all(x, x.y)", {("d", "*"): set(), ("d", "*", "y"): None}),
+        (
+            "d.a.exists(x, x.b.all(y, y.c == x.d))",
+            {
+                ("d", "a", "*"): set(),
+                ("d", "a", "*", "b", "*"): set(),
+                ("d", "a", "*", "b", "*", "c"): None,
+                ("d", "a", "*", "d"): None,
+            },
+        ),
+        (
+            "d.a.all(x, d.b.exists(x, x.c) && x.e)",
+            {("d", "a", "*"): set(), ("d", "b", "*"): set(), ("d", "b", "*", "c"): None, ("d", "a", "*", "e"): None},
+        ),
+        ("d.map(x, x)", {("d", "*"): None}),
+        ("d['a'].b", {("d",): None}),
         ("[1].exists(node, node == 1)", {}),
     ],
 )

@@ -8,10 +8,12 @@ says so with `replace_object`.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from mooring.api import codec
 from mooring.api.authentication_v1 import UserInfo
+from mooring.api.dynamic import Dynamic
+from mooring.api.excerpt import Excerpt
 from mooring.api.kinds import GroupVersion, Kind
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
@@ -47,6 +49,7 @@ class GroupVersionKind(NamedTuple):
         return _tree_of(self)
 
     @classmethod
+    @lru_cache(maxsize=1024)
     def of(cls, kind: Kind) -> "GroupVersionKind":
         return cls(kind.group, kind.version, kind.kind)
 
@@ -63,6 +66,7 @@ class GroupVersionResource(NamedTuple):
         return _tree_of(self)
 
     @classmethod
+    @lru_cache(maxsize=1024)
     def of(cls, kind: Kind) -> "GroupVersionResource":
         return cls(kind.group, kind.version, kind.plural)
 
@@ -113,10 +117,10 @@ class Attributes:
     _trees: dict[tuple[bool, str], Tree] = field(default_factory=dict)
     kept: dict[Any, Any] = field(default_factory=dict)
     """What those who look at it have made of it, until the object is changed: the same for all policies."""
+    sort: Sort = field(init=False)
 
-    @property
-    def sort(self) -> Sort:
-        return Sort(self.resource_kind, self.subresource, self.operation, bool(self.namespace))
+    def __post_init__(self) -> None:
+        self.sort = Sort(self.resource_kind, self.subresource, self.operation, bool(self.namespace))
 
     @property
     def is_policy(self) -> bool:
@@ -144,20 +148,27 @@ class Attributes:
         """Show the object as this tree: for kinds that nobody has declared, of which only the metadata is known."""
         self._trees[False, self.kind.api_version] = tree
 
-    def object_tree(self, kind: GroupVersionKind) -> Tree | None:
-        """The object as JSON of a version, None where there is none. It is shared: do not change it."""
-        return self.connect_options if self.obj is None else self._tree(self.obj, kind, old=False)
+    def object_tree(self, kind: GroupVersionKind, excerpt: Excerpt | None = None) -> Tree | None:
+        """The object as JSON of a version, None where there is none. It is shared: do not change it.
 
-    def old_tree(self, kind: GroupVersionKind) -> Tree | None:
+        Who reads only an `excerpt` of it need not care for the rest, which may be missing.
+        """
+        return self.connect_options if self.obj is None else self._tree(self.obj, kind, excerpt, old=False)
+
+    def old_tree(self, kind: GroupVersionKind, excerpt: Excerpt | None = None) -> Tree | None:
         """The same of the object as it was."""
-        return None if self.old is None else self._tree(self.old, kind, old=True)
+        return None if self.old is None else self._tree(self.old, kind, excerpt, old=True)
 
-    def _tree(self, obj: Resource, kind: GroupVersionKind, *, old: bool) -> Tree:
-        place = (old, kind.api_version)
+    def _tree(self, obj: Resource, kind: GroupVersionKind, excerpt: Excerpt | None, *, old: bool) -> Tree:
+        version = kind.api_version
+        place = (old, version)
         found = self._trees.get(place)
         if found is None:
-            known = self.scheme.kind(obj.api_version, obj.kind)
-            shown = obj if known is None or obj.kind != kind.kind else self.scheme.convert(obj, kind.api_version)
+            shown = obj
+            if obj.api_version != version and obj.kind == kind.kind and self.scheme.kind(obj.api_version, obj.kind):
+                shown = self.scheme.convert(obj, version)
+            if excerpt is not None and not isinstance(shown, Dynamic):
+                return cast("Tree", excerpt.tree(shown))
             found = self._trees[place] = codec.to_tree(shown)
         return found
 

@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from mooring.admission.options import stored_policies
 from mooring.admission.policy.attributes import Attributes, Tree
 from mooring.admission.policy.compiling import Compiled, compiled
-from mooring.admission.policy.evaluation import OUT_OF_BUDGET, values_for
+from mooring.admission.policy.evaluation import EVERYTHING, OUT_OF_BUDGET, Seen, values_for
 from mooring.admission.policy.matching import Match, Matcher
 from mooring.admission.policy.params import Cluster, ConfigurationError, check_kind, params_for
 from mooring.admission.policy.strategy import declared_type
@@ -188,19 +188,22 @@ class Compiler:
         return compiled(made, expression, results)
 
 
-def values_of(invocation: Invocation[B], attributes: Attributes, cluster: Cluster) -> dict[str, Any]:
+def values_of(
+    invocation: Invocation[B], attributes: Attributes, cluster: Cluster, seen: Seen = EVERYTHING
+) -> dict[str, Any]:
     """The variables of an invocation."""
-    kept = variables_of(invocation.match, attributes, cluster)
+    kept = variables_of(invocation.match, attributes, cluster, seen)
     return kept if invocation.params is None else {**kept, "params": invocation.params}
 
 
-def variables_of(match: Match, attributes: Attributes, cluster: Cluster) -> dict[str, Any]:
+def variables_of(match: Match, attributes: Attributes, cluster: Cluster, seen: Seen) -> dict[str, Any]:
     """The variables that are the same for all policies that see a request alike."""
-    kept: dict[str, Any] | None = attributes.kept.get(match)
+    place = (match, seen)
+    kept: dict[str, Any] | None = attributes.kept.get(place)
     if kept is None:
         namespace = _namespace_of(attributes, cluster)
-        kept = values_for(attributes, match, namespace=namespace, decide=cluster.decide)
-        attributes.kept[match] = kept
+        kept = values_for(attributes, match, namespace=namespace, decide=cluster.decide, seen=seen)
+        attributes.kept[place] = kept
     return kept
 
 

@@ -34,19 +34,19 @@ class Conditions:
         self._variables = variables
         if conditions:
             environment = environment or admission_environment(None)
-        self._compiled = [compiled(environment, each.expression, BOOL) for each in conditions] if environment else []
+        self.compiled = [compiled(environment, each.expression, BOOL) for each in conditions] if environment else []
 
     def __bool__(self) -> bool:
-        return bool(self._compiled)
+        return bool(self.compiled)
 
     def hold(self, values: Mapping[str, Any]) -> bool:
         """Whether a request is concerned, by its variables (see `values_for`); raises ConditionError."""
-        if not self._compiled:
+        if not self.compiled:
             return True
         activation = Activation({**values, "namespaceObject": None}, self._variables)
         budget = Budget(CONDITIONS_BUDGET)
         try:
-            outcomes = [budget.evaluate(each, activation) for each in self._compiled]
+            outcomes = [budget.evaluate(each, activation) for each in self.compiled]
         except OutOfBudgetError as error:
             return self._failed([str(error)])
         problems = [outcome.error for outcome in outcomes if outcome.error]

@@ -5,12 +5,13 @@ an expression costs, together with the variables that it was the first to need. 
 ``validating.py`` and ``mutating.py``.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from mooring.admission.policy.attributes import Attributes, Tree
 from mooring.admission.policy.compiling import Compiled
 from mooring.admission.policy.matching import Match
+from mooring.api.excerpt import Excerpt
 from mooring.api.quoting import quoted
 from mooring.cel.environment import Program
 from mooring.cel.errors import CostLimitExceeded, EvaluationError
@@ -127,6 +128,32 @@ class _Variables(Mapping[str, Any]):
         return len(self._compiled)
 
 
+class Seen(NamedTuple):
+    """What expressions read: of the object that is written, and of the one that was there; None for all of it."""
+
+    object: Excerpt | None = None
+    old: Excerpt | None = None
+    authorizer: bool = True
+    """Whether they ask what somebody may do."""
+
+
+EVERYTHING = Seen()
+
+
+def seen_by(expressions: Iterable[Compiled]) -> Seen:
+    """What some expressions read together."""
+    new, old, authorizer = Excerpt(), Excerpt(), False
+    for each in expressions:
+        for (variable, *path), keys in each.program.reads.items():
+            if variable == "object":
+                new.add(path, keys)
+            elif variable == "oldObject":
+                old.add(path, keys)
+            elif variable.startswith("authorizer"):
+                authorizer = True
+    return Seen(None if new.is_whole else new, None if old.is_whole else old, authorizer)
+
+
 def values_for(
     attributes: Attributes,
     match: Match,
@@ -134,27 +161,29 @@ def values_for(
     params: Tree | None = None,
     namespace: Tree | None = None,
     decide: Decide = nobody_may,
+    seen: Seen = EVERYTHING,
 ) -> dict[str, Any]:
     """The variables that expressions have for a request, seen as `match` says."""
-    who = AuthorizerValue(attributes.user, decide)
-    resource = attributes.resource
-    action = Action(
-        "",
-        group=resource.group,
-        resource=resource.resource,
-        subresource=attributes.subresource,
-        namespace=attributes.namespace,
-        name=attributes.name,
-    )
-    return {
-        "object": attributes.object_tree(match.kind),
-        "oldObject": attributes.old_tree(match.kind),
+    values: dict[str, Any] = {
+        "object": attributes.object_tree(match.kind, seen.object),
+        "oldObject": attributes.old_tree(match.kind, seen.old),
         "request": request_tree(attributes, match),
         "params": params,
         "namespaceObject": namespace,
-        "authorizer": who,
-        "authorizer.requestResource": ResourceCheck(who, action),
     }
+    if seen.authorizer:
+        resource = attributes.resource
+        action = Action(
+            "",
+            group=resource.group,
+            resource=resource.resource,
+            subresource=attributes.subresource,
+            namespace=attributes.namespace,
+            name=attributes.name,
+        )
+        who = values["authorizer"] = AuthorizerValue(attributes.user, decide)
+        values["authorizer.requestResource"] = ResourceCheck(who, action)
+    return values
 
 
 def request_tree(attributes: Attributes, match: Match) -> Tree:

@@ -28,7 +28,8 @@ from mooring.api.label_selector import EVERYTHING, Selector
 from mooring.api.meta_v1 import LabelSelector
 
 ANY = "*"
-_REMEMBERED = 1024
+REMEMBERED = 1024
+"""Of how many sorts of requests is kept what was found out about them."""
 NamespaceLabels = Callable[[str], Mapping[str, str]]
 """The labels of a namespace; raises NotFound where there is none."""
 
@@ -204,7 +205,7 @@ class Index(Generic[C]):
         sort = attributes.sort
         found = self._known.get(sort)
         if found is None:
-            if len(self._known) >= _REMEMBERED:
+            if len(self._known) >= REMEMBERED:
                 self._known.clear()
             found = self._known[sort] = [*self._found(attributes)]
         return found

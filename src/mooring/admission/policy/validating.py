@@ -12,12 +12,11 @@ from functools import cached_property
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from mooring.admission.policy.attributes import Attributes, Tree
+from mooring.admission.policy.attributes import Attributes, Sort, Tree
 from mooring.admission.policy.bound import (
     Bound,
     Check,
     Compiler,
-    Invocation,
     Problem,
     bound,
     kept_or_made,
@@ -26,8 +25,8 @@ from mooring.admission.policy.bound import (
 )
 from mooring.admission.policy.compiling import Compiled
 from mooring.admission.policy.conditions import ConditionError, Conditions
-from mooring.admission.policy.evaluation import Activation, Budget, OutOfBudgetError
-from mooring.admission.policy.matching import Index, Match
+from mooring.admission.policy.evaluation import Activation, Budget, OutOfBudgetError, Seen, seen_by
+from mooring.admission.policy.matching import REMEMBERED, Index, Match
 from mooring.admission.policy.params import Cluster
 from mooring.api import errors
 from mooring.api.admissionregistration_v1 import (
@@ -147,12 +146,13 @@ class ValidatingPolicy(Bound[ValidatingAdmissionPolicy, ValidatingAdmissionPolic
         return _Program(self.policy)
 
     def judge(
-        self, attributes: Attributes, cluster: Cluster, judgement: Judgement, by_rules: Match | None = None
+        self, attributes: Attributes, cluster: Cluster, seen: Seen, judgement: Judgement, by_rules: Match | None = None
     ) -> None:
         problems: list[Problem] = []
         for invocation in self.invocations(attributes, cluster, problems, by_rules):
             judgement.asked.append((self.name, invocation.binding.metadata.name))
-            self.program.run(invocation, attributes, cluster, judgement)
+            values = values_of(invocation, attributes, cluster, seen)
+            self.program.run(invocation.binding, values, judgement)
         if not self.ignores_errors:
             judgement.denials += [Decision(each.policy, each.binding, each.message) for each in problems]
 
@@ -184,16 +184,17 @@ class _Program:
             (each.key, compiler.compile(each.value_expression, _STRING_OR_NULL)) for each in spec.audit_annotations
         ]
 
-    def run(
-        self,
-        invocation: Invocation[ValidatingAdmissionPolicyBinding],
-        attributes: Attributes,
-        cluster: Cluster,
-        judgement: Judgement,
-    ) -> None:
+    @property
+    def expressions(self) -> Iterator[Compiled]:
+        """All of them."""
+        yield from self._variables.values()
+        yield from self._conditions.compiled
+        yield from (each for rule in self._rules for each in (rule.program, rule.message) if each is not None)
+        yield from (each for _, each in self._annotations)
+
+    def run(self, binding: ValidatingAdmissionPolicyBinding, values: Tree, judgement: Judgement) -> None:
         """Judge one request with one set of parameters."""
-        values = values_of(invocation, attributes, cluster)
-        told = _Telling(self._name, invocation.binding, judgement)
+        told = _Telling(self._name, binding, judgement)
         budget = Budget(BUDGET)
         activation = Activation(values, self._variables)
         try:
@@ -339,6 +340,8 @@ class ValidatingPolicies:
         known = before.policies if before is not None else ()
         self.policies: Sequence[ValidatingPolicy] = kept_or_made(known, bound(policies, bindings), ValidatingPolicy)
         self._index = Index(self.policies)
+        self._seen: dict[Sort, Seen] = {}
+        """What those who are concerned read of an object."""
         self.spares = self._index.spares
 
     def __bool__(self) -> bool:
@@ -353,14 +356,22 @@ class ValidatingPolicies:
     def judge(self, attributes: Attributes, cluster: Cluster) -> Judgement:
         """What all policies that concern a request say about it."""
         judgement = Judgement()
-        seen: Match | None = None
+        matching = self._index.matching(attributes)
+        seen = self._seen.get(attributes.sort) or self._seen_by(attributes.sort, matching)
+        last: Match | None = None
         values: Tree = {}
-        for policy, match in self._index.matching(attributes):
+        for policy, match in matching:
             if match is not None and policy.is_plain:  # the usual case, and usually nothing is wrong
-                if match is not seen:
-                    seen, values = match, variables_of(match, attributes, cluster)
+                if match is not last:
+                    last, values = match, variables_of(match, attributes, cluster, seen)
                 if policy.program.all_hold(values):
                     judgement.asked += policy.asked
                     continue
-            policy.judge(attributes, cluster, judgement, match)
+            policy.judge(attributes, cluster, seen, judgement, match)
         return judgement
+
+    def _seen_by(self, sort: Sort, concerned: Iterable[tuple[ValidatingPolicy, Match | None]]) -> Seen:
+        if len(self._seen) >= REMEMBERED:
+            self._seen.clear()
+        seen = self._seen[sort] = seen_by(each for policy, _ in concerned for each in policy.program.expressions)
+        return seen

@@ -59,7 +59,10 @@ class Chain:
 
     def spares(self, sort: Sort) -> bool:
         """Whether a sort of request is known to concern nobody, so that no `Attributes` have to be made."""
-        return not self._asked(sort, mutating=True) and not self._asked(sort, mutating=False)
+        for step in self.steps:
+            if not (step.is_idle or (step.spares(sort, mutating=True) and step.spares(sort, mutating=False))):
+                return False
+        return True
 
     def _asked(self, sort: Sort, *, mutating: bool) -> list[Step]:
         return [step for step in self.steps if not step.is_idle and not step.spares(sort, mutating=mutating)]

@@ -122,12 +122,12 @@ class PolicyStep:
             self._refresh()
         if not self._validating:
             return
-        from mooring.admission.policy.validating import refusal  # noqa: PLC0415 - see `_refresh`
-
         await self._compile(self._validating, attributes)
         judgement = self._validating.judge(attributes, self)
         if judgement.is_quiet:
             return
+        from mooring.admission.policy.validating import refusal  # noqa: PLC0415 - see `_refresh`
+
         self._metrics.validated(judgement.checks)
         for text in judgement.warning_texts:
             add_warning(attributes.warnings, text)
@@ -154,10 +154,10 @@ class PolicyStep:
         kv = self._store.peek(f"/registry/namespaces/{name}")
         if kv is None:
             raise errors.not_found("namespaces", name)
-        from mooring.admission.policy.bound import namespace_tree  # noqa: PLC0415 - see `_refresh`
-
         known = self._trees.get(kv.key)
         if known is None or known[0] != kv.mod_revision:
+            from mooring.admission.policy.bound import namespace_tree  # noqa: PLC0415 - see `_refresh`
+
             known = (kv.mod_revision, namespace_tree(msgspec.json.decode(kv.value)))
             self._trees.put(kv.key, known)
         return known[1]

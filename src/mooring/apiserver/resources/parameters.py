@@ -63,7 +63,9 @@ def write_options(request: Request, options_kind: str, *, is_apply: bool = False
 
 
 def options_tree(request: Request, options_kind: str) -> dict[str, Any]:
-    """The options in a query as policies and webhooks are told of them."""
+    """The options in a query as policies and webhooks are told of them. They are shared: do not change them."""
+    if not request.query:
+        return _options_without_query(options_kind)
     tree: dict[str, Any] = {"kind": options_kind, "apiVersion": "meta.k8s.io/v1"}
     if "dryRun" in request.query:
         tree["dryRun"] = [*request.query["dryRun"]]
@@ -71,6 +73,11 @@ def options_tree(request: Request, options_kind: str) -> dict[str, Any]:
         if given := request.parameter(name):
             tree[name] = given
     return tree
+
+
+@lru_cache(maxsize=8)
+def _options_without_query(options_kind: str) -> dict[str, Any]:
+    return {"kind": options_kind, "apiVersion": "meta.k8s.io/v1"}
 
 
 @lru_cache(maxsize=256)
