@@ -74,7 +74,9 @@ def decode(body: bytes, cls: type[T], validation: FieldValidation = FieldValidat
         value: T = _decoder(cls).decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return Decoded(*from_tree(json_tree(body), cls, validation))
-    if validation is not FieldValidation.IGNORE and _may_repeat_a_field(body, _UNTYPED.decode(body)):
+    if validation is FieldValidation.IGNORE or _ENCODER.encode(value) == body:
+        return Decoded(value)  # what this program writes itself, our components do, has every field once
+    if _may_repeat_a_field(body, _UNTYPED.decode(body)):
         return Decoded(*from_tree(json_tree(body), cls, validation))
     return Decoded(value)
 

@@ -121,7 +121,15 @@ class FieldManagers:
 
     def tree(self, obj: Resource, kind: Kind, subresource: str) -> Tree:
         """The fields of an object that can have an owner, in a version."""
-        return relevant(codec.to_tree(self._scheme.convert(obj, kind)), kind, subresource)
+        found = self._scheme.convert(obj, kind)
+        if not kind.custom:  # what cannot be owned by this write need not become a tree first
+            kept: dict[str, Any] = {"metadata": structs.replace(found.metadata, managed_fields=[])}
+            if subresource == "status" and hasattr(found, "status"):
+                kept["status"] = found.status
+                found = type(found)(**kept)
+            else:
+                found = structs.replace(found, **kept)
+        return relevant(codec.to_tree(found), kind, subresource)
 
     def object_of(self, tree: Tree, kind: Kind) -> Resource:
         """The object in the newest version that a tree in another says."""
