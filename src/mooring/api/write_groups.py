@@ -22,6 +22,8 @@ class Write(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_f
     content_type: str = JSON
     accept: str = JSON
     body: msgspec.Raw = NOTHING
+    unread: bool = False
+    """Whether the answer need not have the object: who watches it anyway spares making, sending and reading it."""
 
 
 class Writes(msgspec.Struct, forbid_unknown_fields=True):

@@ -2,13 +2,15 @@
 
 Every write of a group is what it would be alone: it is authorised, admitted, judged by policies and webhooks, counted
 and audited by itself, and has an answer of its own. A group saves HTTP, and the store has all of it in one round; equal
-pods, as a ReplicaSet makes them, are judged once where no policy or webhook wants to hear of each.
+pods, as a ReplicaSet makes them, are judged once where no policy or webhook wants to hear of each, and writes of one
+sort one after the other (``resources/together.py``).
 Answers come when all writes of the group have been done or refused. The other side is ``client/grouped.py``; what goes
 between them, ``api/write_groups.py``.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from urllib.parse import parse_qs
 
 import msgspec
@@ -20,11 +22,14 @@ from mooring.apiserver.http import Request, Response
 MOST_WRITES = 500
 _METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _MADE_UP = b'"generateName"'
+_IN_NAMESPACE = re.compile(r"(/apis?/[^/]+(?:/[^/]+)?/namespaces/[^/]+/[^/]+)(?:/[^/]+)?(?:/([^/]+))?")
 
 Respond = Callable[[Request], Awaitable[Response]]
 """Answers one write, as if it had been sent alone. Never raises."""
 RespondAlike = Callable[[Request, int], Awaitable[list[Response]]]
 """The same for so many equal writes."""
+RespondTogether = Callable[[Sequence[Request]], Awaitable[list[Response]]]
+"""The same for writes that differ in names and bodies only."""
 
 
 _DECODER = msgspec.json.Decoder(Writes)
@@ -34,9 +39,10 @@ _ENCODER = msgspec.json.Encoder()
 class WriteGroups:
     """Answers groups of writes."""
 
-    def __init__(self, respond: Respond, respond_alike: RespondAlike) -> None:
+    def __init__(self, respond: Respond, respond_alike: RespondAlike, respond_together: RespondTogether) -> None:
         self._respond = respond
         self._respond_alike = respond_alike
+        self._respond_together = respond_together
 
     async def handle(self, request: Request) -> Response:
         """Do all writes of a group; raises BadRequest for what is none."""
@@ -55,28 +61,51 @@ class WriteGroups:
                 raise errors.bad_request(f"items[{index}]: {write.method} {write.path[:200]} writes no object")
             if write.accept.partition(";")[0] != JSON or "," in write.accept:
                 raise errors.bad_request(f"items[{index}].accept: answers in a group are JSON: {write.accept[:200]}")
-        equal: dict[tuple[object, ...], list[int]] = {}
-        for index, write in enumerate(writes):
-            equal.setdefault(_sameness(index, write), []).append(index)
         answers: dict[int, Answer] = {}
 
-        async def answer(indexes: list[int]) -> None:
-            single = _single(request, writes[indexes[0]])
+        async def answer(indexes: list[int], are_equal: bool) -> None:
+            requests = [_single(request, writes[index]) for index in indexes]
             if len(indexes) == 1:
-                responses = [await self._respond(single)]
+                responses = [await self._respond(requests[0])]
+            elif are_equal:
+                responses = await self._respond_alike(requests[0], len(indexes))
             else:
-                responses = await self._respond_alike(single, len(indexes))
+                responses = await self._respond_together(requests)
             answers.update(zip(indexes, map(_answer, responses), strict=True))
 
-        await asyncio.gather(*map(answer, equal.values()))
+        await asyncio.gather(*(answer(*part) for part in _parted(writes)))
         return Response(200, _ENCODER.encode(Answers([answers[index] for index in range(len(writes))])))
 
 
-def _sameness(index: int, write: Write) -> tuple[object, ...]:
-    """What tells writes apart: those with made-up names that say the same are judged once for all."""
-    if write.method != "POST" or _MADE_UP not in bytes(write.body):
-        return (index,)
-    return write.path, write.query, write.content_type, write.accept, bytes(write.body)
+def _parted(writes: Sequence[Write]) -> Iterator[tuple[list[int], bool]]:
+    """Which writes are worked on together, each by its place, and whether they are equal.
+
+    Those with made-up names that say the same are judged once for all; those that differ in the object's name alone,
+    apart from what they say, one after the other.
+    """
+    equal: dict[tuple[object, ...], list[int]] = {}
+    alike: dict[tuple[object, ...], list[int]] = {}
+    for index, write in enumerate(writes):
+        collection, subresource = _place(write.path)
+        sort = (write.method, collection, subresource, write.query, write.content_type, write.accept)
+        if write.method == "POST" and _MADE_UP in bytes(write.body):
+            equal.setdefault((*sort, bytes(write.body), write.unread), []).append(index)
+        else:
+            alike.setdefault(sort, []).append(index)
+    for indexes in equal.values():
+        yield indexes, True
+    for indexes in alike.values():
+        yield indexes, False
+
+
+def _place(path: str) -> tuple[str, str]:
+    """The collection that a path is in, and the subresource that it names; the object's name is between them.
+
+    >>> _place("/api/v1/namespaces/default/pods/web/status"), _place("/api/v1/namespaces/default/pods")
+    (('/api/v1/namespaces/default/pods', 'status'), ('/api/v1/namespaces/default/pods', ''))
+    """
+    found = _IN_NAMESPACE.fullmatch(path)
+    return (found[1], found[2] or "") if found else (path, "")
 
 
 def _single(group: Request, write: Write) -> Request:
@@ -87,6 +116,7 @@ def _single(group: Request, write: Write) -> Request:
         headers={"user-agent": group.user_agent, "content-type": write.content_type, "accept": write.accept},
         body=b"" if write.body == NOTHING else bytes(write.body),
         user=group.user,
+        is_unread=write.unread,
     )
 
 

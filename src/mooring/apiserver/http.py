@@ -39,6 +39,8 @@ class Request(msgspec.Struct, kw_only=True):
     request_id: str = ""
     audit_annotations: dict[str, str] = {}
     """What admission adds to the line in the audit log."""
+    is_unread: bool = False
+    """Whether the sender of a write needs no object in the answer."""
 
     def parameter(self, name: str) -> str:
         """The first value of a query parameter; empty when it is absent."""

@@ -123,7 +123,8 @@ class ApiServer:
         self._node_authorizer = NodeAuthorizer(store, self._authorizer)
         self._audit = AuditLog(config.audit_log, clock) if config.audit_log else None
         self.app = self._application(registry)
-        self.app.paths[WRITES] = WriteGroups(self.app.respond_in_group, self.app.respond_alike).handle
+        groups = WriteGroups(self.app.respond_in_group, self.app.respond_alike, self.app.respond_together)
+        self.app.paths[WRITES] = groups.handle
         resources, network = self.app.resources, config.services
         allocation = resources.context.allocation = ServiceAllocation(resources.context, network.node_ports)
         is_shared = config.etcd is not None

@@ -6,6 +6,7 @@ a node that has stopped the pod, completes it (``writing.py``, `is_deletable`).
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import timedelta
 
 from msgspec.structs import replace
@@ -20,7 +21,8 @@ from mooring.api.states import has_ended
 from mooring.apiserver.definitions.names import mark_for_deletion
 from mooring.apiserver.http import Accepted, Request, Response
 from mooring.apiserver.resources.context import Call, HandlerContext
-from mooring.apiserver.resources.output import respond, view_for
+from mooring.apiserver.resources.output import respond as responded
+from mooring.apiserver.resources.output import view_for
 from mooring.apiserver.resources.parameters import delete_options
 from mooring.apiserver.resources.reading import Reading
 from mooring.apiserver.resources.writing import Written, is_deletable
@@ -58,6 +60,20 @@ _ORPHANS_BY_DEFAULT = frozenset({("", "ReplicationController"), ("batch", "Job")
 """Kinds that are older than garbage collection: their dependents stay unless the client says otherwise."""
 
 
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """An object as its deletion leaves it, as it was before, and what has to be written; None where nothing has."""
+
+    obj: Resource
+    before: Resource
+    write: Put | Delete | None
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing is left of the object then."""
+        return isinstance(self.write, Delete)
+
+
 class Deleting:
     """`delete` and `deletecollection`."""
 
@@ -68,13 +84,21 @@ class Deleting:
     async def delete(self, call: Call) -> Response:
         options = delete_options(call.request)
         written, gone, obj = await self.delete_object(call, options)
+        return await self.respond(call, options, written, obj, gone=gone)
+
+    async def respond(
+        self, call: Call, options: DeleteOptions, written: Written, obj: Resource, *, gone: bool
+    ) -> Response:
+        """What the client is told of a deletion."""
+        if call.request.is_unread:
+            return Response(warnings=call.warnings)
         if gone and call.kind.plural not in _SHOWN_WHEN_DELETED:
-            return respond(call, codec.encode(_success(call, obj)))
+            return responded(call, codec.encode(_success(call, obj)))
         if call.stored.asks:
             await call.stored.prepare([written.value], call.kind)
         body = view_for(self._context, call).object(written.value, written.revision)
         accepted = not gone and options.orphan_dependents is False
-        return respond(call, body, 202 if accepted else 200)
+        return responded(call, body, 202 if accepted else 200)
 
     async def delete_collection(self, call: Call) -> Response:
         options = delete_options(call.request)
@@ -89,7 +113,7 @@ class Deleting:
         if call.stored.asks:
             await call.stored.prepare([kv.value for kv in shown], call.kind)
         revision = await self._context.store.revision()
-        return respond(call, view.list(shown, ListMeta(resource_version=str(revision))))
+        return responded(call, view.list(shown, ListMeta(resource_version=str(revision))))
 
     async def _delete_one_of(
         self, call: Call, kv: KeyValue, options: DeleteOptions, *, is_admitted: bool = False
@@ -120,33 +144,44 @@ class Deleting:
 
         `is_admitted`: policies and webhooks have nothing more to say about it.
         """
-        context, stored = self._context, call.stored
-        if call.name in _IMMORTAL and stored.hub.type is Namespace:
-            raise errors.forbidden("namespaces", call.name, "this namespace may not be deleted")
+        context = self._context
         for _ in range(_ATTEMPTS):
             kv = await context.find(call)
-            obj = stored.decode(kv.value, kv.mod_revision)
-            context.guard(call.request.user, None, obj, call.subresource)
-            _check_preconditions(call, obj, options)
-            if not is_admitted and not _is_pending(obj, options):
-                await self._admit(call, obj, options)
-            before = replace(obj, metadata=replace(obj.metadata))
-            waits = self._mark(obj, options)
-            if options.dry_run:
-                return Written(kv.value, kv.mod_revision), not waits, obj
-            if not waits:
-                if isinstance(obj, Namespace):
-                    await context.clear_unserved(call.name)
-                delete = Delete(kv.key, expect=kv.mod_revision)
-                outcome = await context.ledger.write(delete, stored.hub, None, before)
+            deletion = await self.judged(call, options, kv, is_admitted=is_admitted)
+            obj, write = deletion.obj, deletion.write
+            if options.dry_run or write is None:
+                return Written(kv.value, kv.mod_revision), deletion.is_last, obj
+            if isinstance(write, Put):
+                outcome = await context.store.write(write)
                 if isinstance(outcome, Event):
-                    await context.released(obj)
-                    return Written(kv.value, outcome.revision), True, obj
-            else:
-                written = await self._save(kv, call, obj)
-                if written:
-                    return written, False, obj
+                    return Written(write.value, outcome.revision), False, obj
+                continue
+            if isinstance(obj, Namespace):
+                await context.clear_unserved(call.name)
+            outcome = await context.ledger.write(write, call.stored.hub, None, deletion.before)
+            if isinstance(outcome, Event):
+                await context.released(obj)
+                return Written(kv.value, outcome.revision), True, obj
         raise errors.conflict(call.kind.plural, call.name, group=call.kind.group)
+
+    async def judged(
+        self, call: Call, options: DeleteOptions, kv: KeyValue, *, is_admitted: bool = False
+    ) -> "Deletion":
+        """What the deletion of an object comes to; raises a `StatusError` when it is refused."""
+        stored = call.stored
+        if call.name in _IMMORTAL and stored.hub.type is Namespace:
+            raise errors.forbidden("namespaces", call.name, "this namespace may not be deleted")
+        obj = stored.decode(kv.value, kv.mod_revision)
+        self._context.guard(call.request.user, None, obj, call.subresource)
+        _check_preconditions(call, obj, options)
+        if not is_admitted and not _is_pending(obj, options):
+            await self._admit(call, obj, options)
+        before = replace(obj, metadata=replace(obj.metadata))
+        if not self._mark(obj, options):
+            return Deletion(obj, before, Delete(kv.key, expect=kv.mod_revision))
+        value = await stored.encoded(obj)
+        put = None if value == kv.value else Put(kv.key, value, expect=kv.mod_revision)
+        return Deletion(obj, before, put)
 
     async def _admit(self, call: Call, obj: Resource, options: DeleteOptions) -> None:
         """Ask policies and webhooks whether an object may be deleted."""
@@ -177,13 +212,6 @@ class Deleting:
         if isinstance(obj, Namespace):
             obj.status.phase = "Terminating"
         return not is_deletable(obj)
-
-    async def _save(self, kv: KeyValue, call: Call, obj: Resource) -> Written | None:
-        value = await call.stored.encoded(obj)
-        if value == kv.value:
-            return Written(value, kv.mod_revision)
-        outcome = await self._context.store.write(Put(kv.key, value, expect=kv.mod_revision))
-        return Written(value, outcome.revision) if isinstance(outcome, Event) else None
 
 
 def _check_preconditions(call: Call, obj: Resource, options: DeleteOptions) -> None:

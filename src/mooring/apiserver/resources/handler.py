@@ -6,7 +6,7 @@
 Read next: ``context.py`` for what all handlers share, then ``reading.py``, ``writing.py``, ``watching.py``.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from mooring.admission.options import AdmissionOptions
 from mooring.api import errors
@@ -21,6 +21,7 @@ from mooring.apiserver.resources.deleting import Deleting
 from mooring.apiserver.resources.pods import Pods
 from mooring.apiserver.resources.reading import Reading
 from mooring.apiserver.resources.scaling import Scaling
+from mooring.apiserver.resources.together import Outcome, Together
 from mooring.apiserver.resources.watching import Watching
 from mooring.apiserver.resources.writing import Writing
 from mooring.apiserver.routes import MANY, ResourceRoute
@@ -54,6 +55,7 @@ class Resources:
         self.create_object = writing.create_object
         self._create_alike = writing.create_alike
         deleting = self._deleting = Deleting(self.context, reading)
+        self._together = Together(self.context, writing, deleting)
         self._watching = Watching(self.context)
         self._pods = Pods(self.context, deleting)
         self._claims = Claims(self.context, writing)
@@ -118,6 +120,27 @@ class Resources:
             return None
         call = Call(request, kind, self.context.stored(kind), route.namespace, "", "", _accepted(request, kind))
         return await self._create_alike(call, count)
+
+    async def write_together(
+        self, requests: Sequence[Request], routes: Sequence[ResourceRoute]
+    ) -> Sequence[Outcome] | None:
+        """Do writes that differ in nothing but names and bodies; None where each has to be done by itself."""
+        first, kind, verb = routes[0], routes[0].kind, routes[0].verb(requests[0])
+        if kind.custom or not kind.stored or self.context.scheme.deprecation_warning(kind):
+            return None
+        stored = self.context.stored(kind)
+        accepted = _accepted(requests[0], kind)
+        calls = [
+            Call(request, kind, stored, route.namespace, route.name, route.subresource, accepted)
+            for request, route in zip(requests, routes, strict=True)
+        ]
+        if not self._together.concerns(calls[0], verb):
+            return None
+        self._check_verb(first, verb)
+        try:
+            return await self._together.write(verb, calls)
+        except StoreError as error:
+            raise status_of(error) from None
 
     async def _handle(self, request: Request, route: ResourceRoute) -> Response:
         kind = route.kind

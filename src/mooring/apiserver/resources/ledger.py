@@ -104,7 +104,7 @@ class Ledger:
         self, write: Write, kind: Kind, new: Resource | None, old: Resource | None, subresource: str = ""
     ) -> Outcome:
         """Write an object that admission has let pass; raises Forbidden when a quota has no room for it."""
-        change = self._change(kind, new, old, subresource)
+        change = self.change(kind, new, old, subresource)
         if change is None:
             return await self._store.write(write)
         namespace = (new or old or Resource()).metadata.namespace
@@ -128,12 +128,12 @@ class Ledger:
 
     async def check(self, kind: Kind, new: Resource, old: Resource | None, subresource: str = "") -> None:
         """Raises Forbidden if a write, which is not going to be done, would be refused."""
-        change = self._change(kind, new, old, subresource)
+        change = self.change(kind, new, old, subresource)
         if change is not None:
             await self._store.revision()
             _charge_all(self.quotas(new.metadata.namespace), change)
 
-    def _change(self, kind: Kind, new: Resource | None, old: Resource | None, subresource: str) -> Change | None:
+    def change(self, kind: Kind, new: Resource | None, old: Resource | None, subresource: str) -> Change | None:
         """What a write may change in quotas; None for nearly all writes, which concern none."""
         obj = new or old
         if obj is None or not kind.namespaced:

@@ -34,7 +34,8 @@ from mooring.apiserver.apply.field_managers import Applier, FieldManagers, Manag
 from mooring.apiserver.http import Response
 from mooring.apiserver.patch import Patcher, PatchError, patcher_for
 from mooring.apiserver.resources.context import Call, HandlerContext, Reserved
-from mooring.apiserver.resources.output import respond, view_for
+from mooring.apiserver.resources.output import respond as responded
+from mooring.apiserver.resources.output import view_for
 from mooring.apiserver.resources.parameters import WriteOptions, check_object, read_object, write_options
 from mooring.apiserver.resources.stored import Stored
 from mooring.store.kv import Delete, Event, KeyValue, Put, Write
@@ -80,42 +81,39 @@ class Writing:
 
     async def create(self, call: Call) -> Response:
         options = write_options(call.request, "CreateOptions")
-        obj = await to_thread(self._read, call, options) if self._takes_long(call) else self._read(call, options)
-        version = obj.metadata.resource_version
-        if version.isdecimal() and int(version[:20]) and not options.dry_run:
-            raise errors.version_on_create()
-        written = await self.create_object(call, obj, options)
-        return await self._respond(call, written)
+        obj = await to_thread(self.read, call, options) if self._takes_long(call) else self.read(call, options)
+        check_new(obj, options)
+        return await self.respond(call, await self.create_object(call, obj, options))
 
     async def update(self, call: Call) -> Response:
         options = write_options(call.request, "UpdateOptions")
-        first = await to_thread(self._read, call, options) if self._takes_long(call) else self._read(call, options)
+        first = await to_thread(self.read, call, options) if self._takes_long(call) else self.read(call, options)
         strategy = self._context.strategy(call.stored)
         if strategy.allow_create_on_update and not call.subresource and not await self._exists(call):
             _check_name(call, first)
             self._context.require_create(call)
-            return await self._respond(call, await self.create_object(call, first, options))
+            return await self.respond(call, await self.create_object(call, first, options))
         drafts = [first]
 
         def replaced(old: Resource) -> Resource:  # noqa: ARG001 - a replacement owes nothing to what was there
-            return drafts.pop() if drafts else self._read(call, options)
+            return drafts.pop() if drafts else self.read(call, options)
 
-        return await self._respond(call, await self.change(call, options, replaced))
+        return await self.respond(call, await self.change(call, options, replaced))
 
     async def patch(self, call: Call) -> Response:
         is_apply = call.request.content_type == APPLY
         options = write_options(call.request, "PatchOptions", is_apply=is_apply)
         if is_apply:
-            return await self._respond(call, await self._apply(call, options))
+            return await self.respond(call, await self._apply(call, options))
         patcher = patcher_for(call.request.content_type, call.request.body, call.kind)
-        return await self._respond(call, await self.change(call, options, self._patched(call, options, patcher)))
+        return await self.respond(call, await self.change(call, options, self._patched(call, options, patcher)))
 
     async def create_object(
         self, call: Call, obj: Resource, options: WriteOptions, *, managed_already: bool = False
     ) -> Written:
         """Admit and store a new object of the newest version."""
         made_up = bool(obj.metadata.generate_name and not obj.metadata.name)
-        obj = await self._admit_new(call, obj, options, managed_already=managed_already)
+        obj = await self.admit_new(call, obj, options, managed_already=managed_already)
         return await self._store_named(call, obj, options, made_up=made_up)
 
     async def create_alike(self, call: Call, count: int) -> list[Response | Exception] | None:
@@ -124,20 +122,20 @@ class Writing:
         None where they have to be judged one by one: policies or webhooks want to know of each, or they have names.
         """
         options = write_options(call.request, "CreateOptions")
-        first = self._read(call, options)
+        first = self.read(call, options)
         meta = first.metadata
         has_own = bool(meta.name or meta.resource_version or not meta.generate_name)
         if has_own or options.dry_run or self._context.extended(call, CREATE, first, None) is not None:
             return None
-        first = await self._admit_new(call, first, options)
+        first = await self.admit_new(call, first, options)
         pods = [first, *(another_like(first) for _ in range(count - 1))]
         outcomes = await gather(*(self._created_alike(call, pod, options) for pod in pods), return_exceptions=True)
         return [outcome if not isinstance(outcome, BaseException) else _error(outcome) for outcome in outcomes]
 
     async def _created_alike(self, call: Call, pod: Resource, options: WriteOptions) -> Response:
-        return await self._respond(call, await self._store_named(call, pod, options, made_up=True))
+        return await self.respond(call, await self._store_named(call, pod, options, made_up=True))
 
-    async def _admit_new(
+    async def admit_new(
         self, call: Call, obj: Resource, options: WriteOptions, *, managed_already: bool = False
     ) -> Resource:
         """What is to be stored of a new object: with defaults and owners, admitted, and with a name."""
@@ -186,7 +184,7 @@ class Writing:
             if dry_run:
                 await context.ledger.check(stored.hub, obj, None)
                 return Written(value, 0, created=True) if await context.store.get(key) is None else None
-            put = Put(key, value, expect=0, ttl=_ttl(obj))
+            put = Put(key, value, expect=0, ttl=ttl_of(obj))
             outcome = await context.ledger.write(put, stored.hub, obj, None)
             if not isinstance(outcome, Event):
                 return None
@@ -207,33 +205,47 @@ class Writing:
 
         `view` is what the call shows in place of the object.
         """
-        context, stored = self._context, call.stored
         part = call.subresource if subresource is None else subresource
         for _ in range(_ATTEMPTS):
-            kv = await context.find(call)
-            long = self._takes_long(call, len(kv.value))
-
-            def changed(kv: KeyValue = kv) -> tuple[Resource, Resource]:
-                old = stored.decode(kv.value, kv.mod_revision)
-                return old, change(old)
-
-            old, new = await to_thread(changed) if long else changed()
-            check_preconditions(call, new, old)
-            keep_managers = managed_already or self._managers.forgets(new)
-            new = await self.admit_update(call, new, old, part, view, long=long)
-            if not keep_managers:
-                await to_thread(self.own, call, options, old, new) if long else self.own(call, options, old, new)
+            kv = await self._context.find(call)
+            old, new = await self.judged(call, options, kv, change, part, managed_already=managed_already, view=view)
             written = await self._store_change(call, kv, old, new, part, dry_run=options.dry_run)
             if written is not None:
                 return written
         raise errors.conflict(call.kind.plural, call.name, group=call.kind.group)
+
+    async def judged(
+        self,
+        call: Call,
+        options: WriteOptions,
+        kv: KeyValue,
+        change: Change,
+        part: str,
+        *,
+        managed_already: bool = False,
+        view: View | None = None,
+    ) -> tuple[Resource, Resource]:
+        """An object as it is stored, and as it is to be stored after a change."""
+        long = self._takes_long(call, len(kv.value))
+
+        def changed() -> tuple[Resource, Resource]:
+            old = call.stored.decode(kv.value, kv.mod_revision)
+            return old, change(old)
+
+        old, new = await to_thread(changed) if long else changed()
+        check_preconditions(call, new, old)
+        keep_managers = managed_already or self._managers.forgets(new)
+        new = await self.admit_update(call, new, old, part, view, long=long)
+        if not keep_managers:
+            await to_thread(self.own, call, options, old, new) if long else self.own(call, options, old, new)
+        return old, new
 
     async def admit_update(
         self, call: Call, new: Resource, old: Resource, part: str, view: View | None = None, *, long: bool = False
     ) -> Resource:
         """Admission of a change, with policies and webhooks; what is to be stored."""
         context = self._context
-        request = await context.admission_request(call, new)
+        request = await context.admission_request(call, None if part == "status" else new)  # it looks nothing up
         request.warnings = call.warnings
         begin_update(new, old, request, part)
         if view is None:
@@ -268,7 +280,7 @@ class Writing:
                 await context.ledger.check(kind, new, old, subresource)
             if dry_run or value == kv.value:
                 return Written(value, kv.mod_revision)
-            write = _write_of(kv, new, value)
+            write = write_of(kv, new, value)
             if isinstance(write, Delete) and isinstance(new, Namespace):
                 await context.clear_unserved(new.metadata.name)
             gone = isinstance(write, Delete)
@@ -327,7 +339,7 @@ class Writing:
 
         return patched
 
-    def _read(self, call: Call, options: WriteOptions) -> Resource:
+    def read(self, call: Call, options: WriteOptions) -> Resource:
         """The object in the body, in the newest version."""
         decoded = read_object(call.request, call.kind, options.validation)
         call.warn(*decoded.warnings)
@@ -343,11 +355,14 @@ class Writing:
     def _manager(self, call: Call, options: WriteOptions) -> Manager:
         return Manager(options.manager, call.subresource, self._context.clock.now())
 
-    async def _respond(self, call: Call, written: Written) -> Response:
+    async def respond(self, call: Call, written: Written) -> Response:
+        """What the client is told of a write: the object as it is stored."""
+        if call.request.is_unread:
+            return Response(201 if written.created else 200, warnings=call.warnings)
         if call.stored.asks:
             await call.stored.prepare([written.value], call.kind)
         body = view_for(self._context, call).object(written.value, written.revision)
-        return respond(call, body, 201 if written.created else 200)
+        return responded(call, body, 201 if written.created else 200)
 
 
 @dataclass(slots=True)
@@ -372,6 +387,13 @@ def _error(outcome: BaseException) -> Exception:
     raise outcome
 
 
+def check_new(obj: Resource, options: WriteOptions) -> None:
+    """Nobody has a version of what is not there yet."""
+    version = obj.metadata.resource_version
+    if version.isdecimal() and int(version[:20]) and not options.dry_run:
+        raise errors.version_on_create()
+
+
 def _check_name(call: Call, obj: Resource) -> None:
     """An object that an update creates has the name of the path."""
     if obj.metadata.name not in {"", call.name}:
@@ -393,10 +415,11 @@ def check_preconditions(call: Call, new: Resource, old: Resource) -> None:
         raise errors.conflict(call.kind.plural, call.name, why, group=call.kind.group)
 
 
-def _write_of(kv: KeyValue, new: Resource, value: bytes) -> Write:
+def write_of(kv: KeyValue, new: Resource, value: bytes) -> Write:
+    """What puts a changed object in place of the old one, or removes it where nothing holds it any longer."""
     if is_deletable(new):
         return Delete(kv.key, expect=kv.mod_revision)
-    return Put(kv.key, value, expect=kv.mod_revision, ttl=_ttl(new))
+    return Put(kv.key, value, expect=kv.mod_revision, ttl=ttl_of(new))
 
 
 def is_deletable(obj: Resource) -> bool:
@@ -407,5 +430,6 @@ def is_deletable(obj: Resource) -> bool:
     return not (isinstance(obj, Namespace) and obj.spec.finalizers)
 
 
-def _ttl(obj: Resource) -> float | None:
+def ttl_of(obj: Resource) -> float | None:
+    """How many seconds an object lives; None for ever."""
     return EVENT_SECONDS if obj.kind == "Event" else None
