@@ -202,7 +202,7 @@ class Application:
         exchange = self._exchange(first)
         exchange.user = user
         outcomes: Sequence[Response | Exception] | None = None
-        resolved = [routes.resolve(self.scheme, request.path) for request in requests]
+        resolved = [self.routes.resolve(request.path) for request in requests]
         found = [route for route in resolved if route is not None]
         if len(found) == len(requests):
             exchange.route = replace(found[0], name="")
@@ -237,7 +237,7 @@ class Application:
         exchange: Exchange,
         outcome: Response | Exception,
         request: Request | None = None,
-        route: routes.ResourceRoute | None = None,
+        route: ResourceRoute | None = None,
     ) -> Response:
         """One of several answers, counted and logged under an id of its own."""
         own = request or replace(exchange.request)
