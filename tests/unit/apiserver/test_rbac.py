@@ -1,5 +1,6 @@
 """Roles and bindings decide what users may do."""
 
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,7 @@ from mooring.apiserver.server import ApiServer
 
 pytestmark = pytest.mark.req("S.6")
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
+KUBERNETES = Path(bootstrap_roles.__file__).parent / "kubernetes_roles.json"
 
 
 def _rule(verbs: str, resources: str = "", *, groups: str = "core", names: str = "", urls: str = "") -> PolicyRule:
@@ -248,7 +250,7 @@ async def test_the_roles_for_people(call: Caller, role: str, may: list[str], may
     ("user", "may", "may_not"),
     [
         ("system:kube-scheduler", ["list pods", "create pods/binding", "update pods/status"], ["create pods"]),
-        ("system:kube-controller-manager", ["create pods", "delete pods", "update nodes"], ["create secrets"]),
+        ("system:kube-controller-manager", ["create pods", "delete pods", "update nodes"], ["create namespaces"]),
     ],
 )
 async def test_the_roles_of_components(call: Caller, user: str, may: list[str], may_not: list[str]) -> None:
@@ -372,6 +374,18 @@ def test_who_wants_no_help_gets_none() -> None:
     wanted = next(role for role in bootstrap_roles.cluster_roles() if role.metadata.name == "system:basic-user")
     metadata = ObjectMeta(name="system:basic-user", annotations={bootstrap_roles.AUTO_UPDATE: "false"})
     assert not completed(ClusterRole(metadata=metadata), wanted)
+
+
+async def test_a_new_server_has_all_roles_and_bindings_of_a_new_kube_apiserver(call: Caller) -> None:
+    for kind, recorded in json.loads(KUBERNETES.read_text()).items():
+        for each in recorded:
+            wanted = each["metadata"]
+            place = f"{RBAC}/namespaces/{wanted['namespace']}" if "namespace" in wanted else RBAC
+            found = (await call("GET", f"{place}/{kind.lower()}s/{wanted['name']}")).json
+            assert (found["kind"], found["metadata"].get("labels")) == (kind, wanted["labels"])
+            assert [rule for rule in each.get("rules", []) if rule not in found["rules"]] == []
+            if kind.endswith("Binding"):
+                assert (found.get("subjects"), found["roleRef"]) == (each.get("subjects"), each["roleRef"])
 
 
 async def test_a_server_repairs_its_roles_when_it_starts(server: ApiServer, call: Caller) -> None:

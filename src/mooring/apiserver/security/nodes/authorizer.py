@@ -2,7 +2,7 @@
 
 A node reads its own Node, the pods that are bound to it, and the secrets, config maps, claims, volumes and accounts
 that those pods name, one by one. It writes its own Lease, CSINode and ResourceSlices. What is the same for all nodes
-stands in `NODE_RULES`. What is not allowed here may still be by RBAC, of which nodes have nothing by default. What a
+stands in `node_rules`. What is not allowed here may still be by RBAC, of which nodes have nothing by default. What a
 node may write into an object is ``restriction.py``'s matter, as the authorizer does not see objects.
 """
 
@@ -16,7 +16,7 @@ from mooring.api.rbac_v1 import PolicyRule
 from mooring.apiserver.resources.stored import ROOT
 from mooring.apiserver.security import users
 from mooring.apiserver.security.authz import Attributes, Authorizer, Decision
-from mooring.apiserver.security.bootstrap_roles import NODE_RULES
+from mooring.apiserver.security.bootstrap_roles import node_rules
 from mooring.apiserver.security.nodes import references
 from mooring.apiserver.security.nodes.node_pods import NodePods
 from mooring.apiserver.security.nodes.references import Reference
@@ -66,7 +66,7 @@ class NodeAuthorizer:
         rule = _RULES.get((attributes.group, attributes.resource)) if not attributes.path else None
         if rule:
             return rule(self, node, attributes)
-        allowed = not attributes.path and any(resource_matches(each, attributes) for each in NODE_RULES)
+        allowed = not attributes.path and any(resource_matches(each, attributes) for each in node_rules())
         return _ALLOWED if allowed else "nodes may not do this"
 
     # -- by relation to a pod on the node
