@@ -59,7 +59,7 @@ def varint(number: int) -> bytes:
 
 
 _SHORT = [bytes([number]) for number in range(128)]
-_SHORT += [bytes([number & 0x7F | 0x80, number >> 7]) for number in range(128, 1 << 14)]
+_SHORT += [bytes([number & 0x7F | 0x80, number >> 7]) for number in range(128, 1 << 11)]
 
 
 @cache

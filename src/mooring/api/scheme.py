@@ -179,6 +179,15 @@ class Scheme:
         """
         return kind if kind.custom else self.family(kind)[0]
 
+    def hub_of(self, object_type: type[Resource]) -> Kind:
+        """The newest version of a kind that is no custom one, by its type; raises KeyError."""
+        return self._hubs[object_type]
+
+    @cached_property
+    def _hubs(self) -> Mapping[type[Resource], Kind]:
+        hubs = (versions[0] for versions in self._families.values())
+        return {hub.type: hub for hub in hubs if not hub.custom}
+
     def storage(self, kind: Kind) -> Kind:
         """The version in which objects of a kind are stored.
 

@@ -22,19 +22,26 @@ class Objects:
 
     def __init__(self, store: Store, scheme: Scheme) -> None:
         self._store = store
-        self._stored = {hub.type: Stored(scheme, hub) for hub in map(scheme.hub, scheme.known) if hub.stored}
+        self._scheme = scheme
+        self._known: dict[type[Resource], Stored] = {}
 
     async def get(self, object_type: type[R], name: str, namespace: str = "") -> R | None:
         """The object of that name; None if there is none."""
-        stored = self._stored[object_type]
+        stored = self._stored(object_type)
         kv = await self._store.get(stored.key(namespace, name))
         return cast("R", stored.decode(kv.value, kv.mod_revision)) if kv else None
 
     async def list(self, object_type: type[R], namespace: str = "") -> list[R]:
         """All objects of a kind, of one namespace or of all."""
-        stored = self._stored[object_type]
+        stored = self._stored(object_type)
         page = await self._store.range(stored.prefix_of(namespace))
         return [cast("R", stored.decode(kv.value, kv.mod_revision)) for kv in page.items]
+
+    def _stored(self, object_type: type[Resource]) -> Stored:
+        found = self._known.get(object_type)
+        if found is None:
+            found = self._known[object_type] = Stored(self._scheme, self._scheme.hub_of(object_type))
+        return found
 
 
 class Follower(Generic[R]):

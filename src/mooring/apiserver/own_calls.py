@@ -23,7 +23,7 @@ class OwnCalls:
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
         context = resources.context
-        self._hubs = {hub.type: hub for hub in map(context.scheme.hub, context.scheme.known)}
+        self._scheme = context.scheme
         objects = Objects(context.store, context.scheme)
         self.get, self.list = objects.get, objects.list
 
@@ -40,7 +40,7 @@ class OwnCalls:
         await self._call("DELETE", obj)
 
     async def _call(self, method: str, obj: Resource, subresource: str = "") -> None:
-        kind, meta = self._hubs[type(obj)], obj.metadata
+        kind, meta = self._scheme.hub_of(type(obj)), obj.metadata
         obj.kind, obj.api_version = kind.kind, kind.api_version
         route = ResourceRoute(kind, meta.namespace, "" if method == "POST" else meta.name, subresource)
         body = b"" if method == "DELETE" else codec.encode(obj)

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -57,6 +56,8 @@ class _LazyGroup(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, Any, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it
+
             near = get_close_matches(args[0], COMMANDS)
             hint = f"; did you mean {near[0]}?" if near else "; `mooring --help` lists them"
             raise click.UsageError(f"there is no command {args[0]!r}{hint}", ctx)

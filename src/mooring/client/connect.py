@@ -2,8 +2,8 @@
 
 import os
 import platform
-from importlib.metadata import PackageNotFoundError, version
 
+import mooring
 from mooring.api.scheme import Scheme
 from mooring.base.clock import Clock, SystemClock
 from mooring.client import kubeconfig as kubeconfigs
@@ -44,14 +44,7 @@ def user_agent(component: str, kubernetes_version: object) -> str:
     'mooring-scheduler/v1.37.0 (...) mooring/...'
     """
     where = f"{platform.system().lower()}/{_ARCHITECTURES.get(platform.machine(), platform.machine())}"
-    return f"{component}/v{kubernetes_version}.0 ({where}) mooring/{_own_version()}"
+    return f"{component}/v{kubernetes_version}.0 ({where}) mooring/{mooring.__version__}"
 
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-
-
-def _own_version() -> str:
-    try:
-        return version("mooring")
-    except PackageNotFoundError:
-        return "unknown"

@@ -30,9 +30,11 @@ from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import parse_runtime_config
 from mooring.apiserver.options import ServerConfig
+from mooring.apiserver.security.pki import write_private
 from mooring.base import component
 from mooring.base.clock import Clock
 from mooring.cli.support.control_plane import ControlPlane, in_process
+from mooring.cli.support.gc_settings import garbage_waits
 from mooring.cli.support.manifests import object_of, read_objects
 from mooring.cli.support.worker_process import WorkerConfig
 from mooring.client import Client, PatchType
@@ -76,6 +78,7 @@ class RunningControlPlane:
         self.clock = MockClock(datetime.now(UTC)) if mock_clock else clock
         """None for the system's time. A mock clock begins now, since certificates are judged by the system's."""
         self._nodes, self._kubelet = nodes, controller_options(running).kubelet
+        self._own_time = clock is not None
         self._stack = ExitStack()
         self._folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="mooring-")))
         config = ServerConfig(
@@ -95,10 +98,13 @@ class RunningControlPlane:
         self._thread.start()
         self._stack.callback(self._thread.join)
         self._stack.callback(lambda: self._loop.call_soon_threadsafe(self._loop.stop))
+        if not self._own_time:
+            _use_keys(self._folder / "pki")
         try:
-            self.run(self._plane.__aenter__())
-            self._stack.callback(lambda: self.run(self._plane.__aexit__(None, None, None)))
-            self.run(self._start())
+            with garbage_waits():
+                self.run(self._plane.__aenter__())
+                self._stack.callback(lambda: self.run(self._plane.__aexit__(None, None, None)))
+                self.run(self._start())
         except BaseException:
             self._stack.close()
             raise
@@ -111,6 +117,8 @@ class RunningControlPlane:
 
     async def _start(self) -> None:
         await self._plane.start()
+        if not self._own_time:
+            _keep_keys(self._folder / "pki")
         await create_nodes(self.client, numbered(self._nodes), self._kubelet)
         await self._plane.wait_until_ready()
 
@@ -231,3 +239,18 @@ class RunningControlPlane:
         if not isinstance(self.clock, MockClock):
             raise RuntimeError("time passes by itself here: ask for a mock clock to decide about it")
         self.run(self.clock.run(seconds))
+
+
+_keys: dict[str, bytes] = {}
+"""The keys and certificates of the first control plane, by file, for those that follow: making them takes time."""
+
+
+def _keep_keys(folder: Path) -> None:
+    if not _keys:
+        _keys.update({file.name: file.read_bytes() for file in folder.iterdir()})
+
+
+def _use_keys(folder: Path) -> None:
+    folder.mkdir(mode=0o700)
+    for name, content in _keys.items():
+        write_private(folder / name, content, durable=False)

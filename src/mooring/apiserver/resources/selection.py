@@ -7,6 +7,7 @@ has them. Called by ``reading.py``, ``watching.py`` and ``deleting.py``.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from operator import attrgetter
 from typing import Any
 
@@ -155,6 +156,7 @@ def _selectors_of(request: Request, kind: Kind) -> tuple[Selector, FieldSelector
     return labels, fields
 
 
+@cache
 def _reader(kind: Kind) -> Callable[[KeyValue], _Facts]:
     """Reads what can be selected by from stored bytes."""
     fields = {

@@ -22,13 +22,13 @@ def write_kubeconfig(path: Path, server: str, authority: bytes, user: str, clien
         "contexts": [{"name": "mooring", "context": {"cluster": "mooring", "user": user}}],
         "current-context": "mooring",
     }
-    content = yaml.safe_dump(config, sort_keys=False).encode()
+    content = yaml.dump(config, Dumper=yaml.CSafeDumper, sort_keys=False).encode()
     try:
         known = path.read_bytes()
     except OSError:  # it is not there, or is no file: then writing it says what is wrong
         known = b""
     if known != content:
-        write_private(path, content)
+        write_private(path, content, durable=False)  # each start looks whether it is right
 
 
 def _text(pem: bytes) -> str:

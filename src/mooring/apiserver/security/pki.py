@@ -266,7 +266,7 @@ class Pki:
         return self.directory / f"{name}.crt", self.directory / f"{name}.key"
 
 
-def write_private(path: Path, content: bytes) -> None:
+def write_private(path: Path, content: bytes, *, durable: bool = True) -> None:
     """Replace a file by one that only its owner can read. Raises PkiError."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
@@ -274,8 +274,9 @@ def write_private(path: Path, content: bytes) -> None:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(descriptor, "wb") as file:  # noqa: PTH123 - the descriptor has the mode that Path.open cannot give
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         draft.replace(path)
     except OSError as error:
         with suppress(OSError):

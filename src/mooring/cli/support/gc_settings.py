@@ -11,11 +11,13 @@ def garbage_waits() -> Iterator[None]:
 
     Until `collect_garbage_less` is called, or the context ends.
     """
+    collected = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if collected:
+            gc.enable()
 
 
 def collect_garbage_less() -> None:

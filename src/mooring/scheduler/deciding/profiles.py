@@ -172,11 +172,11 @@ class _Builder:
         found: list[Weighted[Any]] = []
         for use in () if "*" in disabled else self._spec.plugins:
             plugin = self._plugin(use.name)
-            if use.name not in disabled and isinstance(plugin, kinds):
+            if use.name not in disabled and _offers(plugin, kinds):
                 found.append(Weighted(plugin, named.pop(use.name, use).weight or use.weight or 1))
         for use in named.values():
             plugin = self._plugin(use.name)
-            if not isinstance(plugin, kinds):
+            if not _offers(plugin, kinds):
                 raise PluginError(f"the scheduler plugin {use.name} does not have the extension point {point}")
             found.append(Weighted(plugin, use.weight or 1))
         return found
@@ -189,3 +189,19 @@ class _Builder:
                 raise PluginError(f"there is no scheduler plugin {name}; there are {', '.join(sorted(self._registry))}")
             plugin = self._made[name] = factory(self._spec.arguments.get(name, {}), self._handle)
         return plugin
+
+
+def _offers(plugin: Plugin, kinds: tuple[type[Any], ...]) -> bool:
+    """As `isinstance`, which looks the members of a protocol up anew for every plugin in Python 3.11."""
+    members = [_MEMBERS.get(kind) or _MEMBERS.setdefault(kind, _members(kind)) for kind in kinds]
+    return any(all(hasattr(plugin, name) for name in names) for names in members)
+
+
+_MEMBERS: dict[type[Any], frozenset[str]] = {}
+
+
+def _members(kind: type[Any]) -> frozenset[str]:
+    """What a protocol asks for."""
+    protocols = [cls for cls in kind.__mro__ if getattr(cls, "_is_protocol", False)]
+    named = (name for cls in protocols for name in (*vars(cls), *getattr(cls, "__annotations__", ())))
+    return frozenset(name for name in named if not name.startswith("_"))
