@@ -7,6 +7,7 @@ Called by validation, by ``label_selector.py`` and by the CEL format library.
 
 import re
 from collections.abc import Mapping
+from functools import cache
 
 from mooring.api import field_errors
 from mooring.api.field_errors import FieldError
@@ -54,11 +55,18 @@ def mismatch(rule: str, pattern: str, *examples: str) -> str:
     return f"{rule} (e.g. {shown}regex used for validation is '{pattern}')"
 
 
-def _check(value: str, pattern: str, limit: int | None, message: str) -> Messages:
+def _check(value: str, pattern: str, limit: int | None, rule: str, *examples: str) -> Messages:
+    """What is wrong with a text that a regular expression should match; nearly always nothing is."""
+    matches = _compiled(pattern).fullmatch(value)
+    if matches and (limit is None or len(value) <= limit):  # what matches has one byte for each character
+        return ()
     messages: Messages = ()
     if limit is not None and len(value.encode(errors="surrogatepass")) > limit:
         messages = (too_long(limit),)
-    return messages if re.fullmatch(pattern, value) else (*messages, message)
+    return messages if matches else (*messages, mismatch(rule, pattern, *examples) if examples else rule)
+
+
+_compiled = cache(re.compile)
 
 
 # -- names of objects and DNS
@@ -73,7 +81,7 @@ def dns1123_label(value: str) -> Messages:
         "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
         "and must start and end with an alphanumeric character"
     )
-    return _check(value, _DNS1123_LABEL, 63, mismatch(rule, _DNS1123_LABEL, "my-name", "123-abc"))
+    return _check(value, _DNS1123_LABEL, 63, rule, "my-name", "123-abc")
 
 
 @remembered(4096)
@@ -83,7 +91,7 @@ def dns1123_subdomain(value: str) -> Messages:
         "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
         "and must start and end with an alphanumeric character"
     )
-    return _check(value, _DNS1123_SUBDOMAIN, 253, mismatch(rule, _DNS1123_SUBDOMAIN, "example.com"))
+    return _check(value, _DNS1123_SUBDOMAIN, 253, rule, "example.com")
 
 
 def dns1123_subdomain_with_underscore(value: str) -> Messages:
@@ -93,7 +101,7 @@ def dns1123_subdomain_with_underscore(value: str) -> Messages:
         "and must start and end with an alphanumeric character"
     )
     pattern = _DNS1123_SUBDOMAIN_UNDERSCORE
-    return _check(value, pattern, 253, mismatch(rule, pattern, "example.com"))
+    return _check(value, pattern, 253, rule, "example.com")
 
 
 def wildcard_dns1123_subdomain(value: str) -> Messages:
@@ -102,7 +110,7 @@ def wildcard_dns1123_subdomain(value: str) -> Messages:
         "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of "
         "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character"
     )
-    return _check(value, _WILDCARD_SUBDOMAIN, 253, mismatch(rule, _WILDCARD_SUBDOMAIN, "*.example.com"))
+    return _check(value, _WILDCARD_SUBDOMAIN, 253, rule, "*.example.com")
 
 
 @remembered(1024)
@@ -112,7 +120,7 @@ def dns1035_label(value: str) -> Messages:
         "a DNS-1035 label must consist of lower case alphanumeric characters or '-', "
         "start with an alphabetic character, and end with an alphanumeric character"
     )
-    return _check(value, _DNS1035_LABEL, 63, mismatch(rule, _DNS1035_LABEL, "my-name", "abc-123"))
+    return _check(value, _DNS1035_LABEL, 63, rule, "my-name", "abc-123")
 
 
 def path_segment_name(value: str) -> Messages:
@@ -134,6 +142,9 @@ def generated(value: str) -> str:
 def label_key(value: str) -> Messages:
     """A key of a label, annotation, taint or resource: a name with an optional DNS subdomain and `/` before it."""
     prefix, slash, name = value.rpartition("/")
+    wrong_name = _check(name, _LABEL_NAME, 63, f"name part {_LABEL_NAME_RULE}", "MyName", "my.name", "123-abc")
+    if not wrong_name and not slash:
+        return ()
     if "/" in prefix:
         shown = mismatch(_LABEL_NAME_RULE, _LABEL_NAME, "MyName", "my.name", "123-abc")
         hint = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
@@ -144,9 +155,8 @@ def label_key(value: str) -> Messages:
         messages = tuple(f"prefix part {message}" for message in wrong)
     if not name:
         messages += ("name part must be non-empty",)
-    rule = mismatch(f"name part {_LABEL_NAME_RULE}", _LABEL_NAME, "MyName", "my.name", "123-abc")
     return messages + tuple(
-        message if message is rule else f"name part {message}" for message in _check(name, _LABEL_NAME, 63, rule)
+        message if message.startswith("name part ") else f"name part {message}" for message in wrong_name
     )
 
 
@@ -157,7 +167,7 @@ def label_value(value: str) -> Messages:
         "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
         "and must start and end with an alphanumeric character"
     )
-    return _check(value, _LABEL_VALUE, 63, mismatch(rule, _LABEL_VALUE, "MyValue", "my_value", "12345"))
+    return _check(value, _LABEL_VALUE, 63, rule, "MyValue", "my_value", "12345")
 
 
 # -- environment variables, keys, ports, numbers
@@ -169,7 +179,7 @@ def c_identifier(value: str) -> Messages:
         "a valid C identifier must start with alphabetic character or '_', "
         "followed by a string of alphanumeric characters or '_'"
     )
-    return _check(value, _C_IDENTIFIER, None, mismatch(rule, _C_IDENTIFIER, "my_name", "MY_NAME", "MyName"))
+    return _check(value, _C_IDENTIFIER, None, rule, "my_name", "MY_NAME", "MyName")
 
 
 def env_var_name(value: str) -> Messages:
@@ -178,8 +188,8 @@ def env_var_name(value: str) -> Messages:
         "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', "
         "and must not start with a digit"
     )
-    shown = mismatch(rule, _ENV_VAR_NAME, "my.env-name", "MY_ENV.NAME", "MyEnvName1")
-    return _check(value, _ENV_VAR_NAME, None, shown) + _leaves_directory(value)
+    examples = ("my.env-name", "MY_ENV.NAME", "MyEnvName1")
+    return _check(value, _ENV_VAR_NAME, None, rule, *examples) + _leaves_directory(value)
 
 
 def relaxed_env_var_name(value: str) -> Messages:
@@ -194,8 +204,8 @@ def relaxed_env_var_name(value: str) -> Messages:
 def config_map_key(value: str) -> Messages:
     """A key of a ConfigMap or Secret, which may become the name of a file."""
     rule = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
-    shown = mismatch(rule, _CONFIG_MAP_KEY, "key.name", "KEY_NAME", "key-name")
-    return _check(value, _CONFIG_MAP_KEY, 253, shown) + _leaves_directory(value)
+    examples = ("key.name", "KEY_NAME", "key-name")
+    return _check(value, _CONFIG_MAP_KEY, 253, rule, *examples) + _leaves_directory(value)
 
 
 def _leaves_directory(value: str) -> Messages:
@@ -207,7 +217,7 @@ def _leaves_directory(value: str) -> Messages:
 def http_header_name(value: str) -> Messages:
     """The name of an HTTP header, as in probes."""
     rule = "a valid HTTP header must consist of alphanumeric characters or '-'"
-    return _check(value, _HTTP_HEADER_NAME, None, mismatch(rule, _HTTP_HEADER_NAME, "X-Header-Name"))
+    return _check(value, _HTTP_HEADER_NAME, None, rule, "X-Header-Name")
 
 
 def condition_reason(value: str) -> Messages:
@@ -217,7 +227,7 @@ def condition_reason(value: str) -> Messages:
         "characters or '_,:', and must end with an alphanumeric character or '_'"
     )
     examples = ("my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB")
-    return _check(value, _CONDITION_REASON, None, mismatch(rule, _CONDITION_REASON, *examples))
+    return _check(value, _CONDITION_REASON, None, rule, *examples)
 
 
 @remembered(1024)
@@ -251,7 +261,7 @@ def user_id(value: int) -> Messages:
 def percent(value: str) -> Messages:
     """A percentage such as `25%`."""
     rule = "a valid percent string must be a numeric string followed by an ending '%'"
-    return _check(value, _PERCENT, None, mismatch(rule, _PERCENT, "1%", "93%"))
+    return _check(value, _PERCENT, None, rule, "1%", "93%")
 
 
 # -- as field errors
@@ -269,13 +279,25 @@ def validate_label_key(key: str, path: Path) -> list[FieldError]:
 
 def validate_labels(labels: Mapping[str, str], path: Path) -> list[FieldError]:
     """The field errors of labels: wrong keys and wrong values, all at the path of the map."""
+    if labels.items() <= _sound_labels:
+        return []
     errors: list[FieldError] = []
     for key, value in labels.items():
         if wrong := label_key(key):
             errors += validate(path, key, wrong)
         if wrong := label_value(value):
             errors += validate(path, value, wrong)
+    if not errors:  # and so not long, either
+        if len(_sound_labels) + len(labels) > _MOST_LABELS:
+            _sound_labels.clear()
+        if len(labels) <= _MOST_LABELS:
+            _sound_labels.update(labels.items())
     return errors
+
+
+_MOST_LABELS = 16 * 1024
+_sound_labels: set[tuple[str, str]] = set()
+"""Labels in which nothing was wrong: whether all of an object's are among them is one question."""
 
 
 def validate_fully_qualified_name(name: str, path: Path) -> list[FieldError]:

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mooring.api import names
 from mooring.api.field_path import Path
@@ -164,3 +166,17 @@ def test_fully_qualified_names(name: str, count: int) -> None:
 @pytest.mark.parametrize(("value", "count"), [("", 1), ("a", 1), ("a.io/b", 0), ("A/b", 1), ("a.io/b c", 1)])
 def test_domain_prefixed_paths(value: str, count: int) -> None:
     assert len(names.validate_domain_prefixed_path(value, Path("name"))) == count
+
+
+_texts = st.text(alphabet="aZ9-._/é", max_size=6)
+
+
+@given(st.lists(st.dictionaries(_texts, _texts, max_size=4), max_size=4))
+def test_labels_are_judged_alike_whether_they_were_seen_before_or_not(maps: list[dict[str, str]]) -> None:
+    path = Path("labels")
+    for labels in [*maps, *maps]:
+        expected = []
+        for key, value in labels.items():
+            expected += names.validate(path, key, names.label_key(key))
+            expected += names.validate(path, value, names.label_value(value))
+        assert names.validate_labels(labels, path) == expected
