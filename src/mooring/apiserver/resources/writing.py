@@ -27,13 +27,14 @@ from mooring.admission.pipeline import (
 from mooring.api import codec, errors
 from mooring.api.admissionregistration_v1 import CREATE, UPDATE
 from mooring.api.codec import DecodeError, FieldValidation
-from mooring.api.core_v1 import Namespace
+from mooring.api.core_v1 import Namespace, Pod
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
 from mooring.apiserver.apply.field_managers import Applier, FieldManagers, Manager, Tree
 from mooring.apiserver.http import Response
 from mooring.apiserver.patch import Patcher, PatchError, patcher_for
 from mooring.apiserver.resources.context import Call, HandlerContext, Reserved
+from mooring.apiserver.resources.like_pods import LikePods
 from mooring.apiserver.resources.output import respond as responded
 from mooring.apiserver.resources.output import view_for
 from mooring.apiserver.resources.parameters import WriteOptions, check_object, read_object, write_options
@@ -78,9 +79,15 @@ class Writing:
     def __init__(self, context: HandlerContext) -> None:
         self._context = context
         self._managers = FieldManagers(context.scheme)
+        self._like_pods = LikePods(context)
 
     async def create(self, call: Call) -> Response:
         options = write_options(call.request, "CreateOptions")
+        if call.kind.type is Pod:
+            pod = await self._like_pods.find(call, options)
+            if pod is not None:
+                made_up = bool(pod.metadata.generate_name)
+                return await self.respond(call, await self._store_named(call, pod, options, made_up=made_up))
         obj = await to_thread(self.read, call, options) if self._takes_long(call) else self.read(call, options)
         check_new(obj, options)
         return await self.respond(call, await self.create_object(call, obj, options))
@@ -160,6 +167,8 @@ class Writing:
             attributes.replace_object(obj)
             attributes.name = obj.metadata.name
             await context.extensions.validate(attributes)
+        elif call.wanted is not None and isinstance(obj, Pod):
+            self._like_pods.learn(call, call.wanted, obj, request)
         return obj
 
     async def _store_named(self, call: Call, obj: Resource, options: WriteOptions, *, made_up: bool) -> Written:

@@ -1,0 +1,144 @@
+"""Remembers pods that were admitted, so that the next one that differs in nothing but its name is not judged again.
+
+Whoever makes many pods one by one sends the same text over and over, with another name in it. `LikePods.find` tells
+such a text by what stands before and behind the name, and makes a pod of the one that was admitted before, provided
+that the same user sent it, in the same words, and that all that admission looks up is as it was. A text is learned when
+it comes the second time; then the pod is read once more with another name, to make sure that what was cut out of the
+text is the name of the pod and nothing else. Policies and webhooks are asked about every pod: then nothing is found.
+
+Called by ``writing.py``. Pods that are equal within one request are dealt with there (`create_alike`).
+"""
+
+import re
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from mooring.admission.pipeline import generate_name, new_uid
+from mooring.admission.strategy import Request
+from mooring.api import codec, names, times
+from mooring.api.admissionregistration_v1 import CREATE
+from mooring.api.authentication_v1 import UserInfo
+from mooring.api.core_v1 import LimitRange, Pod
+from mooring.apiserver.bounded_cache import BoundedCache
+from mooring.apiserver.http import JSON
+from mooring.apiserver.resources.context import Call, HandlerContext
+from mooring.apiserver.resources.facts import Facts
+from mooring.apiserver.resources.parameters import WriteOptions
+
+_NAME = re.compile(rb'"name"[ \n]*:[ \n]*"([a-z0-9.-]+)"')
+_OTHER_NAME = b"a-name-that-nobody-would-give-to-a-pod"
+_MOST, _SEEN = 256, 1024
+_LONGEST = 16 * 1024
+Key = tuple[str, bytes, bytes]
+"""A namespace, and a text before and behind the name in it; the whole text where the name is to be made up."""
+
+
+class LikePod(msgspec.Struct, frozen=True):
+    """A pod that was admitted, and what it was admitted by."""
+
+    pod: Pod
+    user: UserInfo
+    options: WriteOptions
+    facts: Facts
+    limits: list[LimitRange]
+    warnings: list[str]
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """A text that has come before, to be learned once its pod is admitted."""
+
+    key: Key
+    options: WriteOptions
+
+
+class LikePods:
+    """The pods of a server by the texts that they were made of."""
+
+    def __init__(self, context: HandlerContext) -> None:
+        self._context = context
+        self._known: BoundedCache[Key, LikePod] = BoundedCache(_MOST)
+        self._seen: BoundedCache[int, bool] = BoundedCache(_SEEN)
+        """By the hashes of their keys, the texts that have come once."""
+
+    async def find(self, call: Call, options: WriteOptions) -> Pod | None:
+        """The pod that a call asks for, admitted; None where it has to be judged."""
+        body = call.request.body
+        if call.request.query or len(body) > _LONGEST or call.request.content_type not in {"", JSON}:
+            return None
+        key, name = _key(call.namespace, body)
+        like = self._known.get(key)
+        if like is None:
+            self._see(call, key, options)
+            return None
+        request = call.request
+        if like.options != options or like.user != request.user:
+            return None
+        if (name and names.dns1123_subdomain(name)) or self._context.extended(call, CREATE, like.pod, None) is not None:
+            return None
+        facts = await self._context.facts.about(like.pod, call.namespace)
+        if facts != like.facts or list(facts.limit_ranges(call.namespace)) != like.limits:
+            call.wanted = Wanted(key, options)  # as things are now
+            return None
+        call.warn(*like.warnings)
+        pod = self._another(like.pod, name)
+        self._context.guard(request.user, pod, None, "")
+        return pod
+
+    def _see(self, call: Call, key: Key, options: WriteOptions) -> None:
+        if hash(key) in self._seen:
+            call.wanted = Wanted(key, options)
+        else:
+            self._seen.put(hash(key), True)
+
+    def learn(self, call: Call, wanted: Wanted, pod: Pod, request: Request) -> None:
+        """Remember a pod that was admitted just now, if its name is all that may differ."""
+        facts = request.lookups
+        if isinstance(facts, Facts) and not pod.metadata.resource_version and _is_only_name(call, wanted.key, pod):
+            self._known.put(
+                wanted.key,
+                LikePod(
+                    pod=replace(pod, metadata=replace(pod.metadata)),
+                    user=call.request.user,
+                    options=wanted.options,
+                    facts=facts,
+                    limits=list(facts.limit_ranges(call.namespace)),
+                    warnings=list(request.warnings),
+                ),
+            )
+
+    def _another(self, pod: Pod, name: str) -> Pod:
+        now = times.to_seconds(self._context.clock.now())
+        owners = [replace(entry, time=now) for entry in pod.metadata.managed_fields]
+        metadata = replace(pod.metadata, name=name, uid=new_uid(), creation_timestamp=now, managed_fields=owners)
+        generate_name(metadata)
+        return replace(pod, metadata=metadata)
+
+
+def _key(namespace: str, body: bytes) -> tuple[Key, str]:
+    """What tells a text, and the name in it."""
+    if b'"generateName"' in body:
+        return (namespace, body, b""), ""
+    found = _NAME.search(body, max(0, body.find(b'"metadata"')))
+    if found is None:
+        return (namespace, body, b""), ""
+    start, end = found.span(1)
+    return (namespace, body[:start], body[end:]), body[start:end].decode()
+
+
+def _is_only_name(call: Call, key: Key, pod: Pod) -> bool:
+    """Whether the text says the same of every pod, whatever is put in the place of the name that was cut out."""
+    _, before, behind = key
+    if b'"managedFields"' in before or b'"managedFields"' in behind:
+        return False  # which may be older
+    if any(volume.ephemeral is not None for volume in pod.spec.volumes):
+        return False  # whose claims are named after the pod
+    read: Any = codec.decode_own(call.request.body, Pod)
+    if not behind:
+        return bool(read.metadata.generate_name and not read.metadata.name)
+    other: Any = codec.decode_own(before + _OTHER_NAME + behind, Pod)
+    if other.metadata.name != _OTHER_NAME.decode() or read.metadata.name != pod.metadata.name:
+        return False
+    other.metadata.name = read.metadata.name
+    return bool(other == read)

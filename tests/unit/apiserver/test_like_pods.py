@@ -1,0 +1,127 @@
+"""Pods whose texts differ in nothing but the name are judged once, and come out as if each had been."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from api_caller import PODS, Answer, ApiCaller, api_caller
+
+pytestmark = pytest.mark.req("S.4")
+
+Tree = dict[str, Any]
+_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+
+def _spec(**more: Any) -> Tree:
+    return {"containers": [{"name": "c", "image": "app:1", "resources": {"requests": {"cpu": "1"}}}], **more}
+
+
+def _body(name: str, **metadata: Any) -> Tree:
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **metadata}, "spec": _spec()}
+
+
+def _common(answer: Answer) -> Tree:
+    """A created pod without what is its own."""
+    body = answer.body
+    for own in ("name", "uid", "resourceVersion"):
+        assert body["metadata"].pop(own)
+    return body
+
+
+async def _learned(api: ApiCaller, **metadata: Any) -> list[Answer]:
+    """The first two pods of a text, of which the second is remembered, and a third."""
+    return [await api.post(PODS, _body(name, **metadata)) for name in ("one", "two", "three")]
+
+
+async def test_all_pods_of_a_text_are_alike(api: ApiCaller, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, third = await _learned(api, labels={"app": "web"})
+    assert [each.body["metadata"]["name"] for each in (first, second, third)] == ["one", "two", "three"]
+    assert len({each.body["metadata"]["uid"] for each in (first, second, third)}) == 3
+    assert _common(first) == _common(second) == _common(third)
+    monkeypatch.setattr("mooring.apiserver.resources.writing.finish_create", None)
+    assert (await api.post(PODS, _body("four", labels={"app": "web"}))).code == 201, "and not judged again"
+    assert (await api.get(f"{PODS}/four")).body["metadata"]["name"] == "four"
+
+
+async def test_the_time_is_that_of_the_request(api: ApiCaller) -> None:
+    await _learned(api)
+    api.clock.advance(100)
+    metadata = (await api.post(PODS, _body("late"))).body["metadata"]
+    assert {metadata["creationTimestamp"], metadata["managedFields"][0]["time"]} == {"2026-01-01T00:01:40Z"}
+
+
+async def test_made_up_names_are_made_up_for_each(api: ApiCaller) -> None:
+    body = {**_body(""), "metadata": {"generateName": "web-"}}
+    names = {(await api.post(PODS, body)).body["metadata"]["name"] for _ in range(6)}
+    assert len(names) == 6
+
+
+@pytest.mark.parametrize("name", ["Two", "-a", "a.", "x" * 300, "two"])
+async def test_a_name_is_judged_as_ever(name: str, api: ApiCaller) -> None:
+    await _learned(api)
+    answer = await api.post(PODS, _body(name))
+    async with api_caller() as other:
+        await other.post(PODS, _body("two"))
+        expected = await other.post(PODS, _body(name))
+    assert (answer.code, answer.body) == (expected.code, expected.body)
+    assert answer.code >= 400
+
+
+async def test_what_is_looked_up_counts_at_once(api: ApiCaller) -> None:
+    await _learned(api)
+    urgent = {"metadata": {"name": "urgent"}, "value": 7, "globalDefault": True}
+    await api.post(_CLASSES, {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", **urgent})
+    assert (await api.post(PODS, _body("urgent"))).body["spec"]["priority"] == 7
+    limits = {"limits": [{"type": "Container", "max": {"cpu": "500m"}}]}
+    body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l"}, "spec": limits}
+    await api.post("/api/v1/namespaces/default/limitranges", body)
+    assert (await api.post(PODS, _body("large"))).code == 422
+
+
+async def test_another_sender_is_another_matter(api: ApiCaller) -> None:
+    await _learned(api)
+    answer = await api.post(PODS, _body("theirs"), agent="other/1")
+    assert answer.body["metadata"]["managedFields"][0]["manager"] == "other"
+    assert (await api.as_node("n").post(PODS, _body("of-a-node"))).body["metadata"]["name"] == "of-a-node"
+
+
+_words = st.sampled_from(["one", "c", "web", "x-1"])
+_metadata = st.fixed_dictionaries(
+    {},
+    optional={
+        "labels": st.fixed_dictionaries({"name": _words}),
+        "annotations": st.dictionaries(_words, _words, min_size=1),
+    },
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(_metadata, _words, st.booleans(), st.booleans(), st.sampled_from([None, 2]))
+def test_whatever_else_has_the_same_text_as_the_name(
+    metadata: Tree, label: str, is_first: bool, spec_first: bool, indent: int | None
+) -> None:
+    """The name may stand anywhere, and other fields may be called `name`, too, or say what it says."""
+
+    def text(name: str) -> bytes:
+        named = {"name": name, **metadata} if is_first else {**metadata, "name": name}
+        spec = _spec(nodeSelector={"name": label})
+        parts = {"spec": spec, "metadata": named} if spec_first else {"metadata": named, "spec": spec}
+        return json.dumps({"apiVersion": "v1", "kind": "Pod", **parts}, indent=indent).encode()
+
+    asyncio.run(_create_all(text, metadata, label))
+
+
+async def _create_all(text: Callable[[str], bytes], metadata: Tree, label: str) -> None:
+    async with api_caller() as api:
+        for name in ("one", "c", "web", "x-1", "last"):
+            body = (await api.post(PODS, text(name))).body
+            assert body["metadata"]["name"] == name
+            assert body["metadata"].get("labels", {}) == metadata.get("labels", {})
+            assert body["metadata"].get("annotations", {}) == metadata.get("annotations", {})
+            assert body["spec"]["nodeSelector"] == {"name": label}
+            assert body["spec"]["containers"][0]["name"] == "c"
