@@ -1,5 +1,6 @@
 """Experiments: what a file says, runs that are done once, and the same results wherever they are done."""
 
+import gc
 import json
 import sys
 from pathlib import Path
@@ -122,6 +123,15 @@ def test_a_run_depends_on_its_seed_alone(file: Path) -> None:
     first, second = jobs(file)
     assert plain(run(first)) == plain(run(first))
     assert plain(run(first)).samples != plain(run(second)).samples
+
+
+def test_runs_in_one_process_leave_nothing_behind(file: Path) -> None:
+    kept = []
+    for _ in range(3):
+        run(jobs(file)[0])
+        kept.append(gc.get_freeze_count())
+    gc.unfreeze()
+    assert kept[2] - kept[1] < 100
 
 
 def test_a_mistake_in_a_trace_names_the_run_and_the_line(file: Path) -> None:

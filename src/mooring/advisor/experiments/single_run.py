@@ -45,6 +45,8 @@ def run(job: Job) -> Replayed:
 
 def _run(spec: RunSpec, digest: str, profiles: tuple[ProfileSpec, ...]) -> Replayed:
     begun = time.process_time()
+    gc.unfreeze()  # a process does many runs: what the one before has left goes first
+    gc.collect()
     wanted = spec.workload
     trace = Trace(tuple(Path(name) for name in wanted.trace), skips=wanted.skip_bad)
     snapshot = _snapshot(spec.cluster)
