@@ -9,7 +9,7 @@ aside and placed when it comes.
     objects(Kind)        PersistentVolumes, claims, storage classes, … by "name" or "namespace/name"
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -24,7 +24,7 @@ from mooring.api.states import has_ended, priority
 from mooring.base import logs
 from mooring.constraints.columns import LabelColumns, TaintColumns
 from mooring.constraints.columns.column import larger
-from mooring.constraints.columns.revisions import ChangeLog, RowLog, next_revision
+from mooring.constraints.columns.revisions import NEVER, ChangeLog, RowLog, next_revision
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.columns.images import ImageColumns
 from mooring.scheduler.columns.pod_sets import PodSets
@@ -133,6 +133,8 @@ class Cluster:
         self.observers: list[PodObserver] = []
         self.shared: dict[Hashable, Any] = {}
         """What plugins of several profiles have in common, such as what they have set aside; by a key of theirs."""
+        self._nodes_copy: tuple[NodeInfo | None, ...] = ()
+        self._nodes_copied_at = NEVER
         self._free_rows: list[int] = list(range(_CAPACITY - 1, -1, -1))
         self._pods: dict[str, PlacedPod] = {}
         self._objects: dict[type[Resource], dict[str, Resource]] = {}
@@ -153,6 +155,12 @@ class Cluster:
     def node(self, name: str) -> NodeInfo | None:
         row = self.row_of.get(name)
         return None if row is None else self.nodes[row]
+
+    def nodes_now(self) -> Sequence[NodeInfo | None]:
+        """By row, as it stays when nodes come and go."""
+        if self._nodes_copied_at != self.nodes_changed_at:
+            self._nodes_copy, self._nodes_copied_at = tuple(self.nodes), self.nodes_changed_at
+        return self._nodes_copy
 
     def node_infos(self) -> Iterator[NodeInfo]:
         """All nodes, in the order of their rows."""

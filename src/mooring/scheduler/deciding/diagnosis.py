@@ -5,7 +5,7 @@ statuses.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from mooring.scheduler.columns.cluster import Cluster, NodeInfo
 from mooring.scheduler.deciding.filtering import FilterSlot
 from mooring.scheduler.deciding.judgement import Judgement
 from mooring.scheduler.framework import Code, Mask, Status, unresolvable
-from mooring.scheduler.framework.verdicts import status_of
+from mooring.scheduler.framework.verdicts import counted
 
 NO_NODE, FEASIBLE, _RULED_OUT = -1, 0, 1
 _FEW = 16
@@ -28,7 +28,7 @@ _CODE_MASK = (1 << _CODE_BITS) - 1
 class Diagnosis:
     """What every node said. `verdicts` has a key of `table` for each row, or `FEASIBLE` or `NO_NODE`."""
 
-    nodes: list[NodeInfo | None]
+    nodes: Sequence[NodeInfo | None]
     verdicts: NDArray[np.int64]
     table: Mapping[int, Status]
     counts: Mapping[int, int]
@@ -101,7 +101,7 @@ def diagnose(judgement: Judgement, cluster: Cluster) -> Diagnosis:
         table = {_RULED_OUT: judgement.refusal}
         verdicts = np.where(nodes, _RULED_OUT, NO_NODE)
         counts = {_RULED_OUT: number}
-        return Diagnosis(cluster.nodes.copy(), verdicts, table, counts, judgement.refusal, judgement.naming)
+        return Diagnosis(cluster.nodes_now(), verdicts, table, counts, judgement.refusal, judgement.naming)
     gathered = _Gathered(np.where(judgement.considered, FEASIBLE, _RULED_OUT))
     gathered.verdicts[~nodes] = NO_NODE
     if judgement.naming:
@@ -118,7 +118,7 @@ def diagnose(judgement: Judgement, cluster: Cluster) -> Diagnosis:
         gathered.counts[verdict] = len(rows)
         gathered.verdicts[rows] = verdict
     gathered.counts[FEASIBLE] = number - sum(gathered.counts.values())
-    return Diagnosis(cluster.nodes.copy(), gathered.verdicts, gathered.table, gathered.counts, naming=judgement.naming)
+    return Diagnosis(cluster.nodes_now(), gathered.verdicts, gathered.table, gathered.counts, naming=judgement.naming)
 
 
 class _Gathered:
@@ -134,7 +134,7 @@ class _Gathered:
         if not len(codes):
             return
         self.verdicts[refused] = (codes.astype(np.int64) & _CODE_MASK) | (position << _CODE_BITS)
-        for code, number in zip(*(found.tolist() for found in np.unique(codes, return_counts=True)), strict=True):
+        for code, number in counted(codes):
             verdict = (code & _CODE_MASK) | (position << _CODE_BITS)
-            self.table[verdict] = status_of(code, slot.reasons, slot.name)
+            self.table[verdict] = slot.status_of(code)
             self.counts[verdict] = number

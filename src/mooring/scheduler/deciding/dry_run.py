@@ -77,7 +77,7 @@ def dry_run(
 
     Budgets say who is given back first, and `expected` which pods are to have room as well.
     """
-    if not only_resources_decide(judgement, cluster):
+    if not only_resources_decide(judgement):
         return None
     rows = np.array(tried, np.intp)
     layers = _Layers(cluster, tried, least, budgets)

@@ -34,7 +34,7 @@ from mooring.scheduler.framework import (
     Status,
     Verdicts,
 )
-from mooring.scheduler.framework.verdicts import status_of
+from mooring.scheduler.framework.verdicts import counted, status_of
 
 _Amounts: TypeAlias = NDArray[np.int64]
 """As in the resource columns: a line for each resource, here with a column for each row that is asked about."""
@@ -58,6 +58,8 @@ class FilterSlot:
         self.codes: Codes = np.empty(0, np.int32)
         self.ok: Mask = np.empty(0, np.bool_)
         self.reasons: Callable[[int], tuple[str, ...]] = lambda _: ()
+        self._statuses: dict[int, Status] = {}
+        """By code, for the same reasons."""
 
     def update(self, _changes: Changes, _accepted: Mask) -> bool:
         """Judge what has changed; whether a verdict has. `accepted` are the rows that everybody before accepted."""
@@ -71,18 +73,28 @@ class FilterSlot:
         """Equal for rows that have the same verdict, also after the same pods are moved; None when nobody knows."""
         return None
 
+    @property
+    def sees_only_resources(self) -> bool:
+        """Whether nothing else on a node makes a difference to it, besides the node itself: it knows `fits_with`."""
+        return False
+
     def fits_with(self, _rows: NDArray[np.intp], _allocatable: _Amounts, _used: _Amounts) -> Mask | None:
-        """Which of some rows would pass if other amounts were used there; None when the plugin cannot tell."""
+        """Which of some rows would pass if other amounts were used there; None when all would."""
         return None
+
+    def status_of(self, code: int) -> Status:
+        """What a code among `codes` stands for."""
+        found = self._statuses.get(code)
+        if found is None:
+            found = self._statuses[code] = status_of(code, self.reasons, self.name)
+        return found
 
     def refusals_with(
         self, rows: NDArray[np.intp], allocatable: _Amounts, used: _Amounts
     ) -> list[tuple[Status, NDArray[np.intp]]]:
         """Why some rows would not pass then, each with its places among them."""
         codes, reasons = self._verdicts_with(rows, allocatable, used)
-        return [
-            (status_of(code, reasons, self.name), (codes == code).nonzero()[0]) for code in np.unique(codes).tolist()
-        ]
+        return [(status_of(code, reasons, self.name), (codes == code).nonzero()[0]) for code, _ in counted(codes)]
 
     def _verdicts_with(self, rows: NDArray[np.intp], _allocatable: _Amounts, _used: _Amounts) -> Verdicts:
         return Verdicts(self.codes[rows], self.reasons)
@@ -90,7 +102,8 @@ class FilterSlot:
     def _take(self, verdicts: Verdicts, nodes: Mask, rows: ChangedRows) -> bool:
         """Keep verdicts; whether they are others than before."""
         codes, changed = verdicts.codes, verdicts.reasons != self.reasons
-        self.reasons = verdicts.reasons
+        if changed:
+            self.reasons, self._statuses = verdicts.reasons, {}
         if rows is None:
             changed = True
             self.codes = codes
@@ -203,9 +216,13 @@ class ShapeFilter(FilterSlot):
             return not self.asks or bool(self.ok[row])
         return None if self._likeness is None else self._likeness.likeness(self._state, row)
 
+    @property
+    def sees_only_resources(self) -> bool:
+        return self.sees_only_node or self._resources is not None or self._state is None or self.status.is_skip
+
     def fits_with(self, rows: NDArray[np.intp], allocatable: _Amounts, used: _Amounts) -> Mask | None:
         if self._state is None or self.status.is_skip or (self.sees_only_node and not self.asks):
-            return np.ones(len(rows), np.bool_)
+            return None
         if self.sees_only_node:
             return self.ok[rows]
         return None if self._resources is None else self._resources.fits_resources(self._state, allocatable, used)
@@ -222,8 +239,9 @@ class PassingFilter(FilterSlot):
     def likeness(self, _row: int) -> Hashable:
         return True
 
-    def fits_with(self, rows: NDArray[np.intp], _allocatable: _Amounts, _used: _Amounts) -> Mask:
-        return np.ones(len(rows), np.bool_)
+    @property
+    def sees_only_resources(self) -> bool:
+        return True
 
 
 class PodFilter(FilterSlot):

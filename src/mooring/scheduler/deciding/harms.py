@@ -83,7 +83,7 @@ class Harms:
         """Try those of some rows that are not known; whether that could be done, because resources alone decide."""
         missing = rows[~self._is_known[rows]]
         if not len(missing):
-            return only_resources_decide(judgement, self._cluster)
+            return only_resources_decide(judgement)
         found = dry_run(
             judgement, self._cluster, missing.tolist(), self._priority, budgets=_NO_BUDGETS, expected=self._expected
         )

@@ -8,7 +8,6 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.constraints.columns.revisions import NO_ROWS
 from mooring.scheduler.columns.cluster import Cluster, PlacedPod
 from mooring.scheduler.columns.shapes import PodInfo
 from mooring.scheduler.deciding.filtering import FilterSlot
@@ -36,6 +35,7 @@ class Judgement:
         "number_feasible",
         "overruled",
         "pod",
+        "promises_only_use",
         "reached",
         "refusal",
         "scores",
@@ -58,6 +58,8 @@ class Judgement:
         self.number_feasible = 0
         self.overruled: list[tuple[Status, NDArray[np.intp]]] = []
         """Rows that would do, were it not for pods that are expected there; each once."""
+        self.promises_only_use: bool | None = None
+        """Whether pods that are expected make no difference but by what they use; None when nobody has looked yet."""
         self.is_shared = True
         """Whether the next pod of the shape would find the same nodes feasible."""
         self.asked: list[tuple[str, int, int, int]] = []
@@ -108,8 +110,6 @@ def likeness_on(judgement: Judgement, cluster: Cluster, row: int, moved: Sequenc
     return seen, tuple((placed.shape, placed.group) for placed in moved), domains_of(cluster, row, moved)
 
 
-def only_resources_decide(judgement: Judgement, cluster: Cluster) -> bool:
+def only_resources_decide(judgement: Judgement) -> bool:
     """Whether every filter sees nothing but the node, or nothing but its resources."""
-    nothing = cluster.resources.used[:, :0]
-    fits = (slot.fits_with(NO_ROWS, nothing, nothing) for slot in judgement.filters)
-    return judgement.refusal is None and all(ok is not None for ok in fits)
+    return judgement.refusal is None and all(slot.sees_only_resources for slot in judgement.filters)

@@ -27,7 +27,7 @@ from mooring.scheduler.deciding.disruptions import Budgets
 from mooring.scheduler.deciding.dry_run import NO_VICTIMS, OFFSET, DryRun, Harm, dry_run
 from mooring.scheduler.deciding.harms import KnownHarms
 from mooring.scheduler.deciding.judgement import Judgement, likeness_on, status_on, status_with
-from mooring.scheduler.deciding.promised_room import changes_nothing_else
+from mooring.scheduler.deciding.promised_room import promises_only_use
 from mooring.scheduler.deciding.refusals import Refusals
 from mooring.scheduler.framework import SUCCESS, Code, Handle, PostFilterResult, Status, unschedulable
 from mooring.scheduler.framework.nominations import Expected, Nominations
@@ -149,7 +149,7 @@ class _Try(NamedTuple):
 def _least_harmful(attempt: _Attempt, rows: NDArray[np.intp], wanted: int) -> Candidate | None:
     """Try nodes until there are enough, of which one at least spares all budgets; the best, the first among equals."""
     judgement, cluster, expected = attempt.judgement, attempt.cluster, attempt.expected
-    if not len(attempt.budgets) and (expected is None or changes_nothing_else(judgement, cluster, expected)):
+    if not len(attempt.budgets) and (expected is None or promises_only_use(judgement, cluster, expected)):
         found = _least_known(attempt, rows, max(1, wanted))
         if found is not None:
             return found if isinstance(found, Candidate) else None

@@ -21,7 +21,7 @@ def leave_room(judgement: Judgement, cluster: Cluster, expected: Expected) -> No
     rows = (judgement.feasible & expected.is_on).nonzero()[0]
     if not len(rows):
         return
-    if only_resources_decide(judgement, cluster) and changes_nothing_else(judgement, cluster, expected):
+    if only_resources_decide(judgement) and promises_only_use(judgement, cluster, expected):
         _judge_together(judgement, cluster, rows, expected)
     else:
         _judge_singly(judgement, cluster, rows, expected)
@@ -33,8 +33,14 @@ def leave_room(judgement: Judgement, cluster: Cluster, expected: Expected) -> No
             judgement.number_feasible -= len(refused)
 
 
-def changes_nothing_else(judgement: Judgement, cluster: Cluster, expected: Expected) -> bool:
+def promises_only_use(judgement: Judgement, cluster: Cluster, expected: Expected) -> bool:
     """Whether filters that have nothing to say would still have nothing to say if the expected pods had come."""
+    if judgement.promises_only_use is None:
+        judgement.promises_only_use = _changes_nothing_else(judgement, cluster, expected)
+    return judgement.promises_only_use
+
+
+def _changes_nothing_else(judgement: Judgement, cluster: Cluster, expected: Expected) -> bool:
     silent = [slot for slot in judgement.filters if slot.status.is_skip]
     for row, pods in expected.sorts() if silent else ():
         with cluster.supposing() as supposed:
@@ -53,11 +59,14 @@ def _judge_together(judgement: Judgement, cluster: Cluster, rows: NDArray[np.int
         allocatable, used = cluster.resources.allocatable[:, rows], cluster.resources.used[:, rows]
         used = used + expected.usage[:, rows]
         ok = slot.fits_with(rows, allocatable, used)
-        if ok is not None and not ok.all():
-            refused = ~ok
-            for status, places in slot.refusals_with(rows[refused], allocatable[:, refused], used[:, refused]):
-                judgement.overruled.append((status, rows[refused][places]))
-            rows = rows[ok]
+        if ok is None or ok.all():
+            continue
+        refused = rows
+        if ok.any():
+            refused, allocatable, used = rows[~ok], allocatable[:, ~ok], used[:, ~ok]
+        for status, places in slot.refusals_with(refused, allocatable, used):
+            judgement.overruled.append((status, refused[places]))
+        rows = rows[ok]
 
 
 def _judge_singly(judgement: Judgement, cluster: Cluster, rows: NDArray[np.intp], expected: Expected) -> None:

@@ -64,3 +64,16 @@ def status_of(code: int, reasons: Callable[[int], tuple[str, ...]], plugin: str)
     """The status that a code of `Verdicts` stands for."""
     kind = Code.UNSCHEDULABLE if code > 0 else Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     return Status(kind, reasons(abs(code)), plugin)
+
+
+def counted(codes: Codes) -> list[tuple[int, int]]:
+    """The codes that there are, in ascending order, and how often each."""
+    if not len(codes):
+        return []
+    lowest, highest = int(codes.min()), int(codes.max())
+    if lowest == highest:
+        return [(lowest, len(codes))]
+    if highest - lowest > len(codes):
+        found, numbers = np.unique(codes, return_counts=True)
+        return list(zip(found.tolist(), numbers.tolist(), strict=True))
+    return [(code, number) for code, number in enumerate(np.bincount(codes - lowest).tolist(), lowest) if number]
