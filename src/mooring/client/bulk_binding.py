@@ -21,7 +21,8 @@ Outcome = Failure | None
 
 PATH = "/api/v1/bindings"
 _GROUP = 1000
-_AT_ONCE = 64
+_AT_ONCE = 16
+"""Where each pod is bound by a call of its own. More connections make kube-apiserver work more for each, not faster."""
 
 
 class BindingList(ResourceList):

@@ -4,13 +4,14 @@
 impossible. What happens again is counted in the series of the first event instead of being written anew, and one object
 cannot flood the server: 25 different events with one reason, then one in five minutes. Neither can many objects
 together: only so many events wait to be written, and when these are too many, those of a namespace and reason that has
-had its share are dropped, so that a flood of one sort does not hide the others. Events have the shape of
-events.k8s.io/v1.
+had its share are dropped, so that a flood of one sort does not hide the others. Who has more urgent things to write
+says so (`is_busy`), and events wait for some seconds. Events have the shape of events.k8s.io/v1.
 """
 
 import asyncio
 import socket
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -40,6 +41,11 @@ _REMEMBERED = 4096
 """So many written series are known, to be counted on."""
 _WAITING = 4096
 """So many events may wait to be written before each sort of them gets no more than its share."""
+_PATIENCE_SECONDS = 5.0
+"""So long an event waits for what is more urgent ..."""
+_PATIENT = _WAITING // 2
+"""... as long as there are no more than these."""
+_LOOK_AGAIN_SECONDS = 0.1
 _ATTEMPTS = 10
 _WRITERS = 4
 _NOTE_LENGTH = 1024
@@ -67,8 +73,13 @@ class _Series:
 class EventRecorder:
     """Writes the events of one component. Use it as a context, or call `start` and `stop`."""
 
-    def __init__(self, client: Client, component: str, instance: str = "") -> None:
+    def __init__(
+        self, client: Client, component: str, instance: str = "", is_busy: Callable[[], bool] | None = None
+    ) -> None:
+        """`is_busy` says whether the component is writing what is more urgent than events."""
         self._client = client
+        self._is_busy = is_busy
+        self._is_ending = False
         self._clock = client.clock
         self._component = component
         self._instance = instance or f"{component}-{socket.gethostname()}"[:128]
@@ -148,6 +159,7 @@ class EventRecorder:
             if series.count > series.written:
                 self._queue.add(key)
         self._queue.shut_down()
+        self._is_ending = True
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.gather(*self._writers)
@@ -202,9 +214,23 @@ class EventRecorder:
     async def _write_all(self) -> None:
         while (key := await self._queue.get()) is not None:
             try:
+                await self._wait_for_others(key)
                 await self._write(key)
             finally:
                 self._queue.done(key)
+
+    async def _wait_for_others(self, key: _Key) -> None:
+        """Let go first what is more urgent, as long as an event is not old and not too many wait."""
+        series = self._find(key)
+        while (
+            series is not None
+            and self._is_busy is not None
+            and self._is_busy()
+            and not self._is_ending
+            and len(self._unwritten) < _PATIENT
+            and (self._clock.now() - series.last).total_seconds() < _PATIENCE_SECONDS
+        ):
+            await self._clock.sleep(_LOOK_AGAIN_SECONDS)
 
     async def _write(self, key: _Key) -> None:
         series = self._find(key)

@@ -17,9 +17,10 @@ POD = Pod(metadata=ObjectMeta(name="web", namespace="prod", uid="u1", resource_v
 
 class Lab:
     def __init__(self) -> None:
+        self.is_busy = False
         self.api, self.clock = MemoryApi(), MockClock()
         client = Client(FakeTransport(self.api.answer), user_agent="t", clock=self.clock)
-        self.recorder = EventRecorder(client, "mooring-scheduler", "host-1")
+        self.recorder = EventRecorder(client, "mooring-scheduler", "host-1", is_busy=lambda: self.is_busy)
         self.recorder.start()
 
     def say(self, note: str = "0/3 nodes are available", pod: Pod = POD) -> None:
@@ -161,6 +162,45 @@ async def test_events_that_the_server_refuses_are_dropped(refusal: errors.Status
     lab.say()
     await lab.clock.run(60)
     assert (len(lab.writes), lab.recorder.dropped) == (1, 1)
+    await lab.recorder.stop()
+
+
+async def test_events_wait_while_something_more_urgent_is_written() -> None:
+    lab = Lab()
+    lab.is_busy = True
+    lab.say()
+    await settle()
+    lab.clock.advance(1)
+    await settle()
+    assert lab.writes == []
+    lab.is_busy = False
+    lab.clock.advance(0.2)
+    await settle()
+    assert lab.writes == ["POST"]
+    await lab.recorder.stop()
+
+
+async def test_events_do_not_wait_longer_than_people_do() -> None:
+    lab = Lab()
+    lab.is_busy = True
+    lab.say()
+    await settle()
+    lab.clock.advance(6)
+    await settle()
+    assert lab.writes == ["POST"]
+    await lab.recorder.stop()
+
+
+async def test_when_many_events_wait_they_are_written_whatever_else_is() -> None:
+    lab = Lab()
+    lab.is_busy = True
+    for number in range(3000):
+        lab.say(pod=Pod(metadata=ObjectMeta(name=f"p{number}", namespace="prod", uid=f"u{number}")))
+    for _ in range(200):
+        await settle()
+    assert len(lab.writes) >= 900, "down to where waiting is no danger"
+    lab.is_busy = False
+    lab.clock.advance(1)
     await lab.recorder.stop()
 
 

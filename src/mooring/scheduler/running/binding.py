@@ -42,6 +42,11 @@ class Binder:
         """How many pods wait for the next group."""
         return len(self._waiting)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether pods are being bound or wait for that."""
+        return bool(self._waiting or self._tasks)
+
     def submit(self, assumed: AssumedPod, plugin: GroupBindPlugin) -> None:
         assumed.binder, assumed.submitted = plugin, perf_counter()
         self._waiting.append(assumed)

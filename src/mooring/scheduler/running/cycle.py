@@ -85,6 +85,11 @@ class Cycle:
         }
         """PreBind plugins that also filter pod by pod."""
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether pods are being bound or displaced: what is told about them can wait."""
+        return self.binder.is_busy or self._victims.is_busy
+
     async def run(self) -> None:
         """Schedule until cancelled."""
         binding = asyncio.create_task(self.binder.run(), name="binder")

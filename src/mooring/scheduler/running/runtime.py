@@ -90,7 +90,9 @@ class Scheduler(ElectedComponent):
         self._pod_informers = Informers(client, shared=shared)
         all_pods = shared is not None and shared.follows(Pod)
         self._pods: Informer[Pod] = self._pod_informers.of(Pod, field_selector="" if all_pods else _LIVING_PODS)
-        recorders = {name: EventRecorder(client, name) for name in self.engine.profiles}
+        recorders = {
+            name: EventRecorder(client, name, is_busy=lambda: self.cycle.is_busy) for name in self.engine.profiles
+        }
         self._reports = Reports(client, recorders, self._latest)
         self.cycle = Cycle(
             engine=self.engine,

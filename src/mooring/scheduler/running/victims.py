@@ -28,6 +28,11 @@ class Victims:
         self._waiting = waiting
         self._tasks: set[asyncio.Task[None]] = set()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether victims are being deleted."""
+        return bool(self._tasks)
+
     def preempt(self, pod: Pod, node: str, victims: Sequence[Pod], plugin: str) -> None:
         """Delete victims beside the cycle. `pod` must be held before it is put back into the queue."""
         self._queue.hold(pod_key(pod), plugin)
