@@ -91,7 +91,8 @@ def _unchanged(immutable: bool | None, same_data: bool) -> list[FieldError]:
 
 
 def _key(key: str, path: Path, also_in: str) -> list[FieldError]:
-    errors = names.validate(path.key(key), key, names.config_map_key(key))
+    wrong = names.config_map_key(key)
+    errors = names.validate(path.key(key), key, wrong) if wrong else []
     if also_in:
         errors.append(field_errors.invalid(path.key(key), key, f"duplicate of key present in {also_in}"))
     return errors

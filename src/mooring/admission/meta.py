@@ -45,8 +45,9 @@ def validate_object_meta(
         detail = "must be greater than or equal to 0"
         errors.append(field_errors.invalid(path.child("generation"), metadata.generation, detail))
     errors += _labels_and_owners(metadata, path)
-    errors += _finalizers(metadata.finalizers, path.child("finalizers"))
-    errors += _managed_fields(metadata.managed_fields, path.child("managedFields"))
+    if metadata.finalizers:
+        errors += _finalizers(metadata.finalizers, path.child("finalizers"))
+    errors += _managed_fields(metadata.managed_fields, path)
     return errors if any_finalizer else errors + _finalizer_names(metadata.finalizers, path)
 
 
@@ -70,7 +71,7 @@ def validate_object_meta_update(
     grace = "deletionGracePeriodSeconds"
     errors += immutable(new.deletion_grace_period_seconds, old.deletion_grace_period_seconds, path, grace)
     errors += _labels_and_owners(new, path)
-    errors += _managed_fields(new.managed_fields, path.child("managedFields"))
+    errors += _managed_fields(new.managed_fields, path)
     return errors if any_finalizer else errors + _finalizer_names(new.finalizers, path)
 
 
@@ -154,6 +155,8 @@ def _finalizers(finalizers: list[str], path: Path) -> list[FieldError]:
 
 def _finalizer_names(finalizers: list[str], path: Path) -> list[FieldError]:
     """Names without a domain are Kubernetes' own."""
+    if not finalizers:
+        return []
     detail = "name is neither a standard finalizer name nor is it fully qualified"
     return [
         field_errors.invalid(path.child("finalizers").index(index), name, detail)
@@ -174,7 +177,7 @@ def _new_finalizers(new: ObjectMeta, old: ObjectMeta, path: Path) -> list[FieldE
 def _managed_fields(entries: list[ManagedFieldsEntry], path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
     for index, entry in enumerate(entries):
-        here = path.index(index)
+        here = path.child("managedFields").index(index)
         if entry.operation not in ("Apply", "Update"):
             errors.append(field_errors.invalid(here.child("operation"), entry.operation, "must be `Apply` or `Update`"))
         if entry.fields_type and entry.fields_type != "FieldsV1":

@@ -25,6 +25,7 @@ from mooring.api.meta_v1 import Resource
 
 DETAIL = "may not be set while the minimum compatibility version is older than the field"
 _POD_SPEC = "core.v1.PodSpec"
+_KINDS = 1024
 Names = tuple[str, ...]
 """The names of fields on the way to one, without indexes and keys."""
 
@@ -102,6 +103,7 @@ class ReleaseFields:
     ) -> None:
         self._parts = _parts(definitions, enums, is_off, is_young)
         self._pod_spec = self._parts.get(_POD_SPEC)
+        self._found: dict[tuple[str, str], _Part | None] = {}
 
     def drop(self, obj: Resource, old: Resource | None) -> None:
         """Take out of an object what is off, but not what the old one has."""
@@ -135,8 +137,13 @@ class ReleaseFields:
         return _refusals(_uses(spec, self._pod_spec, path, ()), kept)
 
     def _of(self, obj: Resource) -> _Part | None:
-        group, version = GroupVersion.parse(obj.api_version)
-        return self._parts.get(f"{package(group)}.{version}.{obj.kind}")
+        key = (obj.api_version, obj.kind)
+        if key not in self._found:
+            if len(self._found) >= _KINDS:  # custom ones may come and go
+                self._found.clear()
+            group, version = GroupVersion.parse(obj.api_version)
+            self._found[key] = self._parts.get(f"{package(group)}.{version}.{obj.kind}")
+        return self._found[key]
 
 
 def _refusals(uses: Iterator[_Use], kept: set[Names] | frozenset[Names]) -> list[FieldError]:

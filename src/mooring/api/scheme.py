@@ -199,6 +199,8 @@ class Scheme:
 
     def convert(self, obj: Resource, to: Kind | str) -> Resource:
         """The object in another version (a `Kind` or an apiVersion). It shares unchanged parts with the original."""
+        if self._known.get((obj.api_version, obj.kind)) is to:
+            return obj
         source = self.kind_of(obj)
         target = self._target(source, to)
         if target is source:
@@ -214,7 +216,7 @@ class Scheme:
         if kind.custom:
             return _custom_warning(kind)
         life = kind.lifecycle
-        if not life.deprecated_at(self._versions.emulation):
+        if life.deprecated is None or not life.deprecated_at(self._versions.emulation):
             return None
         text = f"{kind.api_version} {kind.kind} is deprecated in v{life.deprecated}+"
         text += f", unavailable in v{life.removed}+" if life.removed else ""

@@ -9,7 +9,6 @@ A watcher is woken once per commit and takes all events since its cursor at once
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Iterator
 from operator import attrgetter
 from types import TracebackType
 from typing import Self
@@ -82,10 +81,10 @@ class WatchHub:
         if not self._topics:
             return
         touched: set[Topic] = set()
+        find = self._topics.get
         for event in events:
-            for selection in _selections(event.key):
-                topic = self._topics.get(selection)
-                if topic:
+            for topic in map(find, _selections(event.key)):
+                if topic is not None:
                     topic.events.append(event)
                     touched.add(topic)
         for topic in touched:
@@ -176,11 +175,11 @@ class LocalWatcher:
                 timer.cancel()
 
 
-def _selections(key: str) -> Iterator[str]:
+def _selections(key: str) -> list[str]:
     """Everything that covers a key: the empty prefix, each prefix that ends with "/", and the key itself."""
-    yield ""
+    found = ["", key]
     slash = key.find("/")
     while slash >= 0:
-        yield key[: slash + 1]
+        found.append(key[: slash + 1])
         slash = key.find("/", slash + 1)
-    yield key
+    return found

@@ -26,7 +26,7 @@ from mooring.apiserver.apply.comparison import Comparison, MissingKeyError, comp
 from mooring.apiserver.apply.field_set import Fields, difference, intersection, ordered, union
 from mooring.apiserver.apply.merging import merge, prune
 from mooring.apiserver.bounded_cache import BoundedCache
-from mooring.apiserver.patch.schema import schema_of
+from mooring.apiserver.patch.schema import Node, schema_of
 
 APPLY, UPDATE = "Apply", "Update"
 MAX_UPDATE_MANAGERS = 10
@@ -62,6 +62,9 @@ class FieldManagers:
         """Let the creator own what the object has (still without what admission adds)."""
         fields = self._fields_of_new(kind, self._scheme.convert(obj, kind))
         mine = _entry(manager, UPDATE, kind, fields)
+        if not obj.metadata.managed_fields:
+            obj.metadata.managed_fields = [mine] if fields else []
+            return
         others = [entry for entry in obj.metadata.managed_fields if _identity(entry) != _identity(mine)]
         obj.metadata.managed_fields = _in_order([*others, mine] if fields else others)
 
@@ -146,6 +149,8 @@ class FieldManagers:
 
     def _fields_of_new(self, kind: Kind, obj: Resource) -> Fields:
         """All fields of a new object. Those that are made of one template have the same, but for their metadata."""
+        if len(self._empty_tree(kind)) == 1:  # nothing but metadata is always there
+            return ordered(of_small(codec.to_tree(obj), kind))
         metadata = structs.replace(obj.metadata, name="")  # which nobody owns
         rest = structs.replace(obj, metadata=_NO_METADATA)
         found = {
@@ -281,6 +286,22 @@ def relevant(tree: Tree, kind: Kind, subresource: str) -> Tree:
     if kind.subresource("status"):
         left_out.add("status")
     return {"metadata": metadata, **{name: value for name, value in tree.items() if name not in left_out}}
+
+
+def of_small(tree: Tree, kind: Kind) -> Fields:
+    """As `compare` finds them, all fields of an object of which nothing was there before but empty metadata."""
+    node, parts = schema_of(kind.type), relevant(tree, kind, "")
+    owned = _whole_parts(parts.pop("metadata"), node.child("metadata"))
+    found = _whole_parts(parts, node)
+    return {"f:metadata": owned, **found} if owned else found
+
+
+def _whole_parts(parts: Tree, node: Node | None) -> Fields:
+    return {
+        f"f:{name}": whole(value, node.child(name) if node else None)
+        for name, value in parts.items()
+        if value is not None
+    }
 
 
 def _ownable(metadata: Tree) -> Tree:

@@ -27,7 +27,7 @@ from mooring.admission.pipeline import (
 from mooring.api import codec, errors
 from mooring.api.admissionregistration_v1 import CREATE, UPDATE
 from mooring.api.codec import DecodeError, FieldValidation
-from mooring.api.core_v1 import Namespace, Pod
+from mooring.api.core_v1 import Namespace, Pod, Service
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
 from mooring.apiserver.apply.field_managers import Applier, FieldManagers, Manager, Tree
@@ -186,19 +186,22 @@ class Writing:
 
     async def _store_new(self, stored: Stored, obj: Resource, *, dry_run: bool) -> Written | None:
         """Write a new object; None if there is one of its name."""
+        if not isinstance(obj, Service):
+            return await self._put_new(stored, obj, dry_run=dry_run)
+        async with _Taken(await self._context.reserve(obj, None, dry_run=dry_run)) as taken:
+            written = await self._put_new(stored, obj, dry_run=dry_run)
+            taken.is_written = written is not None and not dry_run
+            return written
+
+    async def _put_new(self, stored: Stored, obj: Resource, *, dry_run: bool) -> Written | None:
         context = self._context
         key = stored.key(obj.metadata.namespace, obj.metadata.name)
-        async with _Taken(await context.reserve(obj, None, dry_run=dry_run)) as taken:
-            value = await stored.encoded(obj)
-            if dry_run:
-                await context.ledger.check(stored.hub, obj, None)
-                return Written(value, 0, created=True) if await context.store.get(key) is None else None
-            put = Put(key, value, expect=0, ttl=ttl_of(obj))
-            outcome = await context.ledger.write(put, stored.hub, obj, None)
-            if not isinstance(outcome, Event):
-                return None
-            taken.is_written = True
-            return Written(value, outcome.revision, created=True)
+        value = await stored.encoded(obj) if stored.asks else stored.encode(obj)
+        if dry_run:
+            await context.ledger.check(stored.hub, obj, None)
+            return Written(value, 0, created=True) if await context.store.get(key) is None else None
+        outcome = await context.ledger.write(Put(key, value, expect=0, ttl=ttl_of(obj)), stored.hub, obj, None)
+        return Written(value, outcome.revision, created=True) if isinstance(outcome, Event) else None
 
     async def change(
         self,
