@@ -87,17 +87,17 @@ def main() -> None:
     cores = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        layouts: dict[str, Callable[[Path], None]] = {
-            "one YAML file": _one_file,
+        layouts: dict[str, Callable[[Path, int], None]] = {
+            "one YAML file": one_file,
             "a YAML file a set": _many_files,
-            "one JSON list": _json_list,
+            "one JSON list": json_list,
             "the same set over and over": _alike,
         }
         print(f"{'layout':<30}{'1 process':>12}{f'{cores} processes':>14}{'target':>10}   resources/s")
         for number, (title, write) in enumerate(layouts.items()):
             place = directory / str(number)
             place.mkdir()
-            write(place)
+            write(place, SETS)
             speeds = [_speed(place, jobs) for jobs in (1, cores)]
             print(f"{title:<30}{speeds[0]:>12,.0f}{speeds[1]:>14,.0f}{TARGET:>10,}")
 
@@ -114,26 +114,28 @@ def _speed(directory: Path, jobs: int) -> float:
     return best
 
 
-def _sets() -> list[str]:
-    return [SET.format(n=number) for number in range(SETS)]
+def _sets(number: int) -> list[str]:
+    return [SET.format(n=each) for each in range(number)]
 
 
-def _one_file(directory: Path) -> None:
-    (directory / "all.yaml").write_text("---\n".join(_sets()))
+def one_file(directory: Path, sets: int) -> None:
+    """All in one file."""
+    (directory / "all.yaml").write_text("---\n".join(_sets(sets)))
 
 
-def _many_files(directory: Path) -> None:
-    for number, text in enumerate(_sets()):
+def _many_files(directory: Path, sets: int) -> None:
+    for number, text in enumerate(_sets(sets)):
         (directory / f"{number}.yaml").write_text(text)
 
 
-def _json_list(directory: Path) -> None:
-    items = list(yaml.load_all("---\n".join(_sets()), Loader=yaml.CSafeLoader))
+def json_list(directory: Path, sets: int) -> None:
+    """All in a List."""
+    items = list(yaml.load_all("---\n".join(_sets(sets)), Loader=yaml.CSafeLoader))
     (directory / "list.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
 
 
-def _alike(directory: Path) -> None:
-    (directory / "all.yaml").write_text("---\n".join([SET.format(n=0)] * SETS))
+def _alike(directory: Path, sets: int) -> None:
+    (directory / "all.yaml").write_text("---\n".join([SET.format(n=0)] * sets))
 
 
 if __name__ == "__main__":

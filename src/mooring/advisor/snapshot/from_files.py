@@ -14,6 +14,7 @@ import msgspec
 from mooring.admission.options import AdmissionOptions
 from mooring.advisor.lint import documents, sources
 from mooring.advisor.lint.sources import Source
+from mooring.advisor.snapshot import yaml_reading
 from mooring.advisor.snapshot.admitting import DEFAULT_NAMESPACE, Facts, admit
 from mooring.advisor.snapshot.objects import Note, RawObject, Snapshot, SnapshotError, newest_of, scheme
 from mooring.api import codec
@@ -31,8 +32,9 @@ def dump(
     stdin: IO[bytes] | None = None,
     options: AdmissionOptions | None = None,
     namespace: str = DEFAULT_NAMESPACE,
+    jobs: int = 1,
 ) -> Snapshot:
-    """What files say; `namespace` is for objects that name none.
+    """What files say; `namespace` is for objects that name none. Much YAML is read with up to `jobs` processes.
 
     Raises `SnapshotError` when a file cannot be read, or when there is nothing in them.
     """
@@ -41,7 +43,7 @@ def dump(
     origin = f"the dump {', '.join(named)}"
     if not found:
         raise SnapshotError(f"there are no *.yaml, *.yml or *.json files in {', '.join(named)}")
-    reading = _Reading()
+    reading = _Reading(jobs)
     for source in found:
         reading.read(source, stdin or sys.stdin.buffer)
     if not reading.raw:
@@ -59,7 +61,8 @@ def dump(
 
 
 class _Reading:
-    def __init__(self) -> None:
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
         self.raw: list[RawObject] = []
         self.objects: list[tuple[Resource, str]] = []
         self.notes: list[Note] = []
@@ -97,18 +100,11 @@ class _Reading:
                 pass  # several values, YAML in braces, or a mistake that the other way names
             else:
                 return
-        for piece in documents.pieces(text):
-            try:
-                trees = codec.read_yaml(piece.text, max_bytes=len(piece.text))
-            except codec.YamlError as error:
-                message = str(error).partition(": ")[2]
-                self.notes.append(Note(f"{name}:{piece.lines_before + error.line}", f"not read: {message}"))
-                continue
-            except codec.DecodeError as error:
-                self.notes.append(Note(f"{name}:{piece.lines_before + 1}", f"not read: {error}"))
-                continue
-            for document in trees:
-                yield piece.lines_before + document.line, document.tree
+        for line, tree, problem in yaml_reading.read(documents.pieces(text), self._jobs):
+            if problem:
+                self.notes.append(Note(f"{name}:{line}", f"not read: {problem}"))
+            else:
+                yield line, tree
 
     def _take(self, name: str, line: int, item: documents.Item) -> None:
         tree, place = item.tree, f"{name}:{line}" + (f" {item.path}" if item.path else "")

@@ -21,6 +21,7 @@ from mooring.cli.support.cluster_source import (
     scheduler_flags,
     show_notes,
 )
+from mooring.cli.support.gc_settings import garbage_waits
 from mooring.cli.support.lint_formats import FORMATS, print_report
 from mooring.cli.support.live_server import are_versions_given, dumped_component, is_of_a_server, live_component
 from mooring.cli.support.output import output_option, print_data
@@ -166,7 +167,9 @@ def audit(
             write_baseline,
             rehearsal_seconds if rehearse else None,
         )
-        sys.exit(print_audit(asked.answer(), output, fail_if, _paint))
+        with garbage_waits():
+            answer = asked.answer()
+        sys.exit(print_audit(answer, output, fail_if, _paint))
     if from_version or audit_logs or baseline or write_baseline:
         raise click.UsageError("--from-version, --audit-log and baselines need --to-version")
     from mooring.advisor.audit import QuestionError, ask  # noqa: PLC0415 - `--help` should not wait for it

@@ -25,6 +25,7 @@ from mooring.api.storage_v1 import StorageClass
 from mooring.base.component import Component
 from mooring.cli.support.cluster_source import ClusterSource
 from mooring.cli.support.component_flags import component_flags
+from mooring.cli.support.cores import cores
 from mooring.cli.support.lint_formats import FORMATS, print_report
 from mooring.cli.support.live_server import are_versions_given, dumped_component, live_component, served_kinds
 from mooring.cli.support.output import output_option
@@ -128,7 +129,7 @@ def lint(
         settings = Settings(
             running, parse_runtime_config(runtime_config), nodes, facts, disable, strict, kubernetes or ""
         )
-        report = runner.run(found, settings, sys.stdin.buffer, jobs or _cores())
+        report = runner.run(found, settings, sys.stdin.buffer, jobs or cores())
     except SchemeError as error:
         raise click.UsageError(str(error)) from error
     except BrokenProcessPool as error:
@@ -216,7 +217,3 @@ def _noted(found: Component, notes: tuple[str, ...]) -> Component:
     for note in notes:
         click.echo(f"Note: {note}", err=True)
     return found
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

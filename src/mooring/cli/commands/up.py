@@ -4,7 +4,6 @@ This module reads the flags and starts the second process; ``foreground.py``, wh
 rest.
 """
 
-import os
 import tempfile
 from contextlib import ExitStack
 from dataclasses import replace
@@ -18,6 +17,7 @@ from mooring.apiserver.streams.parameters import KubeletOptions
 from mooring.base import logs
 from mooring.base.component import Component
 from mooring.cli.support.component_flags import component_flags
+from mooring.cli.support.cores import cores
 from mooring.cli.support.data_dir import DataDir
 from mooring.cli.support.etcd_flags import etcd_flags
 from mooring.cli.support.gc_settings import garbage_waits
@@ -192,7 +192,7 @@ def up(
             workers=workers,
         )
         process = None
-        if not single_process and not workers.is_empty and _cores() > 1:
+        if not single_process and not workers.is_empty and cores() > 1:
             process = stack.enter_context(WorkerProcess(replace(workers, kubeconfigs=config.data_dir)))
         from mooring.cli.support import foreground  # noqa: PLC0415 - loads while the second process loads what it needs
 
@@ -212,8 +212,3 @@ def _programs(path: Path, data_dir: Path) -> "Programs":
         return read(path, data_dir)
     except ProgramsError as error:
         raise click.UsageError(f"--programs {error}") from error
-
-
-def _cores() -> int:
-    """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

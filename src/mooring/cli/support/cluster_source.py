@@ -10,6 +10,7 @@ A live cluster is found as kubectl finds it. What goes wrong is told in a senten
 import asyncio
 import sys
 from collections.abc import Callable, Collection
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mooring.cli.support.component_flags import component_flags
+from mooring.cli.support.cores import cores
 from mooring.cli.support.data_dir import DataDir
 
 if TYPE_CHECKING:
@@ -63,13 +65,15 @@ class ClusterSource:
 
         try:
             if self.files:
-                found = snapshot.dump(self.files, stdin=sys.stdin.buffer)
+                found = snapshot.dump(self.files, stdin=sys.stdin.buffer, jobs=cores())
             elif self.data_dir is not None:
                 found = snapshot.data_directory(self.data_dir)
             else:
                 found = asyncio.run(self.read_live(kinds, raw=raw))
         except snapshot.SnapshotError as error:
             raise click.ClickException(str(error)) from error
+        except BrokenProcessPool as error:
+            raise click.ClickException("a process that reads was ended, perhaps for lack of memory") from error
         if not quiet:
             show_notes(found)
         return found
