@@ -14,6 +14,7 @@ import math
 import re
 from enum import StrEnum
 from functools import lru_cache
+from typing import cast
 
 NANO = -9
 MILLI = -3
@@ -21,6 +22,7 @@ MILLI = -3
 _MIN_INT64, _MAX_INT64 = -(1 << 63), (1 << 63) - 1
 _TEXT_LIMIT = 1000  # characters; nobody means a longer number, and arithmetic on it would cost us
 _ALIGN_LIMIT = 2000  # digits between two operands; beyond that a sum is the larger one
+_new = object.__new__
 _SYNTAX = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)")
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _DECIMAL_SUFFIXES = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
@@ -45,8 +47,8 @@ _WRONG_NUMBER = "unable to parse numeric part of quantity"
 _WRONG_SUFFIX = "unable to parse quantity's suffix"
 
 
-class Quantity:
-    """An immutable exact number that remembers how to write itself."""
+class _Fields:
+    """What a quantity consists of, while it is made: setting fields of what is immutable takes twice as long."""
 
     __slots__ = ("_fast", "_milli", "_scale", "_text", "_unscaled", "_value", "format")
 
@@ -58,23 +60,30 @@ class Quantity:
     _value: int | None
     _milli: int | None
 
-    def __init__(
-        self,
+
+class Quantity(_Fields):
+    """An immutable exact number that remembers how to write itself."""
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
         unscaled: int,
         scale: int = 0,
         format: Format = Format.DECIMAL_SI,  # noqa: A002 - Kubernetes' word
         *,
         fast: bool = True,
         text: str | None = None,
-    ) -> None:
-        put = object.__setattr__
-        put(self, "_unscaled", unscaled)
-        put(self, "_scale", scale)
-        put(self, "format", format)
-        put(self, "_fast", fast and _fits(unscaled))
-        put(self, "_text", text)
-        put(self, "_value", None)
-        put(self, "_milli", None)
+    ) -> "Quantity":
+        made = _new(_Fields)
+        made._unscaled = unscaled
+        made._scale = scale
+        made.format = format
+        made._fast = fast and _MIN_INT64 <= unscaled <= _MAX_INT64
+        made._text = text
+        made._value = made._milli = None
+        made.__class__ = Quantity  # which has the same fields
+        return cast("Quantity", made)
 
     @staticmethod
     def parse(text: str) -> "Quantity":

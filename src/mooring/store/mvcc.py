@@ -44,8 +44,8 @@ class Mvcc:
         self._keys = SortedKeys()
         self._history: list[Event] = []
         self._expiring: list[tuple[float, int, str]] = []  # a heap; an entry may be out of date
-        self._few: dict[str, list[KeyValue]] = {}
-        """What lies under prefixes that were asked for, where it is little; a write forgets those of its key."""
+        self._few: dict[str, list[str]] = {}
+        """The keys under prefixes that were asked for, where there are few; forgotten when one comes or goes."""
 
     def __len__(self) -> int:
         return len(self._live)
@@ -61,14 +61,15 @@ class Mvcc:
         return self._keys.between(prefix, _end_of(prefix), limit=1)[1]
 
     def all_under(self, prefix: str) -> list[KeyValue]:
-        """All keys under a prefix, now; not to be changed. Writers ask for the same few (quotas, limits) every time."""
-        found = self._few.get(prefix)
-        if found is None:
-            found = self.range(prefix, "", 0, None).items
-            if prefix and len(found) <= _FEW:
-                if len(self._few) >= _PREFIXES:
-                    self._few.clear()
-                self._few[prefix] = found
+        """All keys under a prefix, now. Writers ask for the same few (quotas, limits) every time."""
+        keys = self._few.get(prefix)
+        if keys is not None:
+            return [self._live[key] for key in keys]
+        found = self.range(prefix, "", 0, None).items
+        if prefix and len(found) <= _FEW:
+            if len(self._few) >= _PREFIXES:
+                self._few.clear()
+            self._few[prefix] = [kv.key for kv in found]
         return found
 
     def range(self, prefix: str, after_key: str, limit: int, revision: int | None) -> Page:
@@ -172,14 +173,14 @@ class Mvcc:
 
     def _replace(self, event: Event) -> None:
         current = event.current
-        if self._few:
-            self._forget_prefixes_of(event.key)
         if current is None:
             if self._live.pop(event.key, None):
                 self._keys.remove(event.key)
+                self._forget_prefixes_of(event.key)
             return
         if event.key not in self._live:
             self._keys.add(event.key)
+            self._forget_prefixes_of(event.key)
         self._live[event.key] = current
         if current.expires:
             heapq.heappush(self._expiring, (current.expires, current.mod_revision, current.key))
@@ -189,7 +190,7 @@ class Mvcc:
 
     def _forget_prefixes_of(self, key: str) -> None:
         end = key.find("/") + 1
-        while end:
+        while end and self._few:
             self._few.pop(key[:end], None)
             end = key.find("/", end) + 1
 

@@ -15,7 +15,7 @@ from mooring.api.meta_v1 import Resource
 from mooring.api.quantity import Quantity
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Change:
     """A write of an object, as admission lets it pass."""
 
@@ -68,12 +68,12 @@ def used_after(quota: ResourceQuota, used: Mapping[str, Quantity], change: Chang
     difference = _difference(now or {}, before or {}, limited)
     if not difference:
         return None
-    if judged:
-        _require_room(quota, used, difference, change)
     after = dict(used)
     for name, quantity in difference.items():
         sum_ = after.get(name, ZERO) + quantity
         after[name] = sum_ if sum_.sign() > 0 else ZERO
+    if judged:
+        _require_room(quota, used, difference, after, change)
     return after
 
 
@@ -108,13 +108,14 @@ def _difference(now: Usage, before: Usage, names: list[str]) -> Usage:
     return found
 
 
-def _require_room(quota: ResourceQuota, used: Mapping[str, Quantity], difference: Usage, change: Change) -> None:
+def _require_room(
+    quota: ResourceQuota, used: Mapping[str, Quantity], difference: Usage, after: Usage, change: Change
+) -> None:
     """Raises Forbidden when the quota has no room for what is used more than before."""
     hard = quota.status.hard
-    asked = {name: quantity for name, quantity in difference.items() if quantity.sign() > 0}
-    exceeded = sorted(name for name, quantity in asked.items() if used[name] + quantity > hard[name])
+    exceeded = sorted(name for name, more in difference.items() if after[name] > hard[name] and more.sign() > 0)
     if exceeded:
-        texts = (_text(asked, exceeded), _text(used, exceeded), _text(hard, exceeded))
+        texts = (_text(difference, exceeded), _text(used, exceeded), _text(hard, exceeded))
         why = "exceeded quota: {}, requested: {}, used: {}, limited: {}".format(quota.metadata.name, *texts)
         raise change.forbidden(why)
 
