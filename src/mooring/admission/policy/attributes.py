@@ -6,15 +6,16 @@ says so with `replace_object`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
+
+import msgspec
 
 from mooring.api import codec
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.dynamic import Dynamic
 from mooring.api.excerpt import Excerpt
-from mooring.api.kinds import GroupVersion, Kind
+from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
 from mooring.api.scheme import Scheme
 
@@ -33,6 +34,10 @@ EXEMPT = POLICIES | {"MutatingWebhookConfiguration", "ValidatingWebhookConfigura
 """Kinds that no webhook concerns."""
 
 
+OWN = frozenset({"name", "uid", "creationTimestamp", "managedFields"})
+"""The metadata in which objects differ that are otherwise alike."""
+
+
 class GroupVersionKind(NamedTuple):
     """What an object says of itself."""
 
@@ -42,7 +47,7 @@ class GroupVersionKind(NamedTuple):
 
     @property
     def api_version(self) -> str:
-        return GroupVersion(self.group, self.version).api_version
+        return f"{self.group}/{self.version}" if self.group else self.version
 
     def tree(self) -> Tree:
         """As JSON. It is shared: do not change it."""
@@ -85,8 +90,7 @@ def _tree_of(names: "GroupVersionKind | GroupVersionResource") -> Tree:
     return names._asdict()
 
 
-@dataclass(slots=True, kw_only=True)
-class Attributes:
+class Attributes(msgspec.Struct, kw_only=True):
     """One write."""
 
     scheme: Scheme
@@ -105,19 +109,21 @@ class Attributes:
     """None when something is deleted."""
     old: Resource | None = None
     """None when something is created."""
-    user: UserInfo = field(default_factory=UserInfo)
+    user: UserInfo = msgspec.field(default_factory=UserInfo)
     dry_run: bool = False
     options: Mapping[str, Any] | None = None
     """CreateOptions and the like, as JSON."""
     connect_options: Tree | None = None
     """What CONNECT asks for, as JSON: such options are no objects with metadata."""
-    audit_annotations: dict[str, str] = field(default_factory=dict)
+    audit_annotations: dict[str, str] = {}
     """What goes into the audit log beside the request."""
-    warnings: list[str] = field(default_factory=list)
-    _trees: dict[tuple[bool, str], Tree] = field(default_factory=dict)
-    kept: dict[Any, Any] = field(default_factory=dict)
+    warnings: list[str] = []
+    _trees: dict[tuple[bool, GroupVersionKind], Tree] = {}
+    kept: dict[Any, Any] = {}
     """What those who look at it have made of it, until the object is changed: the same for all policies."""
-    sort: Sort = field(init=False)
+    alike: dict[Any, Any] | None = None
+    """What is kept about objects that differ in nothing but `OWN` and come from the same user with the same options."""
+    sort: Sort = None  # type: ignore[assignment] # is worked out at once
 
     def __post_init__(self) -> None:
         self.sort = Sort(self.resource_kind, self.subresource, self.operation, bool(self.namespace))
@@ -146,7 +152,7 @@ class Attributes:
 
     def show(self, tree: Tree) -> None:
         """Show the object as this tree: for kinds that nobody has declared, of which only the metadata is known."""
-        self._trees[False, self.kind.api_version] = tree
+        self._trees[False, self.kind] = tree
 
     def object_tree(self, kind: GroupVersionKind, excerpt: Excerpt | None = None) -> Tree | None:
         """The object as JSON of a version, None where there is none. It is shared: do not change it.
@@ -160,11 +166,10 @@ class Attributes:
         return None if self.old is None else self._tree(self.old, kind, excerpt, old=True)
 
     def _tree(self, obj: Resource, kind: GroupVersionKind, excerpt: Excerpt | None, *, old: bool) -> Tree:
-        version = kind.api_version
-        place = (old, version)
+        place = (old, kind)
         found = self._trees.get(place)
         if found is None:
-            shown = obj
+            version, shown = kind.api_version, obj
             if obj.api_version != version and obj.kind == kind.kind and self.scheme.kind(obj.api_version, obj.kind):
                 shown = self.scheme.convert(obj, version)
             if excerpt is not None and not isinstance(shown, Dynamic):

@@ -201,13 +201,13 @@ def variables_of(match: Match, attributes: Attributes, cluster: Cluster, seen: S
     place = (match, seen)
     kept: dict[str, Any] | None = attributes.kept.get(place)
     if kept is None:
-        namespace = _namespace_of(attributes, cluster)
+        namespace = namespace_of(attributes, cluster)
         kept = values_for(attributes, match, namespace=namespace, decide=cluster.decide, seen=seen)
         attributes.kept[place] = kept
     return kept
 
 
-def _namespace_of(attributes: Attributes, cluster: Cluster) -> Tree | None:
+def namespace_of(attributes: Attributes, cluster: Cluster) -> Tree | None:
     """The variable `namespaceObject`; None for what is in no namespace, and for namespaces."""
     if not attributes.namespace or attributes.kind == ("", "v1", "Namespace"):
         return None

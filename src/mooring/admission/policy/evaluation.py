@@ -8,7 +8,7 @@ an expression costs, together with the variables that it was the first to need. 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from mooring.admission.policy.attributes import Attributes, Tree
+from mooring.admission.policy.attributes import OWN, Attributes, Tree
 from mooring.admission.policy.compiling import Compiled
 from mooring.admission.policy.matching import Match
 from mooring.api.excerpt import Excerpt
@@ -133,6 +133,7 @@ class Seen(NamedTuple):
 
     object: Excerpt | None = None
     old: Excerpt | None = None
+    request: bool = True
     authorizer: bool = True
     """Whether they ask what somebody may do."""
 
@@ -142,16 +143,34 @@ EVERYTHING = Seen()
 
 def seen_by(expressions: Iterable[Compiled]) -> Seen:
     """What some expressions read together."""
-    new, old, authorizer = Excerpt(), Excerpt(), False
+    new, old, others = Excerpt(), Excerpt(), set()
     for each in expressions:
         for (variable, *path), keys in each.program.reads.items():
             if variable == "object":
                 new.add(path, keys)
             elif variable == "oldObject":
                 old.add(path, keys)
-            elif variable.startswith("authorizer"):
-                authorizer = True
-    return Seen(None if new.is_whole else new, None if old.is_whole else old, authorizer)
+            else:
+                others.add(variable)
+    return Seen(
+        None if new.is_whole else new,
+        None if old.is_whole else old,
+        "request" in others,
+        not others.isdisjoint({"authorizer", "authorizer.requestResource"}),
+    )
+
+
+def is_alike_for(expressions: Iterable[Compiled]) -> bool:
+    """Whether some expressions read nothing in which objects differ that are otherwise alike (see `Attributes`)."""
+    for each in expressions:
+        for variable, *path in each.program.reads:
+            if variable == "object" and (not path or (path[0] == "metadata" and (len(path) == 1 or path[1] in OWN))):
+                return False
+            if variable == "request" and (not path or path[0] == "name"):
+                return False
+            if variable.startswith("authorizer"):
+                return False  # whose answers may change
+    return True
 
 
 def values_for(
@@ -167,7 +186,7 @@ def values_for(
     values: dict[str, Any] = {
         "object": attributes.object_tree(match.kind, seen.object),
         "oldObject": attributes.old_tree(match.kind, seen.old),
-        "request": request_tree(attributes, match),
+        "request": request_tree(attributes, match) if seen.request else None,
         "params": params,
         "namespaceObject": namespace,
     }

@@ -7,10 +7,12 @@ denial, in Kubernetes' words. Decisions are pure; ``apiserver/extensions/policie
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter
 from typing import Any, NamedTuple
+
+import msgspec
 
 from mooring.admission.policy.attributes import Attributes, Sort, Tree
 from mooring.admission.policy.bound import (
@@ -20,12 +22,13 @@ from mooring.admission.policy.bound import (
     Problem,
     bound,
     kept_or_made,
+    namespace_of,
     values_of,
     variables_of,
 )
 from mooring.admission.policy.compiling import Compiled
 from mooring.admission.policy.conditions import ConditionError, Conditions
-from mooring.admission.policy.evaluation import Activation, Budget, OutOfBudgetError, Seen, seen_by
+from mooring.admission.policy.evaluation import Activation, Budget, OutOfBudgetError, Seen, is_alike_for, seen_by
 from mooring.admission.policy.matching import REMEMBERED, Index, Match
 from mooring.admission.policy.params import Cluster
 from mooring.api import errors
@@ -65,19 +68,18 @@ class Decision(NamedTuple):
         return f"ValidatingAdmissionPolicy '{self.policy}'{where} denied request: {self.message}"
 
 
-@dataclass(slots=True)
-class Judgement:
+class Judgement(msgspec.Struct):
     """What the policies say about one request."""
 
-    denials: list[Decision] = field(default_factory=list)
-    warnings: list[Decision] = field(default_factory=list)
-    failures: list[Tree] = field(default_factory=list)
+    denials: list[Decision] = []
+    warnings: list[Decision] = []
+    failures: list[Tree] = []
     """Those that only the audit log is told of."""
-    annotations: dict[str, list[str]] = field(default_factory=dict)
+    annotations: dict[str, list[str]] = {}
     """For the audit log, by policy and key."""
-    asked: list[tuple[str, str]] = field(default_factory=list)
+    asked: list[tuple[str, str]] = []
     """The policies and bindings that concerned the request."""
-    checks: list[Check] = field(default_factory=list)
+    checks: list[Check] = []
     """For metrics."""
 
     @property
@@ -144,6 +146,11 @@ class ValidatingPolicy(Bound[ValidatingAdmissionPolicy, ValidatingAdmissionPolic
     def program(self) -> "_Program":
         """Compiled, which takes a while the first time."""
         return _Program(self.policy)
+
+    @cached_property
+    def is_alike(self) -> bool:
+        """Whether it says the same of all objects that are alike, in the same namespace."""
+        return self.is_plain and is_alike_for(self.program.expressions)
 
     def judge(
         self, attributes: Attributes, cluster: Cluster, seen: Seen, judgement: Judgement, by_rules: Match | None = None
@@ -340,8 +347,7 @@ class ValidatingPolicies:
         known = before.policies if before is not None else ()
         self.policies: Sequence[ValidatingPolicy] = kept_or_made(known, bound(policies, bindings), ValidatingPolicy)
         self._index = Index(self.policies)
-        self._seen: dict[Sort, Seen] = {}
-        """What those who are concerned read of an object."""
+        self._asked: dict[Sort, _Concerned] = {}
         self.spares = self._index.spares
 
     def __bool__(self) -> bool:
@@ -355,12 +361,24 @@ class ValidatingPolicies:
 
     def judge(self, attributes: Attributes, cluster: Cluster) -> Judgement:
         """What all policies that concern a request say about it."""
+        asked = self._asked.get(attributes.sort) or self._asked_about(attributes)
+        alike, namespace = attributes.alike, None
+        if alike is not None:
+            namespace = namespace_of(attributes, cluster)
+            if self in alike and alike[self] is namespace:
+                return self._judge(asked.about_each, attributes, cluster)
+        judgement = self._judge(asked.about_all, attributes, cluster)
+        if alike is not None and judgement.is_quiet:
+            alike.clear()  # of what others had nothing against
+            alike[self] = namespace
+        return judgement
+
+    def _judge(self, asked: "_Asked", attributes: Attributes, cluster: Cluster) -> Judgement:
         judgement = Judgement()
-        matching = self._index.matching(attributes)
-        seen = self._seen.get(attributes.sort) or self._seen_by(attributes.sort, matching)
+        seen = asked.seen
         last: Match | None = None
         values: Tree = {}
-        for policy, match in matching:
+        for policy, match in asked.policies:
             if match is not None and policy.is_plain:  # the usual case, and usually nothing is wrong
                 if match is not last:
                     last, values = match, variables_of(match, attributes, cluster, seen)
@@ -370,8 +388,29 @@ class ValidatingPolicies:
             policy.judge(attributes, cluster, seen, judgement, match)
         return judgement
 
-    def _seen_by(self, sort: Sort, concerned: Iterable[tuple[ValidatingPolicy, Match | None]]) -> Seen:
-        if len(self._seen) >= REMEMBERED:
-            self._seen.clear()
-        seen = self._seen[sort] = seen_by(each for policy, _ in concerned for each in policy.program.expressions)
-        return seen
+    def _asked_about(self, attributes: Attributes) -> "_Concerned":
+        if len(self._asked) >= REMEMBERED:
+            self._asked.clear()
+        matching = self._index.matching(attributes)
+        each = [pair for pair in matching if pair[1] is None or not pair[0].is_alike]
+        concerned = self._asked[attributes.sort] = _Concerned(_Asked.of(matching), _Asked.of(each))
+        return concerned
+
+
+class _Asked(NamedTuple):
+    """Policies, as what each sees a request, and what they read."""
+
+    policies: Sequence[tuple[ValidatingPolicy, Match | None]]
+    seen: Seen
+
+    @classmethod
+    def of(cls, policies: Sequence[tuple[ValidatingPolicy, Match | None]]) -> "_Asked":
+        return cls(policies, seen_by(each for policy, _ in policies for each in policy.program.expressions))
+
+
+class _Concerned(NamedTuple):
+    """Who is asked about a sort of requests."""
+
+    about_all: _Asked
+    about_each: _Asked
+    """Those who have to be asked about an object although they have nothing against others like it."""

@@ -64,6 +64,10 @@ class Chain:
                 return False
         return True
 
+    def may_change(self, sort: Sort) -> bool:
+        """Whether somebody may change the objects of a sort of request, and not only judge them."""
+        return bool(self._asked(sort, mutating=True))
+
     def _asked(self, sort: Sort, *, mutating: bool) -> list[Step]:
         return [step for step in self.steps if not step.is_idle and not step.spares(sort, mutating=mutating)]
 

@@ -4,7 +4,8 @@ Whoever makes many pods one by one sends the same text over and over, with anoth
 such a text by what stands before and behind the name, and makes a pod of the one that was admitted before, provided
 that the same user sent it, in the same words, and that all that admission looks up is as it was. A text is learned when
 it comes the second time; then the pod is read once more with another name, to make sure that what was cut out of the
-text is the name of the pod and nothing else. Policies and webhooks are asked about every pod: then nothing is found.
+text is the name of the pod and nothing else. Policies and webhooks judge every pod, though policies only look at what
+is its own (`Attributes.alike`); where somebody may change pods, nothing is found.
 
 Called by ``writing.py``. Pods that are equal within one request are dealt with there (`create_alike`).
 """
@@ -44,6 +45,8 @@ class LikePod(msgspec.Struct, frozen=True):
     facts: Facts
     limits: list[LimitRange]
     warnings: list[str]
+    judged: dict[Any, Any] = {}
+    """What policies keep about pods like this one."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -75,7 +78,10 @@ class LikePods:
         request = call.request
         if like.options != options or like.user != request.user:
             return None
-        if (name and names.dns1123_subdomain(name)) or self._context.extended(call, CREATE, like.pod, None) is not None:
+        if name and names.dns1123_subdomain(name):
+            return None
+        attributes = self._context.extended(call, CREATE, like.pod, None)
+        if attributes is not None and self._context.extensions.may_change(attributes.sort):
             return None
         facts = await self._context.facts.about(like.pod, call.namespace)
         if facts != like.facts or list(facts.limit_ranges(call.namespace)) != like.limits:
@@ -84,6 +90,9 @@ class LikePods:
         call.warn(*like.warnings)
         pod = self._another(like.pod, name)
         self._context.guard(request.user, pod, None, "")
+        if attributes is not None:
+            attributes.obj, attributes.name, attributes.alike = pod, pod.metadata.name, like.judged
+            await self._context.extensions.validate(attributes)
         return pod
 
     def _see(self, call: Call, key: Key, options: WriteOptions) -> None:

@@ -155,6 +155,7 @@ class Writing:
             self._managers.create(call.kind, obj, self._manager(call, options))
         begin_create(obj, request, defaulted=True)
         attributes = context.extended(call, CREATE, obj, None)
+        is_own = attributes is None or not context.extensions.may_change(attributes.sort)
         if attributes is not None:
             await context.extensions.mutate(attributes, lambda changed: mutate_again(changed, None, request))
             obj = attributes.obj or obj
@@ -163,12 +164,12 @@ class Writing:
         else:
             finish_create(obj, request)
         context.guard(call.request.user, obj, None, "")
+        if call.wanted is not None and isinstance(obj, Pod) and is_own:
+            self._like_pods.learn(call, call.wanted, obj, request)
         if attributes is not None:
             attributes.replace_object(obj)
             attributes.name = obj.metadata.name
             await context.extensions.validate(attributes)
-        elif call.wanted is not None and isinstance(obj, Pod):
-            self._like_pods.learn(call, call.wanted, obj, request)
         return obj
 
     async def _store_named(self, call: Call, obj: Resource, options: WriteOptions, *, made_up: bool) -> Written:
