@@ -12,6 +12,7 @@ admission of its own; binding a pod is in ``pod/binding.py``.
 """
 
 import os
+import struct
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -27,7 +28,7 @@ from mooring.api.field_path import Path
 T = TypeVar("T", bound=meta_v1.Resource)
 
 MAX_GENERATED_BASE = 63 - 5
-_FETCHED = 128
+_SIXTEENS = struct.Struct("16s" * 128)
 """For how many ids the system is asked at a time."""
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no look-alikes, so that no words come out
 
@@ -203,9 +204,9 @@ def _random() -> bytes:
     try:
         return _unused.pop()  # which no other thread can be given, too
     except IndexError:
-        fetched = os.urandom(16 * _FETCHED)
-        _unused.extend(fetched[start : start + 16] for start in range(16, len(fetched), 16))
-        return fetched[:16]
+        first, *others = _SIXTEENS.unpack(os.urandom(_SIXTEENS.size))
+        _unused.extend(others)
+        return bytes(first)
 
 
 os.register_at_fork(after_in_child=_unused.clear)  # a child must not have the same chance as its parent

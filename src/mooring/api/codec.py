@@ -226,7 +226,8 @@ _UNTYPED = msgspec.json.Decoder()
 _ENCODER = msgspec.json.Encoder(enc_hook=_encoded)
 _CONTAINERS: frozenset[type] = frozenset({dict, list, Members})
 _PLAIN_LEVELS = 200
-_SPACES = (b" ", b"\t", b"\n", b"\r")
+_BACKSLASH = ord("\\")
+_SPACES = {ord(space): space.encode() + b":" for space in " \t\n\r"}
 _SPACED_END = re.compile(rb'"[ \t\n\r]+:')
 
 
@@ -238,11 +239,11 @@ def _may_repeat_a_field(body: bytes, tree: Any) -> bool:
     between the two and no text ends in a backslash; anything else counts as suspicious. In what was kept, a name that
     ends in a backslash (which the body may write as `\\u005c`) is not counted, so that the body has more.
     """
-    escapes = b"\\" in body
-    if escapes and b'\\\\"' in body:
+    escapes = _BACKSLASH in body
+    if escapes and body.find(b'\\\\"') >= 0:
         return True
-    for space in _SPACES:  # one byte is found much faster than two, and those much faster than a pattern
-        if space in body and space + b":" in body and _SPACED_END.search(body):
+    for space, end in _SPACES.items():  # a number is found much faster than a text, and that much faster than a pattern
+        if space in body and body.find(end) >= 0 and _SPACED_END.search(body):
             return True
     kept = msgspec.json.encode(tree)
     if escapes:

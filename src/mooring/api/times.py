@@ -45,7 +45,14 @@ _remembered = lru_cache(maxsize=4096)(_parsed)
 
 def to_seconds(time: datetime) -> str:
     """`2006-01-02T15:04:05Z`: how timestamps of objects are written."""
-    return f"{time.astimezone(UTC).isoformat(timespec='seconds')[:-6]}Z"
+    utc = time if time.tzinfo is UTC else time.astimezone(UTC)
+    return _written((utc.year, utc.month, utc.day, utc.hour, utc.minute, utc.second))
+
+
+@lru_cache(maxsize=64)
+def _written(second: tuple[int, int, int, int, int, int]) -> str:
+    """Much is written in the same second."""
+    return "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z".format(*second)
 
 
 def to_microseconds(time: datetime) -> str:

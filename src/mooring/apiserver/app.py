@@ -257,7 +257,7 @@ class Application:
         request = exchange.request
         await self._admit(exchange, by_network=by_network)
         route = exchange.route
-        if route and route.streams:
+        if route and route.subresource and route.streams:
             return await self._stream(exchange, route, receive)
         with self.limiter.one_more(exchange.verb) as place:
             try:
@@ -285,7 +285,7 @@ class Application:
             raise errors.method_not_allowed(request.method.lower(), request.path)
         attributes = attributes_of(request, route)
         exchange.verb = attributes.verb
-        if by_network and not (route and route.streams):
+        if by_network and not (proxied or (route and route.subresource and route.streams)):
             exchange.classified = self.classification.headers(request.user, attributes)
         if users.MASTERS not in request.user.groups:  # whom nothing has to be known about
             await self.authorizer.prepare(request.user, attributes)

@@ -13,7 +13,6 @@ for one trip to the disk and a hundred share one. Readers see nothing that could
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import ParamSpec, Self, TypeVar, cast
@@ -36,8 +35,7 @@ _LITTLE = 1024
 """How much longer a value may get while the disk is full."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Waiting:
+class _Waiting(msgspec.Struct, frozen=True, eq=False):
     """Writes whose caller waits for their outcomes."""
 
     writes: Sequence[Write]
@@ -94,14 +92,17 @@ class SqliteStore(LocalStore):
         """Why the store does not write any longer; None while it does."""
         return self._failure
 
+    async def write(self, write: Write) -> Outcome:
+        return (await self._outcomes((write,), together=False))[0]
+
     async def write_all(self, writes: Sequence[Write]) -> list[Outcome]:
         return cast("list[Outcome]", await self._outcomes(writes, together=False))
 
     async def write_together(self, writes: Sequence[Write]) -> list[Event] | list[Conflict]:
         return cast("list[Event] | list[Conflict]", await self._outcomes(writes, together=True))
 
-    async def _outcomes(self, writes: Sequence[Write], *, together: bool) -> Sequence[Outcome]:
-        """Wait for the transaction after the one that is under way."""
+    def _outcomes(self, writes: Sequence[Write], *, together: bool) -> "asyncio.Future[Sequence[Outcome]]":
+        """What the transaction after the one that is under way will come to."""
         self._check_open()
         check_writes(writes)
         loop = asyncio.get_running_loop()
@@ -109,7 +110,7 @@ class SqliteStore(LocalStore):
         self._queue.append(waiting)
         if self._committer is None:
             self._committer = loop.create_task(self._commit_queue(), name="store committer")
-        return await waiting.done
+        return waiting.done
 
     async def compact(self, revision: int) -> None:
         await super().compact(revision)

@@ -140,7 +140,7 @@ class ClusterFacts:
 
     async def about(self, obj: Resource | None, namespace: str) -> Facts:
         """The facts for a write of `obj` in a namespace."""
-        found = await self._namespace(namespace) if namespace else None
+        found = (self._known_namespace(namespace) or await self._namespace(namespace)) if namespace else None
         phases = {namespace: found.phase} if found else {}
         security = found.security if found else {}
         if isinstance(obj, Pod):
@@ -203,6 +203,11 @@ class ClusterFacts:
         """How many pods a namespace has, and all of them, each decoded when it is asked for."""
         items = self._store.peek_all(f"/registry/pods/{namespace}/")
         return len(items), (codec.decode_own(kv.value, Pod) for kv in items)
+
+    def _known_namespace(self, name: str) -> "_NamespaceFacts | None":
+        """What is known of a namespace, if that has not changed."""
+        kv, known = self._store.peek(f"/registry/namespaces/{name}"), self._namespaces.get(name)
+        return known[1] if kv is not None and known is not None and known[0] == kv.mod_revision else None
 
     async def _namespace(self, name: str) -> "_NamespaceFacts | None":
         key = f"/registry/namespaces/{name}"

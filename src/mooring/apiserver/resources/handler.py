@@ -106,8 +106,24 @@ class Resources:
 
     async def handle(self, request: Request, route: ResourceRoute) -> Response:
         """Do what a request asks; raises a `StatusError` for the client otherwise."""
+        kind, verb = route.kind, route.verb(request)
         try:
-            return await self._handle(request, route)
+            if kind.kind == "Binding" and kind.group == "" and verb == "create":
+                return await self._pods.bindings(request, route)
+            if (
+                route.name == MANY
+                and not route.namespace
+                and verb == "update"
+                and kind is self.context.stored(kind).hub
+            ):
+                return await self._claims.update_many(request, route)
+            self._check_verb(route, verb)
+            accepted = _accepted(request, kind)
+            stored = self.context.stored(kind)
+            call = Call(request, kind, stored, route.namespace, route.name, route.subresource, accepted)
+            if warning := self.context.scheme.deprecation_warning(kind):
+                call.warn(warning)
+            return await (self._subresources.get((route.subresource, verb)) or self._verbs[verb])(call)
         except StoreError as error:
             raise status_of(error) from None
 
@@ -141,28 +157,6 @@ class Resources:
             return await self._together.write(verb, calls)
         except StoreError as error:
             raise status_of(error) from None
-
-    async def _handle(self, request: Request, route: ResourceRoute) -> Response:
-        kind = route.kind
-        verb = route.verb(request)
-        if kind.kind == "Binding" and kind.group == "" and verb == "create":
-            return await self._pods.bindings(request, route)
-        if route.name == MANY and not route.namespace and verb == "update" and kind == self.context.stored(kind).hub:
-            return await self._claims.update_many(request, route)
-        self._check_verb(route, verb)
-        call = Call(
-            request=request,
-            kind=kind,
-            stored=self.context.stored(kind),
-            namespace=route.namespace,
-            name=route.name,
-            subresource=route.subresource,
-            accepted=_accepted(request, kind),
-        )
-        if warning := self.context.scheme.deprecation_warning(kind):
-            call.warn(warning)
-        handler = self._subresources.get((route.subresource, verb)) or self._verbs[verb]
-        return await handler(call)
 
     def _check_verb(self, route: ResourceRoute, verb: str) -> None:
         """Raises MethodNotAllowed for a verb that the resource does not have, or not at this place."""

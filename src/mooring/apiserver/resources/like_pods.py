@@ -127,7 +127,7 @@ class LikePods:
 
 def _key(namespace: str, body: bytes) -> tuple[Key, str]:
     """What tells a text, and the name in it."""
-    if b'"generateName"' in body:
+    if body.find(b'"generateName"') >= 0:  # `in` would first try whether the text is a number
         return (namespace, body, b""), ""
     found = _NAME.search(body, max(0, body.find(b'"metadata"')))
     if found is None:

@@ -374,7 +374,10 @@ class Writing:
             return Response(201 if written.created else 200, warnings=call.warnings)
         if call.stored.asks:
             await call.stored.prepare([written.value], call.kind)
-        body = view_for(self._context, call).object(written.value, written.revision)
+        if call.accepted.shown_as:
+            body = view_for(self._context, call).object(written.value, written.revision)
+        else:
+            body = self._context.read_by(call).render(written.value, written.revision, call.kind)
         return responded(call, body, 201 if written.created else 200)
 
 
