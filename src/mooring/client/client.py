@@ -289,6 +289,17 @@ class Client:
         query = wire.write_query(dry_run, field_manager, field_validation)
         return self._decoded(await self._send("PUT", path, query, body), type(obj))
 
+    async def create_unread(self, obj: Resource) -> None:
+        """As `create`, for those who learn by a watch what has become of the object, or do not care."""
+        kind, body = self._outgoing(obj)
+        await self._send("POST", self._path(kind, obj.metadata.namespace), body=body, unread=True)
+
+    async def update_unread(self, obj: Resource, *, subresource: str = "") -> None:
+        """As `update`, for the same."""
+        kind, body = self._outgoing(obj)
+        path = self._path(kind, obj.metadata.namespace, obj.metadata.name, subresource)
+        await self._send("PUT", path, body=body, unread=True)
+
     async def update_status(self, obj: T, *, dry_run: bool = False, field_manager: str = "") -> T:
         """As `update`, for the status alone."""
         return await self.update(obj, subresource="status", dry_run=dry_run, field_manager=field_manager)
@@ -319,11 +330,12 @@ class Client:
         body: Any,
         namespace: str = "",
         *,
-        type: PatchType,  # noqa: A002 - as above
+        type: PatchType = PatchType.STRATEGIC_MERGE,  # noqa: A002 - as above
+        subresource: str = "",
     ) -> None:
         """As `patch`, for those who learn by a watch what has become of the object: little is sent back, none read."""
-        path = self._path(self.kind(cls), namespace, name)
-        await self._send("PATCH", path, body=codec.encode(body), content_type=type, accept=_METADATA_ALONE)
+        path = self._path(self.kind(cls), namespace, name, subresource)
+        await self._send("PATCH", path, body=codec.encode(body), content_type=type, accept=_METADATA_ALONE, unread=True)
 
     async def apply(
         self, obj: T, *, field_manager: str, force: bool = False, subresource: str = "", dry_run: bool = False
@@ -355,6 +367,21 @@ class Client:
         if wire.is_status(response):
             return codec.decode_own(response.body, Status)
         return self._decoded(response, cls)
+
+    async def delete_unread(
+        self,
+        cls: type[Resource],
+        name: str,
+        namespace: str = "",
+        *,
+        grace_period_seconds: int | None = None,
+        propagation_policy: str | None = None,
+        uid: str | None = None,
+    ) -> None:
+        """As `delete`, for those who learn by a watch what has become of the object."""
+        options = wire.delete_options(grace_period_seconds, propagation_policy, uid, None, dry_run=False)
+        path = self._path(self.kind(cls), namespace, name)
+        await self._send("DELETE", path, body=codec.encode(options), unread=True)
 
     async def delete_collection(
         self,
@@ -501,11 +528,13 @@ class Client:
         accept: str = JSON,
         timeout: float = _TIMEOUT,  # noqa: ASYNC109 - the transport keeps it
         attempts: int = _ATTEMPTS,
+        unread: bool = False,
     ) -> Response:
         headers = self._get_headers
         if body or accept != JSON:
             headers = {"accept": accept, "user-agent": self.user_agent, "content-type": content_type}
-        request = Request(method, path, query, headers, body, None if method == "GET" else self.guard)
+        guard = None if method == "GET" else self.guard
+        request = Request(method, path, query, headers, body, guard, is_unread=unread)
         for attempt in range(1, attempts + 1):
             response = await self._transport.send(request, timeout)
             if response.warnings:

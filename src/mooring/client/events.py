@@ -47,7 +47,7 @@ _PATIENT = _WAITING // 2
 """... as long as there are no more than these."""
 _LOOK_AGAIN_SECONDS = 0.1
 _ATTEMPTS = 10
-_WRITERS = 4
+_WRITERS = 64
 _NOTE_LENGTH = 1024
 _RETRY = Backoff(initial=1.0, maximum=30.0, jitter=0.5)
 log = logs.get(__name__)
@@ -258,13 +258,13 @@ class EventRecorder:
         if count > 1:
             event.series = EventSeries(count=count, last_observed_time=times.to_microseconds(series.last))
         with suppress(errors.AlreadyExists):  # by an attempt whose answer was lost
-            await self._client.create(event)
+            await self._client.create_unread(event)
 
     async def _count(self, series: _Series, count: int) -> None:
         told = {"series": {"count": count, "lastObservedTime": times.to_microseconds(series.last)}}
         meta = series.event.metadata
         try:
-            await self._client.patch(Event, meta.name, told, meta.namespace, type=PatchType.MERGE)
+            await self._client.patch_unread(Event, meta.name, told, meta.namespace, type=PatchType.MERGE)
         except errors.NotFound:  # events do not live long
             await self._create(series, count)
 

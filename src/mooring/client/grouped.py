@@ -175,8 +175,9 @@ def _together(group: list[_Waiting]) -> Request:
             request.path,
             urlencode(request.query) if request.query else "",
             request.headers.get("content-type", JSON),
-            request.headers.get("accept", JSON),
+            JSON if request.is_unread else request.headers.get("accept", JSON),
             msgspec.Raw(request.body) if request.body else NOTHING,
+            request.is_unread,
         )
         for request in requests
     ]

@@ -24,6 +24,8 @@ class Request:
     """How many bytes an answer may have at most; 0 for any number."""
     is_repeatable: bool = False
     """Whether it does no harm twice, although it is no read."""
+    is_unread: bool = False
+    """Whether nobody reads the answer to a write that succeeds, so that it need not have the object."""
 
     @property
     def target(self) -> str:

@@ -167,7 +167,9 @@ class GarbageCollector(Controller):
         meta = obj.metadata
         log.debug("collecting %s %s (%s)", kept.kind.kind, key_of(obj), policy)
         with suppress(errors.NotFound):
-            await self.client.delete(kept.kind.type, meta.name, meta.namespace, propagation_policy=policy, uid=meta.uid)
+            await self.client.delete_unread(
+                kept.kind.type, meta.name, meta.namespace, propagation_policy=policy, uid=meta.uid
+            )
 
     async def _open_circle(self, kept: Kept, obj: Resource) -> None:
         """Where a dependent waits already, it may wait for this object's owner in turn: no longer block that one."""

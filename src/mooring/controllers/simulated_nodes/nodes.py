@@ -76,7 +76,7 @@ class SimulatedNodes(Controller):
         if not is_up_to_date(node, self._kubelet):
             status = status_patch(node, self.clock.now(), self._kubelet)
             body = {"metadata": {"uid": node.metadata.uid}, "status": status}
-            await self.client.patch(Node, key, body, subresource="status")
+            await self.client.patch_unread(Node, key, body, subresource="status")
         return None
 
     async def _register(self, node: Node) -> Node:
@@ -128,17 +128,17 @@ class SimulatedNodes(Controller):
             OwnerReference(api_version="v1", kind="Node", name=name, uid=node.metadata.uid)
         ]  # so that it goes with its node
         if lease is None:
-            await self.client.create(Lease(metadata=meta, spec=spec))
+            await self.client.create_unread(Lease(metadata=meta, spec=spec))
         else:
             meta.resource_version = lease.metadata.resource_version
-            await self.client.update(Lease(metadata=meta, spec=spec))
+            await self.client.update_unread(Lease(metadata=meta, spec=spec))
 
     async def _report(self, name: str) -> None:
         node = self._nodes.get(name)
         if node is None or is_unreachable(node):
             return
         body = {"status": {"conditions": wanted_conditions(node, self.clock.now())}}
-        await self.client.patch(Node, name, body, subresource="status")
+        await self.client.patch_unread(Node, name, body, subresource="status")
 
     # -- images
 
@@ -174,7 +174,7 @@ class SimulatedNodes(Controller):
             for image in pulled
         ]
         images = sorted([*node.status.images, *new], key=lambda image: -image.size_bytes)[:_MOST_IMAGES]
-        await self.client.patch(Node, name, {"status": {"images": images}}, subresource="status")
+        await self.client.patch_unread(Node, name, {"status": {"images": images}}, subresource="status")
 
 
 def renew_seconds(nodes: int) -> int:

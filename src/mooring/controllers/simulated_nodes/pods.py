@@ -139,7 +139,7 @@ class SimulatedPods(Controller):
             # A whole status is several times cheaper than a patch; should somebody else have written, it is made anew.
             # Whoever writes a status leaves the specification as it is, so it need not be sent.
             written = structs.replace(pod, spec=_NO_SPEC, status=structs.replace(pod.status, **status))
-            await self.client.update_status(written)
+            await self.client.update_unread(written, subresource="status")
         except errors.NotFound:
             self._pod_deleted(pod)
         else:
@@ -163,7 +163,7 @@ class SimulatedPods(Controller):
         meta = pod.metadata
         self._tell(pod, step)
         try:
-            await self.client.delete(Pod, meta.name, meta.namespace, grace_period_seconds=0, uid=meta.uid)
+            await self.client.delete_unread(Pod, meta.name, meta.namespace, grace_period_seconds=0, uid=meta.uid)
         except errors.NotFound:
             return
 

@@ -111,7 +111,7 @@ class PodControl:
     async def _delete(self, key: str, owner: Resource, pod: Pod) -> None:
         meta = pod.metadata
         try:
-            await self._client.delete(Pod, meta.name, meta.namespace, uid=meta.uid)
+            await self._client.delete_unread(Pod, meta.name, meta.namespace, uid=meta.uid)
         except (errors.NotFound, errors.Conflict):  # gone, or another one has its name by now
             return
         except StatusError as error:
