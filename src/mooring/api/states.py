@@ -22,7 +22,10 @@ def is_ready(obj: Pod | Node) -> bool:
 
 def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
     """The one owner that an object obeys, if it has one."""
-    return next((owner for owner in metadata.owner_references if owner.controller), None)
+    for owner in metadata.owner_references:  # asked so often that no generator is made
+        if owner.controller:
+            return owner
+    return None
 
 
 def priority(pod: Pod) -> int:

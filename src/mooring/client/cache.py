@@ -10,7 +10,7 @@ from mooring.api.meta_v1 import Resource
 from mooring.client.watch import WatchEvent
 
 T = TypeVar("T", bound=Resource)
-ValuesOf = Callable[[T], Iterable[str]]
+ValuesOf = Callable[[T], Collection[str]]
 
 
 def key_of(obj: Resource) -> str:
@@ -56,16 +56,19 @@ class Index(Generic[T]):
 
     def update(self, key: str, old: T | None, new: T | None) -> None:
         """Called by the cache for every change."""
-        before = set(self._values_of(old)) if old is not None else set()
-        after = set(self._values_of(new)) if new is not None else set()
-        for value in before - after:
-            found = self._found[value]
-            del found[key]
-            if not found:
-                del self._found[value]
+        after = self._values_of(new) if new is not None else ()
+        if old is not None:
+            for value in set(self._values_of(old)).difference(after):
+                left = self._found[value]
+                del left[key]
+                if not left:
+                    del self._found[value]
         if new is not None:
             for value in after:
-                self._found.setdefault(value, {})[key] = new
+                found = self._found.get(value)
+                if found is None:
+                    found = self._found[value] = {}
+                found[key] = new
 
 
 class Cache(Generic[T]):

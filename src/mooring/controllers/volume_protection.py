@@ -4,7 +4,6 @@ The server gives both a finalizer when they are made. Here it is taken away from
 nobody needs any more. Works on claims, by `namespace/name`, and on volumes, by name.
 """
 
-from collections.abc import Iterator
 from contextlib import suppress
 
 from mooring.api import errors
@@ -64,13 +63,15 @@ class VolumeProtection(Controller):
             await self.client.patch(type(obj), meta.name, body, meta.namespace, type=PatchType.MERGE)
 
 
-def claim_keys(pod: Pod) -> Iterator[str]:
+def claim_keys(pod: Pod) -> list[str]:
     """The claims that a pod uses, those that are made for it among them."""
+    keys = []
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is not None:
-            yield f"{pod.metadata.namespace}/{volume.persistent_volume_claim.claim_name}"
+            keys.append(f"{pod.metadata.namespace}/{volume.persistent_volume_claim.claim_name}")
         elif volume.ephemeral is not None:
-            yield f"{pod.metadata.namespace}/{pod.metadata.name}-{volume.name}"
+            keys.append(f"{pod.metadata.namespace}/{pod.metadata.name}-{volume.name}")
+    return keys
 
 
 def _uses(pod: Pod) -> bool:

@@ -30,7 +30,7 @@ def controller_reference(client: Client, owner: Resource) -> OwnerReference:
     )
 
 
-def _controllers(obj: Resource) -> Iterable[str]:
+def _controllers(obj: Resource) -> list[str]:
     """What the index is by: the controller's uid, or the namespace for objects that nobody controls."""
     owner = controller_of(obj.metadata)
     return [owner.uid if owner else f"{obj.metadata.namespace}/"]
@@ -142,12 +142,18 @@ class OwnerFeed(Generic[T]):
         """The keys of workloads that would adopt an object that nobody controls."""
 
     def __call__(self, changes: Iterable[Change[T]]) -> None:
-        for old, new in changes:
-            for obj in (old, new):
-                owner = controller_of(obj.metadata) if obj is not None else None
-                if owner is not None and obj is not None and owner.kind == self._kind:
-                    self._add(f"{obj.metadata.namespace}/{owner.name}")
-            if new is not None and controller_of(new.metadata) is None and _is_news(old, new):
+        told = ""
+        for change in changes:
+            old, new = change
+            now = controller_of(new.metadata) if new is not None else None
+            before = controller_of(old.metadata) if old is not None else None
+            for owner in (now,) if before is now else (before, now):  # caches share the owners of like objects
+                if owner is not None and owner.kind == self._kind:
+                    key = f"{change.object.metadata.namespace}/{owner.name}"
+                    if key != told:  # pods of one workload come together
+                        self._add(key)
+                        told = key
+            if new is not None and now is None and _is_news(old, new):
                 for key in self._may_want(new):
                     self._add(key)
 

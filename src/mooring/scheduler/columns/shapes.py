@@ -181,7 +181,7 @@ class Signed(NamedTuple):
 def _signed(pod: Pod) -> tuple[Any, ...]:
     """The fields of `Signed` for a pod: a plain tuple, because it is made for every pod, and a shape seldom."""
     spec, metadata, status = pod.spec, pod.metadata, pod.status
-    resized = _resized(pod) if status.container_statuses or status.init_container_statuses else None
+    resized = resized_resources(pod) if status.container_statuses or status.init_container_statuses else None
     containers: list[Any] = [(each.image, each.resources, each.ports) for each in spec.containers]
     starting: list[Any] = [
         (each.image, each.resources, each.ports, each.restart_policy) for each in spec.init_containers
@@ -205,9 +205,11 @@ def _signed(pod: Pod) -> tuple[Any, ...]:
     )
 
 
-def _resized(pod: Pod) -> PodStatus | None:
-    """The resources that running containers have, where somebody has reported them."""
+def resized_resources(pod: Pod) -> PodStatus | None:
+    """The resources that running containers have, where somebody has reported others than they ask for."""
     status = pod.status
+    if _has_what_it_asks_for(pod):
+        return None
     running, starting = (
         [_resources_of(each) for each in statuses if each.resources is not None]
         for statuses in (status.container_statuses, status.init_container_statuses)
@@ -216,6 +218,18 @@ def _resized(pod: Pod) -> PodStatus | None:
         return None
     pending = [PodCondition(type=each.type, reason=each.reason) for each in status.conditions if each.type == RESIZE]
     return PodStatus(container_statuses=running, init_container_statuses=starting, conditions=pending)
+
+
+def _has_what_it_asks_for(pod: Pod) -> bool:
+    """Whether all containers have the resources that they ask for, so that a pod which runs looks as it did before."""
+    asked = {each.name: each.resources.requests for each in (*pod.spec.containers, *pod.spec.init_containers)}
+    for status in (*pod.status.container_statuses, *pod.status.init_container_statuses):
+        if status.resources is None:
+            continue
+        wanted = asked.get(status.name)
+        if status.resources.requests != wanted or (status.allocated_resources or wanted) != wanted:
+            return False
+    return True
 
 
 def _resources_of(status: ContainerStatus) -> ContainerStatus:

@@ -20,6 +20,7 @@ from mooring.api.core_v1 import (
 from mooring.api.meta_v1 import Resource
 from mooring.api.policy_v1 import PodDisruptionBudget
 from mooring.constraints import requests
+from mooring.scheduler.columns.shapes import resized_resources
 from mooring.scheduler.framework import Action, ClusterEvent, Kind
 
 OTHER_KINDS: dict[type[Resource], Kind | None] = {
@@ -94,7 +95,7 @@ def pod_action(old: Pod, new: Pod) -> Action:
 
 
 def _asks_for_less(old: Pod, new: Pod) -> bool:
-    if old.spec == new.spec and old.status.container_statuses == new.status.container_statuses:
+    if old.spec == new.spec and resized_resources(old) == resized_resources(new):
         return False
     before = requests.in_units(requests.requests_of(old, pod_level=True))
     after = requests.in_units(requests.requests_of(new, pod_level=True))

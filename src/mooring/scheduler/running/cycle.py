@@ -84,6 +84,12 @@ class Cycle:
             if isinstance(plugin, FilterPlugin) and plugin.scope is Scope.POD
         }
         """PreBind plugins that also filter pod by pod."""
+        self._group_binders = {
+            profile.name: profile.bind[0]
+            for profile in engine.profiles.values()
+            if profile.bind and isinstance(profile.bind[0], GroupBindPlugin)
+        }
+        """The first bind plugins of profiles, where they bind many pods at once."""
 
     @property
     def is_busy(self) -> bool:
@@ -182,8 +188,8 @@ class Cycle:
     # -- the rest of the way
 
     def granted(self, assumed: AssumedPod, timeouts: Mapping[str, float]) -> None:
-        binder = assumed.profile.bind[0] if assumed.profile.bind else None
-        if isinstance(binder, GroupBindPlugin) and not timeouts and next(self._pre_binders(assumed), None) is None:
+        binder = self._group_binders.get(assumed.profile.name)
+        if binder is not None and not timeouts and next(self._pre_binders(assumed), None) is None:
             self._queue.done(assumed.key)
             self.binder.submit(assumed, binder)
             return
