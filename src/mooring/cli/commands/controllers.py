@@ -104,7 +104,7 @@ async def _run(
     """Work until a signal comes; False when the lease was lost."""
     agent = user_agent(COMPONENT, options.version)
     kubeconfig, context = reach
-    async with connect(kubeconfig, context, user_agent=agent, scheme=options.scheme) as client:
+    async with connect(kubeconfig, context, user_agent=agent, scheme=options.scheme, grouped=True) as client:
         await agree_on_versions(client)
         running = Controllers(client, options, names=names, election=election, registry=registry)
         greeting = f"The controllers are ready: {', '.join(running.controllers)}"
