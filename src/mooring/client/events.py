@@ -47,7 +47,12 @@ _PATIENT = _WAITING // 2
 """... as long as there are no more than these."""
 _LOOK_AGAIN_SECONDS = 0.1
 _ATTEMPTS = 10
-_WRITERS = 64
+_AT_ONCE = 100
+"""So many events are written together, where the server takes groups of writes."""
+_PAUSE_SECONDS = 0.25 / 100
+"""For each of them the recorder rests so long: what it tells of is more urgent than telling it."""
+_FEW = 10
+"""So few are written without a rest."""
 _NOTE_LENGTH = 1024
 _RETRY = Backoff(initial=1.0, maximum=30.0, jitter=0.5)
 log = logs.get(__name__)
@@ -79,7 +84,6 @@ class EventRecorder:
         """`is_busy` says whether the component is writing what is more urgent than events."""
         self._client = client
         self._is_busy = is_busy
-        self._is_ending = False
         self._clock = client.clock
         self._component = component
         self._instance = instance or f"{component}-{socket.gethostname()}"[:128]
@@ -89,7 +93,8 @@ class EventRecorder:
         self._series: _Bounded[_Key, _Series] = _Bounded(_REMEMBERED)
         self._budgets: _Bounded[_Key, _Budget] = _Bounded(_REMEMBERED)
         self._queue: WorkQueue[_Key] = WorkQueue(self._clock, _RETRY)
-        self._writers: list[asyncio.Task[None]] = []
+        self._writer: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
         self._named = 0
         self.dropped = 0
         """How many events were not written: too many at a time, or refused."""
@@ -150,8 +155,8 @@ class EventRecorder:
 
     def start(self) -> None:
         """Begin to write."""
-        if not self._writers:
-            self._writers = [asyncio.create_task(self._write_all()) for _ in range(_WRITERS)]
+        if self._writer is None:
+            self._writer = asyncio.create_task(self._write_all())
 
     async def stop(self, seconds: float = 2.0) -> None:
         """Write what is left, for at most so long, and end."""
@@ -159,13 +164,14 @@ class EventRecorder:
             if series.count > series.written:
                 self._queue.add(key)
         self._queue.shut_down()
-        self._is_ending = True
+        self._closing.set()
         try:
             async with asyncio.timeout(seconds):
-                await asyncio.gather(*self._writers)
+                if self._writer is not None:
+                    await self._writer
         except TimeoutError:
             log.info("stopped with %d events unwritten", len(self._queue) + self._queue.in_progress)
-        self._writers = []
+        self._writer = None
 
     async def __aenter__(self) -> Self:
         self.start()
@@ -213,11 +219,27 @@ class EventRecorder:
 
     async def _write_all(self) -> None:
         while (key := await self._queue.get()) is not None:
+            await self._wait_for_others(key)
+            keys = [key]
+            while len(keys) < _AT_ONCE and len(self._queue):
+                more = await self._queue.get()
+                keys += [more] if more is not None else []
             try:
-                await self._wait_for_others(key)
-                await self._write(key)
+                await asyncio.gather(*map(self._write, keys))
             finally:
-                self._queue.done(key)
+                for each in keys:
+                    self._queue.done(each)
+            if len(keys) > _FEW:
+                await self._rest(len(keys) * _PAUSE_SECONDS)
+
+    async def _rest(self, seconds: float) -> None:
+        """Wait, but not when all shall come to an end."""
+        waits = [asyncio.create_task(self._clock.sleep(seconds)), asyncio.create_task(self._closing.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
 
     async def _wait_for_others(self, key: _Key) -> None:
         """Let go first what is more urgent, as long as an event is not old and not too many wait."""
@@ -226,11 +248,11 @@ class EventRecorder:
             series is not None
             and self._is_busy is not None
             and self._is_busy()
-            and not self._is_ending
+            and not self._closing.is_set()
             and len(self._unwritten) < _PATIENT
             and (self._clock.now() - series.last).total_seconds() < _PATIENCE_SECONDS
         ):
-            await self._clock.sleep(_LOOK_AGAIN_SECONDS)
+            await self._rest(_LOOK_AGAIN_SECONDS)
 
     async def _write(self, key: _Key) -> None:
         series = self._find(key)

@@ -39,6 +39,8 @@ _OWNED_BY_SERVER = frozenset(
 _REMEMBERED, _REMEMBERED_BYTES = 512, 16 * 1024
 _NO_METADATA = ObjectMeta()
 Tree = dict[str, Any]
+_TEXT = re.compile(rb'("(?:[^"\\]|\\.)*":|"")|"(?:[^"\\]|\\.)*"')
+"""Names of fields and empty texts, which stay; and all other texts, which make no difference to who owns a field."""
 _UNKNOWN = re.compile(r'unknown field "([^"]*)"')
 
 
@@ -162,6 +164,8 @@ class FieldManagers:
     def _added(self, kind: Kind, part: Any, empty: Tree, ownable: Callable[[Tree], Tree]) -> Fields:
         """What a part of a new object has beside what is always there. The answer is shared, and not to be changed."""
         content = codec.encode(part)
+        if b"[" not in content and not _has_text(empty):  # items of lists may be told apart by what they say
+            content = _TEXT.sub(rb"\1", content)
         key = (kind, type(part), content)
         fields = self._created.get(key)
         if fields is None:
@@ -302,6 +306,13 @@ def _whole_parts(parts: Tree, node: Node | None) -> Fields:
         for name, value in parts.items()
         if value is not None
     }
+
+
+def _has_text(tree: Tree) -> bool:
+    """Whether a tree has a text that is not empty."""
+    return any(
+        _has_text(value) if isinstance(value, dict) else isinstance(value, str) and value for value in tree.values()
+    )
 
 
 def _ownable(metadata: Tree) -> Tree:
