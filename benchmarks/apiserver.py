@@ -56,9 +56,9 @@ async def _run(server: "_Server") -> None:
 class _Server:
     """`mooring apiserver` on a directory."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, watches: int = 2000) -> None:
         command = [sys.executable, "-c", _START, "--data-dir", str(directory), "--port", "0"]
-        self._process = subprocess.Popen([*command, "--max-watches", "2000"], stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen([*command, "--max-watches", str(watches)], stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         self.pid = self._process.pid
         line = self._process.stdout.readline()

@@ -1,6 +1,7 @@
 """A store whose revisions are counted from the moment it is wrapped, so that tests can name them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -94,10 +95,24 @@ class WatcherFromZero:
         self._watcher = watcher
 
     async def next(self, *, timeout: float | None = None, limit: int = 1000) -> Batch:  # noqa: ASYNC109 - as in `kv`
+        with self._counted():
+            return self._batch(await self._watcher.next(timeout=timeout, limit=limit))
+
+    def take(self, limit: int = 1000) -> Batch:
+        with self._counted():
+            return self._batch(self._watcher.take(limit))
+
+    def listen(self, told: Callable[[], None]) -> None:
+        self._watcher.listen(told)
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
         try:
-            batch = await self._watcher.next(timeout=timeout, limit=limit)
+            yield
         except Compacted as error:
             raise Compacted(error.requested - self._store.zero, error.floor - self._store.zero) from None
+
+    def _batch(self, batch: Batch) -> Batch:
         events = [self._store.event(event) for event in batch.events]
         return Batch(events, batch.revision - self._store.zero)
 

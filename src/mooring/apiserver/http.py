@@ -4,10 +4,11 @@ The edge (``app.py``) makes a `Request` of what it received, finds the route (``
 handler, which returns a `Response` or raises an error of ``mooring.api.errors``; the edge makes a Status of that.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, Protocol, Self
 
 import msgspec
 
@@ -73,6 +74,65 @@ class Request(msgspec.Struct, kw_only=True):
         What has no messages cannot be protobuf; clients that would like that name what they take instead.
         """
         return accepted(self.headers.get("accept", ""), protobuf=protobuf)
+
+
+class Sink(Protocol):
+    """Where a body goes that is pushed. One that was not ready asks with `Pushed.tell` for what it has missed."""
+
+    @property
+    def is_ready(self) -> bool: ...
+
+    def write(self, chunk: bytes) -> None: ...
+
+    def end(self) -> None:
+        """There is no more to come."""
+
+    def break_off(self) -> None:
+        """What was written is not all, and no more is to come."""
+
+
+class Pushed(ABC):
+    """A body in pieces that needs no task to wait for the next one: `beginning`, then `follow` with a sink.
+
+    It is an iterator, too, for those who would rather wait.
+    """
+
+    __slots__ = ("_pulled",)
+    can_follow: bool
+    """Whether it can do without waiting."""
+    _pulled: AsyncGenerator[bytes, None] | None
+
+    @abstractmethod
+    def pulled(self) -> AsyncGenerator[bytes, None]:
+        """All pieces."""
+
+    @abstractmethod
+    def beginning(self) -> AsyncIterator[bytes]:
+        """What can be told at once."""
+
+    @abstractmethod
+    def follow(self, sink: Sink) -> None:
+        """Write whatever comes after that into a sink."""
+
+    @abstractmethod
+    def tell(self) -> None:
+        """The sink is ready again."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Nobody is interested any more."""
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._pulled is None:
+            self._pulled = self.pulled()
+        return await anext(self._pulled)
+
+    async def aclose(self) -> None:
+        if self._pulled is not None:
+            await self._pulled.aclose()
 
 
 class Response(msgspec.Struct):

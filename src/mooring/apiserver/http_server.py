@@ -31,8 +31,9 @@ from mooring.apiserver.connection import CHUNK, Connection
 from mooring.apiserver.exchange import Exchange
 from mooring.apiserver.http import Request, Response
 from mooring.apiserver.limits import Limits
+from mooring.apiserver.pushing import Push
 from mooring.apiserver.security.pki import KeyPair
-from mooring.apiserver.sending import head_of, known_lines, lines_of
+from mooring.apiserver.sending import Stream, head_of, headers_of, known_lines, lines_of
 
 _TOO_LARGE = "431 Request Header Fields Too Large"
 _KEEP_ALIVE_SECONDS = 60
@@ -190,6 +191,7 @@ class Protocol(HttpToolsProtocol):
         self._in_headers = True
         self._too_large = False
         self._early: bytearray | None = None
+        self._pushing: Push | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
         self._header_timer: asyncio.TimerHandle | None = None
         self._expect_headers()
@@ -202,6 +204,9 @@ class Protocol(HttpToolsProtocol):
         _cancel(self._header_timer)
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
+        if self._pushing:
+            self._pushing.lost()
+            self._pushing = None
 
     def data_received(self, data: bytes) -> None:
         if self._early is not None:  # behind a request to change the protocol, which is not answered yet
@@ -333,6 +338,8 @@ class Protocol(HttpToolsProtocol):
                     await self.flow.drain()
                 if not whole.disconnected:
                     self._send(exchange, response, body, whole)
+            elif isinstance(body, Stream) and (pushed := body.pushed) and exchange.request.method == "GET":
+                await self._push(exchange, response, Push(self.transport, self.flow, body, pushed, self._pushed_all))
             else:
                 await self._send_in_pieces(exchange, response, whole)
         except BaseException as error:
@@ -352,8 +359,29 @@ class Protocol(HttpToolsProtocol):
         else:
             self.transport.close()
 
+    async def _push(self, exchange: Exchange, response: Response, push: Push) -> None:
+        """Watches: their task ends when they have begun."""
+        self.application.count(exchange, response)
+        if self.transport.is_closing():
+            push.lost()
+            return
+        self._pushing = push
+        date = known_lines(tuple(self.server_state.default_headers))
+        head = b"%b%btransfer-encoding: chunked\r\n" % (date, lines_of(headers_of(exchange, response)))
+        end = b"\r\n" if self.cycle.keep_alive else b"connection: close\r\n\r\n"
+        self.transport.write(STATUS_LINE[response.status] + head + end)
+        await push.run()
+
+    def _pushed_all(self) -> None:
+        self._pushing = None
+        self.cycle.response_complete = True
+        if self.cycle.keep_alive:
+            self.on_response_complete()
+        else:
+            self.transport.close()
+
     async def _send_in_pieces(self, exchange: Exchange, response: Response, whole: Whole) -> None:
-        """Watches, and what is too long for one write."""
+        """What is too long for one write, or has to wait for somebody."""
         cycle = self._new_cycle({"method": exchange.request.method}, keep_alive=whole.keep_alive)
         cycle.disconnected, cycle.more_body, cycle.waiting_for_100_continue = whole.disconnected, False, False
         if cast("Any", self.cycle) is whole:
@@ -435,6 +463,8 @@ class Protocol(HttpToolsProtocol):
         super().resume_writing()
         _cancel(self._stall_timer)
         self._stall_timer = None
+        if self._pushing:
+            self._pushing.body.tell()
 
     def _expect_headers(self) -> None:
         # `close` would wait half a minute more for a polite end of TLS, from whoever is that slow

@@ -11,7 +11,7 @@ from typing import Any
 
 from mooring.api.answer_limits import limited_warnings
 from mooring.apiserver.exchange import Exchange
-from mooring.apiserver.http import Response, warning_header
+from mooring.apiserver.http import Pushed, Response, warning_header
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -53,6 +53,15 @@ class Stream:
         self.at_end = at_end
         self._body = body
         self._exchange = exchange
+
+    @property
+    def pushed(self) -> Pushed | None:
+        """The body, if it can be sent by whoever makes it."""
+        return self._body if isinstance(self._body, Pushed) and self._body.can_follow else None
+
+    def sent(self, size: int) -> None:
+        """So many bytes of it went without being asked for here."""
+        self._exchange.bytes_sent += size
 
     def __aiter__(self) -> "Stream":
         return self

@@ -24,7 +24,7 @@ revision without missing another one. (What etcd does in one transaction, keys t
 `write_together`, does share one; a batch holds all of them.)
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -119,6 +119,14 @@ class Watcher(Protocol):
         After `timeout` seconds the batch is empty. Raises `Compacted` if the watcher asked for, or fell back to, what
         is no longer known; `FutureRevision`; `Closed`.
         """
+        ...
+
+    def take(self, limit: int = 1000) -> Batch:
+        """The same without waiting."""
+        ...
+
+    def listen(self, told: Callable[[], None]) -> None:
+        """Call a function, which only takes note, whenever there may be something to take: nobody calls `next` then."""
         ...
 
     def close(self) -> None: ...

@@ -9,6 +9,7 @@ A watcher is woken once per commit and takes all events since its cursor at once
 
 import asyncio
 from bisect import bisect_right
+from collections.abc import Callable
 from operator import attrgetter
 from types import TracebackType
 from typing import Self
@@ -121,18 +122,25 @@ class LocalWatcher:
         self._cursor = after
         self._error: RevisionError | Closed | None = error
         self._waiting: asyncio.Future[None] | None = None
+        self._told: Callable[[], None] | None = None
         topic.watchers.add(self)
 
     async def next(self, *, timeout: float | None = None, limit: int = 1000) -> Batch:  # noqa: ASYNC109 - as in `kv`
         """The next events; see `kv.Watcher`."""
-        batch = self._take(limit)
+        batch = self.take(limit)
         if not batch.events and timeout != 0:
             await self._wait(timeout)
-            batch = self._take(limit)
+            batch = self.take(limit)
         return batch
 
+    def listen(self, told: Callable[[], None]) -> None:
+        """See `kv.Watcher`."""
+        self._told = told
+
     def wake(self) -> None:
-        if self._waiting and not self._waiting.done():
+        if self._told:
+            self._told()
+        elif self._waiting and not self._waiting.done():
             self._waiting.set_result(None)
 
     def lose(self, floor: int) -> None:
@@ -153,7 +161,8 @@ class LocalWatcher:
     ) -> None:
         self.close()
 
-    def _take(self, limit: int) -> Batch:
+    def take(self, limit: int = 1000) -> Batch:
+        """What there is; see `kv.Watcher`."""
         if self._error is None and self._cursor < self._topic.since:
             self._error = Compacted(self._cursor, self._hub.state.floor)
         if self._error:

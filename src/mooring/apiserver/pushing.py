@@ -1,0 +1,77 @@
+"""Bodies that are pushed into a connection by whoever makes them: a watch with nothing to tell has no task that waits.
+
+``http_server.py`` makes a `Push` for such a response, tells it when the client takes bytes again, and when it has gone.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from uvicorn.protocols.http.flow_control import FlowControl
+
+from mooring.apiserver.http import Pushed
+from mooring.apiserver.sending import Stream
+
+_KEPT_BYTES = 64 * 1024
+_END = b"0\r\n\r\n"
+
+
+class Push:
+    """The `Sink` of one response."""
+
+    __slots__ = ("_done", "_flow", "_stream", "_transport", "body")
+
+    def __init__(
+        self, transport: asyncio.Transport, flow: FlowControl, stream: Stream, body: Pushed, done: Callable[[], None]
+    ) -> None:
+        self.body = body
+        self._transport = transport
+        self._flow = flow
+        self._stream = stream
+        self._done = done
+
+    async def run(self) -> None:
+        """Send what can be told at once; the rest comes by itself."""
+        async for chunk in self.body.beginning():
+            await self._flow.drain()
+            if self._transport.is_closing():
+                return
+            self.write(chunk)
+        if not self._transport.is_closing():
+            self.body.follow(self)
+
+    @property
+    def is_ready(self) -> bool:
+        return not self._flow.write_paused
+
+    def write(self, chunk: bytes) -> None:
+        self._stream.sent(len(chunk))
+        self._transport.write(_framed(chunk))
+
+    def end(self) -> None:
+        self._stream.at_end.close()
+        self._transport.write(_END)
+        self._done()
+
+    def break_off(self) -> None:
+        """Without its last chunk, no client takes the body for whole."""
+        self._stream.at_end.close()
+        self._transport.abort()
+
+    def lost(self) -> None:
+        """The client has gone."""
+        self.body.close()
+        self._stream.at_end.close()
+
+
+_last = (b"", b"")
+
+
+def _framed(chunk: bytes) -> bytes:
+    """A chunk of HTTP; the last one is kept, for a thousand watchers are sent the same."""
+    global _last  # noqa: PLW0603 - all connections of a process share it
+    if chunk is _last[0]:
+        return _last[1]
+    framed = b"%x\r\n%b\r\n" % (len(chunk), chunk)
+    if len(chunk) <= _KEPT_BYTES:
+        _last = (chunk, framed)
+    return framed
