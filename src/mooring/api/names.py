@@ -143,7 +143,7 @@ def label_key(value: str) -> Messages:
     """A key of a label, annotation, taint or resource: a name with an optional DNS subdomain and `/` before it."""
     prefix, slash, name = value.rpartition("/")
     wrong_name = _check(name, _LABEL_NAME, 63, f"name part {_LABEL_NAME_RULE}", "MyName", "my.name", "123-abc")
-    if not wrong_name and not slash:
+    if not wrong_name and (not slash or (prefix and not dns1123_subdomain(prefix))):
         return ()
     if "/" in prefix:
         shown = mismatch(_LABEL_NAME_RULE, _LABEL_NAME, "MyName", "my.name", "123-abc")
@@ -277,12 +277,19 @@ def validate_label_key(key: str, path: Path) -> list[FieldError]:
     return validate(path, key, label_key(key))
 
 
+def is_sound_label(key: str, value: str) -> bool:
+    """Whether there is nothing wrong with a label, in one look: `label_key` and `label_value` say what is."""
+    return _sound_label_key(key) is not None and _sound_label_value(value) is not None
+
+
 def validate_labels(labels: Mapping[str, str], path: Path) -> list[FieldError]:
     """The field errors of labels: wrong keys and wrong values, all at the path of the map."""
     if labels.items() <= _sound_labels:
         return []
     errors: list[FieldError] = []
     for key, value in labels.items():
+        if is_sound_label(key, value):
+            continue
         if wrong := label_key(key):
             errors += validate(path, key, wrong)
         if wrong := label_value(value):
@@ -295,6 +302,8 @@ def validate_labels(labels: Mapping[str, str], path: Path) -> list[FieldError]:
     return errors
 
 
+_sound_label_key = re.compile(rf"(?:(?=[^/]{{1,253}}/){_DNS1123_SUBDOMAIN}/)?(?=[^/]{{1,63}}\Z){_LABEL_NAME}").fullmatch
+_sound_label_value = re.compile(rf"(?=.{{0,63}}\Z){_LABEL_VALUE}").fullmatch
 _MOST_LABELS = 16 * 1024
 _sound_labels: set[tuple[str, str]] = set()
 """Labels in which nothing was wrong: whether all of an object's are among them is one question."""

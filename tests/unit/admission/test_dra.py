@@ -1,10 +1,10 @@
 """Claims, slices, classes and taint rules of devices."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from admission_kinds import ABSENT, Create, Update, decoded, example, merged, shortened, stored
 from admission_pods import NOW, Tree, create_problems, only, request, without
@@ -658,7 +658,7 @@ def test_a_taint_of_a_device_is_timed() -> None:
 
 def test_a_rule_starts_anew_with_another_effect() -> None:
     old = stored("DeviceTaintRule")
-    later = replace(request(), now=NOW + timedelta(hours=1))
+    later = structs.replace(request(), now=NOW + timedelta(hours=1))
     same_effect = decoded(merged(codec.to_tree(old), {"spec": {"taint": {"value": "v"}}}))
     assert admit_update(same_effect, old, later).object.spec.taint.time_added == "2026-01-02T03:04:05Z"
     another = decoded(merged(codec.to_tree(old), {"spec": {"taint": {"effect": "NoSchedule"}}}))

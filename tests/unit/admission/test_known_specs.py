@@ -1,8 +1,7 @@
 """What is remembered of sound pods is its owner's: other rules, and other owners, judge anew."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 
 from admission_pods import OFF, ON, pod_of, request
 from mooring.admission.options import AdmissionOptions
@@ -16,7 +15,7 @@ SPEC = {"tolerations": [{"key": "sla", "operator": "Gt", "value": "950", "effect
 
 
 def _admit(known: KnownSpecs, options: AdmissionOptions) -> None:
-    admit_create(pod_of(SPEC), replace(request(options), known_specs=known))
+    admit_create(pod_of(SPEC), structs.replace(request(options), known_specs=known))
 
 
 def test_a_spec_that_is_known_is_not_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:

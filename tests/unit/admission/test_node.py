@@ -1,9 +1,9 @@
 """Nodes: taints, the time they were added, and what cannot be changed."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 
 from admission_kinds import Create, Update, decoded, example, merged, stored
 from admission_pods import NOW, Tree, request
@@ -185,7 +185,7 @@ def after_update(old: Tree, new: Tree) -> Taint:
     """The first taint of a node after an update an hour later."""
     node = stored("Node", taints(old)) if old else stored("Node", taints())
     changed = decoded(merged(codec.to_tree(node), taints(new)))
-    admitted = admit_update(changed, node, replace(request(), now=NOW + timedelta(hours=1))).object
+    admitted = admit_update(changed, node, structs.replace(request(), now=NOW + timedelta(hours=1))).object
     first: Taint = admitted.spec.taints[0]
     return first
 

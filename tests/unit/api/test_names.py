@@ -180,3 +180,12 @@ def test_labels_are_judged_alike_whether_they_were_seen_before_or_not(maps: list
             expected += names.validate(path, key, names.label_key(key))
             expected += names.validate(path, value, names.label_value(value))
         assert names.validate_labels(labels, path) == expected
+
+
+@given(
+    st.text(alphabet="aZ9-._/é\n", max_size=8) | st.from_regex(r"[a-z.]{0,255}/?[A-Za-z.]{0,65}", fullmatch=True),
+    _texts,
+)
+def test_a_label_is_sound_where_nothing_is_wrong_with_it(key: str, value: str) -> None:
+    assert names.is_sound_label(key, value) == (not names.label_key(key) and not names.label_value(value))
+    assert names.is_sound_label("a", key) == (not names.label_value(key))

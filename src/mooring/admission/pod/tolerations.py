@@ -18,6 +18,8 @@ from mooring.constraints import semver
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 CEL_IS_OFF = "toleration CEL expressions require feature gate TaintTolerationNodeAffinityCEL"
 NOT_ALONE = "expression cannot be used with key, value, operator, or effect fields"
+_EQUAL = ("Equal", "")
+_PLAIN_EFFECTS = (*EFFECTS, "")
 _CANONICAL = re.compile(r"0|-?[1-9][0-9]*")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _MAX_DIGITS = 19 + 1
@@ -27,12 +29,25 @@ def validate_tolerations(tolerations: list[Toleration], path: Path, rules: PodRu
     """What is wrong with the tolerations of a pod."""
     errors: list[FieldError] = []
     for index, toleration in enumerate(tolerations):
+        if _is_plain(toleration):
+            continue
         here = path.index(index)
         if toleration.expression:
             errors += _expression(toleration, here.child("expression"), rules)
         else:
             errors += _toleration(toleration, here, rules.options)
     return errors
+
+
+def _is_plain(toleration: Toleration) -> bool:
+    """Whether a toleration is one of those that most are, with nothing wrong in it."""
+    return (
+        toleration.operator in _EQUAL
+        and toleration.effect in _PLAIN_EFFECTS
+        and toleration.toleration_seconds is None
+        and not toleration.expression
+        and names.is_sound_label(toleration.key, toleration.value)
+    )
 
 
 def supported_operators(options: AdmissionOptions) -> tuple[str, ...]:

@@ -79,8 +79,15 @@ def _compare_maps(old: dict[str, Any], new: dict[str, Any], node: Node, sinks: S
             before = _ABSENT if after is _ABSENT else _empty_like(after)
         if after is None:
             after = _ABSENT if before is _ABSENT else _empty_like(before)
-        if before is not after:  # not both absent
-            _compare(field_set.field(name), before, after, node.child(name), sinks)
+        if before is after:
+            continue  # both absent
+        element = f"f:{name}"
+        if before is _ABSENT and after.__class__ not in _HOLDERS:
+            sinks[0][element] = {}
+        elif after is _ABSENT and before.__class__ not in _HOLDERS:
+            sinks[2][element] = {}
+        else:
+            _compare(element, before, after, node.child(name), sinks)
 
 
 def _empty_like(value: Any) -> Any:

@@ -12,5 +12,5 @@ def merged(target: Any, patch: Any) -> Any:
         if value is None:
             result.pop(key, None)
         else:
-            result[key] = merged(result.get(key), value)
+            result[key] = merged(result.get(key), value) if isinstance(value, dict) else value
     return result
