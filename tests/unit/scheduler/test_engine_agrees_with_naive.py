@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mooring.api.core_v1 import Node, Pod
+from mooring.api.core_v1 import Node, Pod, TopologySpreadConstraint
+from mooring.api.meta_v1 import LabelSelector
 from mooring.scheduler.columns import domains
 from mooring.scheduler.deciding import evaluation
 from mooring.scheduler.deciding.engine import Engine
-from naive_scheduler import OK, SCORES, Twins, Verdict
+from mooring.scheduler.deciding.grouped_rows import GroupedRows
+from naive_scheduler import HOST, OK, SCORES, ZONE, Twins, Verdict
 
 pytestmark = pytest.mark.req("S.3", "5471.6", "5721.2", "5500.5", "3633.5")
 
@@ -106,6 +108,57 @@ def test_they_agree_on_like_pods_that_are_placed_one_after_another(part: int, mo
                 twins.change()
 
     agree()
+
+
+@pytest.mark.parametrize("part", [0, 20], ids=["what has changed", "often anew"])
+def test_the_best_nodes_are_the_same_when_points_are_added_up_by_group(
+    part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for large clusters: the engine is asked for nothing but the best, so that it never sums up row by row."""
+    monkeypatch.setattr(evaluation, "_LARGE", 0)
+    monkeypatch.setattr(evaluation, "_CALM", 0)
+    monkeypatch.setattr(evaluation, "_PART", part)
+    by_group = []
+
+    @settings(max_examples=30, deadline=None)
+    @given(st.integers(0, 2**32))
+    def agree(seed: int) -> None:
+        twins = Twins(seed)
+        for _ in range(25):
+            twins.change()
+        keys = twins.random.lot.choice([[ZONE], [HOST], [ZONE, HOST]])
+        template = _spread(twins.random.pod(), keys, max_skew=twins.random.lot.randint(1, 3))
+        for number in range(15):
+            meta = msgspec.structs.replace(template.metadata, uid=f"like-{number}", name=f"like-{number}")
+            pod = msgspec.structs.replace(template, metadata=meta)
+            outcome = twins.engine.schedule(pod)
+            totals = {name: sum(s.values()) for name, (verdict, s) in twins.naive.explain(pod).items() if verdict == OK}
+            best = outcome.judgement.best
+            if best is not None:
+                names = {info.name for row in best.rows() if (info := twins.engine.cluster.nodes[row])}
+                assert names == {name for name, total in totals.items() if total == max(totals.values())}
+            assert (outcome.node in totals) if totals else outcome.node is None
+            by_group.append(isinstance(best, GroupedRows))
+            twins.place(pod, outcome.node)
+            if twins.random.lot.random() < 0.2:
+                twins.change()
+
+    agree()
+    assert any(by_group)
+
+
+def _spread(pod: Pod, keys: list[str], max_skew: int) -> Pod:
+    constraints = [
+        TopologySpreadConstraint(
+            max_skew=max_skew,
+            topology_key=key,
+            when_unsatisfiable="ScheduleAnyway",
+            label_selector=LabelSelector(match_labels=pod.metadata.labels),
+        )
+        for key in keys
+    ]
+    spec = msgspec.structs.replace(pod.spec, topology_spread_constraints=constraints)
+    return msgspec.structs.replace(pod, spec=spec)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -52,7 +52,7 @@ NOTHING_DONE = PostFilterResult(unschedulable())
 NO_NODES = "no nodes available to schedule pods"
 """What a pod is told in a cluster without any."""
 _CACHE_BYTES = 256 * 1024 * 1024
-_BYTES_PER_ROW = 180
+_BYTES_PER_ROW = 200
 """What an evaluation keeps, roughly: a dozen arrays, and masks."""
 
 

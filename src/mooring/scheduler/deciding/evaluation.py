@@ -32,6 +32,7 @@ from mooring.constraints.columns.revisions import (
 from mooring.scheduler.columns.cluster import Cluster, PlacedPod
 from mooring.scheduler.columns.shapes import PodInfo
 from mooring.scheduler.deciding.filtering import FilterSlot, Funnel, NodeFilter, PodFilter, ShapeFilter, ShapeFilterer
+from mooring.scheduler.deciding.grouped_rows import GroupedRows
 from mooring.scheduler.deciding.judgement import Judgement, status_on, status_with
 from mooring.scheduler.deciding.plan import Plan, PodFilterer, PodScorer
 from mooring.scheduler.deciding.promised_room import leave_room
@@ -54,9 +55,12 @@ _MALUS = -(1 << 40)
 """Added to a total, with the same meaning."""
 _FEW = 64
 """So many named nodes are judged one by one instead of with all others."""
+_LARGE = 4096
+"""From so many rows on, points that groups of rows share are added up by group."""
+_CALM = 3
+"""After so many pods that have changed little."""
 _PART = 64
 """Working on some rows costs less than on all when they are at most one in so many."""
-_NO_MASK: Mask = np.empty(0, np.bool_)
 _NO_POINTS: Scores = np.empty(0, np.int64)
 
 
@@ -101,6 +105,9 @@ class Evaluation:
         self._malus: Scores | None = None
         self._best: BestRows | None = None
         self._funnel: Funnel | None = None
+        self._grouped: GroupedRows | None = None
+        self._calm = 0
+        """How many pods in a row have changed little."""
         self._layout = cluster.layout
 
     @property
@@ -124,7 +131,7 @@ class Evaluation:
             if judgement.refusal is None and expected is not None:
                 leave_room(judgement, self._cluster, expected)
             if judgement.refusal is None and judgement.number_feasible > (0 if needs_points else 1):
-                self._score(judgement)
+                self._score(judgement, needs_points=needs_points)
         except BaseException:
             self._layout = NEVER  # some slots have missed the changes: start again
             raise
@@ -245,10 +252,11 @@ class Evaluation:
 
     # -- scoring
 
-    def _score(self, judgement: Judgement) -> None:
+    def _score(self, judgement: Judgement, *, needs_points: bool) -> None:
         judgement.reached = "Score"
         feasible, cluster = judgement.feasible, self._cluster
         changes, self._not_scored = self._not_scored, NOTHING
+        grouped = None if needs_points else self._slot_by_group(judgement, changes)
         by_row: ChangedRows = NO_ROWS
         refreshed: ChangedRows = NO_ROWS
         own: list[Scores] = []
@@ -256,6 +264,9 @@ class Evaluation:
             slot: ScoreSlot
             if isinstance(entry, ShapeScore):
                 slot = entry
+                if entry is grouped:
+                    judgement.scores.append(slot)
+                    continue
                 changed = entry.update(changes, feasible)
                 if entry.is_refreshed:
                     refreshed = union(refreshed, changed)
@@ -271,28 +282,69 @@ class Evaluation:
                 if slot is not entry.zero:
                     own.append(slot.points)
             judgement.scores.append(slot)
+        if grouped is not None:
+            if not own and self._rank_groups(judgement, grouped, changes, by_row, refreshed):
+                return
+            refreshed = union(refreshed, grouped.update(changes, feasible))
+            if not grouped.is_active:
+                judgement.scores.remove(grouped)
+        self._grouped = None
+        self._calm = self._calm + 1 if self._are_few(union(changes.either, by_row)) else 0
         self._add_up(by_row, refreshed)
         if own or judgement.naming or not judgement.is_shared:
-            judgement.totals = np.where(feasible, np.add.reduce([self._sums, *own]), OUT)
-            judgement.best = BestRows(judgement.totals)
+            judgement.best = BestRows(np.where(feasible, np.add.reduce([self._sums, *own]), OUT))
             self._was_feasible = None
         else:
             self._mask(feasible, union(by_row, refreshed))
-            judgement.totals = self._totals
             if self._best is None:
                 self._best = BestRows(self._totals)
             judgement.best = self._best
 
+    def _slot_by_group(self, judgement: Judgement, changes: Changes) -> ShapeScore | None:
+        """The only plugin whose points concern the cluster as a whole, if it is worth while to ask it by group."""
+        if (
+            self._calm < _CALM
+            or self._cluster.capacity < _LARGE
+            or judgement.naming
+            or not judgement.is_shared
+            or not self._are_few(changes.either)
+        ):
+            return None
+        slots = [slot for slot in self._refreshed if slot.is_grouped]
+        return slots[0] if len(slots) == 1 else None
+
+    def _are_few(self, rows: ChangedRows) -> bool:
+        return rows is not None and _PART * len(rows) < self._cluster.capacity
+
+    def _rank_groups(
+        self, judgement: Judgement, slot: ShapeScore, changes: Changes, by_row: ChangedRows, refreshed: ChangedRows
+    ) -> bool:
+        """Find the best rows with points by group in addition to all others; False when the plugin gives none now."""
+        feasible = judgement.feasible
+        found = slot.update_groups(feasible)
+        if found is None:
+            return False
+        points, codes = found
+        self._add_base(by_row)
+        others = [other.points for other in self._refreshed if other.is_active and other is not slot]
+        rescored = union(by_row, refreshed)
+        rows, changed = self._grouped, union(changes.either, rescored)
+        if rows is not None and feasible is not rows.feasible:
+            changed = union(changed, (feasible != rows.feasible).nonzero()[0])
+        if rows is None or rescored is None or changed is None or rows.codes is not codes or not self._are_few(changed):
+            rows = self._grouped = GroupedRows(_sum([self._base, *others]), codes, feasible)
+        else:
+            if len(rescored):
+                rows.base[rescored] = _sum([self._base[rescored], *(each[rescored] for each in others)])
+            rows.update(changed, feasible)
+        rows.rank(points)
+        judgement.best = rows
+        return True
+
     def _add_up(self, by_row: ChangedRows, refreshed: ChangedRows) -> None:
         """Sum up anew where points have changed: those given row by row, and those given for the cluster as a whole."""
-        plain, others = self._by_row, [slot for slot in self._refreshed if slot.is_active]
-        if by_row is None:
-            self._base = _sum([slot.points for slot in plain]) if plain else np.zeros(self._cluster.capacity, np.int64)
-        elif len(by_row) == 1:
-            row = int(by_row[0])
-            self._base[row] = sum([slot.points.item(row) for slot in plain])
-        elif len(by_row):
-            self._base[by_row] = _sum([slot.points[by_row] for slot in plain])
+        others = [slot for slot in self._refreshed if slot.is_active]
+        self._add_base(by_row)
         if by_row is None or refreshed is None or (self._sums is self._base) == bool(others):
             self._sums = _sum([self._base, *(slot.points for slot in others)])
             self._was_feasible = None
@@ -303,6 +355,16 @@ class Evaluation:
                 self._sums[row] = self._base.item(row) + sum([slot.points.item(row) for slot in others])
             elif rows is not None and len(rows):
                 self._sums[rows] = _sum([self._base[rows], *(slot.points[rows] for slot in others)])
+
+    def _add_base(self, by_row: ChangedRows) -> None:
+        plain = self._by_row
+        if by_row is None:
+            self._base = _sum([slot.points for slot in plain]) if plain else np.zeros(self._cluster.capacity, np.int64)
+        elif len(by_row) == 1:
+            row = int(by_row[0])
+            self._base[row] = sum([slot.points.item(row) for slot in plain])
+        elif len(by_row):
+            self._base[by_row] = _sum([slot.points[by_row] for slot in plain])
 
     def _mask(self, feasible: Mask, changed: ChangedRows) -> None:
         """Bring `_totals` up to date with `_sums`, of which `changed` rows are new, and with who is feasible now."""

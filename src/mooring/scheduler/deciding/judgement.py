@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from mooring.scheduler.columns.cluster import Cluster, PlacedPod
 from mooring.scheduler.columns.shapes import PodInfo
 from mooring.scheduler.deciding.filtering import FilterSlot
+from mooring.scheduler.deciding.grouped_rows import GroupedRows
 from mooring.scheduler.deciding.scoring import BestRows, ScoreSlot
-from mooring.scheduler.framework import SUCCESS, CycleState, Mask, Scores, Status
+from mooring.scheduler.framework import SUCCESS, CycleState, Mask, Status
 from mooring.scheduler.framework.nominations import domains_of
 from mooring.scheduler.framework.verdicts import status_of
 
 _NO_MASK: Mask = np.empty(0, np.bool_)
-_NO_POINTS: Scores = np.empty(0, np.int64)
 
 
 class Judgement:
@@ -39,7 +39,6 @@ class Judgement:
         "reached",
         "refusal",
         "scores",
-        "totals",
     )
 
     def __init__(self, pod: PodInfo) -> None:
@@ -65,9 +64,7 @@ class Judgement:
         self.asked: list[tuple[str, int, int, int]] = []
         """By Filter plugin: how many nodes it was asked about, and how many it refused for now and for good."""
         self.scores: list[ScoreSlot] = []
-        self.totals: Scores = _NO_POINTS
-        """Negative where the node is not feasible."""
-        self.best: BestRows | None = None
+        self.best: BestRows | GroupedRows | None = None
 
 
 def status_on(judgement: Judgement, row: int, *, only_pods_moved: bool = False) -> Status:

@@ -15,6 +15,7 @@ from mooring.scheduler.deciding.scoring import NodeScore, PodScore, ScoreSlot, S
 from mooring.scheduler.framework import (
     CycleState,
     FilterPlugin,
+    GroupedScore,
     LikeRows,
     Mask,
     NodeFilterPlugin,
@@ -89,7 +90,8 @@ class Plan:
         if isinstance(plugin, ScorePlugin) and plugin.score_scope is Scope.SHAPE:
             refreshed = plugin if isinstance(plugin, RefreshedScore) else None
             normalizer = plugin if isinstance(plugin, Normalizer) else None
-            return ShapeScorer(plugin, self._sight(plugin), weight, refreshed, normalizer)
+            grouped = plugin if isinstance(plugin, GroupedScore) and normalizer is None else None
+            return ShapeScorer(plugin, self._sight(plugin), weight, refreshed, normalizer, grouped)
         vector = plugin if isinstance(plugin, ScorePlugin) else None
         per_node = plugin if vector is None and isinstance(plugin, NodeScorePlugin) else None
         return PodScorer(vector, per_node, weight, ZeroScore(plugin, weight))

@@ -18,6 +18,7 @@ from mooring.scheduler.framework import (
     ALL_ROWS,
     MAX_NODE_SCORE,
     CycleState,
+    GroupedScore,
     Mask,
     NodeScoreNormalizer,
     NodeScorePlugin,
@@ -58,6 +59,7 @@ class ShapeScorer:
     weight: int
     refreshed: RefreshedScore[Any] | None
     normalizer: Normalizer | None
+    grouped: GroupedScore[Any] | None
 
 
 class ShapeScore(ScoreSlot):
@@ -69,11 +71,14 @@ class ShapeScore(ScoreSlot):
         self._plugin = plugin
         self._refreshed = scorer.refreshed
         self._normalizer = scorer.normalizer
+        self._grouped = scorer.grouped
         self._reads_pods = Reads.PODS in plugin.score_reads
         self._state: Any = plugin.pre_score(pod.seen_by(scorer.sight), cluster)
         self._has_state = not isinstance(self._state, Status)
         self.is_refreshed = self._refreshed is not None and self._has_state
         """Whether its points may change on all rows at any time."""
+        self.is_grouped = self.is_refreshed and scorer.grouped is not None
+        """Whether it can give them to groups of rows."""
         self.is_active = self._has_state or self._state.is_success
         if not self._has_state:
             self.points = np.zeros(cluster.capacity, np.int64)
@@ -104,6 +109,20 @@ class ShapeScore(ScoreSlot):
         if self._normalizer is None:
             return self._update_plain(rows)
         return self._update_normalized(self._normalizer, rows, feasible)
+
+    def update_groups(self, feasible: Mask) -> tuple[Scores, NDArray[np.intp]] | None:
+        """Points by group, weighted, and the group of each row; None when the plugin does not score at all now.
+
+        Points by row are not kept up to date: the next `update` makes them anew.
+        """
+        self._is_fresh = False
+        if self._refreshed is None or self._grouped is None:
+            return None
+        if self._refreshed.refresh_score(self._state, feasible) is None:
+            return None
+        points, codes = self._grouped.score_groups(self._state)
+        self.is_active = True
+        return points * self.weight, codes
 
     def _update_plain(self, rows: ChangedRows) -> ChangedRows:
         if rows is None:

@@ -266,6 +266,18 @@ class RefreshedScore(Protocol[S_contra]):
 
 
 @runtime_checkable
+class GroupedScore(Protocol[S_contra]):
+    """Those among them whose points are the same for all rows of a group."""
+
+    def score_groups(self, state: S_contra, /) -> tuple[Scores, NDArray[np.intp]]:
+        """Points by group, and the group of each row: an array in which rows change their group only with their pods.
+
+        To be asked after `refresh_score`.
+        """
+        ...
+
+
+@runtime_checkable
 class Normalizer(Protocol):
     """For Score plugins whose points become 0 to 100 only in comparison with those of other feasible nodes."""
 

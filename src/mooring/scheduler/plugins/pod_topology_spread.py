@@ -285,6 +285,9 @@ class _Soft(_Constraints):
                 turned[0] = 0
         return turned
 
+    def by_group(self) -> tuple[Scores, NDArray[np.intp]]:
+        return self._table.ravel(), self._groups.codes
+
     def scores(self, rows: Rows) -> Scores:
         return self._table.ravel().take(self._groups.codes[rows])
 
@@ -315,6 +318,9 @@ class PodTopologySpread:
 
     def score(self, state: _Soft, rows: Rows) -> Scores:
         return state.scores(rows)
+
+    def score_groups(self, state: _Soft) -> tuple[Scores, NDArray[np.intp]]:
+        return state.by_group()
 
     # -- what may help
 
