@@ -279,14 +279,21 @@ def validate_label_key(key: str, path: Path) -> list[FieldError]:
 
 def is_sound_label(key: str, value: str) -> bool:
     """Whether there is nothing wrong with a label, in one look: `label_key` and `label_value` say what is."""
-    return _sound_label_key(key) is not None and _sound_label_value(value) is not None
+    if (key, value) in _sound_labels:
+        return True
+    if _sound_label_key(key) is None or _sound_label_value(value) is None:
+        return False
+    if len(_sound_labels) >= _MOST_LABELS:
+        _sound_labels.clear()
+    _sound_labels.add((key, value))  # and so not long, either
+    return True
 
 
 def validate_labels(labels: Mapping[str, str], path: Path) -> list[FieldError]:
     """The field errors of labels: wrong keys and wrong values, all at the path of the map."""
-    if labels.items() <= _sound_labels:
-        return []
     errors: list[FieldError] = []
+    if labels.items() <= _sound_labels:
+        return errors
     for key, value in labels.items():
         if is_sound_label(key, value):
             continue
@@ -294,11 +301,6 @@ def validate_labels(labels: Mapping[str, str], path: Path) -> list[FieldError]:
             errors += validate(path, key, wrong)
         if wrong := label_value(value):
             errors += validate(path, value, wrong)
-    if not errors:  # and so not long, either
-        if len(_sound_labels) + len(labels) > _MOST_LABELS:
-            _sound_labels.clear()
-        if len(labels) <= _MOST_LABELS:
-            _sound_labels.update(labels.items())
     return errors
 
 
