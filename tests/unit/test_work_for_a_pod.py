@@ -107,6 +107,19 @@ async def test_the_work_of_the_server(server: ApiServer) -> None:
     _check({"created": (create, 310), "status written": (status, 850), "deleted": (delete, 365)})
 
 
+async def test_the_work_of_a_list_as_a_table(server: ApiServer) -> None:
+    pods = await _written(server, [created()] * _PODS)
+    await _written(server, [started(each) for each in pods])
+    headers = {**_AGENT, "accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+
+    async def listed() -> None:
+        request = Request(method="GET", path=_PATH, headers=headers, user=_CONTROLLERS)
+        assert (await server.app.respond(request)).status == 200
+
+    first, again = await count_calls(listed()) // _PODS, await count_calls(listed()) // _PODS
+    _check({"shown for the first time": (first, 117), "shown again": (again, 29)})
+
+
 def test_the_work_of_scheduler_and_controllers() -> None:
     kind = Scheme().kind("v1", "Pod")
     assert kind is not None

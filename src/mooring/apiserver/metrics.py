@@ -32,7 +32,7 @@ _STORE = {
     "floor": "The oldest revision that can still be read and watched.",
     "keys": "Objects in the store.",
     "history_events": "Events that are remembered for watches.",
-    "history_bytes": "The size of the remembered events.",
+    "history_bytes": "The size of replaced and deleted values that are remembered.",
     "watchers": "Watches on the store, the server's own among them.",
     "file_bytes": "The size of the store on disk; 0 where that is not known.",
 }

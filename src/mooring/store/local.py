@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from mooring.base import logs
+from mooring.base import logs, memory
 from mooring.base.clock import Clock
 from mooring.store.errors import Closed, FutureRevision, StorageError
 from mooring.store.kv import Conflict, Event, KeyValue, Outcome, Page, Put, Stats, Write
@@ -20,6 +20,7 @@ log = logs.get(__name__)
 
 _MAINTENANCE_SECONDS = 1.0
 _EXPIRE_AT_ONCE = 1000
+_GIVEN_BACK_BYTES = 16 * 1024 * 1024
 
 
 class LocalStore(ABC):
@@ -33,6 +34,7 @@ class LocalStore(ABC):
         self._closed = False
         self._ages: deque[tuple[float, int]] = deque()  # (when, the revision then), at most one a second
         self._maintenance: asyncio.Task[None] | None = None
+        self._freed = 0  # bytes that age has freed, and that the process may still have
 
     async def write(self, write: Write) -> Outcome:
         return (await self.write_all((write,)))[0]
@@ -114,7 +116,12 @@ class LocalStore(ABC):
         floor = 0
         while self._ages and self._ages[0][0] <= now - self._limits.seconds:
             floor = self._ages.popleft()[1]
+        held = self._state.history_bytes
         self._forget(floor)
+        self._freed += held - self._state.history_bytes
+        if self._freed >= _GIVEN_BACK_BYTES:
+            self._freed = 0
+            memory.give_back()
 
     def _start_maintenance(self) -> None:
         self._maintenance = asyncio.get_running_loop().create_task(self._maintain_regularly(), name="store maintenance")

@@ -29,7 +29,8 @@ class HistoryLimits:
 
     seconds: float = 300.0
     events: int = 100_000
-    value_bytes: int = 128 * 1024 * 1024
+    value_bytes: int = 48 * 1024 * 1024
+    """Of values that only history holds: what was replaced or deleted. The others are there anyway."""
 
 
 class Mvcc:
@@ -243,7 +244,8 @@ def _end_of(prefix: str) -> str | None:
 
 
 def _size(event: Event) -> int:
-    return len(event.current.value) if event.current else 0
+    """What history holds because of an event; its new value is current, or counts with the event that replaced it."""
+    return len(event.previous.value) if event.previous else 0
 
 
 def _obsolete(event: Event) -> Iterator[int]:

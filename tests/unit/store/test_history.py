@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from mooring.base import memory
+from mooring.store import local
 from mooring.store.errors import Compacted
-from mooring.store.kv import Put
+from mooring.store.kv import Delete, Put
 from mooring.store.local import LocalStore
 from mooring.store.memory import MemoryStore
 from mooring.store.mvcc import HistoryLimits
@@ -59,6 +61,31 @@ async def test_history_of_too_many_bytes_is_forgotten(store: LocalStore) -> None
         await store.write(Put("/r/a", bytes(1000)))
         assert (await store.stats()).history_bytes <= 10_000
     assert (await store.stats()).history_events >= 8
+
+
+async def test_values_that_were_deleted_count_and_those_that_are_there_do_not(store: LocalStore) -> None:
+    await store.write_all([Put(f"/r/{number}", bytes(1000)) for number in range(50)])
+    assert ((await store.stats()).history_events, (await store.stats()).history_bytes) == (50, 0)
+    for number in range(50):
+        await store.write(Delete(f"/r/{number}"))
+        assert (await store.stats()).history_bytes <= 10_000
+    assert (await store.stats()).history_events >= 8
+
+
+async def test_memory_of_what_was_forgotten_by_age_is_given_back(
+    store: LocalStore, clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[int] = []
+    monkeypatch.setattr(local, "_GIVEN_BACK_BYTES", 5_000)
+    monkeypatch.setattr(memory, "give_back", lambda: given.append(1))
+    for _ in range(9):
+        await store.write(Put("/r/a", bytes(1000)))
+    await store.maintain()
+    assert given == []
+    clock.advance(60)
+    await store.maintain()
+    await store.maintain()
+    assert given == [1]
 
 
 async def test_a_watcher_too_slow_for_the_limits_is_dropped(store: LocalStore) -> None:
