@@ -104,7 +104,32 @@ async def test_the_work_of_the_server(server: ApiServer) -> None:
 
     await all_steps()  # what is kept for pods of a template is there after the first
     create, status, delete = await all_steps()
-    _check({"created": (create, 310), "status written": (status, 850), "deleted": (delete, 365)})
+    _check({"created": (create, 231), "status written": (status, 593), "deleted": (delete, 216)})
+
+
+async def test_the_work_of_the_server_for_what_comes_by_itself(server: ApiServer) -> None:
+    async def created_one_by_one(path: str, bodies: Sequence[Json]) -> int:
+        async def write() -> None:
+            for body in bodies:
+                sent = json.dumps(body).encode()
+                answer = await server.app.respond(Request(method="POST", path=path, body=sent, user=_CONTROLLERS))
+                assert answer.status == 201, answer.body
+
+        return await count_calls(write()) // len(bodies)
+
+    def pods(turn: int) -> list[Json]:
+        return [{**created()["body"], "metadata": {"name": f"web-{turn}-{number}"}} for number in range(_PODS)]
+
+    def maps(turn: int) -> list[Json]:
+        return [{"metadata": {"name": f"map-{turn}-{number}"}, "data": {"a": str(number)}} for number in range(_PODS)]
+
+    await created_one_by_one(_PATH, pods(0))
+    _check(
+        {
+            "a pod": (await created_one_by_one(_PATH, pods(1)), 294),
+            "a ConfigMap": (await created_one_by_one(_PATH.replace("pods", "configmaps"), maps(1)), 382),
+        }
+    )
 
 
 async def test_the_work_of_a_list_as_a_table(server: ApiServer) -> None:

@@ -33,12 +33,11 @@ class ConfigMapStrategy(RuleStrategy[ConfigMap]):
             if obj.binary_data != old.binary_data:
                 errors.append(field_errors.forbidden(_BINARY_DATA, WHEN_IMMUTABLE))
         for key in obj.data:
-            errors += _key(key, _DATA, "binaryData" if key in obj.binary_data else "")
+            if key in obj.binary_data or not names.is_sound_config_key(key):
+                errors += _key(key, _DATA, "binaryData" if key in obj.binary_data else "")
         for key in obj.binary_data:
             errors += _key(key, _BINARY_DATA, "data" if key in obj.data else "")
-        size = sum(len(value.encode(errors="surrogatepass")) for value in obj.data.values())
-        size += sum(map(len, obj.binary_data.values()))
-        if size > MAX_BYTES:
+        if _may_be_long(obj) and _size(obj) > MAX_BYTES:
             errors.append(field_errors.too_long(Path(""), MAX_BYTES))
         return errors
 
@@ -88,6 +87,16 @@ def _unchanged(immutable: bool | None, same_data: bool) -> list[FieldError]:
     if not same_data:
         errors.append(field_errors.forbidden(_DATA, WHEN_IMMUTABLE))
     return errors
+
+
+def _may_be_long(obj: ConfigMap) -> bool:
+    """Whether the data could be too long: no character takes more than four bytes."""
+    return 4 * sum(map(len, obj.data.values())) + sum(map(len, obj.binary_data.values())) > MAX_BYTES
+
+
+def _size(obj: ConfigMap) -> int:
+    size = sum(len(value.encode(errors="surrogatepass")) for value in obj.data.values())
+    return size + sum(map(len, obj.binary_data.values()))
 
 
 def _key(key: str, path: Path, also_in: str) -> list[FieldError]:

@@ -158,6 +158,7 @@ class Kind:
     api_version: str = field(init=False)
     family: tuple[str, str] = field(init=False)
     """What all versions of a kind that hold the same objects have in common."""
+    has_status: bool = field(init=False)
     stored: bool = field(init=False)
     """Whether objects of the kind are kept; the others are questions that are answered at once."""
 
@@ -166,6 +167,7 @@ class Kind:
             "group_version": GroupVersion(self.group, self.version),
             "api_version": GroupVersion(self.group, self.version).api_version,
             "family": (self.group if self.storage_group is None else self.storage_group, self.kind),
+            "has_status": self.subresource("status") is not None,
             "stored": "list" in self.verbs,
         }
         for name, value in worked_out.items():

@@ -208,6 +208,14 @@ def config_map_key(value: str) -> Messages:
     return _check(value, _CONFIG_MAP_KEY, 253, rule, *examples) + _leaves_directory(value)
 
 
+def is_sound_config_key(value: str) -> bool:
+    """Whether there is nothing wrong with a key of a ConfigMap, in one look: `config_map_key` says what is."""
+    return _sound_config_key(value) is not None
+
+
+_sound_config_key = re.compile(rf"(?!\.\.|\.\Z)(?=.{{1,253}}\Z){_CONFIG_MAP_KEY}").fullmatch
+
+
 def _leaves_directory(value: str) -> Messages:
     if value in {".", ".."}:
         return (f"must not be '{value}'",)

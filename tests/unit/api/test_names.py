@@ -189,3 +189,8 @@ def test_labels_are_judged_alike_whether_they_were_seen_before_or_not(maps: list
 def test_a_label_is_sound_where_nothing_is_wrong_with_it(key: str, value: str) -> None:
     assert names.is_sound_label(key, value) == (not names.label_key(key) and not names.label_value(value))
     assert names.is_sound_label("a", key) == (not names.label_value(key))
+
+
+@given(st.text(alphabet="aZ9-._é\n", max_size=5) | st.from_regex(r"[a.]{250,256}", fullmatch=True))
+def test_a_key_of_a_config_map_is_sound_where_nothing_is_wrong_with_it(key: str) -> None:
+    assert names.is_sound_config_key(key) == (not names.config_map_key(key))

@@ -287,7 +287,7 @@ def relevant(tree: Tree, kind: Kind, subresource: str) -> Tree:
     if subresource == "status":
         kept = {"status": tree["status"]} if "status" in tree else {}
         return {"metadata": metadata, **kept}
-    if kind.subresource("status"):
+    if kind.has_status:
         left_out.add("status")
     return {"metadata": metadata, **{name: value for name, value in tree.items() if name not in left_out}}
 
