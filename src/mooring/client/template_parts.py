@@ -7,6 +7,7 @@ takes 3.5 KB instead of 9. Called by ``wire.py`` for objects that go into caches
 
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec import structs
 
 from mooring.api import codec
@@ -40,27 +41,34 @@ class TemplateParts:
 
     def _share_node(self, node: Node) -> None:
         status = node.status
-        status.capacity = self._once("capacity", status.capacity)
-        status.allocatable = self._once("allocatable", status.allocatable)
-        status.node_info = self._once("node_info", status.node_info)
-        status.conditions = self._once("node conditions", status.conditions)
-        status.images = self._once("images", status.images)
+        status.capacity = self.once("capacity", status.capacity)
+        status.allocatable = self.once("allocatable", status.allocatable)
+        status.node_info = self.once("node_info", status.node_info)
+        status.conditions = self.once("node conditions", status.conditions)
+        status.images = self.once("images", status.images)
 
     def _share_pod(self, pod: Pod) -> None:
         meta, spec, status = pod.metadata, pod.spec, pod.status
         node, spec.node_name = spec.node_name, ""
-        pod.spec = structs.replace(self._once("spec", spec), node_name=node)
-        meta.labels = self._once("labels", meta.labels)
-        meta.owner_references = self._once("owner_references", meta.owner_references)
-        status.conditions = self._once("pod conditions", status.conditions)
+        pod.spec = structs.replace(self.once("spec", spec), node_name=node)
+        meta.labels = self.once("labels", meta.labels)
+        meta.owner_references = self.once("owner_references", meta.owner_references)
+        status.conditions = self.once("pod conditions", status.conditions)
 
-    def _once(self, name: str, part: T) -> T:
-        key = (name, codec.encode(part))
-        if len(key[1]) > _LARGEST:
-            return part
-        found: T | None = self._seen.get(key)
-        if found is None:
+    def once(self, name: str, part: T) -> T:
+        """A part, or the one that was seen before and says the same."""
+        text = codec.encode(part)
+        found: T | None = self._seen.get((name, text))
+        return self._remember(name, text, part) if found is None else found
+
+    def known(self, name: str, text: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
+        """What a text says, decoded where it was not seen before; raises a `MsgspecError`."""
+        found: T | None = self._seen.get((name, text))
+        return self._remember(name, text, decoder.decode(text)) if found is None else found
+
+    def _remember(self, name: str, text: bytes, part: T) -> T:
+        if len(text) <= _LARGEST:
             if len(self._seen) >= _MOST:
                 self._seen.clear()
-            found = self._seen[key] = part
-        return found
+            self._seen[name, text] = part
+        return part

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import msgspec
 
 from mooring.api import codec, errors
+from mooring.api.core_v1 import Pod
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import DeleteOptions, Preconditions, Resource, Status
+from mooring.client import lean_pods
 from mooring.client.errors import DisconnectedError
 from mooring.client.template_parts import TemplateParts
 from mooring.client.transport import Response
@@ -102,9 +104,12 @@ def _item(raw: msgspec.Raw, kind: Kind, cls: type[T], *, managed_fields: bool) -
 
     Managed fields are many small maps. Dropped right after they were made, they cost the garbage collector nothing.
     """
-    obj = codec.decode_own(bytes(raw), cls)
+    obj = cast("T | None", lean_pods.pod_of(raw, _PARTS)) if cls is Pod and not managed_fields else None
+    is_shared = obj is not None
+    if obj is None:
+        obj = codec.decode_own(bytes(raw), cls)
     obj.kind, obj.api_version = kind.kind, kind.api_version
-    if not managed_fields:
+    if not managed_fields and not is_shared:
         obj.metadata.managed_fields = []
         _PARTS.share(obj)
     return obj

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from mooring.api import codec
 from mooring.api.core_v1 import Node, Pod
 from mooring.api.meta_v1 import Resource
+from mooring.api.scheme import Scheme
+from mooring.client import wire
 from mooring.client.template_parts import TemplateParts
 
 LABELS = st.dictionaries(st.sampled_from(["app", "cpu", "tier"]), st.sampled_from(["1", "2", "web"]), max_size=2)
@@ -39,6 +41,58 @@ NODES = st.fixed_dictionaries(
 
 def pod(tree: Any) -> Pod:
     return codec.decode_own(json.dumps(tree).encode(), Pod)
+
+
+_OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": True}
+_MANAGED = {"manager": "m", "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {}}}
+_TEXTS = st.sampled_from(["", "a", '"nodeName":"n"', ',"nodeName":"n"', "\\", "ä", "spec.nodeName"])
+SENT = st.fixed_dictionaries(
+    {
+        "metadata": st.fixed_dictionaries(
+            {"name": st.sampled_from("abc")},
+            optional={
+                "labels": LABELS,
+                "annotations": st.dictionaries(_TEXTS, _TEXTS),
+                "ownerReferences": st.lists(st.just(_OWNER), max_size=1),
+                "managedFields": st.lists(st.just(_MANAGED), max_size=1),
+                "deletionTimestamp": st.sampled_from([None, "2026-01-01T00:00:00Z"]),
+                "colour": st.just("red"),
+            },
+        ),
+    },
+    optional={
+        "spec": st.fixed_dictionaries(
+            {},
+            optional={
+                "hostname": _TEXTS,
+                "nodeName": st.sampled_from(["", "n1", "n-2.x", "N", "ä", None]),
+                "nodeSelector": st.dictionaries(_TEXTS, _TEXTS),
+                "containers": st.lists(
+                    st.fixed_dictionaries(
+                        {"name": _TEXTS}, optional={"resources": st.just({"requests": {"cpu": "1000m"}})}
+                    ),
+                    max_size=2,
+                ),
+                "colour": st.just("red"),
+            },
+        ),
+        "status": st.fixed_dictionaries({}, optional={"phase": _TEXTS, "conditions": CONDITIONS, "podIP": _TEXTS}),
+    },
+)
+
+
+@pytest.mark.req("S.4")
+@given(st.lists(SENT, max_size=6), st.booleans())
+def test_a_pod_in_a_cache_is_the_pod_that_was_sent(trees: list[Any], spaced: bool) -> None:
+    kind = Scheme().kind("v1", "Pod")
+    assert kind is not None
+    for tree in trees:
+        sent = json.dumps(tree, separators=None if spaced else (",", ":"), ensure_ascii=False).encode()
+        kept = wire.item_of(msgspec.Raw(sent), kind, Pod, None, managed_fields=False)
+        wanted = codec.decode_own(sent, Pod)
+        wanted.kind, wanted.api_version, wanted.metadata.managed_fields = "Pod", "v1", []
+        assert kept == wanted
+        assert codec.encode(kept) == codec.encode(wanted)
 
 
 @pytest.mark.req("S.4")

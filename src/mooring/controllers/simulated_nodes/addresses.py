@@ -6,6 +6,7 @@ the same number. Which addresses pods use is read from the pods, so nothing is l
 
 import ipaddress
 from collections.abc import Iterable
+from functools import lru_cache
 
 _PODS = int(ipaddress.IPv4Address("10.128.0.0"))
 _NODES = int(ipaddress.IPv4Address("172.16.0.0"))
@@ -37,6 +38,20 @@ def node_address(number: int) -> str:
     '172.16.0.1'
     """
     return str(ipaddress.IPv4Address(_NODES + number + 1))
+
+
+@lru_cache(maxsize=NETWORKS)
+def _usable(pod_cidr: str) -> tuple[int, int] | None:
+    """The first address of a network and how many it has, without its own and the one for all; None if it is none."""
+    try:
+        found = ipaddress.IPv4Network(pod_cidr)
+    except ValueError:
+        return None
+    return int(found.network_address) + 1, found.num_addresses - 2
+
+
+def _dotted(address: int) -> str:
+    return f"{address >> 24}.{address >> 16 & 255}.{address >> 8 & 255}.{address & 255}"
 
 
 class Networks:
@@ -89,15 +104,14 @@ class PodAddresses:
 
     def allocate(self, node: str, pod_cidr: str, uid: str) -> str | None:
         """An address for a pod, not one that was in use a moment ago; None when all are taken."""
-        try:
-            found = ipaddress.IPv4Network(pod_cidr)
-        except ValueError:
+        found = _usable(pod_cidr)
+        if found is None:
             return None
         taken = self._taken.setdefault(node, {})
-        base, size = int(found.network_address), found.num_addresses - 2  # the first is the gateway, the last broadcast
+        first, size = found
         for step in range(size):
             offset = (self._last.get(node, 0) + step) % size
-            address = str(ipaddress.IPv4Address(base + 1 + offset))
+            address = _dotted(first + offset)
             if offset and address not in taken:
                 self._last[node] = offset + 1
                 taken[address] = uid

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from mooring.api.core_v1 import (
     Container,
@@ -21,6 +22,7 @@ RUNNING, PENDING, SUCCEEDED, FAILED = "Running", "Pending", "Succeeded", "Failed
 IMAGE_BACKOFF = "ImagePullBackOff"
 
 
+@lru_cache(maxsize=1024)
 def full_image(image: str) -> str:
     """An image's name as container runtimes spell it out.
 
@@ -35,6 +37,7 @@ def full_image(image: str) -> str:
     return image if ":" in image.rpartition("/")[2] or "@" in image else f"{image}:latest"
 
 
+@lru_cache(maxsize=1024)
 def image_id(image: str) -> str:
     repository = full_image(image).partition("@")[0]
     name, _, tag = repository.rpartition(":")

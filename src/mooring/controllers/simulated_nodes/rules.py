@@ -17,6 +17,7 @@ import math
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from mooring.api.core_v1 import Pod
 from mooring.api.simulation import PREFIX
@@ -67,6 +68,7 @@ def rules_of(pod: Pod) -> PodRules:
 _ABSENT_TAGS = frozenset({"404", "missing", "nonexistent", "non-existent", "does-not-exist"})
 
 
+@lru_cache(maxsize=1024)
 def is_absent(image: str) -> bool:
     """Whether an image says of itself that no registry has it: by its tag, or by the reserved domain `invalid`.
 
