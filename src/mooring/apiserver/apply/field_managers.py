@@ -39,8 +39,6 @@ _OWNED_BY_SERVER = frozenset(
 _REMEMBERED, _REMEMBERED_BYTES = 512, 16 * 1024
 _NO_METADATA = ObjectMeta()
 Tree = dict[str, Any]
-_TEXT = re.compile(rb'("(?:[^"\\]|\\.)*":|"")|"(?:[^"\\]|\\.)*"')
-"""Names of fields and empty texts, which stay; and all other texts, which make no difference to who owns a field."""
 _UNKNOWN = re.compile(r'unknown field "([^"]*)"')
 
 
@@ -58,7 +56,7 @@ class FieldManagers:
     def __init__(self, scheme: Scheme) -> None:
         self._scheme = scheme
         self._empty: BoundedCache[Kind, Tree] = BoundedCache(_REMEMBERED)
-        self._created: BoundedCache[tuple[Kind, type, bytes], Fields] = BoundedCache(_REMEMBERED)
+        self._created: BoundedCache[tuple[Kind, type, object], Fields] = BoundedCache(_REMEMBERED)
 
     def create(self, kind: Kind, obj: Resource, manager: Manager) -> None:
         """Let the creator own what the object has (still without what admission adds)."""
@@ -164,9 +162,10 @@ class FieldManagers:
     def _added(self, kind: Kind, part: Any, empty: Tree, ownable: Callable[[Tree], Tree]) -> Fields:
         """What a part of a new object has beside what is always there. The answer is shared, and not to be changed."""
         content = codec.encode(part)
+        told: object = content
         if b"[" not in content and not _has_text(empty):  # items of lists may be told apart by what they say
-            content = _TEXT.sub(rb"\1", content)
-        key = (kind, type(part), content)
+            told = _shape(codec.to_tree(part))
+        key = (kind, type(part), told)
         fields = self._created.get(key)
         if fields is None:
             fields = ordered(compare(empty, ownable(codec.to_tree(part)), schema_of(kind.type)).added)
@@ -306,6 +305,13 @@ def _whole_parts(parts: Tree, node: Node | None) -> Fields:
         for name, value in parts.items()
         if value is not None
     }
+
+
+def _shape(tree: Any) -> object:
+    """What of a tree without lists its fields' owners depend on: all but what texts say."""
+    if isinstance(tree, dict):
+        return tuple([(name, _shape(value)) for name, value in tree.items()])
+    return "…" if tree.__class__ is str and tree else tree
 
 
 def _has_text(tree: Tree) -> bool:

@@ -30,6 +30,8 @@ _STATUS_SECONDS = 300
 _AT_A_TIME = 64
 """Enough for heartbeats to come through on a busy server."""
 _MOST_IMAGES = 50
+_IMAGES_SECONDS = 10.0
+"""How often nodes list new images: as often as kubelets write a status that has changed."""
 
 log = logs.get(__name__)
 
@@ -156,9 +158,9 @@ class SimulatedNodes(Controller):
                 self._pulled.setdefault(name, {})[container.image] = None
 
     async def _tell_images(self) -> None:
-        """List new images every second, apart from heartbeats, which must not be late because there are many."""
+        """List new images now and then, apart from heartbeats, which must not be late because there are many."""
         while True:
-            await self.clock.sleep(1.0)
+            await self.clock.sleep(_IMAGES_SECONDS)
             await _by_several(list(self._pulled), self._list_images)
 
     async def _list_images(self, name: str) -> None:

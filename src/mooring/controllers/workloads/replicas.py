@@ -108,14 +108,23 @@ class Replicas(Workload[R], Generic[R]):
 def count(pods: Sequence[Pod], template: PodTemplateSpec, min_ready_seconds: int, now: datetime) -> Counts:
     """What there is of a workload's pods; those that have ended or are going count as little as in Kubernetes."""
     active = [pod for pod in pods if pod_states.is_active(pod)]
-    ready = [pod for pod in active if states.is_ready(pod)]
     labels = template.metadata.labels.items()
+    worn: dict[str, str] | None = None
+    is_labeled, fully_labeled = False, 0
+    ready: list[Pod] = []
+    for pod in active:
+        if pod.metadata.labels is not worn:  # like pods share theirs
+            worn = pod.metadata.labels
+            is_labeled = labels <= worn.items()
+        fully_labeled += is_labeled
+        if states.is_ready(pod):
+            ready.append(pod)
     available = len(ready)
     if min_ready_seconds:
         available = sum(pod_states.is_available(pod, min_ready_seconds, now) for pod in ready)
     return Counts(
         replicas=len(active),
-        fully_labeled=sum(labels <= pod.metadata.labels.items() for pod in active),
+        fully_labeled=fully_labeled,
         ready=len(ready),
         available=available,
         terminating=sum(pod_states.is_terminating(pod) for pod in pods) if len(active) < len(pods) else 0,
