@@ -1,4 +1,4 @@
-"""Manifests of operators and charts that others publish give no false alarms.
+"""Manifests of operators, and what charts were rendered to, that others publish give no false alarms.
 
 MOORING_MANIFESTS names a folder with checked-out manifests, in a folder for each project. docs/decisions/api-history.md
 has the projects, commits and folders that were read. What is found there was judged by hand, and is true.
@@ -29,14 +29,19 @@ STREAMS = {  # they may get pods/exec and not create it, which is not enough fro
     "R027 rbac.authorization.k8s.io/v1 ClusterRole rules[].verbs",
     "R027 rbac.authorization.k8s.io/v1 Role rules[].verbs",
 }
+APP_ARMOR = {  # which has been a field since 1.30
+    f"R025 apps/v1 DaemonSet spec.template.metadata.annotations[container.apparmor.security.beta.kubernetes.io/{name}]"
+    for name in ("apply-sysctl-overwrites", "cilium-agent", "clean-cilium-state", "install-cni", "mount-cgroup")
+}
 ALPHA = {each.replace("R001", "R023") for each in GONE if "alpha" in each}  # which 1.36 can be told to serve
 NEWER = {  # written for releases that have them
     "R001 admissionregistration.k8s.io/v1 MutatingAdmissionPolicy apiVersion",
     "R001 admissionregistration.k8s.io/v1 MutatingAdmissionPolicyBinding apiVersion",
     "R005 resource.k8s.io/v1 ResourceClaimTemplate spec.spec.devices.requests[].exactly.capacity",
+    "R005 storage.k8s.io/v1 CSIDriver spec.nodeAllocatableUpdatePeriodSeconds",
 }
 PAIRS = [
-    ("1.29", "1.37", GONE | STREAMS),
+    ("1.29", "1.37", GONE | STREAMS | APP_ARMOR),
     ("1.36", "1.37", GONE),
     ("1.37", "1.36", GONE | ALPHA),
     ("1.37", "1.34", GONE | NEWER),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mooring.advisor import releases
+from mooring.advisor.lint.rules import Severity
 from mooring.advisor.releases import Crossing
 from mooring.advisor.snapshot import RawObject, Snapshot, dump
 from mooring.api.errors import StatusError
@@ -135,3 +136,8 @@ async def test_mooring_takes_it_as_the_newer_release_and_not_as_the_older(versio
     assert {name for name in taken if taken[name]} == {
         str(case) for case in played if case.newer == version or str(case) in NOT_TOLD_APART
     }
+
+
+def test_a_field_that_was_refused_before_and_is_dropped_now_is_no_loss() -> None:
+    found = releases.audit(dump([FOLDER / "1.31.yaml"]), Crossing.between("1.29", "1.30"))
+    assert [f for f in found.findings if f.level is not Severity.INFO] == []

@@ -73,6 +73,17 @@ HABITS: dict[str, Tree] = {
         spec={**POD_SPEC, "hostnameOverride": None, "resources": {}, "schedulingGates": []},
     ),
 }  # fmt: skip
+CLAIM = obj(
+    "apps/v1", "StatefulSet", stored=False,
+    spec={
+        "selector": {"matchLabels": {"app": "a"}}, "serviceName": "a",
+        "template": {"metadata": {"labels": {"app": "a"}}, "spec": POD_SPEC},
+        "volumeClaimTemplates": [{
+            "metadata": {"name": "data"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        }],
+    },
+)  # fmt: skip
 
 
 @pytest.mark.req("U.8")
@@ -80,4 +91,11 @@ HABITS: dict[str, Tree] = {
 @pytest.mark.parametrize("habit", HABITS.values(), ids=HABITS)
 def test_a_habit_of_published_manifests_is_no_alarm(habit: Tree, start: str, end: str) -> None:
     found = releases.audit(snapshot(habit), between(start, end)).findings
+    assert [each for each in found if each.level is not Severity.INFO] == []
+
+
+@pytest.mark.req("U.8")
+@pytest.mark.parametrize(("start", "end"), [("1.30", "1.28"), ("1.28", "1.30"), ("1.37", "1.29")])
+def test_what_a_claim_asks_for_is_not_lost_when_its_type_gets_another_name(start: str, end: str) -> None:
+    found = releases.audit(snapshot(CLAIM), between(start, end)).findings
     assert [each for each in found if each.level is not Severity.INFO] == []

@@ -61,6 +61,9 @@ CASES: dict[str, Case] = {
     "what kubelets ask about in detail is asked about since 1.33": (
         "1.33", "1.32", role(("", "nodes/configz", "get")), Effect.RIGHTS_TO_NOTHING, "1.32 has no nodes/configz",
     ),
+    "who may use the whole proxy needs no part of it": (
+        "1.33", "1.32", role(("", "nodes/configz", "get"), ("", "nodes/proxy", "get")), None, "",
+    ),
     "both have it": ("1.37", "1.34", role(("", "nodes/configz", "get")), None, ""),
     "to get a stream is not enough from 1.35 on": (
         "1.34", "1.35", role(("", "pods/exec", "get")), Effect.RIGHTS_MISSING, "create of pods/exec as well",

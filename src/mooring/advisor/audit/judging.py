@@ -27,9 +27,9 @@ class Judgement:
     dropped: frozenset[str] = frozenset()
 
     def beyond(self, other: "Judgement") -> "Judgement":
-        """The fields that this one complains about and the other does not."""
+        """The fields that this one complains about and the other does not; what was refused cannot get lost."""
         refused = {field: text for field, text in self.refused.items() if field not in other.refused}
-        return Judgement(refused, self.dropped - other.dropped)
+        return Judgement(refused, self.dropped - other.dropped - other.refused.keys())
 
     @property
     def is_clean(self) -> bool:

@@ -6,7 +6,7 @@ way, and below which fields there are such; everything else of an object is neve
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
@@ -22,6 +22,7 @@ from mooring.base.gates import FeatureGates
 from mooring.base.version import BINARY, OLDEST_EMULATION, ComponentVersions, Version, VersionError
 
 _KUBELET_SKEW_OF_THREE = Version(1, 28)
+_NEVER = Version(0, 0)
 _EMULATION_FLAGS = Version(1, 31)
 _PROPOSED = frozenset({"core.v1.Toleration", "core.v1.NodeSelectorTerm", "core.v1.NodeSelectorRequirement"})
 """Definitions in which Mooring has fields and values of proposals."""
@@ -241,12 +242,27 @@ class Crossing:
         return replace(found, release_fields=None)
 
 
+def _renamed(known: History) -> Iterator[tuple[str, Version]]:
+    """Definitions that took the place of another one in a field that was there before, and when: they are not new."""
+    ages = {
+        name: min(each.releases.since or FIRST for each in fields.values())
+        for name, fields in known.definitions.items()
+        if fields
+    }
+    for fields in known.definitions.values():
+        for each in fields.values():
+            age = ages.get(each.holds, FIRST)
+            if age > max(each.releases.since or FIRST, FIRST):
+                yield each.holds, age
+
+
 class _Planning:
     """Makes the plans of a crossing."""
 
     def __init__(self, crossing: Crossing) -> None:
         self._crossing = crossing
         self._history = history()
+        self._renamed = dict(_renamed(self._history))
 
     def plans(self) -> dict[str, Plan]:
         """A plan for every definition that has something to say, itself or below."""
@@ -274,7 +290,7 @@ class _Planning:
             enums = {each.name: self._history.enums.get(each.holds, {}) for each in fields.values()}
             plan.closed = {field: frozenset(values) for field, values in enums.items() if values}
         for each in fields.values():
-            notice = self._notice(each)
+            notice = self._notice(name, each)
             if notice is not None:
                 plan.notices[each.name] = notice
             values = self._history.enums.get(each.holds)
@@ -296,10 +312,10 @@ class _Planning:
         if found:
             plan.values[of.name] = found
 
-    def _notice(self, of: Field) -> Notice | None:
+    def _notice(self, definition: str, of: Field) -> Notice | None:
         start, end = self._crossing.start, self._crossing.end
         change = self._change(of.releases.has(start), of.releases.has(end), of.gates)
-        if change is not None:
+        if change is not None and of.releases.since != self._renamed.get(definition, _NEVER):
             edge = of.releases.until if self._crossing.goes_up and change is Change.LOST else of.releases.since
             return Notice(change, " or ".join(of.gates), str(edge or ""))
         if of.deprecated.spans and of.deprecated.has(end) and not of.deprecated.has(start):

@@ -30,6 +30,11 @@ _SUBRESOURCES = {
 """What nobody serves, and is asked about only with a gate."""
 
 
+_PARTS_OF_PROXY = frozenset({("", "nodes/configz"), ("", "nodes/healthz"), ("", "nodes/pods")})
+"""What kubelets ask about first, and then, as those before did alone, about `nodes/proxy`."""
+_PROXY, _GET = frozenset({"nodes/proxy"}), frozenset({"get"})
+
+
 class Demand(NamedTuple):
     """A right that is not enough any more where a gate is on: others are asked for as well."""
 
@@ -74,7 +79,7 @@ def findings(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
         return
     rules = [mapping(rule) for rule in items(subject.tree.get("rules"))]
     for index, rule in enumerate(rules):
-        for field, value, what in _to_nothing(rule, crossing):
+        for field, value, what in _to_nothing(rule, rules, crossing):
             text = f"{crossing.end} has no {what}: the rule gives no right there"
             yield _finding(subject, f"rules[{index}].{field}", value, Effect.RIGHTS_TO_NOTHING, text)
         for resource, demand in _not_enough(rule, rules, crossing):
@@ -83,9 +88,13 @@ def findings(subject: Subject, crossing: Crossing) -> Iterator[Finding]:
             yield _finding(subject, f"rules[{index}].verbs", resource, Effect.RIGHTS_MISSING, text)
 
 
-def _to_nothing(rule: Mapping[str, Any], crossing: Crossing) -> Iterator[tuple[str, str, str]]:
+def _to_nothing(
+    rule: Mapping[str, Any], rules: list[Mapping[str, Any]], crossing: Crossing
+) -> Iterator[tuple[str, str, str]]:
     """Field, value and words for what a rule names and only the release that is left has."""
     for group, resource in _pairs(rule):
+        if (group, resource) in _PARTS_OF_PROXY and any(_gives(each, group, _PROXY, _GET) for each in rules):
+            continue
         if _there(group, resource, crossing, end=False) and _there(group, resource, crossing, end=True) is False:
             name = f"{resource}.{group}" if group else resource
             yield "resources", name, f"{resource} in {group or 'the core group'}"
