@@ -23,7 +23,10 @@ class Write(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_f
     accept: str = JSON
     body: msgspec.Raw = NOTHING
     unread: bool = False
-    """Whether the answer need not have the object: who watches it anyway spares making, sending and reading it."""
+    """Whether the answer need not have the object: who watches it anyway spares making, sending and reading it.
+
+    Of a new object name, uid and version are told nevertheless, for nobody else knows them.
+    """
 
 
 class Writes(msgspec.Struct, forbid_unknown_fields=True):

@@ -291,8 +291,11 @@ class Client:
 
     async def create_unread(self, obj: Resource) -> None:
         """As `create`, for those who learn by a watch what has become of the object, or do not care."""
-        kind, body = self._outgoing(obj)
-        await self._send("POST", self._path(kind, obj.metadata.namespace), body=body, unread=True)
+        await self._create_unread(obj)
+
+    async def create_briefly(self, obj: Resource) -> Resource:
+        """As `create`, for those who learn the rest by a watch: an object with no more than name, uid and version."""
+        return Resource(metadata=wire.identity(await self._create_unread(obj)))
 
     async def update_unread(self, obj: Resource, *, subresource: str = "") -> None:
         """As `update`, for the same."""
@@ -509,6 +512,10 @@ class Client:
         if kind is None or kind.type is cls:
             return wire.decoded(response, cls)
         return cast("T", self.scheme.convert(wire.decoded(response, kind.type), self.scheme.hub(kind)))
+
+    async def _create_unread(self, obj: Resource) -> Response:
+        kind, body = self._outgoing(obj)
+        return await self._send("POST", self._path(kind, obj.metadata.namespace), body=body, unread=True)
 
     async def _post_sub(
         self, kind: Kind, name: str, namespace: str, subresource: str, obj: Resource, *, attempts: int = _ATTEMPTS

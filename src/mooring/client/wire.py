@@ -9,7 +9,7 @@ import msgspec
 from mooring.api import codec, errors
 from mooring.api.core_v1 import Pod
 from mooring.api.kinds import Kind
-from mooring.api.meta_v1 import DeleteOptions, Preconditions, Resource, Status
+from mooring.api.meta_v1 import DeleteOptions, ObjectMeta, Preconditions, Resource, Status
 from mooring.client import lean_pods
 from mooring.client.errors import DisconnectedError
 from mooring.client.template_parts import TemplateParts
@@ -44,6 +44,17 @@ class _RawList(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
+class _Identity(msgspec.Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Identified(msgspec.Struct):
+    metadata: _Identity
+
+
 class _KindOnly(msgspec.Struct):
     kind: str = ""
 
@@ -58,6 +69,7 @@ class _ResourceNames(msgspec.Struct):
 
 _PARTS = TemplateParts()
 _LISTS = msgspec.json.Decoder(_RawList)
+_IDENTITIES = msgspec.json.Decoder(_Identified)
 _KIND_ONLY = msgspec.json.Decoder(_KindOnly)
 _RESOURCES = msgspec.json.Decoder(_ResourceNames)
 
@@ -70,6 +82,17 @@ def is_status(response: Response) -> bool:
 def has_resource(response: Response, plural: str) -> bool:
     """Whether a document of discovery lists a resource."""
     return any(each.name == plural for each in _RESOURCES.decode(response.body).resources)
+
+
+def identity(response: Response) -> ObjectMeta:
+    """The name, uid and version of the object of an answer."""
+    try:
+        found = _IDENTITIES.decode(response.body).metadata
+    except msgspec.MsgspecError as error:
+        raise DisconnectedError(f"the server sent what is no object: {error}") from None
+    return ObjectMeta(
+        name=found.name, namespace=found.namespace, uid=found.uid, resource_version=found.resource_version
+    )
 
 
 def decoded(response: Response, cls: type[T]) -> T:

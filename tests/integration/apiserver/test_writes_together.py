@@ -193,7 +193,11 @@ async def test_an_answer_that_nobody_reads_has_no_object(server: ApiServer) -> N
     unread = [{**write, "unread": True} for write in (pod("a"), pod("b"), pod("a"))]
     answers = await written(server, *unread)
     assert [answer["code"] for answer in answers] == [201, 201, 409]
-    assert [answer["body"] for answer in answers[:2]] == [None, None]
+    for name, answer in zip("ab", answers, strict=False):
+        told = answer["body"]["metadata"]
+        assert answer["body"].keys() == {"metadata"}
+        assert told == {field: (await got(server, f"{_PODS}/{name}"))["metadata"][field] for field in told}
+        assert told.keys() == {"name", "namespace", "uid", "resourceVersion"}
     assert answers[2]["body"]["reason"] == "AlreadyExists"
     for writes in (
         [status("a"), status("b")],

@@ -101,7 +101,10 @@ class Together:
             return None
         value = stored.encode(obj)
         put = Put(stored.key(obj.metadata.namespace, obj.metadata.name), value, expect=0, ttl=ttl_of(obj))
-        return _Draft(put, lambda revision: writing.respond(call, Written(value, revision, created=True)))
+        meta = obj.metadata
+        return _Draft(
+            put, lambda revision: writing.respond(call, Written(value, revision, created=True, metadata=meta))
+        )
 
     async def _updated(self, call: Call) -> _Draft | None:
         writing, stored, part = self._writing, call.stored, call.subresource

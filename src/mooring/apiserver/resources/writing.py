@@ -29,7 +29,7 @@ from mooring.api.admissionregistration_v1 import CREATE, UPDATE
 from mooring.api.codec import DecodeError, FieldValidation
 from mooring.api.core_v1 import Namespace, Pod, Service
 from mooring.api.kinds import Kind
-from mooring.api.meta_v1 import Resource
+from mooring.api.meta_v1 import ObjectMeta, Resource
 from mooring.apiserver.apply.field_managers import Applier, FieldManagers, Manager, Tree
 from mooring.apiserver.http import Response
 from mooring.apiserver.patch import Patcher, PatchError, patcher_for
@@ -57,6 +57,17 @@ class Written(msgspec.Struct, frozen=True):
     value: bytes
     revision: int
     created: bool = False
+    metadata: ObjectMeta | None = None
+    """Of what was created."""
+
+    @property
+    def identity(self) -> bytes:
+        """What the server has made up for a new object, for those who do not want to read all of it."""
+        meta = self.metadata
+        if meta is None:
+            return b""
+        known = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid, "resourceVersion": str(self.revision)}
+        return codec.encode({"metadata": known})
 
 
 Change = Callable[[Resource], Resource]
@@ -202,7 +213,9 @@ class Writing:
             await context.ledger.check(stored.hub, obj, None)
             return Written(value, 0, created=True) if await context.store.get(key) is None else None
         outcome = await context.ledger.write(Put(key, value, expect=0, ttl=ttl_of(obj)), stored.hub, obj, None)
-        return Written(value, outcome.revision, created=True) if isinstance(outcome, Event) else None
+        if not isinstance(outcome, Event):
+            return None
+        return Written(value, outcome.revision, created=True, metadata=obj.metadata)
 
     async def change(
         self,
@@ -371,7 +384,7 @@ class Writing:
     async def respond(self, call: Call, written: Written) -> Response:
         """What the client is told of a write: the object as it is stored."""
         if call.request.is_unread:
-            return Response(201 if written.created else 200, warnings=call.warnings)
+            return Response(201 if written.created else 200, written.identity, warnings=call.warnings)
         if call.stored.asks:
             await call.stored.prepare([written.value], call.kind)
         if call.accepted.shown_as:

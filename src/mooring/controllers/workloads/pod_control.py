@@ -6,7 +6,7 @@ Pods are created in growing batches (1, 2, 4, …), so that a template which the
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from mooring.api import errors
@@ -26,7 +26,6 @@ LARGEST_BATCH = 128
 class Creation:
     """What became of pods that were to be created."""
 
-    created: list[Pod] = field(default_factory=list)
     error: Exception | None = None
     """Why the rest was not created."""
     wait: float | None = None
@@ -75,7 +74,7 @@ class PodControl:
         rest = list(pods)
         while rest and outcome.error is None:
             batch, rest = rest[:size], rest[size:]
-            for answer in await asyncio.gather(*map(self._client.create, batch), return_exceptions=True):
+            for answer in await asyncio.gather(*map(self._client.create_briefly, batch), return_exceptions=True):
                 self._take(key, owner, answer, outcome)
             size = min(size * 2, LARGEST_BATCH)
         if outcome.error is None:
@@ -84,11 +83,10 @@ class PodControl:
             self._refused(owner, template, outcome.error, outcome)
         return outcome
 
-    def _take(self, key: str, owner: Resource, answer: Pod | BaseException, outcome: Creation) -> None:
-        if isinstance(answer, Pod):
+    def _take(self, key: str, owner: Resource, answer: Resource | BaseException, outcome: Creation) -> None:
+        if isinstance(answer, Resource):
             self._expectations.wrote(key, self._pods, answer)
             self._recorder.event(owner, "Normal", "SuccessfulCreate", f"Created pod: {answer.metadata.name}")
-            outcome.created.append(answer)
         elif isinstance(answer, StatusError | ClientError):
             outcome.error = answer
         else:
