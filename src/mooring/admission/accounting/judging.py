@@ -52,28 +52,39 @@ def used_after(quota: ResourceQuota, used: Mapping[str, Quantity], change: Chang
 
     Raises Forbidden when there is no room for it, or when it does not say what it needs.
     """
+    difference = difference_of(quota, used, change)
+    return used_with(quota, used, difference, change) if difference else None
+
+
+def difference_of(quota: ResourceQuota, used: Mapping[str, Quantity], change: Change) -> Usage:
+    """What a change uses more of a quota than was used before; raises Forbidden when it does not say what it needs."""
     evaluator = change.evaluator
     limited = evaluator.measured(quota.status.hard)
     if not limited:
-        return None
+        return {}
     now = _usage_in(quota, evaluator, change.new)
     before = _usage_in(quota, evaluator, change.old)
-    judged = change.is_judged
-    if judged and now is not None and change.new is not None:
+    if now is not None and change.new is not None and change.is_judged:
         if missing := evaluator.missing(limited, change.new):
             raise change.forbidden(f"failed quota: {quota.metadata.name}: {missing}")
         if not all(name in used for name in limited):
             names = ",".join(sorted(limited))
             raise change.forbidden(f"status unknown for quota: {quota.metadata.name}, resources: {names}")
-    difference = _difference(now or {}, before or {}, limited)
-    if not difference:
-        return None
-    after = dict(used)
+    return _difference(now or {}, before or {}, limited)
+
+
+def used_with(quota: ResourceQuota, used: Mapping[str, Quantity], difference: Usage, change: Change) -> Usage:
+    """What is used with a difference that a change makes; raises Forbidden when there is no room for it."""
+    after, hard, exceeded = dict(used), quota.status.hard, []
     for name, quantity in difference.items():
         sum_ = after.get(name, ZERO) + quantity
         after[name] = sum_ if sum_.sign() > 0 else ZERO
-    if judged:
-        _require_room(quota, used, difference, after, change)
+        if sum_ > hard[name] and quantity.sign() > 0:
+            exceeded.append(name)
+    if exceeded and change.is_judged:
+        texts = (_text(difference, exceeded), _text(used, exceeded), _text(hard, exceeded))
+        why = "exceeded quota: {}, requested: {}, used: {}, limited: {}".format(quota.metadata.name, *texts)
+        raise change.forbidden(why)
     return after
 
 
@@ -108,17 +119,5 @@ def _difference(now: Usage, before: Usage, names: list[str]) -> Usage:
     return found
 
 
-def _require_room(
-    quota: ResourceQuota, used: Mapping[str, Quantity], difference: Usage, after: Usage, change: Change
-) -> None:
-    """Raises Forbidden when the quota has no room for what is used more than before."""
-    hard = quota.status.hard
-    exceeded = sorted(name for name, more in difference.items() if after[name] > hard[name] and more.sign() > 0)
-    if exceeded:
-        texts = (_text(difference, exceeded), _text(used, exceeded), _text(hard, exceeded))
-        why = "exceeded quota: {}, requested: {}, used: {}, limited: {}".format(quota.metadata.name, *texts)
-        raise change.forbidden(why)
-
-
 def _text(resources: Mapping[str, Quantity], names: list[str]) -> str:
-    return ",".join(f"{name}={resources[name]}" for name in names)
+    return ",".join(f"{name}={resources[name]}" for name in sorted(names))

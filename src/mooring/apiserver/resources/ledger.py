@@ -14,15 +14,14 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
-from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
 from mooring.admission.accounting.evaluator import Usage
 from mooring.admission.accounting.evaluators import Evaluators
-from mooring.admission.accounting.judging import Change, concerns, is_counted, used_after
+from mooring.admission.accounting.judging import Change, concerns, difference_of, is_counted, used_with
 from mooring.api import errors
-from mooring.api.core_v1 import Pod, ResourceQuota
+from mooring.api.core_v1 import Pod, PodSpec, PodStatus, ResourceQuota, ResourceQuotaSpec
 from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource
 from mooring.apiserver.bounded_cache import BoundedCache
@@ -33,9 +32,10 @@ from mooring.store.kv import Delete, Event, KeyValue, Outcome, Put, Store, Write
 _QUOTAS_KNOWN = 4096
 _ATTEMPTS = 50
 """How often writes are judged anew because another server was faster."""
-_AT_ONCE = 40
+_AT_ONCE = 80
+"""How many preconditions the writes of a transaction may have: in etcd a deletion has two, and all may be 128."""
 _MOST_QUOTAS = 40
-"""How many quotas of a namespace may count the same object: what one transaction takes, with a few objects beside."""
+"""How many quotas of a namespace may count the same object: what one transaction takes beside its objects."""
 _BYTES_AT_ONCE = 512 * 1024
 
 
@@ -60,6 +60,24 @@ class _Entry:
             self.done.set_exception(error)
 
 
+class _LastPod(NamedTuple):
+    """A pod that was created, and what it uses of a quota: so does the next one with the very same specification."""
+
+    spec: PodSpec
+    status: PodStatus
+    limits: ResourceQuotaSpec
+    hard: Usage
+    difference: Usage
+
+    def is_like(self, pod: Pod, quota: ResourceQuota) -> bool:
+        return (
+            pod.spec is self.spec
+            and pod.status is self.status
+            and quota.spec is self.limits
+            and quota.status.hard is self.hard
+        )
+
+
 @dataclass(slots=True)
 class Quota:
     """A quota as it is stored, and what is used of it once the writes are done that are being judged."""
@@ -67,16 +85,28 @@ class Quota:
     kv: KeyValue
     object: ResourceQuota
     used: Usage
+    last_pods: BoundedCache[str, _LastPod]
     is_touched: bool = False
 
     def charge(self, change: Change) -> "tuple[Quota, Usage] | None":
         """What is used after a change, if it concerns this quota; raises Forbidden."""
-        after = used_after(self.object, self.used, change)
-        if after is not None:
-            return self, after
+        difference = self._difference(change)
+        if difference:
+            return self, used_with(self.object, self.used, difference, change)
         if not is_counted(self.object) and concerns(self.object, change.evaluator):
             return self, self.used
         return None
+
+    def _difference(self, change: Change) -> Usage:
+        quota, pod = self.object, change.new
+        if change.old is not None or not isinstance(pod, Pod):
+            return difference_of(quota, self.used, change)
+        last = self.last_pods.get(self.kv.key)
+        if last is None or not last.is_like(pod, quota):
+            difference = difference_of(quota, self.used, change)
+            last = _LastPod(pod.spec, pod.status, quota.spec, quota.status.hard, difference)
+            self.last_pods.put(self.kv.key, last)
+        return last.difference
 
 
 class _Update(NamedTuple):
@@ -94,9 +124,10 @@ class Ledger:
         self._stored = stored
         self._evaluators = evaluators
         self._known: BoundedCache[str, tuple[int, ResourceQuota]] = BoundedCache(_QUOTAS_KNOWN)
+        self._last_pods: BoundedCache[str, _LastPod] = BoundedCache(_QUOTAS_KNOWN)
         self._waiting: dict[str, list[_Entry]] = {}
         self._turns: dict[str, asyncio.Task[None]] = {}
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._locks: BoundedCache[str, asyncio.Lock] = BoundedCache(_QUOTAS_KNOWN)
         self.in_doubt: Callable[[str], None] = lambda _: None
         """Called with a namespace whose quotas should be counted again; empty for all, as when a kind is new."""
 
@@ -109,22 +140,11 @@ class Ledger:
             return await self._store.write(write)
         namespace = (new or old or Resource()).metadata.namespace
         entry = _Entry(write, change)
-        if namespace in self._turns or (turn := self.turn(namespace)).locked():
-            self._waiting.setdefault(namespace, []).append(entry)
-            self._go_on(namespace)
-            return await entry.done
-        try:  # nobody else is there: then no task is needed
-            async with turn:
-                await self._commit(namespace, [entry])
-        finally:
-            self._go_on(namespace)
-        return await entry.done
-
-    def _go_on(self, namespace: str) -> None:
-        """See to it that those who wait get their turn."""
-        if namespace in self._waiting and namespace not in self._turns:
+        self._waiting.setdefault(namespace, []).append(entry)
+        if namespace not in self._turns:  # the task begins when all who are ready now wait as well
             task = asyncio.create_task(self._take_turns(namespace), name=f"quotas of {namespace}")
             self._turns[namespace] = task
+        return await entry.done
 
     async def check(self, kind: Kind, new: Resource, old: Resource | None, subresource: str = "") -> None:
         """Raises Forbidden if a write, which is not going to be done, would be refused."""
@@ -151,7 +171,7 @@ class Ledger:
     def quotas(self, namespace: str) -> list[Quota]:
         """The quotas of a namespace that this server knows of, by name."""
         items = self._store.peek_all(self._stored.prefix_of(namespace))
-        return [Quota(kv, found := self._decoded(kv), found.status.used) for kv in items]
+        return [Quota(kv, found := self._decoded(kv), found.status.used, self._last_pods) for kv in items]
 
     def _decoded(self, kv: KeyValue) -> ResourceQuota:
         known = self._known.get(kv.key)
@@ -165,8 +185,12 @@ class Ledger:
     # -- taking turns
 
     def turn(self, namespace: str) -> asyncio.Lock:
-        """Held by those who write to the quotas of a namespace through this server."""
-        return self._locks.setdefault(namespace, asyncio.Lock())
+        """Held by those who write to the quotas of a namespace through this server, so that they seldom conflict."""
+        lock = self._locks.get(namespace)
+        if lock is None:
+            lock = asyncio.Lock()
+            self._locks.put(namespace, lock)
+        return lock
 
     async def _take_turns(self, namespace: str) -> None:
         """Write what waits, as much as fits at a time, until nothing waits any more."""
@@ -255,11 +279,12 @@ def _as_much_as_fits(waiting: Sequence[_Entry]) -> list[_Entry]:
     """The first of those that wait, as many as one transaction takes; a write of a quota has it to itself."""
     batch: list[_Entry] = []
     keys: set[str] = set()
-    size = 0
+    size = preconditions = 0
     for entry in waiting:
         alone = isinstance(entry.change.new or entry.change.old, ResourceQuota)
         size += len(entry.write.value) if isinstance(entry.write, Put) else 0
-        if batch and (alone or len(batch) == _AT_ONCE or size > _BYTES_AT_ONCE):
+        preconditions += 1 if isinstance(entry.write, Put) else 2
+        if batch and (alone or preconditions > _AT_ONCE or size > _BYTES_AT_ONCE):
             break
         if entry.write.key not in keys:
             batch.append(entry)
