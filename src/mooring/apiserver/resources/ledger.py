@@ -109,6 +109,13 @@ class Quota:
         return last.difference
 
 
+class _Turn(asyncio.Lock):
+    """Whose turn it is in a namespace."""
+
+    is_crowded = False
+    """Whether several writes came at once the last time, so that it is worth a moment to wait for others."""
+
+
 class _Update(NamedTuple):
     """A write of a quota, and the quota as it is then."""
 
@@ -127,7 +134,7 @@ class Ledger:
         self._last_pods: BoundedCache[str, _LastPod] = BoundedCache(_QUOTAS_KNOWN)
         self._waiting: dict[str, list[_Entry]] = {}
         self._turns: dict[str, asyncio.Task[None]] = {}
-        self._locks: BoundedCache[str, asyncio.Lock] = BoundedCache(_QUOTAS_KNOWN)
+        self._known_turns: BoundedCache[str, _Turn] = BoundedCache(_QUOTAS_KNOWN)
         self.in_doubt: Callable[[str], None] = lambda _: None
         """Called with a namespace whose quotas should be counted again; empty for all, as when a kind is new."""
 
@@ -140,11 +147,23 @@ class Ledger:
             return await self._store.write(write)
         namespace = (new or old or Resource()).metadata.namespace
         entry = _Entry(write, change)
-        self._waiting.setdefault(namespace, []).append(entry)
-        if namespace not in self._turns:  # the task begins when all who are ready now wait as well
+        turn = self.turn(namespace)
+        if namespace in self._turns or turn.locked() or turn.is_crowded:
+            self._waiting.setdefault(namespace, []).append(entry)
+            self._go_on(namespace)
+            return await entry.done
+        try:  # nobody else is there: then no task is needed
+            async with turn:
+                await self._commit(namespace, [entry])
+        finally:
+            self._go_on(namespace)
+        return await entry.done
+
+    def _go_on(self, namespace: str) -> None:
+        """See to it that those who wait get their turn, in a task that begins when all who are ready now wait too."""
+        if namespace in self._waiting and namespace not in self._turns:
             task = asyncio.create_task(self._take_turns(namespace), name=f"quotas of {namespace}")
             self._turns[namespace] = task
-        return await entry.done
 
     async def check(self, kind: Kind, new: Resource, old: Resource | None, subresource: str = "") -> None:
         """Raises Forbidden if a write, which is not going to be done, would be refused."""
@@ -184,13 +203,13 @@ class Ledger:
 
     # -- taking turns
 
-    def turn(self, namespace: str) -> asyncio.Lock:
+    def turn(self, namespace: str) -> "_Turn":
         """Held by those who write to the quotas of a namespace through this server, so that they seldom conflict."""
-        lock = self._locks.get(namespace)
-        if lock is None:
-            lock = asyncio.Lock()
-            self._locks.put(namespace, lock)
-        return lock
+        turn = self._known_turns.get(namespace)
+        if turn is None:
+            turn = _Turn()
+            self._known_turns.put(namespace, turn)
+        return turn
 
     async def _take_turns(self, namespace: str) -> None:
         """Write what waits, as much as fits at a time, until nothing waits any more."""
@@ -199,8 +218,10 @@ class Ledger:
                 batch = _as_much_as_fits(waiting)
                 taken = set(map(id, batch))
                 self._waiting[namespace] = [entry for entry in waiting if id(entry) not in taken]
+                turn = self.turn(namespace)
+                turn.is_crowded = len(batch) > 1
                 try:
-                    async with self.turn(namespace):
+                    async with turn:
                         await self._commit(namespace, batch)
                 except Exception as error:
                     for entry in batch:
@@ -214,6 +235,8 @@ class Ledger:
         looked_again = False
         for _ in range(_ATTEMPTS):
             batch = [entry for entry in batch if entry.is_open]
+            if not batch:
+                return
             quotas = self.quotas(namespace)
             refused = _judge(quotas, batch)
             if refused and not looked_again:
