@@ -55,6 +55,15 @@ _POD: dict[str, Any] = {
 }
 
 
+def policy_and_binding(number: int, expression: str, resource: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A policy for pods or the like that are created, as JSON."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [resource]}
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": expression}]}
+    metadata = {"name": f"policy-{number}"}
+    bound = {"policyName": metadata["name"], "validationActions": ["Deny"]}
+    return {"metadata": metadata, "spec": spec}, {"metadata": metadata, "spec": bound}
+
+
 class _Server:
     def __init__(self, name: str, store: MemoryStore) -> None:
         self.name = name
@@ -76,12 +85,9 @@ class _Server:
         await self.resources.handle(request, route)
 
     async def add(self, number: int, expression: str, resource: str) -> None:
-        rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [resource]}
-        spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": expression}]}
-        name = f"policy-{number}"
-        await self.post(f"{_GROUP}/validatingadmissionpolicies", {"metadata": {"name": name}, "spec": spec})
-        bound = {"policyName": name, "validationActions": ["Deny"]}
-        await self.post(f"{_GROUP}/validatingadmissionpolicybindings", {"metadata": {"name": name}, "spec": bound})
+        policy, binding = policy_and_binding(number, expression, resource)
+        await self.post(f"{_GROUP}/validatingadmissionpolicies", policy)
+        await self.post(f"{_GROUP}/validatingadmissionpolicybindings", binding)
 
     async def pods(self, begin: int) -> None:
         started = time.process_time()
