@@ -107,6 +107,26 @@ class _Connection:
         size = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
         return head, await self._reader.readexactly(size)
 
+    async def take(self, path: str, accept: str) -> tuple[float, int, bytes]:
+        """When the first byte of an answer came, how long its body is, and how that begins."""
+        self._writer.write(f"GET {path} HTTP/1.1\r\nhost: x\r\naccept: {accept}\r\n\r\n".encode())
+        head = await self._reader.readuntil(b"\r\n")
+        heard = time.perf_counter()
+        head += await self._reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200"), head
+        begin, size = b"", 0
+        if b"transfer-encoding: chunked" in head:
+            async for chunk in self._chunks():
+                begin = begin or chunk
+                size += len(chunk)
+            return heard, size, begin
+        left = size = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        while left:
+            chunk = await self._reader.read(left)
+            begin = begin or chunk
+            left -= len(chunk)
+        return heard, size, begin
+
     async def _chunks(self) -> AsyncIterator[bytes]:
         while size := int(await self._reader.readuntil(b"\r\n"), 16):
             yield (await self._reader.readexactly(size + 2))[:-2]

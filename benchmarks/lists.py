@@ -1,0 +1,131 @@
+"""What `kubectl get pods` asks of the server: 50,000 pods as a table and as JSON, in chunks of 500 and at once.
+
+python -m benchmarks lists
+PODS=10000 python -m benchmarks lists
+
+The server is a process of its own, over HTTPS, on a data directory that is filled beforehand. A bare client takes what
+comes; kubectl, where there is one, is told beside it. Lists are asked for twice: rows of tables are remembered.
+"""
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from benchmarks.apiserver import _PODS, _Connection, _pod, _Server
+from benchmarks.controllers import _cpu_seconds
+from mooring.store.kv import Put
+from mooring.store.sqlite import SqliteStore
+
+PODS = int(os.environ.get("PODS", "50000"))
+_CHUNK = 500
+_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+_STATUS: dict[str, Any] = {
+    "phase": "Running",
+    "podIP": "10.0.0.1",
+    "conditions": [
+        {"type": kind, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        for kind in ("Initialized", "Ready", "ContainersReady", "PodScheduled")
+    ],
+    "containerStatuses": [
+        {
+            "name": "c",
+            "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+            "ready": True,
+            "restartCount": 0,
+            "image": "registry.example/app:1.2.3",
+            "imageID": f"registry.example/app@sha256:{'0' * 64}",
+        }
+    ],
+}
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory)
+        uvloop.run(_fill(folder))
+        server = _Server(folder)
+        try:
+            uvloop.run(_measure(server))
+            _kubectl(server, folder / "admin.kubeconfig")
+        finally:
+            server.stop()
+
+
+async def _fill(folder: Path) -> None:
+    """One pod that went the usual way, and so many others like it."""
+    server = _Server(folder)
+    try:
+        async with await _Connection.open(server) as connection:
+            await connection.send("POST", _PODS, _pod("web-0"))
+            patch = json.dumps({"status": _STATUS}).encode()
+            await connection.send("PATCH", f"{_PODS}/web-0/status", patch, "application/merge-patch+json")
+    finally:
+        server.stop()
+    store = await SqliteStore.open(folder)
+    kv = await store.get("/registry/pods/default/web-0")
+    assert kv is not None
+    for begin in range(1, PODS, 1000):
+        names = [f"web-{number}" for number in range(begin, min(begin + 1000, PODS))]
+        await store.write_all(
+            [Put(f"/registry/pods/default/{name}", kv.value.replace(b"web-0", name.encode())) for name in names]
+        )
+    await store.close()
+
+
+async def _measure(server: _Server) -> None:
+    print(f"{'':<34}{'first byte':>12}{'all':>12}{'server':>12}{'bytes':>14}")
+    for form, accept in (("table", _TABLE), ("JSON", "application/json")):
+        for how, limit in (("in chunks", _CHUNK), ("at once", 0)):
+            for time_of in ("first time", "again"):
+                began = _cpu_seconds(server.pid)
+                first, total, size = await _listed(server, accept, limit)
+                used = (_cpu_seconds(server.pid) - began) * 1000
+                name = f"{form} {how}, {time_of}"
+                print(f"{name:<34}{first:>9.1f} ms{total:>9.0f} ms{used:>9.0f} ms{size:>14,}", flush=True)
+
+
+async def _listed(server: _Server, accept: str, limit: int) -> tuple[float, float, int]:
+    """Milliseconds until the first byte and the last, and how many there were."""
+    async with await _Connection.open(server) as connection:
+        began, first, size, token = time.perf_counter(), 0.0, 0, ""
+        while True:
+            query = f"?limit={limit}&continue={token}" if limit else ""
+            heard, told, last = await connection.take(f"{_PODS}{query}", accept)
+            first = first or heard - began
+            size += told
+            found = last.partition(b'"continue":"')[2].partition(b'"')[0] if limit else b""
+            if not found:
+                return first * 1000, (time.perf_counter() - began) * 1000, size
+            token = found.decode()
+
+
+def _kubectl(server: _Server, kubeconfig: Path) -> None:
+    if not shutil.which("kubectl"):
+        return
+    for flags in ((), ("--chunk-size=0",)):
+        before, began, used = (
+            resource.getrusage(resource.RUSAGE_CHILDREN),
+            time.perf_counter(),
+            _cpu_seconds(server.pid),
+        )
+        subprocess.run(
+            ["kubectl", "--kubeconfig", str(kubeconfig), "get", "pods", *flags], check=True, stdout=subprocess.DEVNULL
+        )
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        own = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        spent = (_cpu_seconds(server.pid) - used) * 1000
+        taken = (time.perf_counter() - began) * 1000
+        name = " ".join(("kubectl get pods", *flags))
+        print(f"{name:<34}{'':>12}{taken:>9.0f} ms{spent:>9.0f} ms   (kubectl itself {own * 1000:.0f} ms)")
+
+
+if __name__ == "__main__":
+    main()
