@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack
 
 from prometheus_client import CollectorRegistry
 
+from mooring.api.admissionregistration_v1 import ValidatingAdmissionPolicy
 from mooring.api.errors import StatusError
 from mooring.api.resource_v1 import DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from mooring.base import logs
@@ -25,9 +26,10 @@ log = logs.get(__name__)
 
 
 async def agree_on_versions(client: Client) -> None:
-    """Find out which versions of devices' kinds the server has, before controllers are made that depend on it."""
+    """Find out which versions the server has of kinds that not all have, before controllers are made that use them."""
+    policies = [] if client.knows(ValidatingAdmissionPolicy) else [ValidatingAdmissionPolicy]
     try:
-        await client.served([DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice])
+        await client.served([DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice, *policies])
     except (StatusError, ClientError) as problem:
         log.info("cannot ask what the API server serves, taking the versions for granted: %s", problem)
 

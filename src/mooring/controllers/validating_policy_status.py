@@ -23,6 +23,8 @@ class ValidatingPolicyStatus(Controller):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._scheme = context.options.scheme
+        if not self.client.knows(ValidatingAdmissionPolicy):
+            return  # before 1.30 the server has none, unless it is told to
         self._policies: Informer[ValidatingAdmissionPolicy] = context.informers.of(ValidatingAdmissionPolicy)
         self._definitions: Informer[CustomResourceDefinition] = context.informers.of(CustomResourceDefinition)
         self._policies.add_handler(added=self.enqueue, updated=lambda _, new: self.enqueue(new))

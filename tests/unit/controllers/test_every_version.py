@@ -17,7 +17,7 @@ from mooring.testing.clock import MockClock
 pytestmark = pytest.mark.req("S.4")
 
 
-@pytest.mark.parametrize("version", ["1.31", "1.32", "1.33", "1.37"])
+@pytest.mark.parametrize("version", ["1.29", "1.31", "1.32", "1.33", "1.37"])
 async def test_all_controllers_start_and_work(version: str, tmp_path: Path) -> None:
     clock = MockClock()
     component = resolve(emulation=version)
