@@ -12,7 +12,7 @@ from mooring.advisor.audit import live
 from mooring.advisor.audit.options import PROPOSALS, component_of
 from mooring.base import known_gates
 from mooring.base.component import Component, resolve
-from mooring.base.version import BINARY, OLDEST_EMULATION, Version, oldest_compatible
+from mooring.base.version import BINARY, OLDEST_EMULATION, OLDEST_MIN_COMPATIBILITY, Version
 from mooring.cel import Program
 from mooring.client import Client
 from mooring.constraints.celenv import Environments
@@ -52,7 +52,7 @@ def emulated() -> list[str]:
 
 def compatible() -> list[str]:
     """The minimum compatibility versions there are."""
-    return [str(Version(1, minor)) for minor in range(oldest_compatible().minor, BINARY.minor + 1)]
+    return [str(Version(1, minor)) for minor in range(OLDEST_MIN_COMPATIBILITY.minor, BINARY.minor + 1)]
 
 
 def described(running: Running) -> tuple[str, str]:
