@@ -450,7 +450,7 @@ class Protocol(HttpToolsProtocol):
         self._hang_up()
 
     def _hang_up(self) -> None:
-        if self.transport.is_closing() and not self.transport.get_write_buffer_size():
+        if self.transport.is_closing() and not _is_unsent(self.transport):
             self.transport.abort()
         else:
             self.loop.call_later(_HANG_UP_SECONDS, self._hang_up)
@@ -469,6 +469,14 @@ class Protocol(HttpToolsProtocol):
     def _expect_headers(self) -> None:
         # `close` would wait half a minute more for a polite end of TLS, from whoever is that slow
         self._header_timer = self.loop.call_later(self.limits.header_seconds, self.transport.abort)
+
+
+def _is_unsent(transport: asyncio.Transport) -> bool:
+    """Whether some of what was written to a connection that is being closed still has to be sent."""
+    try:
+        return transport.get_write_buffer_size() > 0
+    except AttributeError:  # asyncio's own transports lose what they write to when they are closed a second time
+        return False
 
 
 def _cancel(timer: asyncio.TimerHandle | None) -> None:

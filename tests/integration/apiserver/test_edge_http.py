@@ -353,3 +353,14 @@ async def test_certificates_are_kept_between_starts(tmp_path: Path) -> None:
     async with listening(tmp_path):
         second = (tmp_path / "pki" / "ca.crt").read_bytes(), (tmp_path / "pki" / "apiserver.crt").read_bytes()
     assert first == second
+
+
+async def test_a_connection_that_is_closed_already_does_not_keep_the_server_from_stopping(tmp_path: Path) -> None:
+    async with listening(tmp_path) as server:
+        connection = await Connection.open(server, _tls(tmp_path))
+        assert (await connection.get("/version"))[0] == 200
+        [protocol] = server._http._uvicorn.server_state.connections  # type: ignore[union-attr] # it listens
+        protocol.transport.close()
+        protocol.shutdown()
+        await asyncio.wait_for(server.stop(), 5)
+        connection.close()
