@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -16,6 +17,7 @@ from mooring.apiserver.options import ServerConfig
 from mooring.apiserver.security.pki import Pki
 from mooring.apiserver.server import ApiServer
 from mooring.base.clock import SystemClock
+from mooring.store.kv import Put
 
 pytestmark = pytest.mark.req("S.6")
 
@@ -176,6 +178,27 @@ async def test_a_body_can_come_in_chunks_after_the_server_has_asked_for_it(conne
 async def test_a_watch_begins_before_there_is_news(connection: Connection) -> None:
     status, headers, _ = await connection.ask("GET /api/v1/pods?watch=1 HTTP/1.1\nHost: x\n\n")
     assert (status, headers["transfer-encoding"]) == (200, "chunked")
+
+
+async def test_a_client_that_takes_its_time_misses_nothing_of_a_watch(
+    server: ApiServer, connection: Connection
+) -> None:
+    maps = "/api/v1/namespaces/default/configmaps"
+    await connection.ask(
+        f"GET {maps}?watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan HTTP/1.1\nHost: x\n\n"
+    )
+    head = b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{'
+    for number in range(100):
+        value = b'%b"name":"c%d","namespace":"default"},"data":{"x":"%b"}}' % (head, number, b"y" * 200_000)
+        await server.store.write(Put(f"/registry/configmaps/default/c{number}", value))
+        await asyncio.sleep(0)  # the server sends what it can, and this client reads nothing
+    heard: list[bytes] = []
+    size = 0
+    while size < 100 * 200_000:
+        heard.append(await asyncio.wait_for(connection.reader.read(1_000_000), 20))
+        size += len(heard[-1])
+    names = re.findall(rb'"type":"ADDED".{,200}?"name":"c(\d+)"', b"".join(heard))
+    assert list(map(int, names)) == list(range(100))
 
 
 async def test_a_large_list_comes_whole(connection: Connection) -> None:
