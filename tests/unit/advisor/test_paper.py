@@ -36,11 +36,19 @@ def test_every_policy_ran_on_every_trace_with_ten_seeds() -> None:
     assert {key for key, found in OURS.items() if sorted(found.seeds) != list(range(42, 52))} == set()
 
 
-def test_means_are_within_half_a_point_of_the_paper_but_for_two_of_120() -> None:
-    assert list(compare.far(OURS, THEIRS)) == [
-        "GpuClustering on gpuspec20 at 130 % (+0.54)",
-        "GpuPacking on gpuspec20 at 130 % (+0.52)",
-    ]
+def test_means_are_within_half_a_point_of_the_paper() -> None:
+    assert list(compare.far(OURS, THEIRS)) == []
+
+
+def test_policies_that_the_seed_alone_decides_come_out_as_in_the_paper() -> None:
+    """Its numbers are rounded twice, to hundredths."""
+    apart = {
+        (trace, policy, step): found.numbers[step].mean - THEIRS[trace, policy][step].mean
+        for (trace, policy), found in OURS.items()
+        for step in compare.STEPS
+        if policy not in ("Random", "FGD")
+    }
+    assert {key: difference for key, difference in apart.items() if abs(difference) > 0.02} == {}
 
 
 def test_policies_are_in_the_order_of_the_paper() -> None:
