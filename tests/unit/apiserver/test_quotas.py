@@ -78,6 +78,23 @@ async def test_usage_stays_exact_while_pods_come_end_and_go(servers: list[ApiCal
     assert (await counted(servers[0]))["pods"] == str(sum(phase != "Succeeded" for phase in phases))
 
 
+async def test_as_many_writes_as_come_at_once_fit_beside_as_many_quotas_as_may_be(servers: list[ApiCaller]) -> None:
+    """Etcd has a limit of its own for what one transaction looks at, and deletions look twice."""
+    api = servers[0]
+    names = [f"q{number}" for number in range(40)]
+    for name in names:
+        await api.post(QUOTAS, quota({"count/configmaps": "1000"}, name))
+    for name in names:
+        await counted(api, name)
+    many = range(100)
+    created = await asyncio.gather(*(api.post(CONFIG_MAPS, config_map(f"m{number}")) for number in many))
+    assert {answer.code for answer in created} == {201}
+    assert {(await counted(api, name))["count/configmaps"] for name in names} == {"100"}
+    deleted = await asyncio.gather(*(api.delete(f"{CONFIG_MAPS}/m{number}") for number in many))
+    assert {answer.code for answer in deleted} == {200}
+    assert {(await counted(api, name))["count/configmaps"] for name in names} == {"0"}
+
+
 async def test_a_quota_that_comes_while_pods_are_written_counts_all_of_them(servers: list[ApiCaller]) -> None:
     async def write(number: int) -> int:
         await asyncio.sleep(number * 0.002)
