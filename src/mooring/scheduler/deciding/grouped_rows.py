@@ -1,9 +1,10 @@
 """The best rows of a large cluster where points differ by group of rows, besides what each row has for itself.
 
 With every pod that PodTopologySpread counts, the points of nearly all rows change, but those of a group all alike:
-within a group the best rows stay the best. So these are kept for each group, and one pod moves one row. For example:
+within a group the best rows stay the best. So some hundred good rows of each group are kept by what they have, and one
+pod moves one row. For example:
 
-    base by row  [7, 9, 9, 5]    group of each row  [0, 0, 1, 1]    highest by group  [9, 9]    its rows  [[1], [2]]
+    base by row  [7, 9, 9, 5]    group of each row  [0, 0, 1, 1]    good rows by group  [{9: [1], 7: [0]}, {9: [2]}]
     points by group  [20, 10]    the best is row 1 of group 0, with 29
 
 Made by ``evaluation.py``, which says what has changed. Small clusters are summed up row by row instead.
@@ -19,6 +20,8 @@ from mooring.scheduler.framework import Mask, Scores
 _NOBODY = -(1 << 40)
 """The highest base of a group without feasible rows."""
 _NO_GROUP = -1
+_GOOD = 256
+"""So many rows of a group are known to be good, or all that are as good as the last of them."""
 
 
 class GroupedRows:
@@ -29,12 +32,15 @@ class GroupedRows:
         self._highest: Scores = np.full(int(codes.max(initial=0)) + 1, _NOBODY, np.int64)
         """By group: no feasible row has more."""
         np.maximum.at(self._highest, codes[feasible], base[feasible])
-        self._rows: dict[int, list[int]] = {}
-        """By group the rows that have as much, where somebody has looked for them and there are any."""
+        self._good: dict[int, dict[int, list[int]]] = {}
+        """By group, where somebody has asked: all rows with a base of at least its floor, by base."""
+        self._floor: dict[int, int] = {}
         self._group_of: NDArray[np.int32] = np.full(len(base), _NO_GROUP, np.int32)
-        """In which of these lists a row is ..."""
+        """Among whose good rows a row is, ..."""
+        self._base_of: NDArray[np.int64] = np.zeros(len(base), np.int64)
+        """... with which base ..."""
         self._place_of: NDArray[np.int32] = np.zeros(len(base), np.int32)
-        """... and where."""
+        """... and where in that list."""
         self._best: list[list[int]] = []
 
     def update(self, rows: NDArray[np.intp], feasible: Mask) -> None:
@@ -49,49 +55,54 @@ class GroupedRows:
         group = self._group_of.item(row)
         if group == _NO_GROUP:
             return
-        rows, place = self._rows[group], self._place_of.item(row)
+        good, base, place = self._good[group], self._base_of.item(row), self._place_of.item(row)
+        rows = good[base]
         last = rows.pop()
         if last != row:
             rows[place], self._place_of[last] = last, place
         self._group_of[row] = _NO_GROUP
         if not rows:
-            del self._rows[group]
+            del good[base]
+            if good:
+                self._highest[group] = max(good)
+            else:
+                del self._good[group]  # others are looked for when the group is the best
 
     def _join(self, row: int, group: int, base: int) -> None:
         if group >= len(self._highest):
             added = np.full(group + 1 - len(self._highest), _NOBODY, np.int64)
             self._highest = np.concatenate((self._highest, added))
-        highest = self._highest.item(group)
-        if base > highest:
-            self._highest[group] = base
-            for other in self._rows.pop(group, ()):
-                self._group_of[other] = _NO_GROUP
-            self._rows[group] = []
-        if base >= highest and group in self._rows:
-            self._group_of[row], self._place_of[row] = group, len(self._rows[group])
-            self._rows[group].append(row)
+        self._highest[group] = max(self._highest[group], base)
+        good = self._good.get(group)
+        if good is not None and base >= self._floor[group]:
+            rows = good.setdefault(base, [])
+            self._group_of[row], self._base_of[row], self._place_of[row] = group, base, len(rows)
+            rows.append(row)
 
     def rank(self, points: Scores) -> None:
         """Find the best rows when groups have these points."""
         while True:
-            points = points[: len(self._highest)]
-            totals = self._highest[: len(points)] + points
+            totals = self._highest + points[: len(self._highest)]
             groups = (totals == totals.max()).nonzero()[0].tolist()
-            if all(group in self._rows or self._find(group) for group in groups):
-                self._best = [self._rows[group] for group in groups]
+            if all(group in self._good or self._find(group) for group in groups):
+                self._best = [self._good[group][self._highest.item(group)] for group in groups]
                 return
 
     def _find(self, group: int) -> bool:
-        """List the best rows of a group; False when they have less than was thought."""
+        """List the good rows of a group; False when the best have less than was thought."""
         members = (self.feasible & (self.codes == group)).nonzero()[0]
         bases = self.base[members]
         highest = int(bases.max(initial=_NOBODY))
         if highest < self._highest[group]:
             self._highest[group] = highest
             return False
-        best = members[bases == highest]
-        self._group_of[best], self._place_of[best] = group, np.arange(len(best))
-        self._rows[group] = best.tolist()
+        floor = int(np.partition(bases, -_GOOD)[-_GOOD]) if len(bases) > _GOOD else _NOBODY
+        self._floor[group], self._good[group] = floor, {}
+        members, bases = members[bases >= floor], bases[bases >= floor]
+        for base in np.unique(bases).tolist():
+            rows = members[bases == base]
+            self._group_of[rows], self._base_of[rows], self._place_of[rows] = group, base, np.arange(len(rows))
+            self._good[group][base] = rows.tolist()
         return True
 
     def rows(self) -> NDArray[np.intp]:
