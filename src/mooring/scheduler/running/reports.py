@@ -20,7 +20,8 @@ log = logs.get(__name__)
 
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
-_WRITERS = 8
+_WRITERS = 32
+"""What they write at the same time goes in one request where the server takes groups."""
 _ATTEMPTS = 5
 _RETRY = Backoff(initial=0.5, maximum=10.0, jitter=0.5)
 
@@ -127,7 +128,7 @@ class Reports:
             if change:
                 meta = pod.metadata
                 patch = {"metadata": {"uid": meta.uid}, "status": change}
-                await self._client.patch(Pod, meta.name, patch, meta.namespace, subresource="status")
+                await self._client.patch_unread(Pod, meta.name, patch, meta.namespace, subresource="status")
         except NotFound:
             pass
         except (StatusError, ClientError) as error:

@@ -69,7 +69,8 @@ class Victims:
             return True
         try:
             await self._mark(victim, pod)
-            await self._client.delete(Pod, victim.metadata.name, victim.metadata.namespace, uid=victim.metadata.uid)
+            meta = victim.metadata
+            await self._client.delete_unread(Pod, meta.name, meta.namespace, uid=meta.uid)
         except (NotFound, Conflict):
             return False
         except (StatusError, ClientError) as error:
@@ -90,4 +91,4 @@ class Victims:
         }
         meta = victim.metadata
         patch = {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}}
-        await self._client.patch(Pod, meta.name, patch, meta.namespace, subresource="status")
+        await self._client.patch_unread(Pod, meta.name, patch, meta.namespace, subresource="status")
