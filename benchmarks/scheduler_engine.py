@@ -1,6 +1,6 @@
 """The scheduler's engine alone: pods placed a second, by what the pods ask for and by the number of nodes.
 
-python -m benchmarks scheduler_engine                 all workloads at 100 to 50,000 nodes
+python -m benchmarks scheduler_engine                 all workloads at 100 to 100,000 nodes
 NODES=5000 PODS=2000 WORKLOADS=basic,cel python -m benchmarks scheduler_engine
 
 Times are of the processor: the engine computes and never waits, and so neighbours on a busy machine count less. Each
@@ -41,7 +41,7 @@ from mooring.api.meta_v1 import LabelSelector, ObjectMeta
 from mooring.api.quantity import parse
 from mooring.scheduler.deciding.engine import Engine, fit_message
 
-NODES = [int(text) for text in os.environ.get("NODES", "100,1000,5000,15000,50000").split(",")]
+NODES = [int(text) for text in os.environ.get("NODES", "100,1000,5000,15000,50000,100000").split(",")]
 PODS = int(os.environ.get("PODS", "2000"))
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 KERNELS = ["5.4.0-150", "5.10.0-28", "5.15.0-91", "6.1.0-18", "6.6.12", "6.8.0-31"]
