@@ -149,7 +149,8 @@ class Scheme:
         return kind
 
     def is_served(self, kind: Kind) -> bool:
-        return kind in self._served
+        """Whether clients can use a kind, also one as the scheme of another version has it."""
+        return (kind.api_version, kind.kind) in self._served
 
     def resource(self, group: str, version: str, plural: str) -> Kind | None:
         """The served kind behind a URL."""
@@ -231,8 +232,8 @@ class Scheme:
         return target
 
     @cached_property
-    def _served(self) -> frozenset[Kind]:
-        return frozenset(self.served)
+    def _served(self) -> frozenset[tuple[str, str]]:
+        return frozenset((kind.api_version, kind.kind) for kind in self.served)
 
     @cached_property
     def _discovery(self) -> dict[str, dict[str, tuple[Kind, ...]]]:

@@ -289,3 +289,15 @@ def test_a_version_of_another_shape_needs_a_conversion() -> None:
     odd = Kind("apps", "v1beta1", "Deployment", apps_v1.ReplicaSet, plural="deployments")
     with pytest.raises(SchemeError, match="apps/v1beta1 Deployment has another shape than apps/v1 and no conversion"):
         scheme_at(extra=(odd,))
+
+
+@pytest.mark.req("4330.4")
+@pytest.mark.parametrize(("emulation", "there"), [("1.31", False), ("1.32", True)])
+def test_a_subresource_comes_with_its_release_and_the_kind_stays_the_same(emulation: str, there: bool) -> None:
+    pods = scheme_at(emulation).resource("", "v1", "pods")
+    newest = scheme_at().resource("", "v1", "pods")
+    assert pods is not None
+    assert newest is not None
+    assert (pods.subresource("resize") is not None) == there
+    assert scheme_at(emulation).is_served(newest)
+    assert scheme_at().is_served(pods)
