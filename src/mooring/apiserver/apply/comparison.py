@@ -28,10 +28,14 @@ class Comparison:
     added: Fields = field(default_factory=dict)
     modified: Fields = field(default_factory=dict)
     removed: Fields = field(default_factory=dict)
+    _changed: Fields | None = None
 
     @property
     def changed(self) -> Fields:
-        return field_set.union(self.added, self.modified)
+        """What was added or modified; asked for every manager when all has been compared."""
+        if self._changed is None:
+            self._changed = field_set.union(self.added, self.modified)
+        return self._changed
 
 
 class MissingKeyError(ValueError):

@@ -145,6 +145,8 @@ class FieldManagers:
 
     def version_of(self, entry: ManagedFieldsEntry, kind: Kind) -> Kind | None:
         """The kind in the version of an entry; None for one that is unknown here."""
+        if entry.api_version == kind.api_version:
+            return kind
         return self._scheme.kind(entry.api_version, kind.kind)
 
     def _fields_of_new(self, kind: Kind, obj: Resource) -> Fields:
@@ -478,6 +480,8 @@ def _with_fields(entry: ManagedFieldsEntry, fields: Fields) -> ManagedFieldsEntr
 
 def _capped(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
     """At most so many managers that update: the oldest ones of a version become one."""
+    if len(entries) <= MAX_UPDATE_MANAGERS:
+        return entries
     updates = sorted((entry for entry in entries if entry.operation == UPDATE), key=lambda entry: entry.time or "")
     surplus = len(updates) - MAX_UPDATE_MANAGERS
     if surplus <= 0:
