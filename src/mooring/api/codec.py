@@ -236,11 +236,12 @@ def _may_repeat_a_field(body: bytes, tree: Any) -> bool:
 
     The decoder keeps the last of two equal fields, so that JSON made again of the `tree` has fewer fields. Both
     texts are counted by the quote and colon that end a field's name. In the body that is exact where nothing stands
-    between the two and no text ends in a backslash; anything else counts as suspicious. In what was kept, a name that
-    ends in a backslash (which the body may write as `\\u005c`) is not counted, so that the body has more.
+    between the two, no text ends in a backslash and no colon is escaped; anything else counts as suspicious. In what
+    was kept, a name that ends in a backslash (which the body may write as `\\u005c`) is not counted, so that the body
+    has more.
     """
     escapes = _BACKSLASH in body
-    if escapes and body.find(b'\\\\"') >= 0:
+    if escapes and (body.find(b'\\\\"') >= 0 or body.find(b"\\u003a") >= 0 or body.find(b"\\u003A") >= 0):
         return True
     for space, end in _SPACES.items():  # a number is found much faster than a text, and that much faster than a pattern
         if space in body and body.find(end) >= 0 and _SPACED_END.search(body):
