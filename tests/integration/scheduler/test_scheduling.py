@@ -1,5 +1,6 @@
 """The scheduler against a real API server in the same process: from a pod's creation to its binding."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,13 @@ async def events(cluster: Rig, name: str) -> list[Event]:
     return [event for event in listing.items if event.regarding.name == name]
 
 
+async def until_told(cluster: Rig, name: str, reason: str) -> None:
+    """Events come a moment after what they tell of: bindings and deletions go first."""
+    async with asyncio.timeout(30):
+        while reason not in [event.reason for event in await events(cluster, name)]:  # noqa: ASYNC110 - they are listed
+            await asyncio.sleep(0.02)
+
+
 async def priority_class(cluster: Rig, name: str, value: int) -> None:
     await cluster.admin.create(PriorityClass(metadata=ObjectMeta(name=name), value=value))
 
@@ -51,6 +59,7 @@ async def test_pods_are_bound_and_people_are_told(cluster: Rig) -> None:
     assert condition(cluster.pods["web-0"]).status == "True"
     events_seen = cluster.informers.of(Event)
     await cluster.until(lambda: any(event.regarding.name == "web-0" for event in events_seen.objects()))
+    await until_told(cluster, "web-0", "Scheduled")
     told = await events(cluster, "web-0")
     assert (told[0].reason, told[0].note) == ("Scheduled", "Successfully assigned default/web-0 to n1")
     assert (told[0].type, told[0].action, told[0].reporting_controller) == ("Normal", "Binding", "default-scheduler")
@@ -66,7 +75,7 @@ async def test_a_pod_that_fits_nowhere_says_why_and_is_bound_when_a_node_comes(c
     assert told.message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
     await cluster.add_node("n2", cpu="4")
     await cluster.until(lambda: cluster.node_of("big") == "n2")
-    assert "FailedScheduling" in [event.reason for event in await events(cluster, "big")]
+    await until_told(cluster, "big", "FailedScheduling")
 
 
 async def test_a_cluster_without_nodes_is_waited_for(cluster: Rig) -> None:
@@ -103,7 +112,7 @@ async def test_a_more_important_pod_displaces_others_and_gets_their_room(
     await cluster.add_pod("high", cpu="3", priorityClassName="high")
     await cluster.until(lambda: cluster.node_of("high") == "n1")
     assert set(cluster.pods) == {"high"}
-    assert "Preempted" in [event.reason for event in await events(cluster, "low-0")]
+    await until_told(cluster, "low-0", "Preempted")
 
 
 async def test_a_pod_waits_on_its_nominated_node_until_its_victims_have_gone(cluster: Rig) -> None:
