@@ -109,12 +109,16 @@ class StatefulSetController(Workload[StatefulSet]):
         """Make, remove and replace pods as far as that is possible now. Returns when to try refused ones again."""
         await self._settle_claims(look)
         await self._repair(look)
+        missing = [ordinal for ordinal in stateful_pods.ordinals(look.owner) if ordinal not in look.pods]
+        if missing and not look.one_by_one:
+            wait = await self._create(look, missing)
+            if wait is not None:
+                return wait
         for ordinal in stateful_pods.ordinals(look.owner):
             pod = look.pods.get(ordinal)
             if pod is None:
-                wait = await self._create(look, ordinal)
-                if look.one_by_one or wait is not None:
-                    return wait
+                if look.one_by_one:
+                    return await self._create(look, [ordinal])
             elif states.has_ended(pod) and pod.metadata.deletion_timestamp is None:
                 told = "Failed" if pod.status.phase == "Failed" else "Terminated"
                 text = f"StatefulSet {look.key} is recreating {told.lower()} Pod {pod.metadata.name}"
@@ -140,16 +144,24 @@ class StatefulSetController(Workload[StatefulSet]):
                 written = await self.client.patch(Pod, meta.name, body, meta.namespace)
                 self.expectations.wrote(look.key, self.pods.informer, written)
 
-    async def _create(self, look: _Pass, ordinal: int) -> float | None:
-        owner = look.owner
-        await self._create_claims(look, ordinal)
-        revision = look.current if ordinal < self._first_updated(owner) else look.update
-        template = revisions.template_of(revision)
-        pod = stateful_pods.new_pod(owner, ordinal, template, revision.metadata.name, look.ref)
-        outcome = await self.pod_control.create(look.key, owner, template, [pod])
-        if outcome.error is not None and outcome.wait is None:
-            raise outcome.error
-        return outcome.wait
+    async def _create(self, look: _Pass, ordinals: Sequence[int]) -> float | None:
+        """Make pods, those of a revision together. Returns when to try refused ones again."""
+        owner, first = look.owner, self._first_updated(look.owner)
+        old = [ordinal for ordinal in ordinals if ordinal < first]
+        new = [ordinal for ordinal in ordinals if ordinal >= first]
+        for revision, numbers in ((look.current, old), (look.update, new)):
+            if not numbers:
+                continue
+            for ordinal in numbers:
+                await self._create_claims(look, ordinal)
+            template, name = revisions.template_of(revision), revision.metadata.name
+            pods = [stateful_pods.new_pod(owner, ordinal, template, name, look.ref) for ordinal in numbers]
+            outcome = await self.pod_control.create(look.key, owner, template, pods)
+            if outcome.error is not None and outcome.wait is None:
+                raise outcome.error
+            if outcome.wait is not None:
+                return outcome.wait
+        return None
 
     async def _remove_condemned(self, look: _Pass) -> bool:
         """Remove the pods that are too many, the highest first; False while one has to be waited for."""
