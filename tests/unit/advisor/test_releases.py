@@ -382,6 +382,18 @@ def test_a_rehearsal_plays_both_releases(tmp_path: Path) -> None:
     assert data["rehearsal"]["objects"] == 1
 
 
+def test_a_rehearsal_differs_by_nothing_that_a_finding_says(tmp_path: Path) -> None:
+    path = tmp_path / "pod.yaml"
+    policy = {"resourceName": "cpu", "restartPolicy": "NotRequired"}
+    container = {"name": "c", "image": "i", "resizePolicy": [policy]}
+    path.write_text(yaml.safe_dump(obj("v1", "Pod", stored=False, spec={"containers": [container]})))
+    words = ["--from", str(path), "--from-version", "1.33", "--to-version", "1.32", "--rehearse", "-o", "json"]
+    data = json.loads(run(*words)[1])
+    assert [each["rule"] for each in data["findings"]] == ["R005"]
+    assert [each["observed"] for each in data["rehearsal"]["broken"]] == ["changed"]
+    assert "differences" not in data["rehearsal"]
+
+
 def test_the_page_lists_every_rule() -> None:
     page = (Path(__file__).parents[3] / "docs" / "upgrade.md").read_text()
     for rule in RULES.values():

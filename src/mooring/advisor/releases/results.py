@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from mooring.advisor.audit.results import API_VERSION, ObjectReference, Rehearsal, Step
 from mooring.advisor.lint.rules import Rule, Severity
@@ -73,6 +74,16 @@ RULES: dict[Effect, Rule] = {
 """By effect; ``docs/upgrade.md`` lists them, and a test compares. A number is never used again."""
 
 
+_FORETOLD_BY = {
+    "changed": {Effect.FIELD_LOST, Effect.FIELD_OFF, Effect.HARMLESS},
+    "rejected": {Effect.FIELD_LOST, Effect.FIELD_OFF, Effect.VALUE_REFUSED, Effect.REFUSED, Effect.RULE_REFUSED},
+    "not served": {Effect.NOT_SERVED, Effect.UNREACHABLE},
+    "evicted": {Effect.STUCK},
+    "pending": {Effect.STUCK},
+}
+"""What a rehearsal sees, and the findings that say so."""
+
+
 class _Result(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A struct with the habits of the API."""
 
@@ -126,6 +137,16 @@ class ReleaseAudit(_Result, frozen=True, kw_only=True):
     unread: list[str] = []
     """Resources that may not be read: what becomes of them is not known."""
     rehearsal: Rehearsal | None = None
+
+    def rehearsed(self, rehearsal: Rehearsal) -> "ReleaseAudit":
+        """With what was seen on a copy: what differs is what no finding says."""
+        told = {(finding.object, finding.effect) for finding in self.findings}
+        differences = [
+            each
+            for each in rehearsal.differences
+            if not any((each.object, effect) in told for effect in _FORETOLD_BY.get(each.observed, ()))
+        ]
+        return structs.replace(self, rehearsal=structs.replace(rehearsal, differences=differences))
 
     def worst(self) -> Severity | None:
         return max((finding.level for finding in self.findings), default=None)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from msgspec import structs
 
 from mooring.cli.support.cluster_source import ClusterSource, SchedulerChoice
 from mooring.cli.support.lint_formats import FORMATS, print_report
@@ -96,7 +95,7 @@ class ReleaseQuestion:
         question = crossing.question()
         played = audit.audit(snapshot, question, profiles=self.scheduler.profiles)
         rehearsal = rehearsed(snapshot, question, played, self.scheduler.profiles, seconds).rehearsal
-        return structs.replace(found, rehearsal=rehearsal)
+        return found.rehearsed(rehearsal) if rehearsal else found
 
 
 def print_audit(found: "ReleaseAudit", output: str, fail_if: str, paint: "Paint") -> int:
