@@ -27,6 +27,8 @@ POD = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
 OBJECTS = {"Pod": ("v1", POD), **EXAMPLES}
 DEFINITION = "CustomResourceDefinition"
 STATUS_BY_SERVERS = {DEFINITION, "APIService", "FlowSchema", "PriorityLevelConfiguration", "ResourceQuota"}
+TOO_NEW = "PodCertificateRequest"
+"""Its `stubPKCS10Request` came with 1.36: a server before that would lose it."""
 PODS = "/api/v1/namespaces/default/pods"
 CLAIM = "/registry/resourceclaims/default/x"
 
@@ -82,6 +84,10 @@ async def test_each_reads_what_the_other_writes(etcd: EtcdServers, tmp_path: Pat
         for writer, reader in (both, both[::-1]):
             name = "by-old" if writer is both[0] else "by-new"
             for kind in _writable(writer):
+                if kind.kind == TOO_NEW and pair.min_compatibility:
+                    code, refusal = await writer.ask("POST", _collection(kind), _object(kind, name))
+                    assert (code, "minimum compatibility version" in refusal["message"]) == (422, True)
+                    continue
                 made = await writer.create(_collection(kind), _object(kind, name))
                 await _check_is_read(made, kind, reader)
             stored, scheme = await _stored(writer, name), writer.plane.server.scheme
