@@ -135,6 +135,7 @@ class _Gathering:
         """The gates without which the server drops a field of this name; `is_telling`: it can be no other field."""
         here = (place.partition(".")[0], member.name)
         gates = {gate for group, gate, name in self._drops if (group, name) == here and gate in self._gates}
+        gates = set(filter(self._lasted, gates)) or gates
         if began != FIRST:
             return {gate for gate in gates if is_telling and self._began(gate) == began}
         # Gate and field need not have come together, so that the name alone must be telling.
@@ -153,6 +154,11 @@ class _Gathering:
         """The gates that a comment names; only those that began with a release, if one is given."""
         words = {word for word in re.findall(r"[A-Z]\w+", comment) if word in self._gates}
         return {word for word in words if not began or self._began(word) == began}
+
+    def _lasted(self, gate: str) -> bool:
+        """One that went away before it was on has been given up, or has another name now."""
+        stages = self._gates[gate]
+        return stages[-1].stage != "Removed" or any(stage.default for stage in stages)
 
     def _began(self, gate: str) -> int:
         return self._gates[gate][0].minor

@@ -50,9 +50,9 @@ class _Part:
         kind = type(value)
         if kind is list or kind is dict:
             return any(map(self.touches, value if kind is list else value.values()))
-        read, parts = self._readers.get(kind) or self._reader(kind)
-        for found, below in zip(read(value), parts, strict=True):
-            if found:
+        read, parts, optional = self._readers.get(kind) or self._reader(kind)
+        for found, below, may_lack in zip(read(value), parts, optional, strict=True):
+            if found or (may_lack and found is not None):
                 if below is None:
                     return True
                 for each in found if type(found) is list else (found,):
@@ -64,11 +64,12 @@ class _Part:
         fields = _attributes(struct) if issubclass(struct, msgspec.Struct) else {}
         names = [name for name in (*self.below, *self.off, *self.young, *self.values) if name in fields]
         parts = tuple(self.below.get(name) for name in names)
+        optional = tuple(fields[name].default is None for name in names)
         if len(names) > 1:
-            reader = _Reader(attrgetter(*(fields[name].name for name in names)), parts)
+            reader = _Reader(attrgetter(*(fields[name].name for name in names)), parts, optional)
         else:  # for which `attrgetter` gives no tuple
             only = fields[names[0]].name if names else ""
-            reader = _Reader(lambda value: (getattr(value, only),) if only else (), parts)
+            reader = _Reader(lambda value: (getattr(value, only),) if only else (), parts, optional)
         self._readers[struct] = reader
         return reader
 
@@ -79,6 +80,8 @@ class _Reader(NamedTuple):
     read: Callable[[Any], tuple[Any, ...]]
     below: tuple[_Part | None, ...]
     """What to look at below each; None for what is off or young itself."""
+    optional: tuple[bool, ...]
+    """Whether each can be None, so that no and 0 are said, too."""
 
 
 class _Use(NamedTuple):
@@ -204,9 +207,13 @@ def _uses(value: Any, part: _Part, path: Path | None, names: Names, but: _Part |
             if inner:
                 yield from _uses(inner, below, path.child(name) if path else Path(name), (*names, name), but)
         for name in (*part.off, *part.young, *part.values):
-            if name in fields and (used := getattr(value, fields[name].name)):
+            if name not in fields:
+                continue
+            about = fields[name]
+            used = getattr(value, about.name)
+            if used or (about.default is None and used is not None):
                 here = path.child(name) if path else Path(name)
-                for found in _own(used, part, fields[name], here):
+                for found in _own(used, part, about, here):
                     yield found._replace(names=(*names, *found.names), holder=value)
 
 
