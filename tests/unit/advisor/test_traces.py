@@ -575,6 +575,9 @@ def test_command_replays_a_trace_and_writes_its_measures(tmp_path: Path) -> None
 WRONG_CALLS = (
     (("--fill", "cpu=2"), "--fill needs --draw"),
     (("--draw", "--fill", "cpu"), "--fill: cpu is not of the form RESOURCE=TIMES"),
+    (("--draw", "--fill", "cpu=-1"), "a cluster cannot be filled with -1 times cpu: more than 0 and at most 100"),
+    (("--draw", "--fill", "cpu=nan"), "a cluster cannot be filled with nan times cpu"),
+    (("--draw", "--fill", "cpu=1e12"), "a cluster cannot be filled with 1e+12 times cpu"),
     (("--cordon", "a"), "--trace goes without changes"),
     (("--measures", "m.txt"), "the name ends in .csv, .json or .parquet"),
 )

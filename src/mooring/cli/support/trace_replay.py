@@ -222,11 +222,12 @@ def _fill(text: str | None) -> "Fill | None":
 
     if text is None:
         return None
-    resource, _, times = text.rpartition("=")
+    resource, _, number = text.rpartition("=")
     try:
-        return Fill(resource, float(times))
+        times = float(number)
     except ValueError as problem:
         raise click.UsageError(f"--fill: {text} is not of the form RESOURCE=TIMES, as in cpu=1.3") from problem
+    return Fill(resource, times)
 
 
 def _prices(wanted: TraceWanted) -> "Prices":

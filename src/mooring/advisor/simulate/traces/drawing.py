@@ -20,6 +20,7 @@ from mooring.constraints.requests import in_units, requests_of, units
 
 GAP = 1.0
 """Seconds between two pods."""
+_MOST_TIMES = 100
 _TAKEN = 10
 """Numbers that the simulator's scheduler takes between pods and nodes: one for each kind that it begins to watch."""
 
@@ -31,6 +32,12 @@ class Fill:
     resource: str
     times: float
     """Of what all nodes have."""
+
+    def __post_init__(self) -> None:
+        """Raises TraceError."""
+        if not 0 < self.times <= _MOST_TIMES:  # which is also said of what is no number
+            wrong = f"{self.times:g} times {self.resource}"
+            raise TraceError(f"a cluster cannot be filled with {wrong}: more than 0 and at most {_MOST_TIMES}")
 
 
 class Drawn(NamedTuple):
