@@ -31,14 +31,14 @@ class RawClient:
         """The code and the decoded body of an answer; raises OSError or EOFError when the connection breaks."""
         await self._send(method, path, body, media_type)
         code, headers = await self._head()
-        data = await self._reader.readexactly(int(headers.get("content-length", "0")))
+        data = await self._body(headers)
         return code, json.loads(data) if data else None
 
     async def status(self, path: str) -> int:
         """The code of an answer whose body does not matter."""
         await self._send("GET", path, None, "")
         code, headers = await self._head()
-        await self._reader.readexactly(int(headers.get("content-length", "0")))
+        await self._body(headers)
         return code
 
     async def watch(self, path: str) -> AsyncIterator[dict[str, Any]]:
@@ -47,9 +47,8 @@ class RawClient:
         code, _ = await self._head()
         assert code == 200, code
         rest = b""
-        while size := int(await self._line(), 16):
-            *lines, rest = (rest + await self._reader.readexactly(size)).split(b"\n")
-            await self._line()
+        async for chunk in self._chunks():
+            *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
                 yield json.loads(line)
 
@@ -69,6 +68,17 @@ class RawClient:
             name, _, value = line.partition(":")
             headers[name.lower()] = value.strip()
         return code, headers
+
+    async def _body(self, headers: dict[str, str]) -> bytes:
+        if headers.get("transfer-encoding") == "chunked":  # long lists
+            return b"".join([chunk async for chunk in self._chunks()])
+        return await self._reader.readexactly(int(headers.get("content-length", "0")))
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        while size := int(await self._line(), 16):
+            yield await self._reader.readexactly(size)
+            await self._line()
+        await self._line()
 
     async def _line(self) -> str:
         line = await self._reader.readuntil(b"\r\n")
