@@ -83,6 +83,21 @@ async def test_what_is_looked_up_counts_at_once(api: ApiCaller) -> None:
     assert (await api.post(PODS, _body("large"))).code == 422
 
 
+@pytest.mark.parametrize("ends", [False, True], ids=["its security", "its end"])
+async def test_a_namespace_that_has_changed_counts_at_once(ends: bool, api: ApiCaller) -> None:
+    await api.post("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+    await api.post("/api/v1/namespaces/shop/serviceaccounts", account)
+    pods = "/api/v1/namespaces/shop/pods"
+    before = [(await api.post(pods, _body(name))).code for name in ("one", "two", "three")]
+    if ends:
+        await api.delete("/api/v1/namespaces/shop")
+    else:
+        strict = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+        await api.patch("/api/v1/namespaces/shop", strict)
+    assert [*before, (await api.post(pods, _body("four"))).code] == [201, 201, 201, 403]
+
+
 async def test_another_sender_is_another_matter(api: ApiCaller) -> None:
     await _learned(api)
     answer = await api.post(PODS, _body("theirs"), agent="other/1")
