@@ -40,6 +40,8 @@ _KEEP_ALIVE_SECONDS = 60
 _BACKLOG = 2048
 _HANG_UP_SECONDS = 0.1
 _IDLE_LOOK_SECONDS = 1.0
+_OLD = "1.0"
+"""A version of HTTP without chunks and without a second request: a body of unknown length ends with the connection."""
 _JOINED_BYTES = 64 * 1024
 """Up to this size, copying the head and the body of a response into one piece is cheaper than two writes."""
 
@@ -130,7 +132,8 @@ class Cycle(RequestResponseCycle):
         headers = [*self.default_headers, *given]
         if not self.keep_alive:
             headers.append((b"connection", b"close"))
-        self.chunked_encoding = not any(name == b"content-length" for name, _ in given)
+        has_length = any(name == b"content-length" for name, _ in given)
+        self.chunked_encoding = not has_length and self.scope["http_version"] != _OLD
         if self.chunked_encoding and self.scope["method"] != "HEAD":
             headers.append((b"transfer-encoding", b"chunked"))
         return self.head(status, headers)
@@ -162,10 +165,11 @@ class _NoEvent:
 class Whole:
     """A request that has come whole, as far as uvicorn wants to know of it."""
 
-    __slots__ = ("disconnected", "keep_alive", "response_complete")
+    __slots__ = ("disconnected", "http_version", "keep_alive", "response_complete")
     message_event = _NoEvent()
 
-    def __init__(self, *, keep_alive: bool) -> None:
+    def __init__(self, http_version: str, *, keep_alive: bool) -> None:
+        self.http_version = http_version
         self.keep_alive = keep_alive
         self.disconnected = False
         self.response_complete = False
@@ -186,7 +190,7 @@ class Protocol(HttpToolsProtocol):
         self._client = Client(self.client[0] if self.client else "", transport.get_extra_info("peercert"))
         self._idle_since = 0.0
         self._awaited = self._is_whole = self._keeps_alive = False
-        self._method, self._body = "", b""
+        self._method, self._version, self._body = "", "", b""
         self._header_bytes = 0
         self._in_headers = True
         self._too_large = False
@@ -250,9 +254,8 @@ class Protocol(HttpToolsProtocol):
             raise ValueError(_TOO_LARGE)  # httptools stops, and `data_received` calls `send_400_response`
         parser = self.parser
         upgrades = parser.should_upgrade()  # behind such a request the parser does not go on
-        self._keeps_alive = (
-            not upgrades and not self.draining and parser.should_keep_alive() and parser.get_http_version() != "1.0"
-        )
+        self._version = parser.get_http_version()
+        self._keeps_alive = not upgrades and not self.draining and parser.should_keep_alive() and self._version != _OLD
         self._method = parser.get_method().decode("ascii")
         self._body, self._is_whole, self._awaited = b"", False, True
         if upgrades or self.expect_100_continue:
@@ -277,7 +280,7 @@ class Protocol(HttpToolsProtocol):
         is_next = previous is None or previous.response_complete
         path, query = self._address()
         if is_next and self._is_whole and len(self._body) <= self.limits.body_bytes:
-            whole = Whole(keep_alive=self._keeps_alive)
+            whole = Whole(self._version, keep_alive=self._keeps_alive)
             self.cycle = cast("Any", whole)
             headers = headers_by_name(self.headers)
             request = Request(method=self._method, path=path, headers=headers, body=self._body)
@@ -286,7 +289,7 @@ class Protocol(HttpToolsProtocol):
             task.add_done_callback(self.tasks.discard)
             return
         scope: dict[str, Any] = {"type": "http", "method": self._method, "path": path, "query_string": query}
-        scope |= {"headers": self.headers, CLIENT: self._client}
+        scope |= {"headers": self.headers, "http_version": self._version, CLIENT: self._client}
         if self.parser.should_upgrade():
             scope[TAKE_OVER] = self._take_over
         self.cycle = cycle = self._new_cycle(scope, keep_alive=self._keeps_alive)
@@ -339,7 +342,9 @@ class Protocol(HttpToolsProtocol):
                 if not whole.disconnected:
                     self._send(exchange, response, body, whole)
             elif isinstance(body, Stream) and (pushed := body.pushed) and exchange.request.method == "GET":
-                await self._push(exchange, response, Push(self.transport, self.flow, body, pushed, self._pushed_all))
+                framed = whole.http_version != _OLD
+                push = Push(self.transport, self.flow, body, pushed, self._pushed_all, in_chunks=framed)
+                await self._push(exchange, response, push)
             else:
                 await self._send_in_pieces(exchange, response, whole)
         except BaseException as error:
@@ -367,9 +372,10 @@ class Protocol(HttpToolsProtocol):
             return
         self._pushing = push
         date = known_lines(tuple(self.server_state.default_headers))
-        head = b"%b%btransfer-encoding: chunked\r\n" % (date, lines_of(headers_of(exchange, response)))
+        head = STATUS_LINE[response.status] + date + lines_of(headers_of(exchange, response))
+        chunked = b"transfer-encoding: chunked\r\n" if push.in_chunks else b""
         end = b"\r\n" if self.cycle.keep_alive else b"connection: close\r\n\r\n"
-        self.transport.write(STATUS_LINE[response.status] + head + end)
+        self.transport.write(head + chunked + end)
         await push.run()
 
     def _pushed_all(self) -> None:
@@ -382,7 +388,8 @@ class Protocol(HttpToolsProtocol):
 
     async def _send_in_pieces(self, exchange: Exchange, response: Response, whole: Whole) -> None:
         """What is too long for one write, or has to wait for somebody."""
-        cycle = self._new_cycle({"method": exchange.request.method}, keep_alive=whole.keep_alive)
+        scope = {"method": exchange.request.method, "http_version": whole.http_version}
+        cycle = self._new_cycle(scope, keep_alive=whole.keep_alive)
         cycle.disconnected, cycle.more_body, cycle.waiting_for_100_continue = whole.disconnected, False, False
         if cast("Any", self.cycle) is whole:
             self.cycle = cycle

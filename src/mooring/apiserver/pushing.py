@@ -18,12 +18,20 @@ _END = b"0\r\n\r\n"
 class Push:
     """The `Sink` of one response."""
 
-    __slots__ = ("_done", "_flow", "_stream", "_transport", "body")
+    __slots__ = ("_done", "_flow", "_stream", "_transport", "body", "in_chunks")
 
     def __init__(
-        self, transport: asyncio.Transport, flow: FlowControl, stream: Stream, body: Pushed, done: Callable[[], None]
+        self,
+        transport: asyncio.Transport,
+        flow: FlowControl,
+        stream: Stream,
+        body: Pushed,
+        done: Callable[[], None],
+        *,
+        in_chunks: bool,
     ) -> None:
         self.body = body
+        self.in_chunks = in_chunks
         self._transport = transport
         self._flow = flow
         self._stream = stream
@@ -45,11 +53,12 @@ class Push:
 
     def write(self, chunk: bytes) -> None:
         self._stream.sent(len(chunk))
-        self._transport.write(_framed(chunk))
+        self._transport.write(_framed(chunk) if self.in_chunks else chunk)
 
     def end(self) -> None:
         self._stream.at_end.close()
-        self._transport.write(_END)
+        if self.in_chunks:
+            self._transport.write(_END)
         self._done()
 
     def break_off(self) -> None:

@@ -163,6 +163,36 @@ async def test_who_speaks_http_1_0_gets_one_answer(connection: Connection) -> No
     assert await connection.ends() == b""
 
 
+_MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+async def test_who_speaks_http_1_0_gets_a_list_in_pieces_until_the_end_of_the_connection(
+    server: ApiServer, connection: Connection
+) -> None:
+    head = b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{'
+    await server.store.write_all(
+        [
+            Put(f"/registry/configmaps/default/c{number}", b'%b"name":"c%d","namespace":"default"}}' % (head, number))
+            for number in range(1500)  # more than are sent at once
+        ]
+    )
+    _, headers, _ = await connection.ask(f"GET {_MAPS} HTTP/1.0\n\n")
+    assert (headers["connection"], "transfer-encoding" in headers) == ("close", False)
+    assert len(json.loads(await connection.ends())["items"]) == 1500
+
+
+@pytest.mark.parametrize("query", ["", "&fieldSelector=metadata.name%3Dc"])
+async def test_who_speaks_http_1_0_gets_the_bare_lines_of_a_watch(
+    server: ApiServer, connection: Connection, query: str
+) -> None:
+    value = b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"c","namespace":"default"}}'
+    await server.store.write(Put("/registry/configmaps/default/c", value))
+    _, headers, _ = await connection.ask(f"GET {_MAPS}?watch=1&timeoutSeconds=1{query} HTTP/1.0\n\n")
+    assert (headers["connection"], "transfer-encoding" in headers) == ("close", False)
+    lines = (await connection.ends()).splitlines()
+    assert [json.loads(line)["type"] for line in lines] == ["ADDED"]
+
+
 async def test_a_body_can_come_in_chunks_after_the_server_has_asked_for_it(connection: Connection) -> None:
     path = "/api/v1/namespaces/default/configmaps"
     head = f"POST {path} HTTP/1.1\nHost: x\nExpect: 100-continue\nTransfer-Encoding: chunked\n\n"
