@@ -147,7 +147,7 @@ class ApiCaller:
         events: list[dict[str, Any]] = []
         async with aclosing(self.stream(url, accept)) as stream:
             try:
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(20):
                     while len(events) < count:
                         events.append(await anext(stream))
             except TimeoutError:

@@ -1,6 +1,8 @@
 """A trace that was recorded from a live Mooring under load gives the same placements when it is replayed."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,13 +19,22 @@ from scheduler_rig import Rig, rig
 pytestmark = pytest.mark.req("T.7")
 
 
-async def recorded(
-    cluster: Rig, trace: TraceFile, stop: asyncio.Event, pseudonyms: Pseudonyms | None = None
-) -> Recorder:
-    recorder = Recorder(trace.write, trace.now, pseudonyms)
+@asynccontextmanager
+async def recorded(cluster: Rig, trace: TraceFile, pseudonyms: Pseudonyms | None = None) -> AsyncIterator[Recorder]:
+    """A recording that begins with all that is there, and ends when it has told of all that is there then."""
+    recorder, stop = Recorder(trace.write, trace.now, pseudonyms), asyncio.Event()
     recorder.learn(trace.told)
-    await record(cluster.admin, recorder, stop)
-    return recorder
+    recording = asyncio.ensure_future(record(cluster.admin, recorder, stop))
+
+    def knows_all() -> bool:
+        return all(recorder._pods.values()) and len(recorder._pods) == len(cluster.pods)
+
+    await cluster.until(knows_all)
+    yield recorder
+    await cluster.until(knows_all)
+    stop.set()
+    await recording
+    trace.close()
 
 
 async def add_pods(cluster: Rig, start: int, number: int, workers: int = 4) -> None:
@@ -49,21 +60,15 @@ def test_a_recording_under_load_is_replayed_to_the_same_placements(tmp_path: Pat
 
     async def live() -> dict[str, str]:
         async with rig(tmp_path / "data") as cluster:
-            trace, stop = TraceFile(path), asyncio.Event()
-            recording = asyncio.ensure_future(recorded(cluster, trace, stop))
-            cluster.start()
-            for number in range(12):
-                await cluster.add_node(f"n{number}", cpu="16")
-            await add_pods(cluster, 0, 160)
-            for number in range(0, 60, 2):
-                await cluster.remove_pod(f"p{number}")
-            await cluster.until(lambda: len(cluster.pods) == 130)
-            await asyncio.sleep(0.2)  # the scheduler has seen them go as well
-            await add_pods(cluster, 160, 60)
-            await asyncio.sleep(0.2)
-            stop.set()
-            await recording
-            trace.close()
+            async with recorded(cluster, TraceFile(path)):
+                scheduler = cluster.start()
+                for number in range(12):
+                    await cluster.add_node(f"n{number}", cpu="16")
+                await add_pods(cluster, 0, 160)
+                for number in range(0, 60, 2):
+                    await cluster.remove_pod(f"p{number}")
+                await cluster.until(lambda: len(cluster.pods) == len(list(scheduler._pods.objects())) == 130)
+                await add_pods(cluster, 160, 60)
             return {f"default/{name}": found.spec.node_name for name, found in cluster.pods.items()}
 
     placements = asyncio.run(live())
@@ -78,16 +83,10 @@ def test_a_recording_goes_on_after_it_was_stopped_and_can_be_anonymous(tmp_path:
     times = iter(datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=second) for second in range(1000))
 
     async def part(cluster: Rig, *, adds: int, removes: str = "") -> None:
-        trace, stop = TraceFile(path, lambda: next(times)), asyncio.Event()
-        recording = asyncio.ensure_future(recorded(cluster, trace, stop, secret))
-        await asyncio.sleep(0.2)
-        if removes:
-            await cluster.remove_pod(removes)
-        await add_pods(cluster, adds, 2)
-        await asyncio.sleep(0.2)
-        stop.set()
-        await recording
-        trace.close()
+        async with recorded(cluster, TraceFile(path, lambda: next(times)), secret):
+            if removes:
+                await cluster.remove_pod(removes)
+            await add_pods(cluster, adds, 2)
 
     async def live() -> None:
         async with rig(tmp_path / "data") as cluster:

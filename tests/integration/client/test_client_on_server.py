@@ -300,9 +300,9 @@ async def test_a_leader_announces_its_version_and_hands_over(client: Client) -> 
         return asyncio.ensure_future(elector.run(lead))
 
     first = candidate("first")
-    await asyncio.sleep(0.2)
+    await until(lambda: log == ["first"])
     second = candidate("second")
-    await asyncio.sleep(0.3)
+    await asyncio.sleep(0.3)  # it has asked some times
     assert log == ["first"]
     lease = await client.get(Lease, "mooring-scheduler", "kube-system")
     assert lease.metadata.annotations == {"mooring.dev/version": "1.37"}

@@ -79,7 +79,7 @@ async def test_the_end_of_a_definition_takes_its_objects_along(api: CustomApi) -
 
 
 async def settled(api: CustomApi, condition: Any) -> None:
-    for _ in range(200):
+    for _ in range(4000):
         if condition():
             return
         api.clock.advance(1)
@@ -91,7 +91,7 @@ async def settled(api: CustomApi, condition: Any) -> None:
 async def test_watches_end_when_what_they_watch_is_another(api: CustomApi) -> None:
     body = (await api.get(CRD)).body
     watching = asyncio.create_task(api.watch(CRON_TABS, 100))
-    await asyncio.sleep(0.01)
+    await settled(api, lambda: api.resources.open_watches == 1)
     body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["more"] = {"type": "string"}
     assert (await api.put(CRD, body)).code == 200
     with pytest.raises(StopAsyncIteration):

@@ -32,7 +32,7 @@ async def servers(request: pytest.FixtureRequest) -> AsyncIterator[list[CustomAp
 
 
 async def settled(condition: Callable[[], bool]) -> None:
-    for _ in range(500):
+    for _ in range(2000):
         if condition():
             return
         await asyncio.sleep(0.01)
@@ -54,7 +54,7 @@ async def test_a_name_that_many_ask_for_at_once_goes_to_one_of_them(servers: lis
         found = (await servers[0].get(DEFINITIONS)).body["items"]
         return [each["metadata"]["name"] for each in found if _holds(each, "NamesAccepted")]
 
-    for _ in range(500):
+    for _ in range(2000):
         if len(await accepted()) == 1:
             break
         await asyncio.sleep(0.01)
