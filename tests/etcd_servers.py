@@ -15,7 +15,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -27,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from free_ports import free_ports
 from mooring.apiserver.security.pki import KeyPair, Pki
 from mooring.base.clock import SystemClock
 from mooring.store.etcd.config import EtcdConfig, parse_servers
@@ -187,7 +187,7 @@ class EtcdServers:
 def start_etcd(directory: Path, *, members: int = 1, tls: bool = False, flags: Sequence[str] = ()) -> EtcdServers:
     """Start a cluster; whoever does so must `stop` it."""
     scheme = "https" if tls else "http"
-    ports = _free_ports(3 * members)
+    ports = free_ports(3 * members)
     own = [
         EtcdMember(
             name=f"member-{i}",
@@ -231,14 +231,3 @@ def etcd_cluster(
         servers.stop()
         for member in servers.members:  # 128 MB each, however little is in it; the log stays
             shutil.rmtree(member.directory / "data", ignore_errors=True)
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()

@@ -10,7 +10,6 @@ Addresses 10.0.0.N become 127.0.0.N, ports become free ones, and each machine's 
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from etcd_servers import etcd_program
+from free_ports import free_ports
 
 PAGE = Path(__file__).parents[1] / "docs" / "ha.md"
 MACHINES = {"m1": "127.0.0.1", "m2": "127.0.0.2", "m3": "127.0.0.3"}
@@ -112,20 +112,8 @@ class Cluster:
 def machines(folder: Path) -> Iterator[Cluster]:
     """Certificates for the three machines; whatever was started ends with the context."""
     make_certificates(folder)
-    cluster = Cluster(folder, dict(zip(("2379", "2380", "6443", "10251", "10252"), _free_ports(5), strict=True)))
+    cluster = Cluster(folder, dict(zip(("2379", "2380", "6443", "10251", "10252"), free_ports(5), strict=True)))
     try:
         yield cluster
     finally:
         cluster.stop()
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that are free on the addresses of all machines."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("0.0.0.0", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()

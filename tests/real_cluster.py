@@ -5,13 +5,13 @@ controller for the life of nodes is left out, since it would find them all dead.
 """
 
 import os
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from eventually import eventually
+from free_ports import free_port
 from kubectl_caller import KUBECTL, Kubectl
 
 _NEEDED = ("etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager")
@@ -99,8 +99,3 @@ def _running(folder: Path, name: str, *flags: str) -> Iterator[None]:
 
 def _url(port: int) -> str:
     return f"http://127.0.0.1:{port}"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])

@@ -20,6 +20,8 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from free_ports import free_port
+
 _START = "from mooring.cli.commands.apiserver import apiserver; apiserver()"
 _SECONDS = 30
 
@@ -90,7 +92,7 @@ def start_server(data_dir: Path, *flags: str) -> RunningServer:
     log = data_dir / "server.log"
     errors = log.open("a")
     process = subprocess.Popen(
-        [sys.executable, "-c", _START, "--data-dir", str(data_dir), "--port", "0", *flags],
+        [sys.executable, "-c", _START, "--data-dir", str(data_dir), "--port", str(free_port()), *flags],
         stdout=subprocess.PIPE,
         stderr=errors,
         text=True,

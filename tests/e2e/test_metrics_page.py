@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 import subprocess
 import urllib.request
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from free_ports import free_port
 from promql import evaluate
 from running_up import running_up
 
@@ -33,13 +33,6 @@ _ROW = re.compile(r"^\| `(\w+)` \| (\w+) \|", re.MULTILINE)
 _TYPE = re.compile(r"^# TYPE (\w+) (\w+)$", re.MULTILINE)
 
 
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
-
-
 @dataclass
 class Pages:
     """The metrics of a control plane: before it had anything to do, and when it had bound one pod and not another."""
@@ -50,7 +43,7 @@ class Pages:
 
 @pytest.fixture(scope="module")
 def pages() -> Iterator[Pages]:
-    port = _free_port()
+    port = free_port()
     with running_up("--ephemeral", "--nodes", "1", "--metrics-port", str(port)) as plane:
         kubectl = ["kubectl", "--kubeconfig", str(plane.kubeconfig)]
 

@@ -4,7 +4,6 @@ import base64
 import os
 import shutil
 import signal
-import socket
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,6 +14,7 @@ import pytest
 import yaml
 
 from eventually import eventually
+from free_ports import free_port
 from kubectl_caller import KUBECTL, Kubectl
 from mooring.apiserver.security.pki import Pki
 from mooring.base.clock import SystemClock
@@ -52,13 +52,6 @@ def shell(name: str, script: str, **spec: Any) -> dict[str, Any]:
     containers = [{"name": "c", "image": "shell", "args": [script], **spec.pop("container", {})}]
     metadata = {"name": name, "labels": {"app": name}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers, **spec}}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.mark.req("X.9")

@@ -14,6 +14,7 @@ import pytest
 
 import real_cluster
 from eventually import eventually, never
+from free_ports import free_port
 from kubectl_caller import Kubectl
 from mooring.constraints import annotations
 
@@ -44,7 +45,7 @@ def hook(kind: str, name: str, port: int, operations: list[str]) -> dict[str, An
 @pytest.fixture(scope="module")
 def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
     with real_cluster.real_cluster(tmp_path_factory.mktemp("real")) as admin:
-        port = real_cluster.free_port()
+        port = free_port()
         for each in (
             hook("MutatingWebhookConfiguration", "pods", port, ["CREATE", "UPDATE"]),
             hook("ValidatingWebhookConfiguration", "nodes", port, ["UPDATE"]),

@@ -3,7 +3,6 @@
 They need what `test_real_node.py` needs.
 """
 
-import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import real_node
+from free_ports import free_port
 from kubectl_caller import Kubectl
 from real_node import IMAGE, Setup, eventually_true
 from real_stories import CAUTIOUS_UPGRADE, NEWEST_FEATURES, all_of, one_of, resemble, runnable_pod
@@ -45,12 +45,6 @@ def is_ready(story: Story, name: str) -> None:
     story.kubectl("wait", "--for=condition=Ready", "--timeout=60s", f"node/{name}")
 
 
-def a_free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 def containers(story: Story) -> list[str]:
     """The containers that a Deployment's pods run in, by their ids in containerd."""
     path = "jsonpath={range .items[*]}{.status.containerStatuses[0].containerID}{'\\n'}{end}"
@@ -58,7 +52,7 @@ def containers(story: Story) -> list[str]:
 
 
 def test_a_cautious_upgrade_leaves_containers_alone_and_brings_its_feature(tmp_path: Path) -> None:
-    node, port, trees = "rated-node", a_free_port(), all_of(CAUTIOUS_UPGRADE, "nodes", "workload", "new-feature")
+    node, port, trees = "rated-node", free_port(), all_of(CAUTIOUS_UPGRADE, "nodes", "workload", "new-feature")
     new = runnable_pod(one_of(trees, "reliable", "Pod"))
     web = one_of(trees, "web", "Deployment")
     web["spec"]["template"]["spec"]["containers"][0] |= {"image": IMAGE, "imagePullPolicy": "Never"}
@@ -81,7 +75,7 @@ def test_a_cautious_upgrade_leaves_containers_alone_and_brings_its_feature(tmp_p
 def test_a_cluster_that_never_goes_back_runs_what_is_new_in_its_release(tmp_path: Path) -> None:
     node, trees = "large-node", all_of(NEWEST_FEATURES, "nodes", "pod")
     with (
-        control_plane(tmp_path / "up", a_free_port(), "--min-compatibility-version", "1.37") as story,
+        control_plane(tmp_path / "up", free_port(), "--min-compatibility-version", "1.37") as story,
         joined(tmp_path / "n", story, node),
     ):
         resemble(story.kubectl, node, one_of(trees, node, "Node"))

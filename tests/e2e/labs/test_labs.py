@@ -1,12 +1,11 @@
 """The labs of docs/labs, typed word for word into a shell. Only ports are others, so that labs can run side by side."""
 
 import re
-import socket
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from free_ports import free_ports
 from kubectl_caller import KUBECTL
 from typed_console import ROOT, Step, console, steps
 
@@ -17,20 +16,12 @@ LABS = sorted((ROOT / "docs/labs").glob("*.md"))
 @pytest.mark.req("4330.11", "4330.13")
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.stem)
 def test_the_lab_does_what_it_says(lab: Path, tmp_path: Path) -> None:
-    ports = _free_ports(4)
+    ports = free_ports(4)
     typed = steps(lab)
     assert len(typed) > 5
     with console(tmp_path) as shell:
         for step in typed:
             shell.type(Step(_with_ports(step.command, *ports), step.expected))
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 def _with_ports(command: str, server: int, second: int, etcd: int, peer: int) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from free_ports import free_port
 from mooring.api import errors
 from mooring.api.apps_v1 import Deployment, DeploymentSpec
 from mooring.api.authentication_v1 import SelfSubjectReview, TokenRequestSpec, UserInfo
@@ -319,8 +320,8 @@ async def test_a_leader_announces_its_version_and_hands_over(client: Client) -> 
 @pytest.mark.parametrize("ephemeral", [False, True], ids=["with its data", "without its data"])
 async def test_an_informer_survives_a_restart_of_the_server(tmp_path: Path, ephemeral: bool) -> None:
     async with AsyncExitStack() as stack:
-        first = await stack.enter_async_context(running(tmp_path, ephemeral=ephemeral))
-        port = int(first.url.rpartition(":")[2])
+        port = free_port()
+        first = await stack.enter_async_context(running(tmp_path, port, ephemeral=ephemeral))
         client = await stack.enter_async_context(connect(first.kubeconfig(), user_agent="test"))
         informers = Informers(client)
         pods = informers.of(Pod)
