@@ -254,6 +254,19 @@ async def test_a_table_has_columns_and_a_row_for_each_object(some: ApiCaller) ->
     assert whole["rows"][0]["object"]["spec"]["nodeName"] == "n1"
 
 
+@pytest.mark.req("S.4")
+@pytest.mark.parametrize("include", ["", "?includeObject=Metadata", "?includeObject=Object", "?includeObject=None"])
+async def test_rows_of_a_list_say_what_rows_of_single_objects_say_whether_they_are_known_or_not(
+    some: ApiCaller, include: str
+) -> None:
+    single = [(await some.get(f"{PODS}/p{number}{include}", accept=TABLE)).body["rows"][0] for number in range(3)]
+    for _ in range(2):
+        assert (await some.get(f"{PODS}{include}", accept=TABLE)).body["rows"] == single
+    if "None" not in include:
+        metadata = [(await some.get(f"{PODS}/p{number}")).body["metadata"] for number in range(3)]
+        assert [row["object"]["metadata"] for row in single] == metadata
+
+
 async def test_yaml_is_written_as_well(some: ApiCaller) -> None:
     answer = await some.get(f"{CONFIG_MAPS}/c0", accept="application/yaml")
     assert b"kind: ConfigMap\n" in answer.text

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -24,12 +25,17 @@ from mooring.apiserver.resources.node_reading import Rendering
 from mooring.apiserver.resources.stored import Stored
 from mooring.apiserver.tables import Tables
 from mooring.apiserver.tables.printer import Ages
+from mooring.apiserver.tables.row import Row
 from mooring.base.clock import Clock
 from mooring.store.kv import KeyValue
 
 _META_VERSION = "meta.k8s.io/v1"
 _PARTIAL_HEAD = f'{{"kind":"PartialObjectMetadata","apiVersion":"{_META_VERSION}","metadata":'.encode()
-_PIECE = 256 * 1024
+_WITH_OBJECT = b',"object":%b{' % _PARTIAL_HEAD
+_VERSION = b'"resourceVersion":"%d",'
+_WITH_METADATA = _WITH_OBJECT + _VERSION
+_PIECE = 64 * 1024
+"""Of this size the memory of one piece is used for the next; much larger ones are asked of the system every time."""
 _HUMAN_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 
 
@@ -130,8 +136,9 @@ class TableView(View):
         return self.watched(value, revision, first=True)
 
     def pieces(self, items: Sequence[KeyValue], metadata: ListMeta) -> Iterator[bytes | memoryview]:
-        ages = Ages(self._clock.now())
-        rows = (self._row(kv.value, kv.mod_revision, ages, kv.key) for kv in items)
+        stored, ages = self.stored, Ages(self._clock.now())
+        head = stored.plain_head(self.kind) if isinstance(stored, Stored) and self._include == "Metadata" else None
+        rows = self._plain_rows(items, ages, head) if head else self._rows(items, ages)
         return self._table(_with_commas(rows), metadata, columns=True)
 
     def watched(self, value: bytes, revision: int, *, first: bool) -> bytes:
@@ -151,22 +158,44 @@ class TableView(View):
         yield from rows
         yield b"]}"
 
+    def _rows(self, items: Sequence[KeyValue], ages: Ages) -> Iterator[bytes]:
+        for kv in items:
+            yield self._row(kv.value, kv.mod_revision, ages, kv.key)
+
+    def _plain_rows(self, items: Sequence[KeyValue], ages: Ages, head: bytes) -> Iterator[bytes]:
+        """The same with the metadata of objects that need not be rendered, which is what most lists are made of."""
+        begin = len(head)
+        for kv in items:
+            value, revision = kv.value, kv.mod_revision
+            if not value.startswith(head):
+                yield self._row(value, revision, ages, kv.key)
+                continue
+            row = self._row_of(kv.key, revision, value, begin)
+            metadata = value[begin : begin + row.metadata_size]
+            yield b"".join((*row.write(ages), _WITH_METADATA % revision, metadata, b"}}"))
+
     def _row(self, value: bytes, revision: int, ages: Ages, key: str = "") -> bytes:
-        """One row; those of stored objects, which have a key, are remembered."""
         whole = self.stored.render(value, revision, self.kind)
-        row = self._tables.known.get(key) if key else None
-        if row is None or row.revision != revision or row.kind is not self.kind:
-            row = self._tables.row(self.kind, revision, whole)
-            if key and not self.kind.custom:  # whose columns may change while they stay as they are
-                self._tables.known.put(key, row)
+        begin = whole.index(b"{", 1) + 1
+        own = begin + len(_VERSION % revision) if revision else begin
+        row = self._row_of(key, revision, whole, own)
         pieces = row.write(ages)
         match self._include:
             case "Object":
                 pieces += (b',"object":', whole)
             case "Metadata":
-                pieces += (b',"object":', _PARTIAL_HEAD, whole[whole.index(b"{", 1) : row.metadata_end], b"}")
+                pieces += (_WITH_OBJECT, whole[begin : own + row.metadata_size], b"}")
         pieces.append(b"}")
         return b"".join(pieces)
+
+    def _row_of(self, key: str, revision: int, text: bytes, begin: int) -> Row:
+        """As `Tables.row`; those of stored objects, which have a key, are remembered."""
+        row = self._tables.known.get(key) if key else None
+        if row is None or row.revision != revision or row.kind is not self.kind:
+            row = self._tables.row(self.kind, revision, text, begin)
+            if key and not self.kind.custom:  # whose columns may change while they stay as they are
+                self._tables.known.put(key, row)
+        return row
 
 
 def view_for(context: HandlerContext, call: Call) -> View:
@@ -219,8 +248,21 @@ def _is_pretty(request: Request) -> bool:
     return request.flag("pretty") if "pretty" in request.query else request.user_agent.startswith(_HUMAN_AGENTS)
 
 
-async def in_turns(pieces: Iterator[bytes | memoryview]) -> AsyncIterator[bytes]:
-    """The JSON that `formatted` would give at once."""
+def in_turns(pieces: Iterator[bytes | memoryview]) -> bytes | AsyncIterator[bytes]:
+    """The JSON that `formatted` would give: whole where it is short, else while it is being made."""
+    parts = _parts(pieces)
+    first, second = next(parts), next(parts, None)
+    return first if second is None else _in_turns(chain((first, second), parts))
+
+
+async def _in_turns(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """The first come soon, and others have their turns in between."""
+    for part in parts:
+        yield part
+        await asyncio.sleep(0)
+
+
+def _parts(pieces: Iterator[bytes | memoryview]) -> Iterator[bytes]:
     joined: list[bytes | memoryview] = []
     size = 0
     for piece in pieces:
@@ -228,7 +270,6 @@ async def in_turns(pieces: Iterator[bytes | memoryview]) -> AsyncIterator[bytes]
         size += len(piece)
         if size >= _PIECE:
             yield b"".join(joined)
-            await asyncio.sleep(0)
             joined, size = [], 0
     yield b"".join([*joined, b"\n"])
 

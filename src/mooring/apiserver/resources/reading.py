@@ -19,8 +19,6 @@ from mooring.store.kv import KeyValue
 
 _MOST = 2**31
 """More than there can be; etcd's own arithmetic ends at 2^63."""
-_AT_ONCE = 1000
-"""Lists of more objects are sent while they are made: the first come soon, and others have their turns in between."""
 _SCAN = 500
 """How many keys are looked at in one go while a page is filled by a selector."""
 
@@ -75,7 +73,7 @@ class Reading:
             metadata.remaining_item_count = page.remaining if selection.is_everything else None
         if call.accepted.format == "protobuf":
             return Response(200, await view.protobuf_list(page.items, metadata), PROTOBUF, warnings=call.warnings)
-        if len(page.items) > _AT_ONCE and is_plain_json(call.accepted, request):
+        if is_plain_json(call.accepted, request):
             return Response(200, in_turns(view.pieces(page.items, metadata)), warnings=call.warnings)
         return respond(call, view.list(page.items, metadata))
 
@@ -126,13 +124,16 @@ class Reading:
                 await stored.prepare([kv.value], call.kind)
             return _Page([kv] if kv and selection.matches(kv) else [], now)
         found: list[KeyValue] = []
-        step = limit and (limit if selection.is_everything else max(limit, _SCAN))
+        step = limit if selection.is_everything else limit and max(limit, _SCAN)
         while True:
             page = await store.range(prefix, after_key=after_key, limit=step, revision=revision)
+            if selection.is_everything:
+                last = page.items[-1].key if page.remaining else ""
+                return _Page(page.items, page.revision, last, page.remaining)
             if selection.asks:
                 await stored.prepare([kv.value for kv in page.items], call.kind)
             for index, kv in enumerate(page.items):
-                if index % _SCAN == _SCAN - 1 and not selection.is_everything:
+                if index % _SCAN == _SCAN - 1:
                     await asyncio.sleep(0)  # others have their turn, and the deadline of the request counts
                 if selection.matches(kv):
                     found.append(kv)

@@ -93,14 +93,18 @@ class Stored:
         head = self._heads[kind] if kind.custom else _ITEM_HEAD
         return b'%b"resourceVersion":"%d",%b' % (head, revision, value[len(self._heads[source]) :])
 
+    def plain_head(self, kind: Kind) -> bytes | None:
+        """What the values begin with whose rest is shown in a version as it is; None when there are none."""
+        return self._heads[self.storage] if self.storage.has_shape_of(kind) and not kind.custom else None
+
     def render_items(self, items: Iterable[KeyValue], kind: Kind) -> Iterator[bytes | memoryview]:
         """As `render_item`, for many, with commas between them, in pieces that only one join should ever copy."""
-        head = self._heads[self.storage]
-        length, same_shape = len(head), self.storage.has_shape_of(kind) and not kind.custom
+        head = self.plain_head(kind)
+        length = len(head or b"")
         comma = b""
         for kv in items:
             value = kv.value
-            if same_shape and value.startswith(head):
+            if head and value.startswith(head):
                 yield b'%b{"metadata":{"resourceVersion":"%d",' % (comma, kv.mod_revision)
                 yield memoryview(value)[length:]
             else:

@@ -100,12 +100,16 @@ class Tables:
     def columns(self, kind: Kind) -> list[TableColumnDefinition]:
         return [*_printer(kind).columns]
 
-    def row(self, kind: Kind, revision: int, whole: bytes) -> Row:
-        """The row of an object, of which the JSON is given in the version that was asked for."""
+    def row(self, kind: Kind, revision: int, text: bytes, begin: int) -> Row:
+        """The row of an object, of which the JSON is given in the version that was asked for.
+
+        `begin` is where its metadata goes on behind the resourceVersion, which stored objects lack.
+        """
         printer = _printer(kind)
-        obj, metadata = _read(kind, printer.reads, whole)
+        obj, metadata = _read(kind, printer.reads, text)
         conditions = printer.conditions(obj) if printer.conditions else []
-        return Row(kind, revision, whole.index(b"{", 1) + len(metadata), pieces(printer.cells(obj), conditions))
+        size = text.index(b"{", 1) + len(metadata) - begin
+        return Row(kind, revision, size, pieces(printer.cells(obj), conditions))
 
 
 def _read(kind: Kind, reads: type[Parts] | None, whole: bytes) -> tuple[Any, msgspec.Raw]:

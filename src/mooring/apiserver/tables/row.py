@@ -3,6 +3,7 @@
 ``__init__.py`` makes rows of objects; ``resources/output.py`` puts them into answers.
 """
 
+import sys
 from typing import Any
 
 import msgspec
@@ -18,8 +19,8 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 
     kind: Kind
     revision: int
-    metadata_end: int
-    """Where the metadata of the object ends in its JSON, for those who show it beside the row."""
+    metadata_size: int
+    """How many bytes the metadata has behind the resourceVersion, for those who show it beside the row."""
     pieces: tuple[bytes | str, ...]
     """What is written as it is (bytes), and times whose ages come in between (str)."""
 
@@ -28,16 +29,25 @@ class Row(msgspec.Struct, frozen=True, gc=False):
         return [piece if type(piece) is bytes else ages[piece] for piece in self.pieces]  # type: ignore[index] # a str
 
 
+_AGE = b"\0"
+"""Where an age comes in JSON: no JSON has this byte otherwise."""
+_BARE_AGE = msgspec.Raw(b'"%b"' % _AGE)
+
+
 def pieces(cells: list[Any], conditions: list[TableRowCondition]) -> tuple[bytes | str, ...]:
     """The JSON of a row with these cells, in pieces."""
-    found: list[bytes | str] = []
-    text, begin = b'{"cells":', 0
-    for index, cell in enumerate(cells):
-        if type(cell) is Ago:
-            # an array that ends with what comes before the age, without the end of that
-            found += (text + codec.encode([*cells[begin:index], cell.before])[begin > 0 : -2], cell.time)
-            text, begin = codec.encode(cell.after)[1:] + b",", index + 1
-    text = text + codec.encode(cells[begin:])[begin > 0 :] if begin < len(cells) else text[:-1] + b"]"
+    times = [sys.intern(cell.time) for cell in cells if type(cell) is Ago]
+    text = b'{"cells":' + codec.encode([_age(cell) if type(cell) is Ago else cell for cell in cells])
     if conditions:
         text += b',"conditions":' + codec.encode(conditions)
-    return (*found, text)
+    first, *others = text.split(_AGE)
+    found: list[bytes | str] = [first]
+    for time, rest in zip(times, others, strict=True):
+        found += (time, rest)
+    return tuple(found)
+
+
+def _age(cell: Ago) -> msgspec.Raw:
+    if not cell.before and not cell.after:
+        return _BARE_AGE
+    return msgspec.Raw(codec.encode(cell.before)[:-1] + _AGE + codec.encode(cell.after)[1:])
