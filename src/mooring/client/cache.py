@@ -43,6 +43,10 @@ class Index(Generic[T]):
         self._values_of = values_of
         self._found: dict[str, dict[str, T]] = {}
 
+    def __contains__(self, value: str) -> bool:
+        """Whether any object has this value."""
+        return value in self._found
+
     def get(self, value: str) -> list[T]:
         """The objects with this value."""
         return list(self._found.get(value, {}).values())

@@ -5,6 +5,7 @@ foreground (the owner waits for dependents that block it), and orphaning (depend
 Works on objects of every kind, by `<resource> <namespace/name>`. Before an owner counts as gone, the server is asked.
 """
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import suppress
@@ -22,6 +23,8 @@ ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _NEEDED = {"list", "watch", "delete", "patch"}
 _IGNORED = {"Event"}
 _REMEMBERED = 10_000
+Named = tuple[str, str, str, str, str]
+"""How a dependent names its owner: its own namespace, and the owner's version, kind, name and uid."""
 log = logs.get(__name__)
 
 
@@ -54,13 +57,17 @@ class GarbageCollector(Controller):
     """Works on objects, by resource and key."""
 
     name = "garbage-collector"
+    workers = 256
+    """What an owner leaves behind goes in groups of writes as large as those may be (``client/grouped.py``)."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._kept: dict[str, Kept] = {}
         self._by_kind: dict[tuple[str, str], Kept] = {}
-        self._absent: OrderedDict[str, None] = OrderedDict()
-        """Owners that the server was asked for in vain, by uid; a uid never comes back."""
+        self._absent: OrderedDict[Named, None] = OrderedDict()
+        """Owners that the server was asked for in vain; a uid never comes back."""
+        self._asked: dict[Named, asyncio.Future[Resource | None]] = {}
+        """What the server is being asked: thousands may want to know the same."""
         for kind in stored_kinds(self.client.scheme.served):
             if kind.kind not in _IGNORED:
                 self._keep(kind)
@@ -116,8 +123,9 @@ class GarbageCollector(Controller):
 
     def _dependents(self, uid: str) -> Iterator[tuple[Kept, Resource]]:
         for kept in self._kept.values():
-            for dependent in kept.by_owner.get(uid):
-                yield kept, dependent
+            if uid in kept.by_owner:
+                for dependent in kept.by_owner.get(uid):
+                    yield kept, dependent
 
     # -- what follows
 
@@ -198,7 +206,8 @@ class GarbageCollector(Controller):
 
     async def _owner(self, reference: OwnerReference, namespace: str) -> Resource | bool | None:
         """The owner; True when nobody can tell whether it exists, None when it does not."""
-        if reference.uid in self._absent:
+        named = (namespace, reference.api_version, reference.kind, reference.name, reference.uid)
+        if named in self._absent:
             return None
         cached = self._cached(reference, namespace)
         if cached is not None:
@@ -206,15 +215,23 @@ class GarbageCollector(Controller):
         kept = self._kept_of(reference)
         if kept is None or (kept.kind.namespaced and not namespace):
             return True
+        asked = self._asked.get(named)
+        if asked is None:
+            asked = self._asked[named] = asyncio.ensure_future(self._ask(kept, named))
+            asked.add_done_callback(lambda _: self._asked.pop(named))
+        return await asyncio.shield(asked)
+
+    async def _ask(self, kept: Kept, named: Named) -> Resource | None:
+        """The owner as the server has it; None when it does not."""
+        namespace, _, _, name, uid = named
         try:
-            place = namespace if kept.kind.namespaced else ""
-            owner: Resource = await self.client.get(kept.kind.type, reference.name, place)
+            owner: Resource = await self.client.get(kept.kind.type, name, namespace if kept.kind.namespaced else "")
         except errors.NotFound:
             pass
         else:
-            if owner.metadata.uid == reference.uid:
+            if owner.metadata.uid == uid:
                 return owner
-        self._absent[reference.uid] = None
+        self._absent[named] = None
         if len(self._absent) > _REMEMBERED:
             self._absent.popitem(last=False)
         return None

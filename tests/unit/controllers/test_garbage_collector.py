@@ -114,6 +114,23 @@ async def test_an_object_whose_owner_never_was_goes(plane: ControlPlane) -> None
     assert await plane.names(ConfigMap, "default") == ["top"]
 
 
+@pytest.mark.parametrize(
+    ("namespace", "said"),
+    [("kube-public", {}), ("default", {"name": "other"}), ("default", {"kind": "Secret"})],
+    ids=["from another namespace", "by another name", "as another kind"],
+)
+async def test_an_owner_that_somebody_names_wrongly_keeps_what_it_has(
+    plane: ControlPlane, namespace: str, said: dict[str, object]
+) -> None:
+    top = await config(plane, "top")
+    await config(plane, "wrong", {**owner(top), **said}, namespace=namespace)
+    await plane.run(0)
+    assert await plane.find(ConfigMap, "wrong", namespace) is None
+    await config(plane, "right", owner(top))
+    await plane.run(0)
+    assert await plane.names(ConfigMap, "default") == ["right", "top"]
+
+
 async def test_an_owner_of_a_kind_that_nobody_knows_is_left_alone(plane: ControlPlane) -> None:
     unknown: dict[str, object] = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "a", "uid": "1"}
     await config(plane, "child", unknown)
