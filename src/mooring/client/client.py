@@ -204,6 +204,7 @@ class Client:
         timeout_seconds: int = 0,
         send_initial_events: bool = False,
         managed_fields: bool = True,
+        last_states: bool = True,
     ) -> Watch[T]:
         """The changes behind a version, or from now on. Nothing is sent before the watch is entered."""
         kind = self.kind(cls)
@@ -218,7 +219,8 @@ class Client:
             resourceVersionMatch="NotOlderThan" if send_initial_events else "",
         )
         request = Request("GET", self._path(kind, namespace), query, self._get_headers)
-        return Watch(kind, cls, partial(self._open, request), self._conversion(cls), managed_fields=managed_fields)
+        opened, conversion = partial(self._open, request), self._conversion(cls)
+        return Watch(kind, cls, opened, conversion, managed_fields=managed_fields, last_states=last_states)
 
     async def serves(self, cls: type[Resource]) -> bool:
         """Whether the server has the kind at a version that this client can use."""

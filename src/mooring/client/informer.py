@@ -224,6 +224,7 @@ class Informer(Generic[T]):
             label_selector=self._label_selector,
             field_selector=self._field_selector,
             managed_fields=False,
+            last_states=False,
         ) as watch:
             async for events in _unless_silent(watch):
                 heard = True

@@ -8,7 +8,7 @@ straight into its type.
             ...
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Generic, Literal, NamedTuple, Self, TypeVar
 
@@ -20,7 +20,7 @@ from mooring.api.kinds import Kind
 from mooring.api.meta_v1 import Resource, Status
 from mooring.client.errors import DisconnectedError
 from mooring.client.transport import Stream
-from mooring.client.wire import Conversion, item_of
+from mooring.client.wire import Conversion, identity_of, item_of
 
 T = TypeVar("T", bound=Resource)
 
@@ -54,6 +54,8 @@ class Watch(Generic[T]):
     """One watch, to be entered and then iterated by one task. It ends when the server ends it.
 
     Raises the server's error where the stream carries one (`Expired`: list again), `DisconnectedError` when it breaks.
+    Without `last_states` a deletion tells the object's name, uid and version alone, and nothing is told of changes that
+    arrive together with it: a cache, which has the object, has no use for more.
     """
 
     def __init__(
@@ -64,11 +66,13 @@ class Watch(Generic[T]):
         conversion: Conversion[T] | None = None,
         *,
         managed_fields: bool,
+        last_states: bool = True,
     ) -> None:
         self._kind = kind
         self._cls = cls
         self._conversion = conversion
         self._managed_fields = managed_fields
+        self._last_states = last_states
         self._opened = opened
         self._stream: Stream | None = None
 
@@ -86,21 +90,41 @@ class Watch(Generic[T]):
         if self._stream is None:
             raise RuntimeError("enter a watch before you iterate it: `async with client.watch(...) as watch`")
         async for lines in _lines(self._stream.chunks()):
-            yield [self._event(line) for line in lines]
+            yield self._events(lines)
 
-    def _event(self, line: bytes) -> WatchEvent[T]:
+    def _events(self, lines: Sequence[bytes]) -> list[WatchEvent[T]]:
         try:
-            frame = _FRAMES.decode(line)
-            change = _CHANGES.get(frame.type)
-            if change is None:
-                raise _error(frame)
-            obj = self._item(frame.object)
+            frames = [_FRAMES.decode(line) for line in lines]
+            if not self._last_states and any(frame.type == "DELETED" for frame in frames):
+                frames = _still_of_use(frames)
+            return [self._event(frame) for frame in frames]
         except (msgspec.MsgspecError, DecodeError, UnicodeDecodeError) as error:
             raise DisconnectedError(f"the watch of {self._kind.plural} sent what is no event: {error}") from None
+
+    def _event(self, frame: _Frame) -> WatchEvent[T]:
+        change = _CHANGES.get(frame.type)
+        if change is None:
+            raise _error(frame)
+        if change == "DELETED" and not self._last_states:
+            return WatchEvent(change, self._cls(metadata=identity_of(frame.object)))
+        obj = item_of(frame.object, self._kind, self._cls, self._conversion, managed_fields=self._managed_fields)
         return WatchEvent(change, obj)
 
-    def _item(self, raw: msgspec.Raw) -> T:
-        return item_of(raw, self._kind, self._cls, self._conversion, managed_fields=self._managed_fields)
+
+def _still_of_use(frames: Sequence[_Frame]) -> list[_Frame]:
+    """The events without changes of objects whose deletion comes behind them."""
+    gone: set[tuple[str, str, str]] = set()
+    kept: list[_Frame] = []
+    for frame in reversed(frames):
+        if frame.type in {"MODIFIED", "DELETED"}:
+            found = identity_of(frame.object)
+            identity = (found.namespace, found.name, found.uid)
+            if frame.type == "DELETED":
+                gone.add(identity)
+            elif identity in gone:
+                continue
+        kept.append(frame)
+    return kept[::-1]
 
 
 def _error(frame: _Frame) -> errors.StatusError:

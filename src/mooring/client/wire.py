@@ -87,9 +87,14 @@ def has_resource(response: Response, plural: str) -> bool:
 def identity(response: Response) -> ObjectMeta:
     """The name, uid and version of the object of an answer."""
     try:
-        found = _IDENTITIES.decode(response.body).metadata
+        return identity_of(response.body)
     except msgspec.MsgspecError as error:
         raise DisconnectedError(f"the server sent what is no object: {error}") from None
+
+
+def identity_of(raw: bytes | msgspec.Raw) -> ObjectMeta:
+    """The same of an object's JSON."""
+    found = _IDENTITIES.decode(raw).metadata
     return ObjectMeta(
         name=found.name, namespace=found.namespace, uid=found.uid, resource_version=found.resource_version
     )

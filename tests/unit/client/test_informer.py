@@ -108,10 +108,21 @@ async def test_events_of_a_chunk_change_the_cache_and_are_told_together() -> Non
     lab = Lab()
     lab.listed = [pod("a", 1)]
     async with lab.running():
+        lab.stream.send(event("MODIFIED", pod("a", 11)), event("ADDED", pod("b", 12)), event("MODIFIED", pod("b", 13)))
+        await settle()
+        assert lab.told == ["+a", "a:1>11", "+b", "b:12>13"]
+        assert lab.batches == [1, 3]
+        assert [key_of(each) for each in lab.informer.objects()] == ["prod/a", "prod/b"]
+        assert lab.informer.resource_version == "13"
+
+
+async def test_changes_that_arrive_with_the_end_of_their_object_are_not_told() -> None:
+    lab = Lab()
+    lab.listed = [pod("a", 1)]
+    async with lab.running():
         lab.stream.send(event("MODIFIED", pod("a", 11)), event("ADDED", pod("b", 12)), event("DELETED", pod("a", 13)))
         await settle()
-        assert lab.told == ["+a", "a:1>11", "+b", "-a"]
-        assert lab.batches == [1, 3]
+        assert lab.told == ["+a", "+b", "-a"]
         assert [key_of(each) for each in lab.informer.objects()] == ["prod/b"]
         assert lab.informer.resource_version == "13"
 
@@ -265,7 +276,9 @@ async def test_handlers_of_single_changes_get_old_and_new() -> None:
         deleted=lambda obj: heard.append(("deleted", obj.metadata.resource_version)),
     )
     async with lab.running():
-        lab.stream.send(event("MODIFIED", pod("a", 11)), event("DELETED", pod("a", 12)))
+        lab.stream.send(event("MODIFIED", pod("a", 11)))
+        await settle()
+        lab.stream.send(event("DELETED", pod("a", 12)))
         await settle()
     assert heard == [("added", "1"), ("updated", "1", "11"), ("deleted", "11")]
 

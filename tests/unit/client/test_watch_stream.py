@@ -64,6 +64,31 @@ async def test_managed_fields_are(managed_fields: bool) -> None:
     assert bool(found.object.metadata.managed_fields) is managed_fields
 
 
+async def test_who_needs_no_last_states_is_told_of_a_deletion_by_name_and_version_alone() -> None:
+    events = [
+        event("MODIFIED", "a", 2),
+        event("ADDED", "b", 3),
+        event("MODIFIED", "c", 4),
+        event("DELETED", "a", 5),
+        event("MODIFIED", "b", 6),
+        event("DELETED", "b", 7),
+        event("ADDED", "a", 8),
+        event("MODIFIED", "a", 9),
+        event("BOOKMARK", "", 10),
+    ]
+    [found] = await watched([lines(*events)], last_states=False)
+    assert [(each.type, each.object.metadata.name, each.object.metadata.resource_version) for each in found] == [
+        ("ADDED", "b", "3"),
+        ("MODIFIED", "c", "4"),
+        ("DELETED", "a", "5"),
+        ("DELETED", "b", "7"),
+        ("ADDED", "a", "8"),
+        ("MODIFIED", "a", "9"),
+        ("BOOKMARK", "", "10"),
+    ]
+    assert {bool(each.object.metadata.managed_fields) for each in found if each.type == "DELETED"} == {False}
+
+
 async def test_an_error_in_the_stream_is_raised_as_what_it_says() -> None:
     status = json.loads(codec.encode(errors.expired("too old resource version").status))
     with pytest.raises(errors.Expired, match="too old"):
