@@ -4,13 +4,13 @@ Kept compact, because it is made for every pod that fits nowhere: one number for
 statuses.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mooring.constraints.columns.revisions import NEVER, Reader
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo
 from mooring.scheduler.deciding.filtering import FilterSlot
 from mooring.scheduler.deciding.judgement import Judgement
@@ -19,6 +19,8 @@ from mooring.scheduler.framework.verdicts import counted
 
 NO_NODE, FEASIBLE, _RULED_OUT = -1, 0, 1
 _FEW = 16
+_FEW_ROWS = 64
+"""So many rows are looked at one by one."""
 _CODE_BITS = 32
 _CODE_MASK = (1 << _CODE_BITS) - 1
 """A refusal is the number of its plugin, from 1, above 32 bits of the plugin's code."""
@@ -73,13 +75,13 @@ class Diagnosis:
             refusals.append(self.pre_filter)
         return frozenset(filter(None, (*self.naming, *(status.plugin for status in refusals))))
 
-    def reasons(self) -> Counter[str]:
+    def reasons(self) -> dict[str, int]:
         """How many nodes gave each reason."""
-        found: Counter[str] = Counter()
+        found: dict[str, int] = {}
         for verdict, number in self.counts.items():
             if verdict > FEASIBLE:
                 for reason in self.table[verdict].reasons:
-                    found[reason] += number
+                    found[reason] = found.get(reason, 0) + number
         return found
 
     def message(self, after: str = "") -> str:
@@ -95,13 +97,19 @@ class Diagnosis:
 
 def diagnose(judgement: Judgement, cluster: Cluster) -> Diagnosis:
     """Gather what the filters said: for each node the first refusal, in the order of the profile."""
-    nodes = cluster.labels.nodes
-    number = len(cluster)
     if judgement.refusal is not None:
         table = {_RULED_OUT: judgement.refusal}
-        verdicts = np.where(nodes, _RULED_OUT, NO_NODE)
-        counts = {_RULED_OUT: number}
+        verdicts = np.where(cluster.labels.nodes, _RULED_OUT, NO_NODE)
+        counts = {_RULED_OUT: len(cluster)}
         return Diagnosis(cluster.nodes_now(), verdicts, table, counts, judgement.refusal, judgement.naming)
+    gathered = _gathered(judgement, cluster)
+    gathered.overrule(judgement)
+    return gathered.diagnosis(cluster, judgement.naming)
+
+
+def _gathered(judgement: Judgement, cluster: Cluster) -> "_Gathered":
+    """What the filters say about the cluster as it is, whoever is expected."""
+    nodes, number = cluster.labels.nodes, len(cluster)
     gathered = _Gathered(np.where(judgement.considered, FEASIBLE, _RULED_OUT))
     gathered.verdicts[~nodes] = NO_NODE
     if judgement.naming:
@@ -109,16 +117,61 @@ def diagnose(judgement: Judgement, cluster: Cluster) -> Diagnosis:
         gathered.table[_RULED_OUT] = status
         gathered.counts[_RULED_OUT] = number - int(np.count_nonzero(judgement.considered))
     left = judgement.considered
-    for position, slot in enumerate(judgement.filters, 1):
-        if slot.asks and slot.status.is_success:
-            gathered.take(position, slot, left & ~slot.ok)
-            left = left & slot.ok
-    for verdict, (status, rows) in enumerate(judgement.overruled, _RULED_OUT + 1):
-        gathered.table[verdict] = status
-        gathered.counts[verdict] = len(rows)
-        gathered.verdicts[rows] = verdict
+    for position, slot in _asking(judgement):
+        gathered.take(position, slot, left & ~slot.ok)
+        left = left & slot.ok
     gathered.counts[FEASIBLE] = number - sum(gathered.counts.values())
-    return Diagnosis(cluster.nodes_now(), gathered.verdicts, gathered.table, gathered.counts, naming=judgement.naming)
+    return gathered
+
+
+def _asking(judgement: Judgement) -> list[tuple[int, FilterSlot]]:
+    """The filters that refuse some node, numbered in the order of the profile."""
+    filters = enumerate(judgement.filters, 1)
+    return [(position, slot) for position, slot in filters if slot.asks and slot.status.is_success]
+
+
+class ShapeDiagnosis:
+    """Why pods of a shape fit nowhere, kept between them: only rows that have changed since the last are looked at.
+
+    For pods about which their shape says everything, and whose nodes no plugin has named.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._reader = Reader(cluster.node_changes, cluster.pod_changes)
+        self._gathered: _Gathered | None = None
+        """Without what pods are told because of others that are expected."""
+        self._told: Diagnosis | None = None
+        """The same, as long as nothing has changed."""
+        self._filters: list[tuple[FilterSlot, bool, object]] = []
+        self._verified_at = NEVER
+
+    def of(self, judgement: Judgement, changed_at: int) -> Diagnosis:
+        """`changed_at` is when a verdict of the shape's may last have changed."""
+        if self._gathered is None or changed_at > self._verified_at:
+            self._gathered, self._told = self._up_to_date(judgement), None
+            self._verified_at = changed_at
+        if judgement.overruled:
+            found = self._gathered.copy()
+            found.overrule(judgement)
+            return found.diagnosis(self._cluster)
+        if self._told is None:
+            self._told = self._gathered.copy().diagnosis(self._cluster)
+        return self._told
+
+    def _up_to_date(self, judgement: Judgement) -> "_Gathered":
+        """What the filters say now: where a few rows have changed, and the filters look at nothing else, by these."""
+        changes = self._reader.changes()
+        filters: list[tuple[FilterSlot, bool, object]]
+        filters = [(slot, slot.status.is_skip, slot.reasons) for slot in judgement.filters]
+        is_same, self._filters = filters == self._filters, filters
+        if self._gathered is None or not is_same or changes.nodes is None or len(changes.nodes):
+            return _gathered(judgement, self._cluster)
+        rows, others = changes.either, (slot for slot in judgement.filters if slot.sees_more_than_row)
+        if rows is None or len(rows) > _FEW_ROWS or any(not slot.status.is_skip for slot in others):
+            return _gathered(judgement, self._cluster)
+        self._gathered.take_again(rows.tolist(), _asking(judgement))
+        return self._gathered
 
 
 class _Gathered:
@@ -128,6 +181,39 @@ class _Gathered:
         self.verdicts = verdicts
         self.table: dict[int, Status] = {}
         self.counts: dict[int, int] = {}
+
+    def copy(self) -> "_Gathered":
+        made = _Gathered(self.verdicts.copy())
+        made.table, made.counts = dict(self.table), dict(self.counts)
+        return made
+
+    def diagnosis(self, cluster: Cluster, naming: tuple[str, ...] = ()) -> Diagnosis:
+        return Diagnosis(cluster.nodes_now(), self.verdicts, self.table, self.counts, naming=naming)
+
+    def overrule(self, judgement: Judgement) -> None:
+        """Rows that would do, were it not for pods that are expected there."""
+        for verdict, (status, rows) in enumerate(judgement.overruled, _RULED_OUT + 1):
+            self.table[verdict] = status
+            self.counts[verdict] = len(rows)
+            self.counts[FEASIBLE] -= len(rows)
+            self.verdicts[rows] = verdict
+
+    def take_again(self, rows: Iterable[int], asking: Sequence[tuple[int, FilterSlot]]) -> None:
+        """Replace the verdicts on a few rows, which have a node."""
+        for row in rows:
+            before, after = self.verdicts.item(row), FEASIBLE
+            for position, slot in asking:
+                if not slot.ok[row]:
+                    code = slot.codes.item(row)
+                    after = (code & _CODE_MASK) | (position << _CODE_BITS)
+                    self.table[after] = slot.status_of(code)
+                    break
+            if before != after:
+                self.verdicts[row] = after
+                self.counts[before] -= 1
+                self.counts[after] = self.counts.get(after, 0) + 1
+                if before != FEASIBLE and not self.counts[before]:
+                    del self.counts[before], self.table[before]
 
     def take(self, position: int, slot: FilterSlot, refused: Mask) -> None:
         codes = slot.codes[refused]

@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import Resource
-from mooring.constraints.columns.revisions import NEVER
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.shapes import PodInfo, PodShape
-from mooring.scheduler.deciding.diagnosis import Diagnosis, diagnose
+from mooring.scheduler.deciding.diagnosis import Diagnosis, ShapeDiagnosis, diagnose
 from mooring.scheduler.deciding.evaluation import Evaluation
 from mooring.scheduler.deciding.judgement import Judgement
 from mooring.scheduler.deciding.plan import Plan
@@ -139,9 +138,7 @@ class _Kept:
     """What is kept for a shape: verdicts and points, and why the last pod fitted nowhere."""
 
     evaluation: Evaluation
-    diagnosis: Diagnosis | None = None
-    verified_at: int = NEVER
-    """What of the evaluation's changes the diagnosis knows."""
+    diagnosis: ShapeDiagnosis
 
 
 class Engine:
@@ -274,7 +271,7 @@ class Engine:
         key = (profile.name, pod.shape)
         found = self._kept.get(key)
         if found is None:
-            found = _Kept(Evaluation(self._plans[profile.name], pod, self.cluster))
+            found = _Kept(Evaluation(self._plans[profile.name], pod, self.cluster), ShapeDiagnosis(self.cluster))
             if not found.evaluation.is_worth_keeping:
                 return found.evaluation
             self._kept[key] = found
@@ -287,12 +284,10 @@ class Engine:
 
     def _diagnosis(self, profile: Profile, judgement: Judgement) -> Diagnosis:
         """The same as for the last pod of the shape, if nothing has changed since: pods wait in crowds."""
-        if not judgement.is_shared or judgement.naming or judgement.refusal is not None:
+        if not judgement.is_alike or judgement.naming or judgement.refusal is not None:
             return diagnose(judgement, self.cluster)
         kept = self._kept[profile.name, judgement.pod.shape]
-        if kept.diagnosis is None or kept.evaluation.changed_at > kept.verified_at:
-            kept.diagnosis, kept.verified_at = diagnose(judgement, self.cluster), kept.evaluation.changed_at
-        return kept.diagnosis
+        return kept.diagnosis.of(judgement, kept.evaluation.changed_at)
 
     def _best(self, judgement: Judgement, chooser: ChoosePlugin | None) -> int:
         if judgement.number_feasible == 1 or judgement.best is None:

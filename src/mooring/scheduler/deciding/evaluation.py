@@ -35,7 +35,7 @@ from mooring.scheduler.deciding.filtering import FilterSlot, Funnel, NodeFilter,
 from mooring.scheduler.deciding.grouped_rows import GroupedRows
 from mooring.scheduler.deciding.judgement import Judgement, status_on, status_with
 from mooring.scheduler.deciding.plan import Plan, PodFilterer, PodScorer
-from mooring.scheduler.deciding.promised_room import leave_room
+from mooring.scheduler.deciding.promised_room import PromisedRoom, leave_room
 from mooring.scheduler.deciding.scoring import BestRows, ScoreSlot, ShapeScore, ShapeScorer
 from mooring.scheduler.framework import (
     SKIP,
@@ -106,6 +106,7 @@ class Evaluation:
         self._best: BestRows | None = None
         self._funnel: Funnel | None = None
         self._grouped: GroupedRows | None = None
+        self._promised: PromisedRoom | None = None
         self._calm = 0
         """How many pods in a row have changed little."""
         self._layout = cluster.layout
@@ -129,7 +130,8 @@ class Evaluation:
             if judgement.refusal is None:
                 self._filter(judgement)
             if judgement.refusal is None and expected is not None:
-                leave_room(judgement, self._cluster, expected)
+                self._promised = self._promised or PromisedRoom(self._cluster)
+                leave_room(judgement, self._cluster, expected, self._promised)
             if judgement.refusal is None and judgement.number_feasible > (0 if needs_points else 1):
                 self._score(judgement, needs_points=needs_points)
         except BaseException:
@@ -142,7 +144,7 @@ class Evaluation:
         if self._layout != self._cluster.resources.layout:
             self._begin(pod)
         judgement = Judgement(pod)
-        judgement.is_shared = False
+        judgement.is_alike = False
         self._pre_filter(judgement)
         if judgement.refusal is not None or not judgement.considered[row]:
             return judgement
@@ -167,7 +169,7 @@ class Evaluation:
                 found = entry.plugin.pre_filter(pod, cluster)
                 if found is SKIP:
                     continue
-                judgement.is_shared = judgement.is_shared and found is SUCCESS
+                judgement.is_alike = judgement.is_alike and found is SUCCESS
                 slot = entry.passes if found is SUCCESS else PodFilter(entry.plugin, pod, cluster, found)
                 if isinstance(found, PreFilterResult):
                     cycle.pre_filter[slot.name] = found.state
@@ -175,7 +177,7 @@ class Evaluation:
                 slot = NodeFilter(entry, pod, cluster, cycle)
                 if slot.status.is_skip:
                     continue
-                judgement.is_shared = False
+                judgement.is_alike = False
             if slot.node_names is not None:
                 naming.append(slot)
             status = slot.status

@@ -3,7 +3,7 @@
 Called by ``evaluation.py``, which says what has changed since the last pod of the shape.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mooring.constraints.columns.revisions import NEVER, ChangedRows, Changes, union
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.shapes import PodInfo, Sight
+from mooring.scheduler.columns.shapes import PodInfo, PodShape, Sight
 from mooring.scheduler.framework import (
     ALL_ROWS,
     SKIP,
@@ -26,6 +26,7 @@ from mooring.scheduler.framework import (
     NodeFilterPlugin,
     NodePreFilterPlugin,
     PreFilterResult,
+    QuietFilter,
     Reads,
     ReasonSets,
     RefreshedFilter,
@@ -69,9 +70,18 @@ class FilterSlot:
         """What the plugin says now about some rows, past everything that is kept; None when all pass."""
         return None
 
+    def woken_by(self, _shapes: Iterable[PodShape]) -> bool:
+        """Whether it may have something to say if pods of some shapes came, though it has nothing to say now."""
+        return True
+
     def likeness(self, _row: int) -> Hashable | None:
         """Equal for rows that have the same verdict, also after the same pods are moved; None when nobody knows."""
         return None
+
+    @property
+    def sees_more_than_row(self) -> bool:
+        """Whether its verdict on a row may change with something else than the node and its pods."""
+        return True
 
     @property
     def sees_only_resources(self) -> bool:
@@ -137,6 +147,7 @@ class ShapeFilterer:
     plugin: FilterPlugin[Any]
     sight: Sight
     refreshed: RefreshedFilter[Any] | None
+    quiet: QuietFilter | None
     likeness: LikeRows[Any] | None
     resources: ResourceFilter[Any] | None
     counts_pre_filter: bool
@@ -151,6 +162,7 @@ class ShapeFilter(FilterSlot):
         self._plugin = plugin
         self._cluster = cluster
         self._refreshed = filterer.refreshed
+        self._quiet = filterer.quiet
         self._likeness = filterer.likeness
         self._resources = filterer.resources
         self._verified_at = NEVER
@@ -209,12 +221,19 @@ class ShapeFilter(FilterSlot):
             return None
         return self._plugin.filter(self._state, rows)
 
+    def woken_by(self, shapes: Iterable[PodShape]) -> bool:
+        return self._quiet is None or any(self._quiet.woken_by(shape) for shape in shapes)
+
     def likeness(self, row: int) -> Hashable | None:
         if self._state is None or self.status.is_skip:
             return True
         if self.sees_only_node:
             return not self.asks or bool(self.ok[row])
         return None if self._likeness is None else self._likeness.likeness(self._state, row)
+
+    @property
+    def sees_more_than_row(self) -> bool:
+        return self._refreshed is not None
 
     @property
     def sees_only_resources(self) -> bool:
@@ -238,6 +257,10 @@ class PassingFilter(FilterSlot):
 
     def likeness(self, _row: int) -> Hashable:
         return True
+
+    @property
+    def sees_more_than_row(self) -> bool:
+        return False
 
     @property
     def sees_only_resources(self) -> bool:

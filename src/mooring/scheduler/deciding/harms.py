@@ -9,12 +9,12 @@ from collections import Counter, OrderedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.constraints.columns.revisions import NEVER, NO_ROWS, Reader, union
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.shapes import PodShape
 from mooring.scheduler.deciding.disruptions import Budgets
 from mooring.scheduler.deciding.dry_run import DryRun, dry_run
 from mooring.scheduler.deciding.judgement import Judgement, only_resources_decide
+from mooring.scheduler.deciding.known_rows import KnownRows
 from mooring.scheduler.framework import Mask, Status
 from mooring.scheduler.framework.nominations import Expected
 
@@ -22,6 +22,8 @@ _KEPT = 8
 """For so many kinds of pods."""
 _PARTS = 5
 """That a harm consists of."""
+_MORE = 64
+"""So many rows are tried beside those that are asked for."""
 _NO_BUDGETS = Budgets(())
 
 
@@ -49,48 +51,29 @@ class Harms:
         self._cluster = cluster
         self._priority = priority
         self.layout = cluster.layout
-        self._reader = Reader(cluster.node_changes, cluster.pod_changes)
-        self._ranks_at = NEVER
-        self._is_known: Mask = np.zeros(cluster.capacity, np.bool_)
+        self._rows = KnownRows(cluster)
+        self.refresh = self._rows.refresh
         self.fits: Mask = np.zeros(cluster.capacity, np.bool_)
         """Where displacing others would help, of the rows that are known."""
         self._parts = np.zeros((_PARTS, cluster.capacity), np.int64)
         self._refused: dict[int, Status] = {}
         self._tried: dict[int, tuple[DryRun, int]] = {}
         """By row, with which others it was tried, and its place among them."""
-        self._expected: Expected | None = None
-        self._expected_at = NEVER
-        self._with_promises: Mask = np.zeros(cluster.capacity, np.bool_)
-        """Rows that were tried with pods which are expected there."""
-
-    def refresh(self, expected: Expected | None) -> None:
-        """Forget what has changed: nodes, their pods, how these are ranked, and who is expected."""
-        ranks = self._cluster.rank_changes
-        changed = union(self._reader.changes().either, ranks.since(self._ranks_at))
-        self._ranks_at = ranks.changed_at
-        promises = expected.changes.since(self._expected_at) if expected is not None else None
-        if expected is not self._expected or promises is None:
-            self._is_known[self._with_promises] = False
-            promises = NO_ROWS if expected is None else expected.is_on.nonzero()[0]
-        self._expected, self._expected_at = expected, NEVER if expected is None else expected.changes.changed_at
-        changed = union(changed, promises)
-        if changed is None:
-            self._is_known[:] = False
-        else:
-            self._is_known[changed] = False
 
     def know(self, judgement: Judgement, rows: NDArray[np.intp]) -> bool:
         """Try those of some rows that are not known; whether that could be done, because resources alone decide."""
-        missing = rows[~self._is_known[rows]]
+        missing = rows[~self._rows.known[rows]]
         if not len(missing):
             return only_resources_decide(judgement)
+        if len(missing) < _MORE:
+            missing = self._with_others(missing)
+        expected = self._rows.expected
         found = dry_run(
-            judgement, self._cluster, missing.tolist(), self._priority, budgets=_NO_BUDGETS, expected=self._expected
+            judgement, self._cluster, missing.tolist(), self._priority, budgets=_NO_BUDGETS, expected=expected
         )
         if found is None:
             return False
-        self._is_known[missing] = True
-        self._with_promises[missing] = False if self._expected is None else self._expected.is_on[missing]
+        self._rows.learn(missing)
         self.fits[missing] = False
         self.fits[missing[found.places]] = True
         self._parts[:, missing[found.places]] = found.harms
@@ -99,6 +82,12 @@ class Harms:
             if place in found.refused:
                 self._refused[row] = found.refused[place]
         return True
+
+    def _with_others(self, missing: NDArray[np.intp]) -> NDArray[np.intp]:
+        """And with rows that have been tried and have changed since: together they cost little more than a few do."""
+        forgotten = self._rows.learnt & ~self._rows.known & (self._cluster.priorities.lowest < self._priority)
+        forgotten[missing] = False
+        return np.concatenate((missing, forgotten.nonzero()[0][:_MORE]))
 
     def least(self, rows: NDArray[np.intp]) -> int:
         """The row with the least harm, the first among equals."""

@@ -30,7 +30,7 @@ class Judgement:
         "cycle",
         "feasible",
         "filters",
-        "is_shared",
+        "is_alike",
         "naming",
         "number_feasible",
         "overruled",
@@ -59,12 +59,17 @@ class Judgement:
         """Rows that would do, were it not for pods that are expected there; each once."""
         self.promises_only_use: bool | None = None
         """Whether pods that are expected make no difference but by what they use; None when nobody has looked yet."""
-        self.is_shared = True
-        """Whether the next pod of the shape would find the same nodes feasible."""
+        self.is_alike = True
+        """Whether the filters would say the same about the next pod of the shape."""
         self.asked: list[tuple[str, int, int, int]] = []
         """By Filter plugin: how many nodes it was asked about, and how many it refused for now and for good."""
         self.scores: list[ScoreSlot] = []
         self.best: BestRows | GroupedRows | None = None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the next pod of the shape would find the same nodes feasible."""
+        return self.is_alike and not self.overruled
 
 
 def status_on(judgement: Judgement, row: int, *, only_pods_moved: bool = False) -> Status:

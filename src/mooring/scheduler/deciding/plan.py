@@ -23,6 +23,7 @@ from mooring.scheduler.framework import (
     Normalizer,
     Part,
     Plugin,
+    QuietFilter,
     RefreshedFilter,
     RefreshedScore,
     ResourceFilter,
@@ -78,9 +79,10 @@ class Plan:
         if plugin.scope is Scope.POD:
             return PodFilterer(plugin, PassingFilter(plugin.name, counts_pre_filter=counts_pre_filter(plugin)))
         refreshed = plugin if isinstance(plugin, RefreshedFilter) else None
+        quiet = plugin if isinstance(plugin, QuietFilter) else None
         like = plugin if isinstance(plugin, LikeRows) else None
         resources = plugin if isinstance(plugin, ResourceFilter) else None
-        return ShapeFilterer(plugin, self._sight(plugin), refreshed, like, resources, counts_pre_filter(plugin))
+        return ShapeFilterer(plugin, self._sight(plugin), refreshed, quiet, like, resources, counts_pre_filter(plugin))
 
     def _sight(self, plugin: Plugin) -> Sight:
         return (self._profile, plugin.name), getattr(plugin, "signs", Part.ALL)

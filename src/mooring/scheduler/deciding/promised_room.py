@@ -1,8 +1,8 @@
 """Room that has been promised to others: a pod must fit beside the pods that are expected on a node.
 
 Called by ``evaluation.py`` for the nodes where a pod would fit, and by ``preemption.py``. Where resources alone decide,
-all nodes are judged together with what the expected pods will use; otherwise one by one, with these pods supposed to
-be there already.
+all nodes are judged together with what the expected pods will use, and what that came to is kept for the next pod that
+looks alike; otherwise one by one, with these pods supposed to be there already.
 """
 
 from collections.abc import Hashable
@@ -12,21 +12,68 @@ from numpy.typing import NDArray
 
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.deciding.judgement import Judgement, likeness_on, only_resources_decide, status_with
-from mooring.scheduler.framework import Status
+from mooring.scheduler.deciding.known_rows import KnownRows
+from mooring.scheduler.framework import SUCCESS, Codes, Status
 from mooring.scheduler.framework.nominations import Expected
+from mooring.scheduler.framework.verdicts import counted
 
 
-def leave_room(judgement: Judgement, cluster: Cluster, expected: Expected) -> None:
+class PromisedRoom:
+    """Why pods of a shape do not fit beside the pods that are expected on rows, where resources alone decide."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._rows = KnownRows(cluster)
+        self._codes: Codes = np.zeros(cluster.capacity, np.int32)
+        """By row that is known, a place among ..."""
+        self._statuses: list[Status] = [SUCCESS]
+
+    def overruled(
+        self, judgement: Judgement, rows: NDArray[np.intp], expected: Expected
+    ) -> list[tuple[Status, NDArray[np.intp]]]:
+        """The refusals among some rows, each with those of them that it is for."""
+        self._rows.refresh(expected)
+        missing = rows[~self._rows.known[rows]]
+        if len(missing):
+            self._judge(judgement, missing, expected)
+            self._rows.learn(missing)
+        codes = self._codes[rows]
+        return [(self._statuses[code], rows[codes == code]) for code, _ in counted(codes) if code]
+
+    def _judge(self, judgement: Judgement, rows: NDArray[np.intp], expected: Expected) -> None:
+        """Filters that look at the node alone have let it pass and are not asked again."""
+        resources = self._cluster.resources
+        self._codes[rows] = 0
+        for slot in judgement.filters:
+            if slot.sees_only_node or not len(rows):
+                continue
+            allocatable, used = resources.allocatable[:, rows], resources.used[:, rows] + expected.usage[:, rows]
+            ok = slot.fits_with(rows, allocatable, used)
+            if ok is None or ok.all():
+                continue
+            refused = rows
+            if ok.any():
+                refused, allocatable, used = rows[~ok], allocatable[:, ~ok], used[:, ~ok]
+            for status, places in slot.refusals_with(refused, allocatable, used):
+                self._codes[refused[places]] = self._number(status)
+            rows = rows[ok]
+
+    def _number(self, status: Status) -> int:
+        if status not in self._statuses:
+            self._statuses.append(status)
+        return self._statuses.index(status)
+
+
+def leave_room(judgement: Judgement, cluster: Cluster, expected: Expected, known: PromisedRoom) -> None:
     """Overrule verdicts on rows where the pod would not fit any more once the expected pods have come."""
     rows = (judgement.feasible & expected.is_on).nonzero()[0]
     if not len(rows):
         return
     if only_resources_decide(judgement) and promises_only_use(judgement, cluster, expected):
-        _judge_together(judgement, cluster, rows, expected)
+        judgement.overruled = known.overruled(judgement, rows, expected)
     else:
         _judge_singly(judgement, cluster, rows, expected)
     if judgement.overruled:
-        judgement.is_shared = False
         judgement.feasible = judgement.feasible.copy()
         for _, refused in judgement.overruled:
             judgement.feasible[refused] = False
@@ -41,7 +88,7 @@ def promises_only_use(judgement: Judgement, cluster: Cluster, expected: Expected
 
 
 def _changes_nothing_else(judgement: Judgement, cluster: Cluster, expected: Expected) -> bool:
-    silent = [slot for slot in judgement.filters if slot.status.is_skip]
+    silent = [slot for slot in judgement.filters if slot.status.is_skip and slot.woken_by(expected.shapes())]
     for row, pods in expected.sorts() if silent else ():
         with cluster.supposing() as supposed:
             for placed in pods:
@@ -49,24 +96,6 @@ def _changes_nothing_else(judgement: Judgement, cluster: Cluster, expected: Expe
             if any(slot.verdicts(np.array([row], np.intp)) is not None for slot in silent):
                 return False
     return True
-
-
-def _judge_together(judgement: Judgement, cluster: Cluster, rows: NDArray[np.intp], expected: Expected) -> None:
-    """Filters that look at the node alone have let it pass and are not asked again."""
-    for slot in judgement.filters:
-        if slot.sees_only_node or not len(rows):
-            continue
-        allocatable, used = cluster.resources.allocatable[:, rows], cluster.resources.used[:, rows]
-        used = used + expected.usage[:, rows]
-        ok = slot.fits_with(rows, allocatable, used)
-        if ok is None or ok.all():
-            continue
-        refused = rows
-        if ok.any():
-            refused, allocatable, used = rows[~ok], allocatable[:, ~ok], used[:, ~ok]
-        for status, places in slot.refusals_with(refused, allocatable, used):
-            judgement.overruled.append((status, refused[places]))
-        rows = rows[ok]
 
 
 def _judge_singly(judgement: Judgement, cluster: Cluster, rows: NDArray[np.intp], expected: Expected) -> None:

@@ -47,6 +47,11 @@ class Expected:
     def on(self, row: int) -> Sequence[PlacedPod]:
         return self._pods.get(row, ())
 
+    def shapes(self) -> Iterator[PodShape]:
+        """The shapes of all of them; some perhaps twice."""
+        for shapes in self._alike:
+            yield from shapes
+
     def sorts(self) -> Iterator[tuple[int, Sequence[PlacedPod]]]:
         """A row for each sort of pods that are expected together, and these pods."""
         for shapes, rows in self._alike.items():

@@ -37,7 +37,7 @@ from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import Resource
 from mooring.constraints.columns.revisions import Derived
 from mooring.scheduler.columns.cluster import Cluster, NodeInfo
-from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.columns.shapes import PodInfo, PodShape
 from mooring.scheduler.framework.events import ClusterEvent, EventWithHint
 from mooring.scheduler.framework.status import Status
 from mooring.scheduler.framework.verdicts import Mask, Rows, Scores, Verdicts
@@ -173,6 +173,15 @@ class RefreshedFilter(Protocol[S_contra]):
 
         None leaves the plugin out for now, as `SKIP` does.
         """
+        ...
+
+
+@runtime_checkable
+class QuietFilter(Protocol):
+    """SHAPE Filter plugins with a `refresh` that know which pods can end their being left out."""
+
+    def woken_by(self, shape: PodShape, /) -> bool:
+        """Whether the plugin may have something to say once a pod of a shape has come, where it had nothing before."""
         ...
 
 

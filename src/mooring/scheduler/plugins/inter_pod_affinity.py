@@ -294,6 +294,10 @@ class InterPodAffinity:
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Required]:
         return PreFilterResult(_Required(cluster, pod.shape))
 
+    def woken_by(self, shape: PodShape) -> bool:
+        """Left out, it is because the new pod has no terms, and nobody has any that choose it."""
+        return bool(shape.terms.keys)
+
     def refresh(self, state: _Required) -> Derived | None:
         return state.refresh()
 

@@ -304,6 +304,10 @@ class PodTopologySpread:
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Hard]:
         return PreFilterResult(_Hard(cluster, pod.shape, self._rules))
 
+    def woken_by(self, _shape: PodShape) -> bool:
+        """Left out, it is because there are no constraints for the new pod; others bring none."""
+        return False
+
     def refresh(self, state: _Hard) -> Derived | None:
         return state.refresh()
 

@@ -1,0 +1,52 @@
+"""Rows about which something is known that depends on the node, its pods, and the pods that are expected there.
+
+``harms.py`` and ``promised_room.py`` keep what they have worked out about rows for the next pod that looks alike; this
+says which of it still holds.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mooring.constraints.columns.revisions import NEVER, NO_ROWS, Reader, union
+from mooring.scheduler.columns.cluster import Cluster
+from mooring.scheduler.framework import Mask
+from mooring.scheduler.framework.nominations import Expected
+
+
+class KnownRows:
+    """Good for one layout of the columns."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._ranks = cluster.rank_changes
+        self._ranks_at = NEVER
+        self._reader = Reader(cluster.node_changes, cluster.pod_changes)
+        self.known: Mask = np.zeros(cluster.capacity, np.bool_)
+        """By row, whether what was learnt still holds ..."""
+        self.learnt: Mask = np.zeros(cluster.capacity, np.bool_)
+        """... and whether anything ever was."""
+        self.expected: Expected | None = None
+        """The pods that are to have room as well."""
+        self._expected_at = NEVER
+        self._with_promises: Mask = np.zeros(cluster.capacity, np.bool_)
+        """Rows about which was learnt with pods that are expected there."""
+
+    def refresh(self, expected: Expected | None) -> None:
+        """Forget what has changed: nodes, their pods, how these are ranked, and who is expected."""
+        changed = union(self._reader.changes().either, self._ranks.since(self._ranks_at))
+        self._ranks_at = self._ranks.changed_at
+        promises = None
+        if expected is not None and expected is self.expected:
+            promises = expected.changes.since(self._expected_at)
+        if promises is None:
+            self.known[self._with_promises] = False
+            promises = NO_ROWS if expected is None else expected.is_on.nonzero()[0]
+        self.expected, self._expected_at = expected, NEVER if expected is None else expected.changes.changed_at
+        changed = union(changed, promises)
+        if changed is None:
+            self.known[:] = False
+        else:
+            self.known[changed] = False
+
+    def learn(self, rows: NDArray[np.intp]) -> None:
+        self.known[rows] = self.learnt[rows] = True
+        self._with_promises[rows] = False if self.expected is None else self.expected.is_on[rows]
