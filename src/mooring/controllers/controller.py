@@ -105,6 +105,8 @@ class Controller(ABC):
     name: str
     """As `--controllers` and metrics have it."""
     retry: Backoff = RETRY
+    workers = 32
+    """How many objects it works on at a time."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -127,7 +129,7 @@ class Controller(ABC):
     async def run(self) -> None:
         """Work until cancelled. Called when all informers have synced."""
         async with asyncio.TaskGroup() as tasks:
-            for _ in range(self.context.options.workers):
+            for _ in range(self.workers):
                 tasks.create_task(self._work())
 
     async def _work(self) -> None:

@@ -57,7 +57,7 @@ class UnknownControllerError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ControllerOptions:
-    """What follows from a component's versions and gates, and how hard the controllers work."""
+    """What follows from a component's versions and gates, and how patient the controllers are."""
 
     constraints: ConstraintOptions = field(default_factory=ConstraintOptions)
     version: str = ""
@@ -68,8 +68,6 @@ class ControllerOptions:
     """What simulated kubelets are like, where their nodes do not say otherwise."""
     programs: "Programs | None" = None
     """What runs on simulated nodes for which images; None: nothing is executed."""
-    workers: int = 32
-    """How many objects a controller works on at a time."""
     node_grace_seconds: float = 50.0
     """How long a node may be silent before it counts as unreachable."""
     rejection_backoff: Backoff = Backoff(initial=1.0, maximum=300.0, jitter=0.5)  # noqa: RUF009 - frozen

@@ -227,7 +227,7 @@ async def test_addresses_are_given_once_and_come_back(plane: ControlPlane) -> No
 
 async def test_images_of_pods_show_on_the_node(plane: ControlPlane) -> None:
     await plane.pod("web", on="node-0")
-    await plane.run(12)
+    await plane.run(32)
     images = (await node_of(plane, "node-0")).status.images
     assert [image.names[1] for image in images] == ["docker.io/library/app:1"]
     assert images[0].size_bytes > 0

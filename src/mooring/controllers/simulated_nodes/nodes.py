@@ -30,8 +30,10 @@ _STATUS_SECONDS = 300
 _AT_A_TIME = 64
 """Enough for heartbeats to come through on a busy server."""
 _MOST_IMAGES = 50
-_IMAGES_SECONDS = 10.0
-"""How often nodes list new images: as often as kubelets write a status that has changed."""
+_IMAGES_SECONDS = 30.0
+"""How often nodes list new images: as often as kubelets look which ones they have."""
+_LISTS_PER_SECOND = 100
+"""When a workload comes to thousands of nodes, its pods are more urgent than these lists."""
 
 log = logs.get(__name__)
 
@@ -161,7 +163,10 @@ class SimulatedNodes(Controller):
         """List new images now and then, apart from heartbeats, which must not be late because there are many."""
         while True:
             await self.clock.sleep(_IMAGES_SECONDS)
-            await _by_several(list(self._pulled), self._list_images)
+            names = list(self._pulled)
+            for first in range(0, len(names), _LISTS_PER_SECOND):
+                await _by_several(names[first : first + _LISTS_PER_SECOND], self._list_images)
+                await self.clock.sleep(1.0)
 
     async def _list_images(self, name: str) -> None:
         pulled = self._pulled.pop(name)

@@ -19,7 +19,8 @@ from mooring.controllers.workloads.expectations import Expectations
 from mooring.controllers.workloads.ownership import controller_reference
 from mooring.controllers.workloads.refusals import Refusals
 
-LARGEST_BATCH = 128
+LARGEST_BATCH = 500
+"""Kubernetes' own burst; several groups of writes, so that the server need not wait for the next one."""
 
 
 @dataclass(slots=True)
