@@ -22,6 +22,8 @@ from mooring.api.quantity import Quantity, parse
 from mooring.constraints import node_selector, tolerations
 from mooring.constraints.options import ConstraintOptions
 from mooring.constraints.pod_affinity import AffinityTerm, affinity_term
+from mooring.controllers.workloads.daemon_nodes import spec_for
+from mooring.scheduler.columns.shapes import pinned_node
 from mooring.scheduler.deciding.engine import Engine
 
 T = TypeVar("T", bound=Resource)
@@ -537,6 +539,8 @@ class Random:
     def node_affinity(self) -> dict[str, Any]:
         weights = [{"weight": self.lot.randint(1, 100), "preference": self.term()} for _ in range(2)]
         required = self.maybe(0.5, lambda: {"nodeSelectorTerms": [self.term(), self.term()]})
+        if self.lot.random() < 0.3:
+            required = {"nodeSelectorTerms": [{"matchFields": [self.by_name()]}]}
         return {
             "requiredDuringSchedulingIgnoredDuringExecution": required,
             "preferredDuringSchedulingIgnoredDuringExecution": weights if self.lot.random() < 0.6 else [],
@@ -550,13 +554,23 @@ class Random:
                 {"matchExpressions": [{"key": "kernel", "operator": "SemverGt", "values": ["5.10.0"]}]},
                 {"matchCELExpressions": ["'tier' in node.labels && node.labels['tier'] != 'gold'"]},
                 {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["node-1"]}]},
-                {
-                    "matchFields": [
-                        {"key": "metadata.name", "operator": "In", "values": [f"node-{self.lot.choice('123')}"]}
-                    ]
-                },
+                {"matchFields": [self.by_name()]},
             ]
         )
+
+    def by_name(self) -> dict[str, Any]:
+        return {"key": "metadata.name", "operator": "In", "values": [f"node-{self.lot.choice('123')}"]}
+
+    def sibling(self, template: Pod, number: int) -> Pod:
+        """Another pod as controllers of StatefulSets and DaemonSets make it: with a label or a node of its own."""
+        labels = {**template.metadata.labels, "index": f"{number % 3}"}
+        name = f"like-{number}"
+        metadata = msgspec.structs.replace(template.metadata, uid=name, name=name, labels=labels)
+        spec = template.spec
+        if pinned_node(spec):
+            pinned = spec_for(spec, f"node-{self.lot.choice('123')}")
+            spec = msgspec.structs.replace(spec, affinity=pinned.affinity)
+        return msgspec.structs.replace(template, metadata=metadata, spec=spec)
 
     def selector(self) -> dict[str, Any]:
         pick = self.lot.choice
@@ -566,6 +580,7 @@ class Random:
                 {"matchLabels": {"app": pick(POD_LABELS["app"])}},
                 {"matchExpressions": [{"key": "rev", "operator": pick(["Exists", "DoesNotExist"])}]},
                 {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["db"]}]},
+                *([{"matchLabels": {"index": "1"}}] if self.lot.random() < 0.2 else []),
             ]
         )
 
@@ -610,7 +625,10 @@ LABELS = {
     "tier": ["gold", "silver", "bronze"],
     "kernel": ["5.4.0", "5.15.0", "6.1", "not-a-version"],
 }
-POD_LABELS = {"app": ["web", "db", "cache"], "rev": ["1", "2"]}
+POD_LABELS = {"app": ["web", "db", "cache"], "rev": ["1", "2"], "index": ["0", "1", "2"]}
+
+
+SERVED = [{"app": "web"}, {"app": "db"}, {"app": "nobody"}, {"app": "web", "index": "0"}]
 
 
 def made(tree: dict[str, Any], kind: type[T]) -> T:
@@ -652,6 +670,8 @@ class Twins:
             return
         pod = self.random.lot.choice(list(self.naive.pods.values()))
         labels = {"app": self.random.lot.choice(POD_LABELS["app"])}
+        if self.random.lot.random() < 0.5:
+            labels = {**pod.metadata.labels, "index": self.random.lot.choice(POD_LABELS["index"])}
         metadata = msgspec.structs.replace(pod.metadata, labels=labels)
         pod = msgspec.structs.replace(pod, metadata=metadata)
         self.naive.pods[pod.metadata.uid] = pod
@@ -681,7 +701,7 @@ class Twins:
         service = made(
             {
                 "metadata": {"name": "web", "namespace": self.random.lot.choice(["default", "prod"])},
-                "spec": {"selector": self.random.lot.choice([{"app": "web"}, {"app": "db"}, {"app": "nobody"}])},
+                "spec": {"selector": self.random.lot.choice(SERVED)},
             },
             Service,
         )

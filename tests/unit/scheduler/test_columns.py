@@ -194,7 +194,7 @@ def test_verdicts_of_shapes_that_nobody_asks_about_are_dropped() -> None:
     limit = 256 * 1024 * 1024 // (160 * engine.cluster.capacity)
     assert limit > 1000
     for number in range(50):
-        engine.schedule(pod("p", labels={"n": str(number)}))
+        engine.schedule(pod("p", spec={"nodeSelector": {"n": str(number)}}))
     assert len(engine._kept) == 50
 
 

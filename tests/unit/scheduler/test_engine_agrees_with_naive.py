@@ -97,11 +97,7 @@ def test_they_agree_on_like_pods_that_are_placed_one_after_another(part: int, mo
             twins.change()
         templates = [twins.random.pod() for _ in range(2)]
         for number in range(12):
-            template = templates[number % 5 == 4]
-            pod = msgspec.structs.replace(
-                template,
-                metadata=msgspec.structs.replace(template.metadata, uid=f"like-{number}", name=f"like-{number}"),
-            )
+            pod = twins.random.sibling(templates[number % 5 == 4], number)
             check(twins, pod)
             twins.place(pod, twins.engine.schedule(pod).node)
             if twins.random.lot.random() < 0.2:

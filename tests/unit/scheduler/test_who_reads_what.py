@@ -12,10 +12,11 @@ from msgspec import structs
 
 from every_field import bare
 from mooring.api import codec
-from mooring.api.core_v1 import Pod
+from mooring.api.core_v1 import Pod, Service
 from mooring.api.from_tree import FieldValidation, from_tree
 from mooring.api.quantity import Quantity
 from mooring.constraints import requests
+from mooring.controllers.workloads.daemon_nodes import spec_for
 from mooring.scheduler.columns.cluster import Cluster
 from mooring.scheduler.columns.shapes import Part, Shapes, host_ports, images, pod_terms
 from mooring.scheduler.deciding.engine import Engine
@@ -194,7 +195,7 @@ def test_whoever_reads_a_field_notices_when_it_changes(tree: dict[str, Any]) -> 
             "ports": host_ports(other.spec),
             "images": images(other.spec),
             "terms": pod_terms(other.spec, other.metadata.namespace),
-            "labels": other.metadata.labels,
+            "labels": {key: value for key, value in other.metadata.labels.items() if key == "app"},
             "namespace": other.metadata.namespace,
         }
         problems += [f"{path}: {name}" for name, value in own.items() if getattr(shape, name) != value]
@@ -262,3 +263,66 @@ def test_a_plugin_that_signs_for_itself_shares_verdicts_among_pods_that_sign_ali
     plugin = engine.profiles["default-scheduler"].plugins[-1]
     assert isinstance(plugin, ByAnnotation)
     assert plugin.asked == 2
+
+
+def _numbered(number: int) -> Pod:
+    """A pod of a StatefulSet: one label is its own."""
+    return pod(f"web-{number}", labels={"app": "web", "index": str(number)})
+
+
+def _daemon(number: int) -> Pod:
+    """A pod of a DaemonSet: made for a node."""
+    found = pod(f"agent-{number}", cpu="1")
+    return structs.replace(found, spec=spec_for(found.spec, f"n{number}"))
+
+
+class Nosy(ByAnnotation):
+    """Reads all of a shape, as plugins do that do not say what they read."""
+
+    name = "Nosy"
+    signs = Part.ALL
+
+
+NUMBERED_SERVICE = made(
+    Service, {"metadata": {"name": "one", "namespace": "default"}, "spec": {"selector": {"index": "1"}}}
+)
+
+
+@pytest.mark.parametrize(
+    ("made_by", "plugins", "objects", "shapes"),
+    [
+        pytest.param(_numbered, (), [], 1, id="pods of a StatefulSet are alike"),
+        pytest.param(_numbered, (), [NUMBERED_SERVICE], 4, id="until somebody selects one of them by its own label"),
+        pytest.param(_numbered, (PluginUse("Nosy"),), [], 4, id="not where a plugin reads all labels"),
+        pytest.param(_daemon, (), [], 1, id="pods of a DaemonSet are alike but for their nodes"),
+        pytest.param(_daemon, (PluginUse("Nosy"),), [], 4, id="not where a plugin reads all of node affinity"),
+    ],
+)
+def test_what_nobody_reads_does_not_tell_pods_apart(
+    made_by: Any, plugins: tuple[PluginUse, ...], objects: list[Service], shapes: int
+) -> None:
+    registry: dict[str, Factory] = {**IN_TREE, "Nosy": Nosy}
+    engine = Engine((ProfileSpec(plugins=(*DEFAULT_PLUGINS, *plugins)),), registry=registry)
+    for number in range(4):
+        engine.put(node(f"n{number}"))
+    for thing in objects:
+        engine.put(thing)
+    pods = [made_by(number) for number in range(4)]
+    found = [engine.schedule(each).node for each in pods]
+    assert len({engine.cluster.info(each).shape for each in pods}) == shapes
+    assert made_by is _numbered or found == [f"n{number}" for number in range(4)]
+    assert len({engine.cluster.shapes.likeness(each) for each in pods}) == 4, "hints and diagnoses are of each alone"
+
+
+def test_pods_that_are_made_for_nodes_are_refused_by_these_alone() -> None:
+    engine = Engine()
+    for number in range(3):
+        engine.put(node(f"n{number}", cpu="0" if number == 1 else "4"))
+    found = [engine.schedule(_daemon(number)) for number in range(4)]
+    elsewhere = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+    assert [(outcome.node, outcome.message) for outcome in found] == [
+        ("n0", ""),
+        (None, f"0/3 nodes are available: 1 Insufficient cpu, 2 {elsewhere}."),
+        ("n2", ""),
+        (None, f"0/3 nodes are available: 3 {elsewhere}."),
+    ]

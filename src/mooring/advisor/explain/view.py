@@ -113,7 +113,7 @@ class View:
     subject: Subject
     features: SchedulerFeatures
     _tolerated: dict[tuple[str, str, str, str | None], bool] = field(default_factory=dict)
-    _known: dict[tuple[str, int, int], bool] = field(default_factory=dict)
+    _known: dict[tuple[str, int, Hashable], bool] = field(default_factory=dict)
 
     @property
     def pod(self) -> Pod:
@@ -275,12 +275,13 @@ class View:
         return found
 
     def _counts(self, index: int, selector: Selector, placed: PlacedPod) -> bool:
-        if placed.shape.namespace != self.namespace or placed.pod.metadata.deletion_timestamp is not None:
+        metadata = placed.pod.metadata
+        if metadata.namespace != self.namespace or metadata.deletion_timestamp is not None:
             return False
-        return self._of_shape(("spread", index, id(placed.shape)), lambda: selector.matches(placed.shape.labels))
+        return self._once(("spread", index, placed.group), lambda: selector.matches(metadata.labels))
 
-    def _of_shape(self, key: tuple[str, int, int], judge: Callable[[], bool]) -> bool:
-        """A verdict on all pods of a shape, found out once."""
+    def _once(self, key: tuple[str, int, Hashable], judge: Callable[[], bool]) -> bool:
+        """A verdict on all pods of a shape, or of the same labels, found out once."""
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = judge()
@@ -330,7 +331,7 @@ class View:
         return near, far
 
     def _chosen(self, kind: str, index: int, term: AffinityTerm, placed: PlacedPod) -> bool:
-        return self._of_shape((kind, index, id(placed.shape)), lambda: self._chooses(term, placed.pod))
+        return self._once((kind, index, placed.group), lambda: self._chooses(term, placed.pod))
 
     def domain_with_pods(self, index: int) -> str:
         """A domain where there are pods that a required affinity term chooses; empty if there is none."""
@@ -350,7 +351,7 @@ class View:
         return found
 
     def _is_chosen_by(self, index: int, term: AffinityTerm, placed: PlacedPod) -> bool:
-        return self._of_shape(("against", index, id(placed.shape)), lambda: self._chooses(term, self.pod))
+        return self._once(("against", index, placed.shape), lambda: self._chooses(term, self.pod))
 
     def _chooses(self, term: AffinityTerm, pod: Pod) -> bool:
         namespace = pod.metadata.namespace

@@ -4,12 +4,12 @@ The steps are ``scheduler/deciding/attempt.py``, of which this is a driver as ``
 that is placed runs at once, and one that is displaced is gone at once.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 
 from mooring.advisor.simulate.world import World
 from mooring.api.core_v1 import Pod
-from mooring.scheduler.facade import NOTHING_DONE, AssumedPod, Attempts, Outcome, PodShape, QueuedPod, pod_key
+from mooring.scheduler.facade import NOTHING_DONE, AssumedPod, Attempts, Outcome, QueuedPod, pod_key
 from mooring.scheduler.framework import PostFilterResult, Status
 
 _TELL_EVERY = 256
@@ -33,7 +33,7 @@ class Scheduling:
         self._engine = world.engine
         self._tell = tell
         self._attempts = Attempts(world.engine, world.queue, self, self._post_filter)
-        self._in_vain: dict[PodShape, _InVain] = {}
+        self._in_vain: dict[Hashable, _InVain] = {}
         self.allow_preemption = True
 
     def run(self) -> None:
@@ -91,14 +91,14 @@ class Scheduling:
         """What displacing others comes to, from memory if a pod like this one was just told: pods wait in crowds."""
         if not self.allow_preemption:
             return PostFilterResult(NOTHING_DONE.status, keeps_nomination=True)
-        shape, is_like_others = outcome.judgement.pod.shape, not has_claims(outcome.pod)
-        known = self._in_vain.get(shape) if is_like_others else None
+        likeness, is_like_others = self._engine.cluster.shapes.likeness(outcome.pod), not has_claims(outcome.pod)
+        known = self._in_vain.get(likeness) if is_like_others else None
         if known is not None and known.state == self._state(outcome) and known.refusal == outcome.message:
             return known.found
         self._world.budgets.sync()
         found = self._engine.post_filter(outcome)
         if found.nominated is None and is_like_others:
-            self._in_vain[shape] = _InVain(outcome.message, self._state(outcome), found)
+            self._in_vain[likeness] = _InVain(outcome.message, self._state(outcome), found)
         return found
 
     def _state(self, outcome: Outcome) -> tuple[object, ...]:
@@ -107,6 +107,7 @@ class Scheduling:
         return (
             cluster.pod_changes.changed_at,
             cluster.node_changes.changed_at,
+            cluster.rank_changes.changed_at,
             len(self._engine.nominations),
             spec.priority,
             spec.preemption_policy,

@@ -66,7 +66,7 @@ def pending(standing: Standing) -> Pending:
     """All that wait, the most frequent reason first."""
     alike: dict[tuple[str, object], list[Pod]] = {}
     for pod in standing.waiting.values():
-        alike.setdefault((_owner(standing, pod), standing.engine.cluster.shapes.shape_of(pod)), []).append(pod)
+        alike.setdefault((_owner(standing, pod), standing.engine.cluster.shapes.likeness(pod)), []).append(pod)
     positions = _positions(standing.waiting.values())
     unread = {plural: why for plural in ("nodes", "pods") if (why := standing.snapshot.unread(plural))}
     judged = 0 if "nodes" in unread else _JUDGED  # without nodes only the scheduler can tell

@@ -18,7 +18,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mooring.api.core_v1 import Namespace, Node, Pod
+from mooring.api.apps_v1 import ReplicaSet, StatefulSet
+from mooring.api.core_v1 import Namespace, Node, Pod, ReplicationController, Service
 from mooring.api.meta_v1 import Resource
 from mooring.api.states import has_ended, priority
 from mooring.base import logs
@@ -27,12 +28,12 @@ from mooring.constraints.columns.column import larger
 from mooring.constraints.columns.revisions import NEVER, ChangeLog, RowLog, next_revision
 from mooring.constraints.options import ConstraintOptions
 from mooring.scheduler.columns.images import ImageColumns
-from mooring.scheduler.columns.pod_sets import PodSets
+from mooring.scheduler.columns.pod_sets import GroupKey, PodSets
 from mooring.scheduler.columns.ports import PortColumns
 from mooring.scheduler.columns.priorities import PriorityColumn
 from mooring.scheduler.columns.ranked_pods import RankedPods
 from mooring.scheduler.columns.resources import ResourceColumns
-from mooring.scheduler.columns.shapes import PodInfo, PodShape, Shapes
+from mooring.scheduler.columns.shapes import PodInfo, PodShape, Shapes, group_of, label_keys
 from mooring.scheduler.columns.supposition import Supposition
 from mooring.scheduler.columns.term_owners import TermOwners
 from mooring.scheduler.columns.topology import Topologies
@@ -71,7 +72,7 @@ class PlacedPod:
     pod: Pod
     shape: PodShape
     node_name: str
-    group: Hashable
+    group: GroupKey
     held: Mapping[str, Any] = field(default_factory=lambda: _NOTHING_HELD)
     """What plugins have given it on its node, such as a card, by plugin. It leaves and comes back with the pod."""
 
@@ -229,6 +230,7 @@ class Cluster:
         else:
             key, kind = _key_of(thing), type(thing)
             self._objects.setdefault(kind, {})[key] = thing
+            self.shapes.tell_by(_selected_by(thing))
             self._note(kind, key)
             if isinstance(thing, Namespace):
                 self._put_namespace(thing.metadata.name, thing.metadata.labels)
@@ -298,8 +300,8 @@ class Cluster:
         before = self._pods.get(key)
         placed = self.as_placed(pod, node_name)
         if before is not None:
-            if before.node_name == node_name and before.shape is placed.shape and before.group == placed.group:
-                self._replace(before, pod)
+            if before.node_name == node_name and before.shape is placed.shape:
+                self._replace(before, placed)
                 return
             placed.held = before.held if before.node_name == node_name else placed.held
             self.displace(before)
@@ -321,19 +323,29 @@ class Cluster:
 
     # -- how
 
-    def _replace(self, placed: PlacedPod, pod: Pod) -> None:
-        """Take a newer version of a pod that differs in nothing but what ranks it."""
+    def _replace(self, placed: PlacedPod, newer: PlacedPod) -> None:
+        """Take a newer version of a pod that differs in nothing but its labels, its end and what ranks it."""
         row = self.row_of[placed.node_name]
-        info, before = self.nodes[row], priority(placed.pod)
-        placed.pod = pod
+        info, priority_before = self.nodes[row], priority(placed.pod)
         if info is None:
             return
+        if placed.group == newer.group:
+            placed.pod = newer.pod
+        else:
+            self._regroup(placed, newer, row, info)
         info.ranked = None
         self.rank_changes.note(row)
-        if before != priority(pod):
+        if priority_before != priority(newer.pod):
             others = [_priority_of(other) for other in info.placed.values() if other is not placed]
-            self.priorities.subtract(row, before, others)
-            self.priorities.add(row, priority(pod))
+            self.priorities.subtract(row, priority_before, others)
+            self.priorities.add(row, priority(newer.pod))
+
+    def _regroup(self, placed: PlacedPod, newer: PlacedPod, row: int, info: NodeInfo) -> None:
+        self._tell_left(placed, info)
+        before, placed.group, placed.pod = placed.group, newer.group, newer.pod
+        if self.pod_sets.move(row, before, newer.group, newer.pod.metadata.labels) or before[1] != newer.group[1]:
+            self.pod_changes.note(row)
+        self._tell_placed(placed, info)
 
     def _add_node(self, node: Node) -> None:
         name = node.metadata.name
@@ -364,7 +376,8 @@ class Cluster:
     def as_placed(self, pod: Pod, node_name: str) -> PlacedPod:
         """What `place` takes to put a pod on a node."""
         shape = self.shapes.shape_of(pod)
-        return PlacedPod(pod, shape, node_name, (shape.group, pod.metadata.deletion_timestamp is not None))
+        is_terminating = pod.metadata.deletion_timestamp is not None
+        return PlacedPod(pod, shape, node_name, (group_of(pod, shape), is_terminating))
 
     def place(self, placed: PlacedPod) -> None:
         """Add a pod that is not there to its node, which is."""
@@ -383,14 +396,9 @@ class Cluster:
             self.ports.add(row, shape.ports)
         if shape.terms.keys:
             self.term_owners.add(row, shape.terms, self.topologies)
-        terminating = pod.metadata.deletion_timestamp is not None
-        self.pod_sets.add(row, placed.group, shape.namespace, shape.labels, terminating=terminating)
+        self.pod_sets.add(row, placed.group, pod.metadata.labels)
         self.pod_changes.note(row)
-        for observer in self.observers:
-            try:
-                observer.pod_placed(placed, info)
-            except Exception as problem:
-                _log_failure(observer, problem)
+        self._tell_placed(placed, info)
 
     def displace(self, placed: PlacedPod) -> None:
         """Take a pod from its node; `place` undoes it."""
@@ -410,6 +418,16 @@ class Cluster:
             self.term_owners.subtract(row, shape.terms)
         self.pod_sets.subtract(row, placed.group)
         self.pod_changes.note(row)
+        self._tell_left(placed, info)
+
+    def _tell_placed(self, placed: PlacedPod, info: NodeInfo) -> None:
+        for observer in self.observers:
+            try:
+                observer.pod_placed(placed, info)
+            except Exception as problem:
+                _log_failure(observer, problem)
+
+    def _tell_left(self, placed: PlacedPod, info: NodeInfo) -> None:
         for observer in self.observers:
             try:
                 observer.pod_left(placed, info)
@@ -435,6 +453,15 @@ class Cluster:
         for column in (self.resources, self.priorities, self.topologies, self.pod_sets, self.term_owners):
             column.grow(self.capacity)
         self.node_changes.limit = self.pod_changes.limit = self.rank_changes.limit = self.capacity
+
+
+def _selected_by(thing: Resource) -> Iterable[str]:
+    """The keys of the labels by which an object chooses pods, of those that scheduling looks at."""
+    if isinstance(thing, Service | ReplicationController):
+        return thing.spec.selector
+    if isinstance(thing, ReplicaSet | StatefulSet):
+        return label_keys(thing.spec.selector) if thing.spec.selector is not None else ()
+    return ()
 
 
 def _log_failure(observer: PodObserver, problem: Exception) -> None:

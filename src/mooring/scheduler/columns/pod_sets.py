@@ -4,15 +4,19 @@ Pods with the same namespace and labels form a group; whether a set has a group 
 Placing a pod adds one to the sets of its group and looks at no selector. A set lives as long as somebody holds it.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 from weakref import WeakValueDictionary
 
 from mooring.api.label_selector import NOTHING, Selector
 from mooring.constraints.pod_affinity import AffinityTerm
+from mooring.scheduler.columns.shapes import Group
 from mooring.scheduler.columns.topology import RowCounts
 from mooring.scheduler.columns.weak_list import WeakList
 
+GroupKey: TypeAlias = tuple[Group, bool]
+"""Namespace and labels of pods, and whether they are being deleted."""
 NamespaceLabels = Mapping[str, Mapping[str, str]]
 
 
@@ -70,7 +74,7 @@ class PodSets:
     def __init__(self, namespaces: NamespaceLabels, capacity: int) -> None:
         self._namespaces = namespaces
         self._capacity = capacity
-        self._groups: dict[Hashable, PodGroup] = {}
+        self._groups: dict[GroupKey, PodGroup] = {}
         self._sets: WeakValueDictionary[tuple[PodChoice, ...], PodSet] = WeakValueDictionary()
 
     def __len__(self) -> int:
@@ -86,28 +90,46 @@ class PodSets:
                     _join(group, found)
         return found
 
-    def add(self, row: int, key: Hashable, namespace: str, labels: Mapping[str, str], *, terminating: bool) -> None:
-        """A pod has been placed on a row. `key` is equal for equal namespaces, labels and `terminating`."""
+    def add(self, row: int, key: GroupKey, labels: Mapping[str, str]) -> None:
+        """A pod has been placed on a row."""
+        for pods in self._joined(row, key, labels):
+            pods.add(row, 1)
+
+    def subtract(self, row: int, key: GroupKey) -> None:
+        """A pod has left a row."""
+        for pods in self._left(row, key):
+            pods.add(row, -1)
+
+    def move(self, row: int, before: GroupKey, after: GroupKey, labels: Mapping[str, str]) -> bool:
+        """A pod on a row has got other labels, or is being deleted now; whether a set has lost or won it."""
+        were, are = set(self._left(row, before)), set(self._joined(row, after, labels))
+        for pods in were - are:
+            pods.add(row, -1)
+        for pods in are - were:
+            pods.add(row, 1)
+        return were != are
+
+    def _joined(self, row: int, key: GroupKey, labels: Mapping[str, str]) -> list[PodSet]:
+        """The sets of a group that has one more pod on a row."""
         group = self._groups.get(key)
         if group is None:
+            (namespace, _), terminating = key
             group = self._groups[key] = PodGroup(namespace, labels, terminating=terminating)
             for pods in self._sets.values():
                 if pods.has(group, self._namespaces):
                     group.sets.add(pods)
         group.by_row[row] = group.by_row.get(row, 0) + 1
-        for pods in group.sets.members():
-            pods.add(row, 1)
+        return group.sets.members()
 
-    def subtract(self, row: int, key: Hashable) -> None:
-        """A pod has left a row."""
+    def _left(self, row: int, key: GroupKey) -> list[PodSet]:
+        """The sets of a group that has one pod less on a row."""
         group = self._groups[key]
         group.by_row[row] -= 1
         if not group.by_row[row]:
             del group.by_row[row]
         if not group.by_row:
             del self._groups[key]
-        for pods in group.sets.members():
-            pods.add(row, -1)
+        return group.sets.members()
 
     def namespace_changed(self, namespace: str) -> None:
         """The labels of a namespace have changed: judge its groups again."""

@@ -3,11 +3,13 @@
 A shape is found by the encoded bytes of what is `Signed`, so that the pods of one template share it, and with it their
 verdicts; and it is made of nothing else, so that what is not signed cannot be read from it. Each plugin says which
 `Part`s of it it reads, and is shown only these. It is alive as long as a pod in the columns or a cached verdict has it.
-What is particular to a pod (its name, its volumes, its resource claims, the node it is pinned to) is not in the shape:
-plugins of `Scope.POD` read that, and others sign what they need of it themselves.
+What is particular to a pod (its name, its volumes, its resource claims) is not in the shape: plugins of `Scope.POD`
+read that, and others sign what they need of it themselves. Unless a plugin reads them all, two things more are left out
+that tell every pod of a StatefulSet or DaemonSet from its siblings: labels that no selector anywhere asks about
+(`Shapes.tell_by`), and the node that a pod is made for (`pinned_node`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, Flag, auto
 from itertools import repeat
@@ -21,6 +23,7 @@ from mooring.api.core_v1 import (
     ContainerPort,
     ContainerStatus,
     ImageVolumeSource,
+    NodeAffinity,
     Pod,
     PodCondition,
     PodSpec,
@@ -30,10 +33,11 @@ from mooring.api.core_v1 import (
     TopologySpreadConstraint,
     Volume,
 )
-from mooring.api.meta_v1 import ObjectMeta
+from mooring.api.meta_v1 import LabelSelector, ObjectMeta
 from mooring.api.quantity import Quantity
 from mooring.api.states import controller_of
 from mooring.constraints import requests
+from mooring.constraints.node_selector import NAME_FIELD
 from mooring.constraints.pod_affinity import (
     AffinityTerm,
     WeightedAffinityTerm,
@@ -46,6 +50,8 @@ if TYPE_CHECKING:  # ``resources.py`` fills it in
 
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - nothing is bound to it; it is how Kubernetes writes "every address"
 RESIZE = "PodResizePending"
+_MOST_KEYS = 10_000
+"""Of labels that selectors ask about; when there are more, all labels tell pods apart."""
 _SPREAD_OWNERS = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController"})
 
 
@@ -101,7 +107,9 @@ class Part(Flag):
     """What plugins may read of a shape."""
 
     LABELS = auto()
-    """`namespace`, `labels` and `group`."""
+    """`namespace`, `labels` and `group`, with all labels."""
+    SELECTED = auto()
+    """The same with those labels only that some selector asks about, whoever has it."""
     RESOURCES = auto()
     """`requests` and `scored`."""
     PORTS = auto()
@@ -110,6 +118,8 @@ class Part(Flag):
     """`images`."""
     NODE_AFFINITY = auto()
     """`spec.node_selector`, and node affinity in `spec.affinity`."""
+    UNPINNED = auto()
+    """The same without the node that a pod is made for, and `is_pinned`."""
     TOLERATIONS = auto()
     """`spec.tolerations`."""
     POD_AFFINITY = auto()
@@ -121,6 +131,7 @@ class Part(Flag):
 
 _OFFERED = {
     Part.LABELS: ("namespace", "labels", "group"),
+    Part.SELECTED: ("namespace", "labels", "group"),
     Part.RESOURCES: ("requests", "scored"),
     Part.PORTS: ("ports",),
     Part.IMAGES: ("images",),
@@ -132,6 +143,8 @@ Sign: TypeAlias = Callable[[Pod], object]
 Signer: TypeAlias = tuple[str, str]
 """A profile and a plugin in it."""
 _NO_SIGNATURES: dict[Signer, object] = {}
+Group: TypeAlias = tuple[str, frozenset[tuple[str, str]]]
+"""A namespace and labels."""
 Sight: TypeAlias = tuple[Signer, Part]
 """Who looks at a shape, and the parts of it that it sees."""
 
@@ -153,6 +166,7 @@ class Signed(NamedTuple):
     image_volumes: list[str]
     resized: PodStatus | None
     names: list[str] | None
+    is_pinned: bool
 
     def pod(self) -> Pod:
         """A pod that has nothing else."""
@@ -178,9 +192,12 @@ class Signed(NamedTuple):
         return Pod(metadata=metadata, spec=spec, status=self.resized or PodStatus())
 
 
-def _signed(pod: Pod) -> tuple[Any, ...]:
+def _signed(pod: Pod, labels: dict[str, str], *, by_pin: bool) -> tuple[Any, ...]:
     """The fields of `Signed` for a pod: a plain tuple, because it is made for every pod, and a shape seldom."""
     spec, metadata, status = pod.spec, pod.metadata, pod.status
+    affinity, is_pinned = spec.affinity, False
+    if affinity is not None and not by_pin and pinned_node(spec):
+        affinity, is_pinned = _unpinned(affinity), True
     resized = resized_resources(pod) if status.container_statuses or status.init_container_statuses else None
     containers: list[Any] = [(each.image, each.resources, each.ports) for each in spec.containers]
     starting: list[Any] = [
@@ -188,11 +205,11 @@ def _signed(pod: Pod) -> tuple[Any, ...]:
     ]
     return (
         metadata.namespace,
-        metadata.labels,
+        labels,
         containers,
         starting,
         spec.node_selector,
-        spec.affinity,
+        affinity,
         spec.tolerations,
         spec.topology_spread_constraints,
         spec.overhead,
@@ -202,6 +219,34 @@ def _signed(pod: Pod) -> tuple[Any, ...]:
         resized,
         # Names matter only where statuses tell which container they are about.
         None if resized is None else [each.name for each in (*spec.containers, *spec.init_containers)],
+        is_pinned,
+    )
+
+
+def pinned_node(spec: PodSpec) -> str:
+    """The node that a pod is made for, as those of DaemonSets are: its name is all that node affinity requires.
+
+    Empty where there is none, or where the affinity also says which nodes a spread constraint counts.
+    """
+    affinity = spec.affinity and spec.affinity.node_affinity
+    required = affinity and affinity.required_during_scheduling_ignored_during_execution
+    if not required or len(required.node_selector_terms) != 1 or spec.topology_spread_constraints:
+        return ""
+    term = required.node_selector_terms[0]
+    if term.match_expressions or term.match_cel_expressions or len(term.match_fields) != 1:
+        return ""
+    field = term.match_fields[0]
+    is_name = field.key == NAME_FIELD and field.operator == "In" and len(field.values) == 1
+    return field.values[0] if is_name else ""
+
+
+def _unpinned(affinity: Affinity) -> Affinity | None:
+    wishes = affinity.node_affinity and affinity.node_affinity.preferred_during_scheduling_ignored_during_execution
+    if not wishes and affinity.pod_affinity is None and affinity.pod_anti_affinity is None:
+        return None
+    left = NodeAffinity(preferred_during_scheduling_ignored_during_execution=wishes) if wishes else None
+    return Affinity(
+        node_affinity=left, pod_affinity=affinity.pod_affinity, pod_anti_affinity=affinity.pod_anti_affinity
     )
 
 
@@ -245,6 +290,7 @@ class PodShape:
         "_signatures",
         "group",
         "images",
+        "is_pinned",
         "key",
         "labels",
         "namespace",
@@ -263,11 +309,13 @@ class PodShape:
         self.key = key
         self.namespace = signed.namespace
         self.labels = signed.labels
-        self.group = (self.namespace, frozenset(self.labels.items()))
+        self.group: Group = (self.namespace, frozenset(self.labels.items()))
         """What selectors of other pods can tell it by."""
         self.spec: PodSpec = pod.spec
         """What is signed of the specification of the pods; everything else is absent."""
         self.owner = signed.owner
+        self.is_pinned = signed.is_pinned
+        """Whether the pods are made for certain nodes, each for its own; `pinned_node` says for which."""
         self.requests = requests.in_units(requests.requests_of(pod, pod_level=pod_level))
         """What the pods ask for, by resource."""
         self.scored = requests.in_units(requests.scored_requests_of(pod, pod_level=pod_level))
@@ -290,7 +338,8 @@ class PodShape:
                     setattr(seen, name, getattr(self, name))
         spec, affinity = self.spec, self.spec.affinity
         seen.spec = PodSpec()
-        if Part.NODE_AFFINITY in parts:
+        if Part.NODE_AFFINITY in parts or Part.UNPINNED in parts:
+            seen.is_pinned = self.is_pinned
             seen.spec.node_selector = spec.node_selector
             seen.spec.affinity = None if affinity is None else Affinity(node_affinity=affinity.node_affinity)
         if Part.TOLERATIONS in parts:
@@ -299,6 +348,15 @@ class PodShape:
             seen.spec.topology_spread_constraints = spec.topology_spread_constraints
         seen.own = self._signatures.get(signer)
         return seen
+
+    def selected_by(self) -> Iterator[str]:
+        """The keys of the labels by which the pods choose others, and themselves."""
+        for key in self.terms.keys:
+            yield from (each.key for each in key.term.selector.requirements)
+        for constraint in self.spec.topology_spread_constraints:
+            yield from constraint.match_label_keys
+            if constraint.label_selector is not None:
+                yield from label_keys(constraint.label_selector)
 
 
 @dataclass(slots=True)
@@ -321,7 +379,10 @@ class Shapes:
     def __init__(self, *, pod_level_resources: bool = True) -> None:
         self.signers: dict[Signer, Sign] = {}
         """What plugins sign themselves."""
+        self.read: Part = Part.ALL
+        """What plugins read that share verdicts."""
         self._pod_level = pod_level_resources
+        self._told_by: set[str] = set()
         self._known: WeakValueDictionary[bytes, PodShape] = WeakValueDictionary()
         self._last_pod: Pod | None = None  # a pod is asked about when it is judged and again when it is placed
         self._last_shape: PodShape | None = None
@@ -334,7 +395,8 @@ class Shapes:
         if pod is last and shape is not None:
             return shape
         if last is None or shape is None or not _shares_all(pod, last):
-            signed, signatures = _signed(pod), _NO_SIGNATURES
+            signatures = _NO_SIGNATURES
+            signed = _signed(pod, self._labels(pod.metadata.labels), by_pin=Part.NODE_AFFINITY in self.read)
             if self.signers:
                 signatures = {signer: sign(pod) for signer, sign in self.signers.items()}
                 signed = (*signed, list(signatures.values()))
@@ -342,9 +404,52 @@ class Shapes:
             shape = self._known.get(key)
             if shape is None:
                 signed = signed[: len(Signed._fields)]
-                shape = self._known[key] = PodShape(key, Signed._make(signed), signatures, pod_level=self._pod_level)
+                shape = PodShape(key, Signed._make(signed), signatures, pod_level=self._pod_level)
+                if self.tell_by(shape.selected_by()):
+                    return self.shape_of(pod)
+                self._known[key] = shape
         self._last_pod, self._last_shape = pod, shape
         return shape
+
+    def tell_by(self, keys: Iterable[str]) -> bool:
+        """Tell pods apart by labels with these keys from now on, as a selector asks about them; whether any is new.
+
+        Shapes stay what they are: a pod that has such a label gets another one when it is next asked about.
+        """
+        if Part.LABELS in self.read:
+            return False
+        before = len(self._told_by)
+        self._told_by.update(keys)
+        if len(self._told_by) == before:
+            return False
+        if before > _MOST_KEYS:
+            self.read |= Part.LABELS
+        self._last_pod = None
+        return True
+
+    def likeness(self, pod: Pod) -> Hashable:
+        """Equal for pods that nobody can tell apart but by what is particular to a pod, whatever selectors may come."""
+        shape = self.shape_of(pod)
+        return shape, group_of(pod, shape), pinned_node(pod.spec) if shape.is_pinned else ""
+
+    def _labels(self, labels: dict[str, str]) -> dict[str, str]:
+        """Those that tell pods apart."""
+        known = self._told_by
+        if Part.LABELS in self.read or labels.keys() <= known:
+            return labels
+        return {key: value for key, value in labels.items() if key in known}
+
+
+def group_of(pod: Pod, shape: PodShape) -> Group:
+    """Namespace and labels of a pod: all of them, so that selectors which are yet to come can tell it by them."""
+    labels = pod.metadata.labels
+    return shape.group if len(labels) == len(shape.labels) else (shape.namespace, frozenset(labels.items()))
+
+
+def label_keys(selector: LabelSelector) -> Iterator[str]:
+    """What a selector asks about."""
+    yield from selector.match_labels
+    yield from (each.key for each in selector.match_expressions)
 
 
 def _shares_all(pod: Pod, other: Pod) -> bool:

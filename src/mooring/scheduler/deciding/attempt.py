@@ -163,7 +163,7 @@ class Attempts:
     def _fits_nowhere(self, queued: QueuedPod, outcome: Outcome, begun: float) -> bool:
         """Look for pods to displace, tell people why there is no node, and wait for something that helps."""
         pod, diagnosis = outcome.pod, outcome.diagnosis
-        queued.shape = self._engine.cluster.info(pod).shape
+        queued.likeness = self._engine.cluster.shapes.likeness(pod)
         if diagnosis is None or not len(self._engine.cluster):
             self._driver.refused(queued, NO_NODES, None, begun)
             self._queue.requeue(queued, frozenset())

@@ -38,15 +38,15 @@ class Budgets:
 
     def _protecting(self, placed: PlacedPod) -> list[int]:
         """The budgets that choose a pod by its namespace and labels."""
-        found = self._known.get(placed.shape.group)
+        found = self._known.get(placed.group)
         if found is None:
-            shape = placed.shape
-            found = self._known[shape.group] = [
+            metadata = placed.pod.metadata
+            found = self._known[placed.group] = [
                 number
                 for number, (budget, selector) in enumerate(zip(self._budgets, self._selectors, strict=True))
-                if budget.metadata.namespace == shape.namespace
-                and shape.labels
+                if budget.metadata.namespace == metadata.namespace
+                and metadata.labels
                 and not selector.is_empty()
-                and selector.matches(shape.labels)
+                and selector.matches(metadata.labels)
             ]
         return found

@@ -34,6 +34,7 @@ from mooring.scheduler.framework import (
     Code,
     CycleState,
     Handle,
+    Part,
     PostFilterResult,
     Registry,
     SchedulerFeatures,
@@ -170,6 +171,9 @@ class Engine:
             if isinstance(plugin, SignPlugin)
         }
         self._plans = {name: Plan(profile, timed or _itself) for name, profile in self.profiles.items()}
+        self.cluster.shapes.read = Part(0)
+        for plan in self._plans.values():
+            self.cluster.shapes.read |= plan.read
         self._kept: OrderedDict[tuple[str, PodShape], _Kept] = OrderedDict()
 
     # -- what is known

@@ -30,7 +30,7 @@ from mooring.constraints.columns.revisions import (
     union,
 )
 from mooring.scheduler.columns.cluster import Cluster, PlacedPod
-from mooring.scheduler.columns.shapes import PodInfo
+from mooring.scheduler.columns.shapes import PodInfo, pinned_node
 from mooring.scheduler.deciding.filtering import FilterSlot, Funnel, NodeFilter, PodFilter, ShapeFilter, ShapeFilterer
 from mooring.scheduler.deciding.grouped_rows import GroupedRows
 from mooring.scheduler.deciding.judgement import Judgement, status_on, status_with
@@ -113,7 +113,7 @@ class Evaluation:
 
     @property
     def is_worth_keeping(self) -> bool:
-        """Whether another pod of the shape may come: not for pods that are made for a node, as those of DaemonSets."""
+        """Whether another pod of the shape may come: not where the shape says which nodes they are made for."""
         return all(slot.node_names is None for slot in self._filters if isinstance(slot, ShapeFilter))
 
     def judge(self, pod: PodInfo, expected: Expected | None, *, needs_points: bool) -> Judgement:
@@ -165,6 +165,8 @@ class Evaluation:
             slot: FilterSlot
             if isinstance(entry, ShapeFilter):
                 slot = entry
+                if entry.is_pinned:
+                    entry.node_names = frozenset({pinned_node(pod.pod.spec)})
             elif isinstance(entry, PodFilterer):
                 found = entry.plugin.pre_filter(pod, cluster)
                 if found is SKIP:
@@ -207,7 +209,10 @@ class Evaluation:
         if named is not None and len(named) > _FEW:
             named = None
         changes = self._reader.changes() if named is None else NOTHING
-        self._not_scored = changes if self._not_scored is NOTHING else both(self._not_scored, changes)
+        if named is not None:
+            self._not_scored = EVERYTHING  # nobody has looked what has changed
+        else:
+            self._not_scored = changes if self._not_scored is NOTHING else both(self._not_scored, changes)
         has_new_nodes = changes.nodes is None or len(changes.nodes) > 0
         if has_new_nodes:
             self.changed_at = next_revision()

@@ -170,11 +170,13 @@ class ShapeFilter(FilterSlot):
         self._reads_pods = Reads.PODS in plugin.reads
         self.sees_only_node = self._refreshed is None and not self._reads_pods
         self._state: Any = None
+        self.is_pinned = False
+        """Whether each pod names the node that it is made for."""
         found = plugin.pre_filter(pod.seen_by(filterer.sight), cluster)
         if isinstance(found, Status):
             self.status = found.by(plugin.name)
         else:
-            self._state, self.node_names = found.state, found.node_names
+            self._state, self.node_names, self.is_pinned = found.state, found.node_names, found.is_pinned
 
     def update(self, changes: Changes, _accepted: Mask) -> bool:
         if self._state is None:

@@ -65,7 +65,7 @@ class Harms:
         missing = rows[~self._rows.known[rows]]
         if not len(missing):
             return only_resources_decide(judgement)
-        if len(missing) < _MORE:
+        if len(missing) < _MORE and not judgement.naming:  # others than named rows were not judged
             missing = self._with_others(missing)
         expected = self._rows.expected
         found = dry_run(

@@ -72,6 +72,11 @@ class Plan:
         self._profile = profile.name
         self.filters = [self._filterer(timed(plugin)) for plugin in profile.filters]
         self.scores = [self._scorer(replace(entry, plugin=timed(entry.plugin))) for entry in profile.scores]
+        self.read = Part(0)
+        """What plugins read of a shape."""
+        for entry in (*self.filters, *self.scores):
+            if isinstance(entry, ShapeFilterer | ShapeScorer):
+                self.read |= entry.sight[1]
 
     def _filterer(self, plugin: FilterPlugin[Any] | NodeFilterPlugin) -> ShapeFilterer | PodFilterer | NodeFilterPlugin:
         if not isinstance(plugin, FilterPlugin):

@@ -19,7 +19,7 @@ from mooring.scheduler.columns.shapes import PodShape
 
 _KEPT = 8
 """For so many priorities."""
-_Shapes: TypeAlias = tuple[PodShape, ...]
+_Likeness: TypeAlias = tuple[tuple[PodShape, Hashable], ...]
 
 
 class Expected:
@@ -28,8 +28,8 @@ class Expected:
     def __init__(self, cluster: Cluster, promised: Iterable[PlacedPod] = ()) -> None:
         self._cluster = cluster
         self._pods: dict[int, list[PlacedPod]] = {}
-        self._alike: dict[_Shapes, dict[int, None]] = {}
-        """The rows where pods of the same shapes are expected."""
+        self._alike: dict[_Likeness, dict[int, None]] = {}
+        """The rows where pods of the same shapes and labels are expected."""
         self.made_for = _made_for(cluster)
         self.is_on: NDArray[np.bool_] = np.zeros(cluster.capacity, np.bool_)
         """By row, whether somebody is expected there."""
@@ -49,13 +49,13 @@ class Expected:
 
     def shapes(self) -> Iterator[PodShape]:
         """The shapes of all of them; some perhaps twice."""
-        for shapes in self._alike:
-            yield from shapes
+        for likeness in self._alike:
+            yield from (shape for shape, _ in likeness)
 
     def sorts(self) -> Iterator[tuple[int, Sequence[PlacedPod]]]:
         """A row for each sort of pods that are expected together, and these pods."""
-        for shapes, rows in self._alike.items():
-            if any(shape.terms.keys for shape in shapes):
+        for likeness, rows in self._alike.items():
+            if any(shape.terms.keys for shape, _ in likeness):
                 by_domains = {domains_of(self._cluster, row, self.on(row)): row for row in rows}
                 yield from ((row, self.on(row)) for row in by_domains.values())
             else:
@@ -78,13 +78,13 @@ class Expected:
     def _set(self, row: int, pods: list[PlacedPod]) -> None:
         before = self._pods.pop(row, None)
         if before is not None:
-            shapes = _shapes(before)
-            del self._alike[shapes][row]
-            if not self._alike[shapes]:
-                del self._alike[shapes]
+            likeness = _likeness(before)
+            del self._alike[likeness][row]
+            if not self._alike[likeness]:
+                del self._alike[likeness]
         if pods:
             self._pods[row] = pods
-            self._alike.setdefault(_shapes(pods), {})[row] = None
+            self._alike.setdefault(_likeness(pods), {})[row] = None
         self.is_on[row] = bool(pods)
         self.changes.note(row)
 
@@ -170,8 +170,8 @@ def domains_of(cluster: Cluster, row: int, pods: Iterable[PlacedPod]) -> Hashabl
     return tuple(key.term.topology_key in labels for placed in pods for key in placed.shape.terms.keys)
 
 
-def _shapes(pods: Iterable[PlacedPod]) -> _Shapes:
-    return tuple(placed.shape for placed in pods)
+def _likeness(pods: Iterable[PlacedPod]) -> _Likeness:
+    return tuple((placed.shape, placed.group) for placed in pods)
 
 
 def _made_for(cluster: Cluster) -> tuple[int, int]:

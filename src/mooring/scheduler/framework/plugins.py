@@ -84,6 +84,8 @@ class PreFilterResult(Generic[S]):
     state: S
     node_names: frozenset[str] | None = None
     """The only nodes that need to be looked at; None means all."""
+    is_pinned: bool = False
+    """Whether the node that a pod of a pinned shape is made for is the only one (`Part.UNPINNED`)."""
 
 
 @dataclass(slots=True)

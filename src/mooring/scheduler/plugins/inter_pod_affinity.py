@@ -277,7 +277,7 @@ class _Preferred(_Terms):
 class InterPodAffinity:
     name = "InterPodAffinity"
     scope = score_scope = Scope.SHAPE
-    signs = Part.LABELS | Part.POD_AFFINITY
+    signs = Part.SELECTED | Part.POD_AFFINITY
     reads = score_reads = Reads.NODE
 
     def __init__(self, arguments: PluginArguments, handle: Handle) -> None:

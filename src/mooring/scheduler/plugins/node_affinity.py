@@ -71,7 +71,7 @@ class _Preferred:
 class NodeAffinity(Proportional):
     name = "NodeAffinity"
     scope = score_scope = Scope.SHAPE
-    signs = Part.NODE_AFFINITY
+    signs = Part.UNPINNED
     reads = score_reads = Reads.NODE
 
     def __init__(self, arguments: PluginArguments, handle: Handle) -> None:
@@ -92,6 +92,8 @@ class NodeAffinity(Proportional):
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Wanted] | Status:
         spec = pod.shape.spec
         required = node_selector.required_affinity(spec, self._options)
+        if pod.shape.is_pinned:
+            return PreFilterResult(_Wanted(cluster.labels, required, self._added), is_pinned=True)
         if required is node_selector.ANY_NODE and self._added is node_selector.ANY_NODE:
             return SKIP
         names = _named_nodes(spec)

@@ -295,11 +295,13 @@ class _Soft(_Constraints):
 class PodTopologySpread:
     name = "PodTopologySpread"
     scope = score_scope = Scope.SHAPE
-    signs = Part.LABELS | Part.SPREAD | Part.NODE_AFFINITY | Part.TOLERATIONS
+    signs = Part.SELECTED | Part.SPREAD | Part.UNPINNED | Part.TOLERATIONS
     reads = score_reads = Reads.NODE
 
     def __init__(self, arguments: PluginArguments, handle: Handle) -> None:
         self._rules = SpreadConstraints(self.name, arguments, handle.cluster, handle.features)
+        if self._rules.refuse_by_default:
+            self.signs |= Part.NODE_AFFINITY  # the node that a pod is made for is the only one where others count
 
     def pre_filter(self, pod: PodInfo, cluster: Cluster) -> PreFilterResult[_Hard]:
         return PreFilterResult(_Hard(cluster, pod.shape, self._rules))

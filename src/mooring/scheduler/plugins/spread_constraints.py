@@ -57,6 +57,8 @@ class SpreadConstraints:
         self._cluster = cluster
         self._is_system = args.defaulting_type in ("", "System")
         self._defaults: Sequence[TopologySpreadConstraint] = _SYSTEM if self._is_system else args.default_constraints
+        self.refuse_by_default = any(entry.when_unsatisfiable == "DoNotSchedule" for entry in self._defaults)
+        """Whether pods that have no constraints of their own can be refused."""
         self._services: dict[str, list[dict[str, str]]] = {}
         self._services_verified_at = NEVER
         self._check(plugin, args)

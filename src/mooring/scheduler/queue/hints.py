@@ -81,8 +81,8 @@ class Hints:
             )
 
     def shared(self, queued: QueuedPod) -> bool:
-        """Whether pods of the same shape that the same plugins refused always get the same hint."""
-        return queued.shape is not None and queued.refused_by <= self._by_shape[queued.profile]
+        """Whether pods of the same likeness that the same plugins refused always get the same hint."""
+        return queued.likeness is not None and queued.refused_by <= self._by_shape[queued.profile]
 
     def references(self, queued: QueuedPod) -> tuple[str, ...]:
         """The objects that a pod refers to, for the plugins that refused it."""

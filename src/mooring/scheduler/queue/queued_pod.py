@@ -1,10 +1,10 @@
 """A pod in the queue, with what happened to it so far."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from mooring.api.core_v1 import Pod
 from mooring.scheduler.columns.cluster import pod_key
-from mooring.scheduler.columns.shapes import PodShape
 
 NOBODY: frozenset[str] = frozenset()
 
@@ -31,8 +31,8 @@ class QueuedPod:
     """The plugin that does not let it become active."""
     is_held: bool = False
     """Whether that is because victims are being deleted for it."""
-    shape: PodShape | None = None
-    """What its last attempt took it for."""
+    likeness: Hashable = None
+    """Which pods its last attempt could not tell from it (`Shapes.likeness`); None before the first."""
     key: str = field(init=False)
     """The same for all versions of the pod."""
 

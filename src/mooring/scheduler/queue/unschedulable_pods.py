@@ -77,7 +77,7 @@ class UnschedulablePods:
         key = queued.key
         group_key = Refusal(queued.profile, queued.refused_by, queued.gated_by, queued.is_held)
         is_shared = not queued.gated_by and self._hints.shared(queued)
-        crowd: Hashable = (queued.shape, queued.waits_for) if is_shared else key
+        crowd: Hashable = (queued.likeness, queued.waits_for) if is_shared else key
         place = self._where[key] = _Place(group_key, crowd, () if is_shared else self._hints.references(queued))
         group = self._groups.setdefault(group_key, Group())
         group.crowds.setdefault(crowd, Crowd()).pods[key] = queued
