@@ -13,10 +13,10 @@ admission of its own; binding a pod is in ``pod/binding.py``.
 
 import os
 import struct
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+import msgspec
 from msgspec import structs
 
 from mooring.admission.registry import strategy_of
@@ -33,8 +33,7 @@ _SIXTEENS = struct.Struct("16s" * 128)
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and no look-alikes, so that no words come out
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted(Generic[T]):
+class Admitted(msgspec.Struct, Generic[T], frozen=True):
     """An object that may be stored, and what to tell the client beside it."""
 
     object: T

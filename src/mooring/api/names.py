@@ -297,10 +297,15 @@ def is_sound_label(key: str, value: str) -> bool:
     return True
 
 
+def are_known_labels(labels: Mapping[str, str]) -> bool:
+    """Whether all labels were found to be sound before; `validate_labels` says what is wrong with others."""
+    return labels.items() <= _sound_labels
+
+
 def validate_labels(labels: Mapping[str, str], path: Path) -> list[FieldError]:
     """The field errors of labels: wrong keys and wrong values, all at the path of the map."""
     errors: list[FieldError] = []
-    if labels.items() <= _sound_labels:
+    if are_known_labels(labels):
         return errors
     for key, value in labels.items():
         if is_sound_label(key, value):

@@ -26,7 +26,10 @@ class Deadlines:
         loop = asyncio.get_running_loop()
         if self._timer is None:
             self._timer = loop.call_later(self._pause, self._look)
-        return Deadline(self._open, loop.time() + self.seconds)
+        task = asyncio.current_task(loop)
+        if task is None:
+            raise RuntimeError("only a task can be ended")
+        return Deadline(self._open, loop.time() + self.seconds, task)
 
     def _look(self) -> None:
         loop = asyncio.get_running_loop()
@@ -42,17 +45,14 @@ class Deadline:
 
     __slots__ = ("_before", "_expired", "_open", "_task", "at")
 
-    def __init__(self, open_ones: "set[Deadline]", at: float) -> None:
+    def __init__(self, open_ones: "set[Deadline]", at: float, task: asyncio.Task[Any]) -> None:
         self._open = open_ones
         self._expired = False
+        self._task = task
+        self._before = task.cancelling()
         self.at = at
 
     def __enter__(self) -> None:
-        task: asyncio.Task[Any] | None = asyncio.current_task()
-        if task is None:
-            raise RuntimeError("only a task can be ended")
-        self._task = task
-        self._before = task.cancelling()
         self._open.add(self)
 
     def __exit__(

@@ -9,6 +9,8 @@ from collections import Counter, OrderedDict
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+import msgspec
+
 from mooring.api import errors
 from mooring.api.authentication_v1 import UserInfo
 from mooring.apiserver.security import users
@@ -57,11 +59,22 @@ class RequestLimiter:
         self.limits = limits
         self._clock = clock
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
-        self.reading = 0
-        self.writing = 0
-        self.watches = 0
+        self._open = {"reading": 0, "writing": 0, "watches": 0}
+        self._most = {"reading": limits.reading, "writing": limits.writing, "watches": limits.watches}
         self.streams: Counter[str] = Counter()
         """Open streams by user."""
+
+    @property
+    def reading(self) -> int:
+        return self._open["reading"]
+
+    @property
+    def writing(self) -> int:
+        return self._open["writing"]
+
+    @property
+    def watches(self) -> int:
+        return self._open["watches"]
 
     def check_rate(self, user: UserInfo) -> None:
         """Raises TooManyRequests when a client comes too often."""
@@ -82,11 +95,10 @@ class RequestLimiter:
     def one_more(self, verb: str) -> "Place":
         """A place for a request while it is worked on; raises TooManyRequests when there is none."""
         kind = "watches" if verb == "watch" else "reading" if verb in {"get", "list"} else "writing"
-        count = getattr(self, kind)
-        if count >= getattr(self.limits, kind):
+        if self._open[kind] >= self._most[kind]:
             raise _too_many(5 if kind == "watches" else 1)
-        setattr(self, kind, count + 1)
-        return Place(self, kind)
+        self._open[kind] += 1
+        return Place(self._open, kind)
 
     def one_more_stream(self, user: UserInfo) -> ExitStack:
         """A place for a stream until what is returned is closed; raises TooManyRequests when there is none."""
@@ -106,32 +118,29 @@ class RequestLimiter:
             del self.streams[name]
 
 
-class Place:
+class Place(msgspec.Struct, eq=False):
     """A request that counts, until the end of a `with`, or longer if it is handed on."""
 
-    __slots__ = ("_kept", "_kind", "_limiter")
-
-    def __init__(self, limiter: RequestLimiter, kind: str) -> None:
-        self._limiter = limiter
-        self._kind = kind
-        self._kept = True
+    open: dict[str, int]
+    kind: str
+    kept: bool = True
 
     def __enter__(self) -> "Place":
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._kept:
-            self._leave()
+        if self.kept:
+            self.open[self.kind] -= 1
 
     def hand_on(self) -> ExitStack:
         """Keep the place beyond the `with`, until what is returned is closed."""
-        self._kept = False
+        self.kept = False
         places = ExitStack()
         places.callback(self._leave)
         return places
 
     def _leave(self) -> None:
-        setattr(self._limiter, self._kind, getattr(self._limiter, self._kind) - 1)
+        self.open[self.kind] -= 1
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ import heapq
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import attrgetter
 
 from mooring.store.errors import Compacted, FutureRevision
@@ -190,10 +191,9 @@ class Mvcc:
                 heapq.heapify(self._expiring)
 
     def _forget_prefixes_of(self, key: str) -> None:
-        end = key.find("/") + 1
-        while end and self._few:
-            self._few.pop(key[:end], None)
-            end = key.find("/", end) + 1
+        if self._few:
+            for prefix in prefixes_of(key):
+                self._few.pop(prefix, None)
 
 
 class Draft:
@@ -236,6 +236,17 @@ class Draft:
         del self.events[begin:]
         self._changed = changed
         return conflicts
+
+
+def prefixes_of(key: str) -> tuple[str, ...]:
+    """Every prefix of a key that ends with "/"."""
+    return _prefixes_in(key[: key.rfind("/") + 1])
+
+
+@lru_cache(maxsize=1024)
+def _prefixes_in(folder: str) -> tuple[str, ...]:
+    """Those of all keys in a folder, of which there are few."""
+    return tuple(folder[: end + 1] for end, char in enumerate(folder) if char == "/")
 
 
 def _end_of(prefix: str) -> str | None:

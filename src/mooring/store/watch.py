@@ -16,7 +16,7 @@ from typing import Self
 
 from mooring.store.errors import Closed, Compacted, RevisionError
 from mooring.store.kv import Batch, Event
-from mooring.store.mvcc import Mvcc
+from mooring.store.mvcc import Mvcc, prefixes_of
 
 _revision_of = attrgetter("revision")
 
@@ -84,7 +84,7 @@ class WatchHub:
         touched: set[Topic] = set()
         find = self._topics.get
         for event in events:
-            for topic in map(find, _selections(event.key)):
+            for topic in map(find, ("", event.key, *prefixes_of(event.key))):  # all that covers a key
                 if topic is not None:
                     topic.events.append(event)
                     touched.add(topic)
@@ -182,13 +182,3 @@ class LocalWatcher:
             self._waiting = None
             if timer:
                 timer.cancel()
-
-
-def _selections(key: str) -> list[str]:
-    """Everything that covers a key: the empty prefix, each prefix that ends with "/", and the key itself."""
-    found = ["", key]
-    slash = key.find("/")
-    while slash >= 0:
-        found.append(key[: slash + 1])
-        slash = key.find("/", slash + 1)
-    return found

@@ -38,6 +38,9 @@ _MAX_SHOWN = 10
 _SYSTEM_CONDITIONS = ("PodScheduled", "Ready", "Initialized")
 SPEC = Path("spec")
 STATUS = Path("status")
+_CONTAINERS = STATUS.child("containerStatuses")
+_INIT_CONTAINERS = STATUS.child("initContainerStatuses")
+_EPHEMERAL = STATUS.child("ephemeralContainerStatuses")
 
 
 def validate_spec_update(new: PodSpec, old: PodSpec) -> list[FieldError]:
@@ -222,9 +225,9 @@ def validate_status_update(new: Pod, old: Pod) -> list[FieldError]:
     """What is wrong with a change of a pod's status."""
     errors: list[FieldError] = []
     for index, condition in enumerate(new.status.conditions):
-        if condition.type not in _SYSTEM_CONDITIONS:
+        if condition.type not in _SYSTEM_CONDITIONS and (wrong := names.label_key(condition.type)):
             here = Path("metadata").child("conditions").index(index).child("Type")
-            errors += names.validate(here, condition.type, names.label_key(condition.type))
+            errors += names.validate(here, condition.type, wrong)
     nominated = new.status.nominated_node_name
     if nominated and nominated != old.status.nominated_node_name:
         errors += names.validate(STATUS.child("nominatedNodeName"), nominated, names.dns1123_subdomain(nominated))
@@ -232,18 +235,14 @@ def validate_status_update(new: Pod, old: Pod) -> list[FieldError]:
         errors.append(field_errors.invalid(STATUS.child("qosClass"), new.status.qos_class, "field is immutable"))
     policy = old.spec.restart_policy
     sidecars = {item.name for item in old.spec.init_containers if item.restart_policy == "Always"}
-    for name, now, before, restarts in (
-        ("containerStatuses", new.status.container_statuses, old.status.container_statuses, policy),
-        ("initContainerStatuses", new.status.init_container_statuses, old.status.init_container_statuses, policy),
-        (
-            "ephemeralContainerStatuses",
-            new.status.ephemeral_container_statuses,
-            old.status.ephemeral_container_statuses,
-            "Never",
-        ),
+    for path, now, before, restarts in (
+        (_CONTAINERS, new.status.container_statuses, old.status.container_statuses, policy),
+        (_INIT_CONTAINERS, new.status.init_container_statuses, old.status.init_container_statuses, policy),
+        (_EPHEMERAL, new.status.ephemeral_container_statuses, old.status.ephemeral_container_statuses, "Never"),
     ):
-        skipped = sidecars if name == "initContainerStatuses" else set()
-        errors += _transitions(now, before, STATUS.child(name), restarts, skipped)
+        if before and restarts != "Always":
+            skipped = sidecars if path is _INIT_CONTAINERS else set()
+            errors += _transitions(now, before, path, restarts, skipped)
     claims = {claim.name for claim in new.spec.resource_claims}
     for index, status in enumerate(new.status.resource_claim_statuses):
         if status.name not in claims:
@@ -257,8 +256,6 @@ def _transitions(
     new: list[ContainerStatus], old: list[ContainerStatus], path: Path, restart_policy: str, skipped: set[str]
 ) -> list[FieldError]:
     """A container that has ended for good does not start again."""
-    if restart_policy == "Always":
-        return []
     running = {status.name for status in new if status.state.terminated is None}
     errors = []
     for index, status in enumerate(old):

@@ -38,6 +38,12 @@ _OWNED_BY_SERVER = frozenset(
 )
 _REMEMBERED, _REMEMBERED_BYTES = 512, 16 * 1024
 _NO_METADATA = ObjectMeta()
+_SERVERS_OWN = {
+    name: getattr(_NO_METADATA, name)
+    for name, told in zip(ObjectMeta.__struct_fields__, ObjectMeta.__struct_encode_fields__, strict=True)
+    if told in _OWNED_BY_SERVER
+}
+"""What is left of those fields in a tree: nothing, for they have their defaults."""
 Tree = dict[str, Any]
 _UNKNOWN = re.compile(r'unknown field "([^"]*)"')
 
@@ -125,14 +131,19 @@ class FieldManagers:
     def tree(self, obj: Resource, kind: Kind, subresource: str) -> Tree:
         """The fields of an object that can have an owner, in a version."""
         found = self._scheme.convert(obj, kind)
-        if not kind.custom:  # what cannot be owned by this write need not become a tree first
-            kept: dict[str, Any] = {"metadata": structs.replace(found.metadata, managed_fields=[])}
-            if subresource == "status" and hasattr(found, "status"):
-                kept["status"] = found.status
-                found = type(found)(**kept)
-            else:
-                found = structs.replace(found, **kept)
-        return relevant(codec.to_tree(found), kind, subresource)
+        if kind.custom:
+            return relevant(codec.to_tree(found), kind, subresource)
+        return _tree_of(found, _own_metadata(found), kind, subresource)
+
+    def trees(self, old: Resource, new: Resource, kind: Kind, subresource: str) -> tuple[Tree, Tree]:
+        """As `tree`, of an object before and after a change; without metadata where it is the same, as nearly always."""
+        if kind.custom:
+            return self.tree(old, kind, subresource), self.tree(new, kind, subresource)
+        before, after = self._scheme.convert(old, kind), self._scheme.convert(new, kind)
+        was, now = _own_metadata(before), _own_metadata(after)
+        if was == now:
+            was = now = _NO_METADATA
+        return _tree_of(before, was, kind, subresource), _tree_of(after, now, kind, subresource)
 
     def object_of(self, tree: Tree, kind: Kind) -> Resource:
         """The object in the newest version that a tree in another says."""
@@ -271,14 +282,25 @@ class _Trees:
     def comparison(self, kind: Kind) -> Comparison:
         found = self._found.get(kind.type)
         if found is None:
-            old = self._managers.tree(self._old, kind, self._subresource)
-            new = self._managers.tree(self._new, kind, self._subresource)
+            old, new = self._managers.trees(self._old, self._new, kind, self._subresource)
             found = self._found[kind.type] = compare(old, new, schema_of(kind.type))
         return found
 
     def comparison_for(self, entry: ManagedFieldsEntry) -> Comparison | None:
         kind = self._managers.version_of(entry, self._kind)
         return self.comparison(kind) if kind else None
+
+
+def _own_metadata(obj: Resource) -> ObjectMeta:
+    """What of an object's metadata can have an owner."""
+    return structs.replace(obj.metadata, **_SERVERS_OWN)
+
+
+def _tree_of(obj: Resource, metadata: ObjectMeta, kind: Kind, subresource: str) -> Tree:
+    """The part of a typed object that a write can own: what it cannot own need not become a tree first."""
+    if subresource == "status" and (status := getattr(obj, "status", None)) is not None:
+        return {"metadata": codec.to_tree(metadata), "status": codec.to_tree(status)}
+    return relevant(codec.to_tree(structs.replace(obj, metadata=metadata)), kind, subresource)
 
 
 def relevant(tree: Tree, kind: Kind, subresource: str) -> Tree:

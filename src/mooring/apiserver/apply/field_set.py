@@ -15,6 +15,8 @@ import msgspec
 
 Fields = dict[str, Any]
 SELF = "."
+_IN_ORDER = msgspec.json.Encoder(order="deterministic")
+_DECODER = msgspec.json.Decoder()
 
 
 def field(name: str) -> str:
@@ -100,7 +102,8 @@ def intersection(a: Fields, b: Fields) -> Fields:
 
 def ordered(fields: Fields) -> Fields:
     """The same set with its elements in order, as Kubernetes writes it: Go programs compare the bytes."""
-    return {element: ordered(fields[element]) if fields[element] else {} for element in sorted(fields)}
+    in_order: Fields = _DECODER.decode(_IN_ORDER.encode(fields))
+    return in_order
 
 
 def paths(fields: Fields, above: str = "") -> Iterator[str]:

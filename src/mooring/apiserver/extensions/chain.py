@@ -55,7 +55,10 @@ class Chain:
 
     @property
     def is_idle(self) -> bool:
-        return all(step.is_idle for step in self.steps)
+        for step in self.steps:  # asked for every write: `all` would need a generator
+            if not step.is_idle:
+                return False
+        return True
 
     def spares(self, sort: Sort) -> bool:
         """Whether a sort of request is known to concern nobody, so that no `Attributes` have to be made."""

@@ -7,7 +7,8 @@ faster. Policies and webhooks that want to hear of a sort keep it away from here
 
 from asyncio import gather
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from mooring.admission.policy.attributes import Sort
 from mooring.api.admissionregistration_v1 import CREATE, DELETE, UPDATE
@@ -34,8 +35,7 @@ _SORTS = frozenset(
 """Group, resource, verb and subresource of what many are written of, and what nothing else depends on."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Draft:
+class _Draft(msgspec.Struct, frozen=True):
     """A write that was judged, and how its outcome is told. Without a write it has happened already."""
 
     write: Write | None

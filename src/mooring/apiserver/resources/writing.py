@@ -163,7 +163,7 @@ class Writing:
         context.strategy(stored).default(obj)
         if not managed_already and not self._managers.forgets(obj):
             # before admission, whose additions belong to nobody
-            self._managers.create(call.kind, obj, self._manager(call, options))
+            self._managers.create(call.kind, obj, Manager(options.manager, call.subresource, request.now))
         begin_create(obj, request, defaulted=True)
         attributes = context.extended(call, CREATE, obj, None)
         is_own = attributes is None or not context.extensions.may_change(attributes.sort)
@@ -187,7 +187,8 @@ class Writing:
         """Store a new object, under another name where one that was made up is taken. Raises AlreadyExists."""
         taken = ""
         for _ in range(_NAME_ATTEMPTS if made_up else 1):
-            written = await self._store_new(call.stored, obj, dry_run=options.dry_run)
+            store = self._put_new_service if isinstance(obj, Service) else self._put_new
+            written = await store(call.stored, obj, dry_run=options.dry_run)
             if written is not None:
                 return written
             taken = obj.metadata.name
@@ -196,16 +197,15 @@ class Writing:
         refusal = errors.generate_name_conflict if made_up else errors.already_exists
         raise refusal(call.kind.plural, taken, group=call.kind.group)
 
-    async def _store_new(self, stored: Stored, obj: Resource, *, dry_run: bool) -> Written | None:
-        """Write a new object; None if there is one of its name."""
-        if not isinstance(obj, Service):
-            return await self._put_new(stored, obj, dry_run=dry_run)
+    async def _put_new_service(self, stored: Stored, obj: Resource, *, dry_run: bool) -> Written | None:
+        """As `_put_new`, with an address for the object."""
         async with _Taken(await self._context.reserve(obj, None, dry_run=dry_run)) as taken:
             written = await self._put_new(stored, obj, dry_run=dry_run)
             taken.is_written = written is not None and not dry_run
             return written
 
     async def _put_new(self, stored: Stored, obj: Resource, *, dry_run: bool) -> Written | None:
+        """Write a new object; None if there is one of its name."""
         context = self._context
         key = stored.key(obj.metadata.namespace, obj.metadata.name)
         value = await stored.encoded(obj) if stored.asks else stored.encode(obj)

@@ -24,6 +24,13 @@ from mooring.store.kv import Store
 
 _Policy = ValidatingAdmissionPolicy | MutatingAdmissionPolicy
 _Binding = ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding
+_CHECKED = (
+    ValidatingAdmissionPolicy,
+    MutatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+    MutatingAdmissionPolicyBinding,
+)
+"""The same in a form that is fast to ask for: every write is."""
 _GROUP = "admissionregistration.k8s.io"
 _ALL = "*"
 _SPEC = Path("spec")
@@ -39,7 +46,7 @@ class PolicyParameterChecks:
 
     def check(self, user: UserInfo, new: Resource | None, old: Resource | None, subresource: str) -> None:
         """Raises Invalid, as Kubernetes says it. Other kinds pass."""
-        if not isinstance(new, _Policy | _Binding) or subresource or users.MASTERS in user.groups:
+        if not isinstance(new, _CHECKED) or subresource or users.MASTERS in user.groups:
             return
         if isinstance(new, _Policy):
             before = old.spec.param_kind if isinstance(old, _Policy) else None
