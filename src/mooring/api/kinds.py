@@ -196,7 +196,10 @@ class Kind:
         return rank(self.version).stability
 
     def subresource(self, name: str) -> Subresource | None:
-        return next((each for each in self.subresources if each.name == name), None)
+        for each in self.subresources:  # asked several times for each request: a generator would cost more
+            if each.name == name:
+                return each
+        return None
 
 
 STATUS = Subresource("status")

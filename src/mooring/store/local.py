@@ -140,7 +140,7 @@ class LocalStore(ABC):
             raise Closed("the store is closed")
 
     def _draft(self) -> Draft:
-        return Draft(self._state, self._clock.now().timestamp())
+        return Draft(self._state, self._clock)
 
     def _apply(self, events: list[Event]) -> None:
         """Make events visible to readers and watchers, all in one go."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
 
+from mooring.base.clock import Clock
 from mooring.store.errors import Compacted, FutureRevision
 from mooring.store.kv import Conflict, Delete, Event, KeyValue, Outcome, Page, Write
 from mooring.store.sorted_keys import SortedKeys
@@ -199,10 +200,10 @@ class Mvcc:
 class Draft:
     """Writes judged one after the other, each as if those before it were done. Nothing is applied."""
 
-    def __init__(self, state: Mvcc, now: float) -> None:
+    def __init__(self, state: Mvcc, clock: Clock) -> None:
         self.events: list[Event] = []
         self._state = state
-        self._now = now
+        self._clock = clock
         self._changed: dict[str, KeyValue | None] = {}
 
     def judge(self, write: Write) -> Outcome:
@@ -218,7 +219,7 @@ class Draft:
                 return Conflict(key, None)
             current = None
         else:
-            expires = 0.0 if write.ttl is None else self._now + write.ttl
+            expires = 0.0 if write.ttl is None else self._clock.now().timestamp() + write.ttl
             created = previous.create_revision if previous else revision
             current = KeyValue(key, write.value, created, revision, expires)
         event = Event(revision, key, previous, current)

@@ -17,6 +17,8 @@ from typing import Any
 from mooring.apiserver.patch.errors import PatchError
 from mooring.apiserver.patch.schema import Node
 
+_MARK = "$"
+_HOLDERS = (dict, list)
 _PATCH = "$patch"
 _RETAIN = "$retainKeys"
 _DELETE_FROM = "$deleteFromPrimitiveList/"
@@ -25,6 +27,8 @@ _ORDER = "$setElementOrder/"
 
 def merge_object(target: dict[str, Any], patch: dict[str, Any], node: Node | None) -> dict[str, Any]:
     """The target, which may be changed, with a patch put over it."""
+    if _MARK not in "".join(patch):
+        return _merge_fields(target, patch, node)
     directive = patch.get(_PATCH)
     if directive == "replace":
         return {key: value for key, value in patch.items() if key != _PATCH}
@@ -48,6 +52,18 @@ def merge_object(target: dict[str, Any], patch: dict[str, Any], node: Node | Non
         if key.startswith(_ORDER) and name not in patch and isinstance(target.get(name), list):
             child = node.child(name) if node else None
             target[name] = _merge_list(target[name], [], child, order)
+    return target
+
+
+def _merge_fields(target: dict[str, Any], patch: dict[str, Any], node: Node | None) -> dict[str, Any]:
+    """As `merge_object`, with a patch that has no directives of its own, as most have none."""
+    for key, value in patch.items():
+        if value is None:
+            target.pop(key, None)
+        elif isinstance(value, _HOLDERS):
+            target[key] = _merge_value(target.get(key), value, node.child(key) if node else None, None)
+        else:
+            target[key] = value
     return target
 
 

@@ -298,27 +298,34 @@ class Writing:
         self, call: Call, kv: KeyValue, old: Resource, new: Resource, subresource: str, *, dry_run: bool
     ) -> Written | None:
         """Write a changed object; None if somebody else was faster."""
-        context = self._context
-        reserved = None if call.subresource else await context.reserve(new, old, dry_run=dry_run)
-        async with _Taken(reserved) as taken:
-            value, kind = await call.stored.encoded(new), call.stored.hub
-            if dry_run:
-                await context.ledger.check(kind, new, old, subresource)
-            if dry_run or value == kv.value:
-                return Written(value, kv.mod_revision)
-            write = write_of(kv, new, value)
-            if isinstance(write, Delete) and isinstance(new, Namespace):
-                await context.clear_unserved(new.metadata.name)
-            gone = isinstance(write, Delete)
-            outcome = await context.ledger.write(write, kind, None if gone else new, old, subresource)
-            if isinstance(outcome, Event):
-                taken.is_written = True
-                if gone:
-                    await context.released(new)
-                return Written(value, outcome.revision)
-            if outcome.current is None:
-                raise call.not_found()
-            return None
+        if call.subresource or not isinstance(new, Service):
+            return await self._put_changed(call, kv, old, new, subresource, dry_run=dry_run)
+        async with _Taken(await self._context.reserve(new, old, dry_run=dry_run)) as taken:
+            written = await self._put_changed(call, kv, old, new, subresource, dry_run=dry_run)
+            taken.is_written = written is not None and written.revision > kv.mod_revision
+            return written
+
+    async def _put_changed(
+        self, call: Call, kv: KeyValue, old: Resource, new: Resource, subresource: str, *, dry_run: bool
+    ) -> Written | None:
+        context, stored = self._context, call.stored
+        value, kind = await stored.encoded(new) if stored.asks else stored.encode(new), stored.hub
+        if dry_run:
+            await context.ledger.check(kind, new, old, subresource)
+        if dry_run or value == kv.value:
+            return Written(value, kv.mod_revision)
+        write = write_of(kv, new, value)
+        gone = isinstance(write, Delete)
+        if gone and isinstance(new, Namespace):
+            await context.clear_unserved(new.metadata.name)
+        outcome = await context.ledger.write(write, kind, None if gone else new, old, subresource)
+        if isinstance(outcome, Event):
+            if gone:
+                await context.released(new)
+            return Written(value, outcome.revision)
+        if outcome.current is None:
+            raise call.not_found()
+        return None
 
     def own(self, call: Call, options: WriteOptions, old: Resource, new: Resource) -> None:
         """Note in `managedFields` who has changed what."""
