@@ -72,8 +72,8 @@ def validate_object_meta_update(
         errors.append(field_errors.invalid(path.child("generation"), new.generation, "must not be decremented"))
     now, before = _fixed(new), _fixed(old)
     if now != before:
-        for name, *values in zip(_FIXED, now, before, strict=True):
-            errors += immutable(*values, path, name)
+        for name, value, was in zip(_FIXED, now, before, strict=True):
+            errors += immutable(value, was, path, name)
     errors += _labels_and_owners(new, path)
     errors += _managed_fields(new.managed_fields, path)
     return errors if any_finalizer else errors + _finalizer_names(new.finalizers, path)

@@ -136,7 +136,7 @@ class FieldManagers:
         return _tree_of(found, _own_metadata(found), kind, subresource)
 
     def trees(self, old: Resource, new: Resource, kind: Kind, subresource: str) -> tuple[Tree, Tree]:
-        """As `tree`, of an object before and after a change; without metadata where it is the same, as nearly always."""
+        """As `tree`, of an object before and after a change; without metadata where that is the same."""
         if kind.custom:
             return self.tree(old, kind, subresource), self.tree(new, kind, subresource)
         before, after = self._scheme.convert(old, kind), self._scheme.convert(new, kind)

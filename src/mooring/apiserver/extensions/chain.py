@@ -8,6 +8,7 @@ and makes no `Attributes`. Each sort of extension is a `Step`.
 """
 
 from collections.abc import Awaitable, Callable
+from operator import attrgetter
 from time import perf_counter
 from typing import Protocol
 
@@ -46,6 +47,9 @@ Mutate = Callable[[Resource], None]
 """What is built in, once more: changes an object in place."""
 
 
+_is_idle = attrgetter("is_idle")
+
+
 class Chain:
     """The extensions of one server, in their order."""
 
@@ -55,10 +59,7 @@ class Chain:
 
     @property
     def is_idle(self) -> bool:
-        for step in self.steps:  # asked for every write: `all` would need a generator
-            if not step.is_idle:
-                return False
-        return True
+        return all(map(_is_idle, self.steps))  # without a generator: every write asks
 
     def spares(self, sort: Sort) -> bool:
         """Whether a sort of request is known to concern nobody, so that no `Attributes` have to be made."""
