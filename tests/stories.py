@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from eventually import eventually
 from kubectl_caller import Kubectl
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -56,8 +57,8 @@ class Story:
         """Why a pod is not scheduled, as its condition and its event say it."""
         path = '{.status.conditions[?(@.type=="PodScheduled")].message}'
         said = self.kubectl("get", "pod", pod, "-o", f"jsonpath={path}")
-        events = self.kubectl("events", "--for", f"pod/{pod}", "--types=Warning")
-        assert re.search(r"\bFailedScheduling\b", events), events
+        warnings = ("events", "--for", f"pod/{pod}", "--types=Warning")  # which come a moment after the condition
+        eventually(lambda: re.search(r"\bFailedScheduling\b", self.kubectl(*warnings)))
         return said
 
     def pods(self, selector: str) -> list[dict[str, Any]]:
