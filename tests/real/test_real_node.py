@@ -4,6 +4,7 @@ They run where MOORING_REAL names the folder of Kubernetes' binaries, as root, w
 they are skipped and say so. Stories with devices, and those about versions, are in files of their own beside this one.
 """
 
+import faulthandler
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,7 @@ def test_logs_and_commands_come_from_the_container(kubectl: Kubectl, node: RealN
 
 def test_a_kubelet_renews_its_certificate_before_it_ends(tmp_path: Path) -> None:
     """Nodes' certificates last two minutes here, so that the kubelet asks for another within little more than one."""
+    faulthandler.cancel_dump_traceback_later()  # or all tests end after two minutes, and leave this node behind
     flags = ("--nodes", "0", "--without", "nodes", "--cluster-signing-duration", "2m")
     with running_up("--data-dir", str(tmp_path / "up"), *flags) as plane:
         kubectl = Kubectl(plane.kubeconfig, "default")
