@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 READY := $(VENV)/.ready
+COMPILED := $(VENV)/.compiled
 unexport PYTHONDONTWRITEBYTECODE # starting from source each time would cost half a second
 
 .DEFAULT_GOAL := help
@@ -52,7 +53,13 @@ layers: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
-tests: $(READY)
+# Four processes run the tests, and each reads all of them first. One goes before them in a new clone, so that not every
+# one compiles the same: it saves forty seconds of processor time.
+$(COMPILED): $(READY)
+	@$(BIN)/pytest --numprocesses 0 --collect-only -qq >/dev/null || true # what is wrong is told when the tests run
+	@touch $@
+
+tests: $(COMPILED)
 	$(BIN)/pytest
 
 # Types are checked beside the tests, for many of those wait: it saves a minute where nothing is known from before.
