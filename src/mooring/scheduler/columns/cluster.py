@@ -180,7 +180,7 @@ class Cluster:
         info = self.nodes[row]
         found = None if info is None else info.ranked
         if found is None or found.layout != self.layout:
-            found = RankedPods(() if info is None else info.placed.values(), self.resources)
+            found = RankedPods(() if info is None else info.placed.values(), self.layout)
             if info is not None:
                 info.ranked = found
         return found

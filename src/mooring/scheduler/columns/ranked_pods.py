@@ -5,8 +5,9 @@ are started at the same time with the same priority stay in the order in which t
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,21 +40,34 @@ def importance(pod: Pod) -> tuple[int, int]:
 
 
 class RankedPods:
-    __slots__ = ("_falling", "layout", "placed", "table")
+    __slots__ = ("_ranks", "_table", "layout", "placed")
 
-    def __init__(self, pods: Iterable["PlacedPod"], resources: ResourceColumns) -> None:
+    def __init__(self, pods: Iterable["PlacedPod"], layout: int) -> None:
         ranked = [(importance(placed.pod), place, placed) for place, placed in enumerate(pods)]
         ranked.sort()
-        self.layout = resources.layout
+        self.layout = layout
         self.placed: list[PlacedPod] = [placed for _, _, placed in ranked]
         """The most important first."""
-        self._falling = [rank[0] for rank, _, _ in ranked]
-        usage = resources.usage_table([placed.shape for placed in self.placed])
-        ranks = np.array([rank for rank, _, _ in ranked], np.int64).reshape(-1, 2).T
-        self.table: NDArray[np.int64] = np.concatenate((ranks, usage))
-        """A column for each pod. Lines: its priority negated, its start, and what it adds to the resource columns."""
+        self._ranks = [rank for rank, _, _ in ranked]
+        self._table: NDArray[np.int64] | None = None
 
     def first_below(self, least: int) -> int:
         """From which place on pods have a lower priority."""
-        falling = self._falling
-        return 0 if not falling or falling[0] > -least else bisect_right(falling, -least)
+        ranks = self._ranks
+        return 0 if not ranks or ranks[0][0] > -least else bisect_right(ranks, -least, key=itemgetter(0))
+
+    @staticmethod
+    def tables(nodes: Sequence["RankedPods"], resources: ResourceColumns) -> "list[NDArray[np.int64]]":
+        """For each of some nodes a table, with a column for each pod; those that there are not yet are made together.
+
+        Lines: the pod's priority negated, its start, and what it adds to the resource columns.
+        """
+        missing = [node for node in nodes if node._table is None]
+        if missing:
+            ranks = np.array([rank for node in missing for rank in node._ranks], np.int64).reshape(-1, 2).T
+            usage = resources.usage_table([placed.shape for node in missing for placed in node.placed])
+            table, begin = np.concatenate((ranks, usage)), 0
+            for node in missing:
+                end = begin + len(node.placed)
+                node._table, begin = table[:, begin:end], end
+        return [node._table for node in nodes if node._table is not None]

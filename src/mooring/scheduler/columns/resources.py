@@ -134,11 +134,17 @@ class ResourceColumns:
     def subtract(self, row: int, shape: PodShape) -> None:
         self.add(row, shape, -1)
 
+    def usage_of(self, shape: PodShape) -> NDArray[np.int64]:
+        """What a pod of a shape adds, by resource."""
+        return self._usage(shape).column
+
     def usage_table(self, shapes: Sequence[PodShape]) -> Table:
         """What pods of some shapes add: a line for each resource, a column for each pod."""
         if not shapes:
             return np.zeros((len(self.used), 0), np.int64)
-        return np.array([self._usage(shape).column for shape in shapes]).T
+        numbers: dict[PodShape, int] = {}
+        places = [numbers.setdefault(shape, len(numbers)) for shape in shapes]
+        return np.array([self.usage_of(shape) for shape in numbers]).T[:, places]
 
     def begin_anew(self) -> None:
         """Let everything be made again that was made for these columns."""

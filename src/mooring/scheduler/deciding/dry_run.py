@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mooring.scheduler.columns.cluster import Cluster
-from mooring.scheduler.columns.ranked_pods import NOT_YET
+from mooring.scheduler.columns.ranked_pods import NOT_YET, RankedPods
 from mooring.scheduler.deciding.disruptions import Budgets
 from mooring.scheduler.deciding.judgement import Judgement, only_resources_decide
 from mooring.scheduler.framework import Mask, Status, unresolvable
@@ -134,18 +134,18 @@ class _Layers:
         self.orders: dict[int, list[int]] = {}
         """By place among `rows`, where pods are given back in another order than that of their importance."""
         violating = [0] * len(rows)
-        tables: list[_Table] = []
+        nodes = [cluster.ranked(row) for row in rows]
+        tables = RankedPods.tables(nodes, cluster.resources)
         has_budgets = len(budgets) > 0
-        for place, row in enumerate(rows):
-            ranked = cluster.ranked(row)
+        for place, ranked in enumerate(nodes):
             first = ranked.first_below(least)
-            table = ranked.table[:, first:] if first else ranked.table
+            if first:
+                tables[place] = tables[place][:, first:]
             if has_budgets:
                 broken, others = budgets.split(ranked.placed[first:])
                 if broken:
                     self.orders[place], violating[place] = [*broken, *others], len(broken)
-                    table = table[:, self.orders[place]]
-            tables.append(table)
+                    tables[place] = tables[place][:, self.orders[place]]
         self._stack(tables, len(cluster.resources.used))
         depths = np.arange(len(self.usage))[:, None]
         self.there: Mask = depths < self.numbers

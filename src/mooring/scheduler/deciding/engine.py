@@ -17,7 +17,7 @@ import random
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mooring.api.core_v1 import Pod
 from mooring.api.meta_v1 import Resource
@@ -60,8 +60,7 @@ class UnknownSchedulerError(LookupError):
     """A pod asks for a scheduler that has no profile here."""
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationCount:
+class EvaluationCount(NamedTuple):
     """How often a plugin was asked at an extension point, by its answer: as kube-scheduler counts for its metrics."""
 
     plugin: str

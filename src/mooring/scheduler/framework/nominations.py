@@ -66,14 +66,14 @@ class Expected:
         row = self._cluster.row_of.get(placed.node_name)
         if row is not None:
             self._set(row, [*self.on(row), placed])
-            self.usage[:, row] += self._cluster.resources.usage_table([placed.shape])[:, 0]
+            self.usage[:, row] += self._cluster.resources.usage_of(placed.shape)
 
     def discard(self, placed: PlacedPod) -> None:
         row = self._cluster.row_of.get(placed.node_name)
         pods = self.on(row) if row is not None else ()
         if row is not None and any(other is placed for other in pods):
             self._set(row, [other for other in pods if other is not placed])
-            self.usage[:, row] -= self._cluster.resources.usage_table([placed.shape])[:, 0]
+            self.usage[:, row] -= self._cluster.resources.usage_of(placed.shape)
 
     def _set(self, row: int, pods: list[PlacedPod]) -> None:
         before = self._pods.pop(row, None)

@@ -4,7 +4,7 @@ Plugins return a `Status`; only a defect raises. Read next: ``plugins.py``.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 
 
@@ -59,7 +59,7 @@ class Status:
 
     def by(self, plugin: str) -> "Status":
         """The same, said by `plugin`; who said it first stays."""
-        return self if self.plugin else replace(self, plugin=plugin)
+        return self if self.plugin else Status(self.code, self.reasons, plugin)
 
 
 SUCCESS = Status()

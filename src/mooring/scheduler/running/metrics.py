@@ -97,9 +97,9 @@ class SchedulerMetrics(Collector):
         """A pod was filtered and scored."""
         profile = outcome.profile.name
         values = self.evaluations.values
-        for entry in outcome.evaluations():
-            key = (entry.plugin, entry.point, profile, str(entry.code))
-            values[key] = values.get(key, 0) + entry.number
+        for plugin, point, code, number in outcome.evaluations():
+            key = (plugin, point, profile, str(code))
+            values[key] = values.get(key, 0) + number
         if outcome.error is not None and outcome.error.plugin:
             self.evaluations.add((outcome.error.plugin, "Filter", profile, str(outcome.error.code)))
         self.algorithm_durations.observe((), seconds)
