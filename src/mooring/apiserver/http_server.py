@@ -7,6 +7,7 @@
   body: a record of TLS for each costs more than all the rest of HTTP.
 - Both let a request go over to another protocol: `Application` finds a function in the scope that answers 101 and
   returns the bare connection (``connection.py``), with what the client has sent already.
+- Connections are accepted and enciphered by ``tls_transport.py``.
 - `HttpServer` listens on a socket that was bound beforehand, so that a port in use is a clear error, leaves signals to
   its caller, and ends open watches when it stops, for which uvicorn alone would wait for ever.
 """
@@ -18,6 +19,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, cast
 from urllib.parse import unquote
 
@@ -34,6 +36,7 @@ from mooring.apiserver.limits import Limits
 from mooring.apiserver.pushing import Push
 from mooring.apiserver.security.pki import KeyPair
 from mooring.apiserver.sending import Stream, head_of, headers_of, known_lines, lines_of
+from mooring.apiserver.tls_transport import TlsListener
 
 _TOO_LARGE = "431 Request Header Fields Too Large"
 _KEEP_ALIVE_SECONDS = 60
@@ -510,6 +513,13 @@ class _Uvicorn(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        config = self.config
+        made = partial(self._protocol, config=config, server_state=self.server_state, app_state={})
+        assert config.ssl is not None  # noqa: S101 - `HttpServer` gives it
+        self.servers = [cast("Any", TlsListener(listening, config.ssl, made)) for listening in sockets or ()]
+        self.started = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._protocol.stopping = True

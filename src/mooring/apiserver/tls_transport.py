@@ -1,0 +1,310 @@
+"""TLS straight on a socket: a connection has no buffers besides OpenSSL's, and bytes are copied once less each way.
+
+`TlsListener` accepts connections for ``http_server.py`` and makes a `TlsTransport` of each, which is to its protocol
+what the transports of asyncio are. uvloop's own keep two buffers for each connection, as large as what was ever sent at
+once, and the client's certificate as Python shows it: 11 KB of an idle watcher, and half of what sending costs.
+
+A transport goes through these stages:
+
+    shaking hands → open → closing (what is unsent is sent) → leaving (the farewell was said) → lost
+
+While it leaves, what still comes is read and thrown away: were the socket closed before, the system would answer with
+a reset, and the client might lose the end of what it was sent.
+"""
+
+import asyncio
+import errno
+import logging
+import socket
+import ssl
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, cast
+
+_RECORD = 16 * 1024
+"""What one read can give: a record of TLS."""
+_ACCEPTED = 64
+"""How many connections are accepted before others have their turn."""
+_FULL_SECONDS = 1.0
+_HIGH_WATER, _LOW_WATER = 128 * 1024, 32 * 1024
+_HANDSHAKE_SECONDS = 60.0
+_FAREWELL_SECONDS = 30.0
+_NO_MORE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_WAITS = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+log = logging.getLogger(__name__)
+
+
+class TlsListener:
+    """Accepts connections on a socket; has what uvicorn asks of a server of asyncio."""
+
+    def __init__(self, listening: socket.socket, tls: ssl.SSLContext, made: Callable[[], asyncio.Protocol]) -> None:
+        self._socket = listening
+        self._tls = tls
+        self._made = made
+        self._loop = asyncio.get_running_loop()
+        self._pause: asyncio.TimerHandle | None = None
+        self._resume()
+
+    def _resume(self) -> None:
+        self._pause = None
+        self._loop.add_reader(self._socket, self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(_ACCEPTED):
+            try:
+                accepted, _ = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _NO_MORE:
+                    raise
+                log.error("No more connections can be accepted for now", extra={"fields": {"why": str(error)}})
+                self._loop.remove_reader(self._socket)
+                self._pause = self._loop.call_later(_FULL_SECONDS, self._resume)
+                return
+            accepted.setblocking(False)
+            try:
+                secured = self._tls.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False)
+            except OSError:  # it has gone already
+                accepted.close()
+                continue
+            TlsTransport(self._loop, secured, self._made)
+
+    def close(self) -> None:
+        if self._pause:
+            self._pause.cancel()
+        else:
+            self._loop.remove_reader(self._socket)
+
+    async def wait_closed(self) -> None: ...
+
+
+class TlsTransport(asyncio.Transport):
+    """One connection."""
+
+    __slots__ = (
+        "_is_closing",
+        "_is_deaf",
+        "_is_lost",
+        "_is_paused",
+        "_loop",
+        "_made",
+        "_protocol",
+        "_socket",
+        "_timer",
+        "_unsent",
+    )
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, secured: ssl.SSLSocket, made: Callable[[], asyncio.Protocol]
+    ) -> None:
+        super().__init__()
+        self._loop = loop
+        self._socket = secured
+        self._made = made
+        self._protocol: asyncio.Protocol | None = None
+        self._unsent: deque[memoryview] | None = None
+        self._is_paused = False
+        """Whether the protocol was asked to write no more."""
+        self._is_closing = self._is_lost = False
+        self._is_deaf = False
+        """Whether the other side has said all that it will ever say. It may still listen."""
+        self._timer: asyncio.TimerHandle | None = loop.call_later(_HANDSHAKE_SECONDS, self.abort)
+        loop.add_reader(secured, self._shake_hands)
+
+    # -- the beginning
+
+    def _shake_hands(self) -> None:
+        try:
+            self._socket.do_handshake()
+        except ssl.SSLWantReadError:
+            self._loop.remove_writer(self._socket)
+            return
+        except ssl.SSLWantWriteError:
+            self._loop.add_writer(self._socket, self._shake_hands)
+            return
+        except (OSError, ValueError):  # whoever speaks something else, shows a wrong certificate or hangs up
+            self.abort()
+            return
+        self._loop.remove_writer(self._socket)
+        self._forget_timer()
+        self._protocol = self._made()
+        self._loop.add_reader(self._socket, self._read)
+        self._guarded(self._protocol.connection_made, self)
+
+    # -- reading
+
+    def _read(self) -> None:
+        """Take one record: whether there is another the system knows best, for OpenSSL reads no further."""
+        protocol = self._protocol
+        try:
+            data = self._socket.recv(_RECORD)
+        except _WAITS:
+            return
+        except OSError as error:
+            self._lose(error)
+            return
+        if protocol is None:
+            return
+        if data:
+            self._guarded(protocol.data_received, data)
+        else:
+            self._hear_no_more()
+            self._guarded(protocol.eof_received)
+            self.close()
+
+    def _hear_no_more(self) -> None:
+        self._is_deaf = True
+        self._loop.remove_reader(self._socket)
+
+    def pause_reading(self) -> None:
+        if not self._is_closing:
+            self._loop.remove_reader(self._socket)
+
+    def resume_reading(self) -> None:
+        if not self._is_closing:
+            self._loop.add_reader(self._socket, self._read)
+
+    # -- writing
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._is_closing or not data:
+            return
+        sent = 0
+        if self._unsent is None:
+            sent = self._send(data)
+            if sent == len(data) or self._is_lost:
+                return
+            self._unsent = deque()
+            self._loop.add_writer(self._socket, self._write_on)
+        self._unsent.append(memoryview(bytes(data))[sent:])
+        if not self._is_paused and self.get_write_buffer_size() > _HIGH_WATER and self._protocol:
+            self._is_paused = True
+            self._guarded(self._protocol.pause_writing)
+
+    def _send(self, data: bytes | bytearray | memoryview) -> int:
+        """How much the system has taken. What it has not must be offered again as it is, for OpenSSL knows it."""
+        try:
+            return self._socket.send(data)
+        except _WAITS:
+            return 0
+        except OSError as error:
+            self._lose(error)
+            return 0
+
+    def _write_on(self) -> None:
+        """The system takes bytes again."""
+        while self._unsent:
+            sent = self._send(self._unsent[0])
+            if self._unsent and sent == len(self._unsent[0]):
+                self._unsent.popleft()
+                continue
+            if self._unsent and sent:
+                self._unsent[0] = self._unsent[0][sent:]
+            break
+        if self._is_lost:
+            return
+        if self._is_paused and self.get_write_buffer_size() <= _LOW_WATER and self._protocol:
+            self._is_paused = False
+            self._guarded(self._protocol.resume_writing)
+        if not self._unsent:
+            self._unsent = None
+            self._loop.remove_writer(self._socket)
+            if self._is_closing and not self._is_lost:
+                self._leave()
+
+    def get_write_buffer_size(self) -> int:
+        return sum(map(len, self._unsent)) if self._unsent else 0
+
+    # -- the end
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def close(self) -> None:
+        if self._is_closing:
+            return
+        self._is_closing = True
+        self._timer = self._loop.call_later(_FAREWELL_SECONDS, self.abort)
+        if not self._is_deaf:
+            self._loop.add_reader(self._socket, self._discard)
+        if self._unsent is None:
+            self._leave()
+
+    def _leave(self) -> None:
+        """Say that nothing more comes, and wait until the other side hangs up.
+
+        It is said by TLS alone: on the end of the stream below, uvloop's clients forget what they have not read yet.
+        """
+        with suppress(OSError, ValueError):
+            self._socket.unwrap()
+        if self._is_deaf:
+            self.abort()
+
+    def _discard(self) -> None:
+        try:
+            if self._socket.recv(_RECORD):
+                return
+        except (*_WAITS, BlockingIOError):
+            return
+        except OSError as error:
+            self._lose(error)
+            return
+        self._hear_no_more()
+        if self._unsent is None:
+            self.abort()
+
+    def abort(self) -> None:
+        self._lose(None)
+
+    def _lose(self, error: Exception | None) -> None:
+        if self._is_lost:
+            return
+        self._is_lost = self._is_closing = True
+        self._unsent = None
+        self._forget_timer()
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
+        self._loop.call_soon(self._end, error)
+
+    def _end(self, error: Exception | None) -> None:
+        protocol, self._protocol = self._protocol, None
+        try:
+            if protocol:
+                protocol.connection_lost(error)
+        finally:
+            self._socket.close()
+
+    # -- the rest of a transport
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        assert self._protocol is not None  # noqa: S101 - nobody has a transport before there is a protocol
+        return self._protocol
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = cast("asyncio.Protocol", protocol)
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        match name:
+            case "socket":
+                return self._socket
+            case "sslcontext":
+                return self._socket.context
+            case "peercert":
+                return self._socket.getpeercert()
+        return default
+
+    def _forget_timer(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+
+    def _guarded(self, call: Callable[..., Any], *given: Any) -> None:
+        """Call the protocol, whose mistakes cost it its connection and nobody else theirs."""
+        try:
+            call(*given)
+        except Exception as error:
+            self._loop.call_exception_handler({"message": "A connection failed", "exception": error, "transport": self})
+            self.abort()
