@@ -11,6 +11,7 @@ between them, ``api/write_groups.py``.
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import TypeAlias
 from urllib.parse import parse_qs
 
 import msgspec
@@ -32,6 +33,7 @@ RespondTogether = Callable[[Sequence[Request]], Awaitable[list[Response]]]
 """The same for writes that differ in names and bodies only."""
 
 
+_Sort: TypeAlias = tuple[str, str, str, str, str, str]
 _DECODER = msgspec.json.Decoder(Writes)
 _ENCODER = msgspec.json.Encoder()
 
@@ -83,17 +85,20 @@ def _parted(writes: Sequence[Write]) -> Iterator[tuple[list[int], bool]]:
     Those with made-up names that say the same are judged once for all; those that differ in the object's name alone,
     apart from what they say, one after the other.
     """
-    equal: dict[tuple[object, ...], list[int]] = {}
-    alike: dict[tuple[object, ...], list[int]] = {}
+    equal: dict[tuple[_Sort, bytes, bool], list[int]] = {}
+    alike: dict[_Sort, list[int]] = {}
     for index, write in enumerate(writes):
         collection, subresource = _place(write.path)
         sort = (write.method, collection, subresource, write.query, write.content_type, write.accept)
         if write.method == "POST" and _MADE_UP in bytes(write.body):
-            equal.setdefault((*sort, bytes(write.body), write.unread), []).append(index)
+            equal.setdefault((sort, bytes(write.body), write.unread), []).append(index)
         else:
             alike.setdefault(sort, []).append(index)
-    for indexes in equal.values():
-        yield indexes, True
+    for (sort, _, _), indexes in equal.items():
+        if len(indexes) > 1:
+            yield indexes, True
+        else:
+            alike.setdefault(sort, []).extend(indexes)
     for indexes in alike.values():
         yield indexes, False
 

@@ -22,7 +22,7 @@ SOMEBODY = users.authenticated("somebody")
 Json = dict[str, Any]
 _PODS = "/api/v1/namespaces/default/pods"
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
-_UID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
+_MADE_UP = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|agent-[a-z0-9]{5}")
 _OWN = {"uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "time"}
 
 
@@ -40,6 +40,24 @@ def pod(name: str, **meta: Any) -> Json:
     spec = {"containers": [{"name": "c", "image": "app:1"}], "nodeName": "n", "automountServiceAccountToken": False}
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **meta}, "spec": spec}
     return {"method": "POST", "path": _PODS, "body": body}
+
+
+def numbered(number: int) -> Json:
+    """As the controller of a StatefulSet makes it."""
+    name = f"web-{number}"
+    write = pod(name, labels={"statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": str(number)})
+    write["body"]["spec"] |= {"hostname": name, "subdomain": "web"}
+    return write
+
+
+def daemon(number: int) -> Json:
+    """As the controller of a DaemonSet makes it."""
+    by_name = {"key": "metadata.name", "operator": "In", "values": [f"node-{number}"]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [by_name]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    write = pod("", generateName="agent-")
+    write["body"]["spec"] |= {"affinity": affinity}
+    return write
 
 
 def status(name: str, phase: str = "Running", version: str = "", **fields: Any) -> Json:
@@ -72,7 +90,7 @@ def lease(name: str, holder: str) -> Json:
 
 
 async def written(server: ApiServer, *writes: Json, user: UserInfo = ADMIN) -> list[Json]:
-    body = json.dumps({"items": writes}).encode()
+    body = json.dumps({"items": writes}, separators=(",", ":")).encode()  # as our client writes it
     response = await server.app.respond(Request(method="POST", path="/writes", body=body, user=user))
     assert isinstance(response.body, bytes)
     assert response.status == 200, response.body
@@ -92,12 +110,14 @@ def nameless(value: Any, namespaces: tuple[str, ...]) -> Any:
     if isinstance(value, dict):
         return {name: nameless(each, namespaces) for name, each in value.items() if name not in _OWN}
     if isinstance(value, str):
-        return next((value.replace(each, "…") for each in namespaces if each in value), _UID.sub("…", value))
+        return next((value.replace(each, "…") for each in namespaces if each in value), _MADE_UP.sub("…", value))
     return [nameless(each, namespaces) for each in value] if isinstance(value, list) else value
 
 
 ROUNDS: dict[str, Callable[[], Iterator[list[Json]]]] = {
     "pods come to run": lambda: iter([[pod("a"), pod("b")], [status("a"), status("b", podIP="10.0.0.1")]]),
+    "pods of a StatefulSet": lambda: iter([[numbered(number) for number in range(5)]]),
+    "pods of a DaemonSet": lambda: iter([[daemon(number) for number in range(5)]]),
     "one is not there": lambda: iter([[pod("a")], [status("a"), status("b")]]),
     "one is refused": lambda: iter([[pod("a"), pod("b", labels={"x": "!"})], [status("a"), status("b")]]),
     "nothing changes": lambda: iter([[pod("a"), pod("b")], *[[status("a"), status("b")]] * 2]),
@@ -134,7 +154,8 @@ async def test_writes_together_come_to_what_each_comes_to_alone(server: ApiServe
             singly = [(await written(server, _in(both[1], write)))[0] for write in writes]
             assert nameless(answers, both) == nameless(singly, both), name
         listed = [(await got(server, f"/api/v1/namespaces/{each}/pods")).get("items") for each in both]
-        assert nameless(listed[0], both) == nameless(listed[1], both), name
+        together, alone = (sorted(map(json.dumps, nameless(each or [], both))) for each in listed)
+        assert together == alone, name
 
 
 def _namespace(name: str) -> Json:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api_caller import PODS, Answer, ApiCaller, api_caller
+from mooring.apiserver.resources.like_pods import LikePods
 
 pytestmark = pytest.mark.req("S.4")
 
@@ -140,3 +141,85 @@ async def _create_all(text: Callable[[str], bytes], metadata: Tree, label: str) 
             assert body["metadata"].get("annotations", {}) == metadata.get("annotations", {})
             assert body["spec"]["nodeSelector"] == {"name": label}
             assert body["spec"]["containers"][0]["name"] == "c"
+
+
+def _numbered(number: int) -> Tree:
+    """A pod as the controller of a StatefulSet makes it."""
+    name = f"web-{number}"
+    own = {"statefulset.kubernetes.io/pod-name": name, "apps.kubernetes.io/pod-index": str(number)}
+    return {"metadata": {"name": name, "labels": {"app": "web", **own}}, "spec": _spec(hostname=name, subdomain="web")}
+
+
+def _daemon(number: int) -> Tree:
+    """A pod as the controller of a DaemonSet makes it."""
+    by_name = {"key": "metadata.name", "operator": "In", "values": [f"node-{number}"]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [by_name]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    return {"metadata": {"generateName": "agent-"}, "spec": _spec(affinity=affinity)}
+
+
+def _elsewhere(number: int) -> Tree:
+    """What looks like parts of its own stands where it means something else."""
+    words = {"apps.kubernetes.io/pod-index": str(number), "hostname": f"h{number}"}
+    return {"metadata": {"name": f"p{number}", "annotations": words}, "spec": _spec(nodeSelector=words)}
+
+
+def _merged(number: int) -> Tree:
+    """Its number is put into a selector."""
+    tree = _numbered(number)
+    term = {"topologyKey": "zone", "labelSelector": {}, "matchLabelKeys": ["apps.kubernetes.io/pod-index"]}
+    tree["spec"]["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return tree
+
+
+def _spoilt(number: int) -> Tree:
+    """The fourth has a host name that is none, and the fifth a number that is no label."""
+    tree = _numbered(number)
+    if number == 3:
+        tree["spec"]["hostname"] = "a.b"
+    if number == 4:
+        tree["metadata"]["labels"]["apps.kubernetes.io/pod-index"] = "-"
+    return tree
+
+
+def _text(tree: Tree) -> bytes:
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", **tree}, separators=(",", ":")).encode()
+
+
+async def _one_by_one(api: ApiCaller, texts: list[bytes]) -> list[tuple[int, Tree]]:
+    answers = [await api.post(PODS, text) for text in texts]
+    return [(each.code, each.body) for each in answers]
+
+
+@pytest.mark.parametrize("made", [_numbered, _daemon, _elsewhere, _merged, _spoilt])
+async def test_pods_with_parts_of_their_own_come_out_as_if_each_had_been_judged(
+    made: Callable[[int], Tree], api: ApiCaller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [_text(made(number)) for number in range(6)]
+    found = await _one_by_one(api, texts)
+
+    async def nothing(*_: object) -> None:
+        return None
+
+    monkeypatch.setattr(LikePods, "find", nothing)
+    async with api_caller() as other:
+        expected = await _one_by_one(other, texts)
+    assert list(map(_without_uid, found)) == list(map(_without_uid, expected))
+
+
+def _without_uid(answer: tuple[int, Tree]) -> tuple[int, Tree]:
+    """An answer without what is made up."""
+    code, body = answer
+    made_up = {"uid", "resourceVersion", *(["name"] if "generateName" in body["metadata"] else [])}
+    metadata = {field: value for field, value in body["metadata"].items() if field not in made_up}
+    return code, {**body, "metadata": metadata}
+
+
+@pytest.mark.parametrize("made", [_numbered, _daemon])
+async def test_pods_with_parts_of_their_own_are_not_judged_again(
+    made: Callable[[int], Tree], api: ApiCaller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [_text(made(number)) for number in range(4)]
+    await _one_by_one(api, texts[:2])
+    monkeypatch.setattr("mooring.apiserver.resources.writing.finish_create", None)
+    assert [code for code, _ in await _one_by_one(api, texts[2:])] == [201, 201]

@@ -1,16 +1,17 @@
-"""Remembers pods that were admitted, so that the next one that differs in nothing but its name is not judged again.
+"""Remembers pods that were admitted, so that the next one that differs in little but its name is not judged again.
 
-Whoever makes many pods one by one sends the same text over and over, with another name in it. `LikePods.find` tells
-such a text by what stands before and behind the name, and makes a pod of the one that was admitted before, provided
-that the same user sent it, in the same words, and that all that admission looks up is as it was. A text is learned when
-it comes the second time; then the pod is read once more with another name, to make sure that what was cut out of the
-text is the name of the pod and nothing else. Policies and webhooks judge every pod, though policies only look at what
-is its own (`Attributes.alike`); where somebody may change pods, nothing is found.
+Whoever makes many pods one by one sends the same text over and over, with another name in it; controllers of
+StatefulSets and DaemonSets also with another number, host name or node (`own_parts.py`). `LikePods.find` tells such a
+text by what stands around these, and makes a pod of the one that was admitted before, provided that the same user sent
+it, in the same words, and that all that admission looks up is as it was. A text is learned when it comes the second
+time; then the pod is read once more with other words in their place, to make sure that what was cut out of the text is
+what it is taken for and nothing else. Policies and webhooks judge every pod, though policies only look at what is its
+own (`Attributes.alike`); where somebody may change pods, nothing is found.
 
-Called by ``writing.py``. Pods that are equal within one request are dealt with there (`create_alike`).
+Called by ``writing.py`` and ``together.py``. Pods that are equal within one request are dealt with there
+(`create_alike`).
 """
 
-import re
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 
 from mooring.admission.pipeline import generate_name, new_uid
 from mooring.admission.strategy import Request
-from mooring.api import codec, names, times
+from mooring.api import codec, times
 from mooring.api.admissionregistration_v1 import CREATE
 from mooring.api.authentication_v1 import UserInfo
 from mooring.api.core_v1 import LimitRange, Pod
@@ -26,14 +27,13 @@ from mooring.apiserver.bounded_cache import BoundedCache
 from mooring.apiserver.http import JSON
 from mooring.apiserver.resources.context import Call, HandlerContext
 from mooring.apiserver.resources.facts import Facts
+from mooring.apiserver.resources.own_parts import NAME, Own, are_sound, put_into, take_out, with_others
 from mooring.apiserver.resources.parameters import WriteOptions
 
-_NAME = re.compile(rb'"name"[ \n]*:[ \n]*"([a-z0-9.-]+)"')
-_OTHER_NAME = b"a-name-that-nobody-would-give-to-a-pod"
 _MOST, _SEEN = 256, 1024
 _LONGEST = 16 * 1024
-Key = tuple[str, bytes, bytes]
-"""A namespace, and a text before and behind the name in it; the whole text where the name is to be made up."""
+Key = tuple[str, tuple[bytes, ...]]
+"""A namespace, and what stands around a pod's own parts in a text; the whole text where it has none."""
 
 
 class LikePod(msgspec.Struct, frozen=True):
@@ -45,6 +45,8 @@ class LikePod(msgspec.Struct, frozen=True):
     facts: Facts
     limits: list[LimitRange]
     warnings: list[str]
+    own: Own
+    """What it has of its own, in the text."""
     judged: dict[Any, Any] = {}
     """What policies keep about pods like this one."""
 
@@ -70,7 +72,8 @@ class LikePods:
         body = call.request.body
         if call.request.query or len(body) > _LONGEST or call.request.content_type not in {"", JSON}:
             return None
-        key, name = _key(call.namespace, body)
+        rest, own = take_out(body)
+        key = (call.namespace, rest)
         like = self._known.get(key)
         if like is None:
             self._see(call, key, options)
@@ -78,17 +81,19 @@ class LikePods:
         request = call.request
         if like.options != options or like.user != request.user:
             return None
-        if name and names.dns1123_subdomain(name):
+        if not are_sound(own):
             return None
         attributes = self._context.extended(call, CREATE, like.pod, None)
-        if attributes is not None and self._context.extensions.may_change(attributes.sort):
-            return None
+        if attributes is not None:
+            are_told_apart = {**own, NAME: ""} != {**like.own, NAME: ""}  # by more than policies know of
+            if are_told_apart or self._context.extensions.may_change(attributes.sort):
+                return None
         facts = await self._context.facts.about(like.pod, call.namespace)
         if facts != like.facts or list(facts.limit_ranges(call.namespace)) != like.limits:
             call.wanted = Wanted(key, options)  # as things are now
             return None
         call.warn(*like.warnings)
-        pod = self._another(like.pod, name)
+        pod = self._another(like.pod, own)
         self._context.guard(request.user, pod, None, "")
         if attributes is not None:
             attributes.obj, attributes.name, attributes.alike = pod, pod.metadata.name, like.judged
@@ -102,9 +107,9 @@ class LikePods:
             self._seen.put(hash(key), True)
 
     def learn(self, call: Call, wanted: Wanted, pod: Pod, request: Request) -> None:
-        """Remember a pod that was admitted just now, if its name is all that may differ."""
+        """Remember a pod that was admitted just now, if its own parts are all that may differ."""
         facts = request.lookups
-        if isinstance(facts, Facts) and not pod.metadata.resource_version and _is_only_name(call, wanted.key, pod):
+        if isinstance(facts, Facts) and not pod.metadata.resource_version and _is_only_own(call, wanted.key, pod):
             self._known.put(
                 wanted.key,
                 LikePod(
@@ -114,40 +119,33 @@ class LikePods:
                     facts=facts,
                     limits=list(facts.limit_ranges(call.namespace)),
                     warnings=list(request.warnings),
+                    own=take_out(call.request.body)[1],
                 ),
             )
 
-    def _another(self, pod: Pod, name: str) -> Pod:
+    def _another(self, pod: Pod, own: Own) -> Pod:
         now = times.to_seconds(self._context.clock.now())
         owners = [replace(entry, time=now) for entry in pod.metadata.managed_fields]
-        metadata = replace(pod.metadata, name=name, uid=new_uid(), creation_timestamp=now, managed_fields=owners)
-        generate_name(metadata)
-        return replace(pod, metadata=metadata)
+        metadata = replace(pod.metadata, name="", uid=new_uid(), creation_timestamp=now, managed_fields=owners)
+        made = put_into(replace(pod, metadata=metadata), own)
+        generate_name(made.metadata)
+        return made
 
 
-def _key(namespace: str, body: bytes) -> tuple[Key, str]:
-    """What tells a text, and the name in it."""
-    if body.find(b'"generateName"') >= 0:  # `in` would first try whether the text is a number
-        return (namespace, body, b""), ""
-    found = _NAME.search(body, max(0, body.find(b'"metadata"')))
-    if found is None:
-        return (namespace, body, b""), ""
-    start, end = found.span(1)
-    return (namespace, body[:start], body[end:]), body[start:end].decode()
-
-
-def _is_only_name(call: Call, key: Key, pod: Pod) -> bool:
-    """Whether the text says the same of every pod, whatever is put in the place of the name that was cut out."""
-    _, before, behind = key
-    if b'"managedFields"' in before or b'"managedFields"' in behind:
+def _is_only_own(call: Call, key: Key, pod: Pod) -> bool:
+    """Whether the text says the same of every pod, whatever is put in the place of what was cut out."""
+    _, rest = key
+    if any(b'"managedFields"' in each for each in rest):
         return False  # which may be older
     if any(volume.ephemeral is not None for volume in pod.spec.volumes):
         return False  # whose claims are named after the pod
+    _, own = take_out(call.request.body)
     read: Any = codec.decode_own(call.request.body, Pod)
-    if not behind:
+    if not own:
         return bool(read.metadata.generate_name and not read.metadata.name)
-    other: Any = codec.decode_own(before + _OTHER_NAME + behind, Pod)
-    if other.metadata.name != _OTHER_NAME.decode() or read.metadata.name != pod.metadata.name:
+    if own.keys() - {NAME} and b'LabelKeys"' in call.request.body:
+        return False  # labels may have been put into selectors
+    if read.metadata.name != own.get(NAME, ""):
         return False
-    other.metadata.name = read.metadata.name
-    return bool(other == read)
+    other: Any = codec.decode_own(with_others(rest, own), Pod)
+    return bool(put_into(other, own) == read)

@@ -17,7 +17,7 @@ from mooring.apiserver.http import Response
 from mooring.apiserver.resources.context import Call, HandlerContext
 from mooring.apiserver.resources.deleting import Deleting
 from mooring.apiserver.resources.parameters import delete_options, write_options
-from mooring.apiserver.resources.writing import Writing, Written, check_new, ttl_of, write_of
+from mooring.apiserver.resources.writing import Writing, Written, ttl_of, write_of
 from mooring.store.kv import Delete, Event, Put, Write
 
 Outcome = Response | Exception
@@ -91,12 +91,9 @@ class Together:
     async def _created(self, call: Call) -> _Draft | None:
         writing, stored = self._writing, call.stored
         options = write_options(call.request, "CreateOptions")
-        obj = writing.read(call, options)
-        check_new(obj, options)
-        made_up = obj.metadata.generate_name and not obj.metadata.name
-        if options.dry_run or made_up:
-            return None  # a name that was made up may be taken
-        obj = await writing.admit_new(call, obj, options)
+        if options.dry_run:
+            return None
+        obj = await writing.admitted(call, options)
         if self._context.ledger.change(stored.hub, obj, None, "") is not None:
             return None
         value = stored.encode(obj)

@@ -103,6 +103,15 @@ class Writing:
         check_new(obj, options)
         return await self.respond(call, await self.create_object(call, obj, options))
 
+    async def admitted(self, call: Call, options: WriteOptions) -> Resource:
+        """The new object that a call asks for, admitted and with a name, which may be taken."""
+        pod = await self._like_pods.find(call, options) if call.kind.type is Pod else None
+        if pod is not None:
+            return pod
+        obj = self.read(call, options)
+        check_new(obj, options)
+        return await self.admit_new(call, obj, options)
+
     async def update(self, call: Call) -> Response:
         options = write_options(call.request, "UpdateOptions")
         first = await to_thread(self.read, call, options) if self._takes_long(call) else self.read(call, options)
