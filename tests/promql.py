@@ -7,6 +7,7 @@ and `count` with `by`, `histogram_quantile`, comparison with a number, and `/` b
 labels. Like Prometheus it gives an empty vector where nothing matches; what it does not know is an error.
 """
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
@@ -184,6 +185,7 @@ class _Evaluation:
         return found
 
 
+@functools.lru_cache(maxsize=4)  # many questions are asked about one page
 def _samples(page: str) -> dict[tuple[str, Labels], float]:
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value

@@ -32,9 +32,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The `bin` of an environment that has the wheel, and Mooring's dependencies from the one that runs the tests."""
     folder = tmp_path_factory.mktemp("environment")
-    venv.create(folder, with_pip=True)
+    venv.create(folder, with_pip=False)  # the pip that is here can install there, and making another takes a while
     (wheel,) = built.glob("*.whl")
-    _run(folder / "bin" / "pip", "install", "--quiet", "--no-index", "--no-deps", wheel, cwd=folder)
+    pip = (sys.executable, "-m", "pip", "--python", folder / "bin" / "python")
+    _run(*pip, "install", "--quiet", "--no-index", "--no-deps", wheel, cwd=folder)
     packages = next((folder / "lib").glob("python3*/site-packages"))
     (packages / "dependencies.pth").write_text(_dependencies(folder))
     return folder / "bin"

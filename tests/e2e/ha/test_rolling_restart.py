@@ -60,7 +60,7 @@ class Load:
             self.counters[name] = number
             self.requests += 2
             self.slowest = max(self.slowest, time.monotonic() - began)
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.03)
 
 
 @asynccontextmanager

@@ -88,7 +88,9 @@ def test_the_recommended_rollback_leaves_nothing_behind(cluster: RunningCluster,
     for number in range(len(USES)):
         kubectl("rollout", "status", f"deployment/owned-{number}", "--timeout=20s")
     assert before < running(kubectl)
-    assert failures(kubectl) == ""
+    kubectl("delete", "pods", "--all")
+    eventually(lambda: len(running(kubectl) - before) == 2 * len(USES))
+    assert failures(kubectl) == "", "controllers could replace all of them"
 
 
 @pytest.mark.req("5471.12", "4330.13", "5471.3c", "5721.6", "5500.9")
