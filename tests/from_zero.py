@@ -26,14 +26,18 @@ class FromZero:
         return (await self.write_all([write]))[0]
 
     async def write_all(self, writes: Sequence[Write]) -> list[Outcome]:
-        there = [replace(write, expect=write.expect + self.zero) if write.expect else write for write in writes]
+        there = list(map(self._there, writes))
         return [self._outcome(outcome) for outcome in await self.store.write_all(there)]
 
     async def write_together(self, writes: Sequence[Write]) -> list[Event] | list[Conflict]:
-        there = [replace(write, expect=write.expect + self.zero) if write.expect else write for write in writes]
+        there = list(map(self._there, writes))
         outcomes = [self._outcome(outcome) for outcome in await self.store.write_together(there)]
         conflicts = [outcome for outcome in outcomes if isinstance(outcome, Conflict)]
         return conflicts or [outcome for outcome in outcomes if isinstance(outcome, Event)]
+
+    def _there(self, write: Write) -> Write:
+        is_revision = write.expect is not None and write.expect > 0
+        return replace(write, expect=(write.expect or 0) + self.zero) if is_revision else write
 
     async def get(self, key: str) -> KeyValue | None:
         return self._kv(await self.store.get(key))

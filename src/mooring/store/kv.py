@@ -53,6 +53,10 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     """None if this deleted the key."""
 
 
+JUST_WRITTEN = -1
+"""As a precondition: what the write right before it in the same `write_all` has left of the same key."""
+
+
 class Put(msgspec.Struct, frozen=True, gc=False):
     """Write a value. `expect` is the precondition: None for any, 0 for absent, else the `mod_revision` to replace."""
 
@@ -80,6 +84,13 @@ class Conflict(msgspec.Struct, frozen=True, gc=False):
 
 Write = Put | Delete
 Outcome = Event | Conflict
+
+
+def behind(write: Write, before: Outcome | None) -> Write:
+    """A write of a group with the precondition that follows from what became of the one before it."""
+    if write.expect != JUST_WRITTEN or not isinstance(before, Event) or before.key != write.key:
+        return write  # nothing is ever at this revision, so that it conflicts where it has to follow on a write
+    return msgspec.structs.replace(write, expect=before.revision)
 
 
 class Page(msgspec.Struct, frozen=True, gc=False):
@@ -151,6 +162,7 @@ class Store(Protocol):
     async def write_all(self, writes: Sequence[Write]) -> list[Outcome]:
         """Several writes at once, to one key in this order. Each has its own outcome and, if it succeeds, revision.
 
+        One that expects what was `JUST_WRITTEN` is done only if the one before it was, and nobody came in between.
         SQLite does all of them in one round to the disk and in this order; in etcd they are in flight together.
         """
         ...

@@ -22,7 +22,7 @@ class MemoryStore(LocalStore):
         self._check_open()
         check_writes(writes)
         draft = self._draft()
-        outcomes = [draft.judge(write) for write in writes]
+        outcomes = draft.judge_all(writes)
         self._apply(draft.events)
         return outcomes
 

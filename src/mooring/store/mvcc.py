@@ -18,7 +18,7 @@ from operator import attrgetter
 
 from mooring.base.clock import Clock
 from mooring.store.errors import Compacted, FutureRevision
-from mooring.store.kv import Conflict, Delete, Event, KeyValue, Outcome, Page, Write
+from mooring.store.kv import JUST_WRITTEN, Conflict, Delete, Event, KeyValue, Outcome, Page, Write, behind
 from mooring.store.sorted_keys import SortedKeys
 
 _revision_of = attrgetter("revision")
@@ -226,6 +226,15 @@ class Draft:
         self._changed[key] = current
         self.events.append(event)
         return event
+
+    def judge_all(self, writes: Sequence[Write]) -> list[Outcome]:
+        """The same for each of several."""
+        outcomes: list[Outcome] = []
+        before: Outcome | None = None
+        for write in writes:
+            before = self.judge(write if write.expect != JUST_WRITTEN else behind(write, before))
+            outcomes.append(before)
+        return outcomes
 
     def judge_together(self, writes: Sequence[Write]) -> list[Event] | list[Conflict]:
         """The events that writes to different keys amount to, or why they may not be done; then none is."""

@@ -44,7 +44,7 @@ class _Waiting(msgspec.Struct, frozen=True, eq=False):
     done: asyncio.Future[Sequence[Outcome]]
 
     def judged(self, draft: Draft) -> Sequence[Outcome]:
-        return draft.judge_together(self.writes) if self.together else [draft.judge(each) for each in self.writes]
+        return draft.judge_together(self.writes) if self.together else draft.judge_all(self.writes)
 
 
 class SqliteStore(LocalStore):

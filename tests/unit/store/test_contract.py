@@ -14,7 +14,7 @@ from etcd_servers import EtcdServers
 from from_zero import FromZero
 from mooring.store.errors import Closed, Compacted, FutureRevision, StoreError
 from mooring.store.etcd.store import EtcdStore
-from mooring.store.kv import Conflict, Delete, Event, KeyValue, Outcome, Put, Store, Write
+from mooring.store.kv import JUST_WRITTEN, Conflict, Delete, Event, KeyValue, Outcome, Put, Store, Write
 from mooring.store.memory import MemoryStore
 from mooring.store.sqlite import SqliteStore
 
@@ -129,6 +129,41 @@ async def test_writes_one_by_one(store: Store, case: WriteCase) -> None:
 
 @pytest.mark.parametrize("case", WRITES, ids=lambda case: case.id)
 async def test_writes_in_one_group_have_outcomes_of_their_own(store: Store, case: WriteCase) -> None:
+    assert [told(outcome) for outcome in await store.write_all(case.writes)] == case.outcomes
+
+
+FOLLOWING = [
+    WriteCase(
+        "a delete follows on the put before it",
+        [Put("/r/a", b"1"), Put("/r/a", b"2", expect=1), Delete("/r/a", expect=JUST_WRITTEN)],
+        ["1 created: 1", "2 updated: 1 to 2", "3 deleted: 2"],
+    ),
+    WriteCase(
+        "what follows on a write that was refused is refused",
+        [Put("/r/a", b"1"), Put("/r/a", b"2", expect=7), Delete("/r/a", expect=JUST_WRITTEN), Put("/r/b", b"1")],
+        ["1 created: 1", "conflict: 1", "conflict: 1", "2 created: 1"],
+    ),
+    WriteCase(
+        "a put follows on a put, and another on that",
+        [Put("/r/a", b"1"), Put("/r/a", b"2", expect=JUST_WRITTEN), Put("/r/a", b"3", expect=JUST_WRITTEN)],
+        ["1 created: 1", "2 updated: 1 to 2", "3 updated: 2 to 3"],
+    ),
+    WriteCase(
+        "nothing follows on a write to another key",
+        [Put("/r/a", b"1"), Delete("/r/b", expect=JUST_WRITTEN)],
+        ["1 created: 1", "conflict: absent"],
+    ),
+    WriteCase(
+        "nothing follows on a delete",
+        [Put("/r/a", b"1"), Delete("/r/a"), Put("/r/a", b"2", expect=JUST_WRITTEN)],
+        ["1 created: 1", "2 deleted: 1", "conflict: absent"],
+    ),
+    WriteCase("nothing follows on nothing", [Put("/r/a", b"1", expect=JUST_WRITTEN)], ["conflict: absent"]),
+]
+
+
+@pytest.mark.parametrize("case", FOLLOWING, ids=lambda case: case.id)
+async def test_a_write_may_expect_what_was_just_written(store: Store, case: WriteCase) -> None:
     assert [told(outcome) for outcome in await store.write_all(case.writes)] == case.outcomes
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from mooring.store.errors import Compacted
-from mooring.store.kv import Conflict, Delete, Event, KeyValue, Outcome, Put, Store, Write
+from mooring.store.kv import JUST_WRITTEN, Conflict, Delete, Event, KeyValue, Outcome, Put, Store, Write
 from mooring.store.local import LocalStore
 from mooring.store.memory import MemoryStore
 from mooring.store.mvcc import HistoryLimits
@@ -22,7 +22,7 @@ from mooring.testing.clock import MockClock
 KEYS = ("/r/a", "/r/b", "/r/b/c", "/r/b-c", "/s/a", "/t")
 PREFIXES = ("", "/", "/r/", "/r/b/", "/s/", "/none/")
 keys = st.sampled_from(KEYS)
-expects = st.none() | st.just(0) | st.integers(1, 30)
+expects = st.none() | st.just(0) | st.just(JUST_WRITTEN) | st.integers(1, 30)
 values = st.binary(max_size=4)
 ttls = st.none() | st.sampled_from([5.0, 50.0])
 writes = st.builds(Put, keys, values, expects, ttls) | st.builds(Delete, keys, expects)
@@ -40,10 +40,13 @@ class Model:
     def revision(self) -> int:
         return len(self.events)
 
-    def write(self, write: Write, now: float) -> Outcome:
+    def write(self, write: Write, now: float, before: Outcome | None = None) -> Outcome:
         state = dict(self.states[-1])
         previous = state.pop(write.key, None)
-        if write.expect is not None and write.expect != (previous.mod_revision if previous else 0):
+        if write.expect == JUST_WRITTEN:
+            if not isinstance(before, Event) or before.current is None or before.current != previous:
+                return Conflict(write.key, previous)
+        elif write.expect is not None and write.expect != (previous.mod_revision if previous else 0):
             return Conflict(write.key, previous)
         if isinstance(write, Delete) and previous is None:
             return Conflict(write.key, None)
@@ -88,7 +91,10 @@ class StoreMachine(RuleBasedStateMachine):
             return list(await asyncio.gather(*map(self.store.write, group)))
 
         now = self.clock.now().timestamp()
-        assert self.loop.run_until_complete(run()) == [self.model.write(write, now) for write in group]
+        expected: list[Outcome] = []
+        for write in group:
+            expected.append(self.model.write(write, now, expected[-1] if together and expected else None))
+        assert self.loop.run_until_complete(run()) == expected
 
     @rule(group=st.lists(writes, min_size=1, max_size=4, unique_by=lambda write: write.key))
     def write_together(self, group: list[Write]) -> None:

@@ -45,7 +45,7 @@ from mooring.store.etcd.leases import Leases
 from mooring.store.etcd.marks import Mark, Marks
 from mooring.store.etcd.messages import DELETE, message
 from mooring.store.etcd.transactions import Step, conflicts, event_of, fence_found, transaction
-from mooring.store.kv import Conflict, Event, KeyValue, Outcome, Page, Put, Stats, Write
+from mooring.store.kv import Conflict, Event, KeyValue, Outcome, Page, Put, Stats, Write, behind
 from mooring.store.local import LocalStore, check_prefix, check_writes
 from mooring.store.mvcc import HistoryLimits, Mvcc
 
@@ -151,7 +151,7 @@ class EtcdStore(LocalStore):
 
         async def follow(places: list[int]) -> None:
             for place in places:
-                [outcomes[place]] = await self._write((writes[place],))
+                [outcomes[place]] = await self._write((behind(writes[place], outcomes.get(place - 1)),))
 
         with self._busy():
             results = await asyncio.gather(*map(follow, chains.values()), return_exceptions=True)
